@@ -21,7 +21,7 @@ pub use aetheel_dispatch as dispatch;
 pub use aetheel_kit as kit;
 pub use aetheel_model::{
     access, agent, baseline, config, event, figures, fold, framing, lease, lines, markdown, plain,
-    prompt, queue, redact, schedule, split, vigil,
+    prompt, queue, redact, schedule, split, supervisor,
 };
 pub use aetheel_process as process;
 pub use aetheel_store::{disk, workspace};

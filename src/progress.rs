@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::{Instant, interval_at, timeout};
 
-use crate::terminal::say;
+use crate::terminal::print_stderr;
 
 /// Time before the spinner appears.
 const SPINNER_DELAY: Duration = Duration::from_millis(300);
@@ -14,10 +14,10 @@ const SPINNER_INTERVAL: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Waits for work, and shows its progress on stderr. For commands without a log.
-pub async fn shown<T>(what: &str, work: impl Future<Output = T>) -> T {
+pub async fn with_spinner<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::pin!(work);
     if !is_drawable() {
-        let report = |took: Duration| say(&format!("{what} ... ({} s)", took.as_secs()));
+        let report = |took: Duration| print_stderr(&format!("{what} ... ({} s)", took.as_secs()));
         return reported(work, LINE_INTERVAL, report).await;
     }
     if let Ok(done) = timeout(SPINNER_DELAY, &mut work).await {
@@ -34,7 +34,7 @@ pub async fn shown<T>(what: &str, work: impl Future<Output = T>) -> T {
 }
 
 /// Waits for work, and logs its progress every five seconds.
-pub async fn logged<T>(what: &str, work: impl Future<Output = T>) -> T {
+pub async fn with_log<T>(what: &str, work: impl Future<Output = T>) -> T {
     let report = |took: Duration| tracing::info!(seconds = took.as_secs(), "still {what}");
     reported(work, LINE_INTERVAL, report).await
 }

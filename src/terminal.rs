@@ -14,14 +14,14 @@ use crate::telemetry;
 
 /// Colours the parts of printed results.
 #[derive(Clone, Copy)]
-pub struct Paper {
+pub struct OutputStyle {
     colour: bool,
 }
 
-impl Paper {
+impl OutputStyle {
     /// Uses colours if stdout is a terminal and `NO_COLOR` is not set.
     #[must_use]
-    pub fn of_stdout() -> Self {
+    pub fn for_stdout() -> Self {
         Self { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
     }
 
@@ -131,7 +131,7 @@ pub fn command_log_level() -> &'static str {
 
 /// States that this command writes a log to stderr. Faults before the start of the log then have
 /// its format, so that a program can parse all of stderr.
-pub fn faults_join_the_log() {
+pub fn log_faults() {
     LOGS.store(true, Ordering::Relaxed);
 }
 
@@ -161,7 +161,7 @@ pub fn warn(text: &str) {
 }
 
 /// Prints a line to stderr. Ignores errors, because the exit code still shows the result.
-pub fn say(line: &str) {
+pub fn print_stderr(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use aetheel::agent::{Action, AgentEvent, Command, Input, Pipe};
+use aetheel::agent::{Action, AgentEvent, HostCommand, Input, Pipe};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::Limits;
+use aetheel::config::ResourceLimits;
 use aetheel::turn::Backends as _;
-use aetheel::turn::recording::{Entry, What};
+use aetheel::turn::recording::{EntryKind, RecordingEntry};
 use aetheel::turn::replay::{Batches, replay};
 use serde_json::Value;
 
@@ -88,7 +88,7 @@ async fn the_gallery_shows_replays_of_real_recordings_by_the_shipped_components(
         .unwrap();
     }
     let (registry, _) = Registry::start(
-        Engine::new(&Limits::default(), None).unwrap(),
+        Engine::new(&ResourceLimits::default(), None).unwrap(),
         RegistryOptions::new(backends.path()),
     )
     .await;
@@ -96,9 +96,9 @@ async fn the_gallery_shows_replays_of_real_recordings_by_the_shipped_components(
     for (protocol, scenes) in SCENES {
         let _ = write!(page, "\n## {protocol}\n");
         for (title, backend, recording) in scenes {
-            let entries: Vec<Entry> = inputs(&case(backend, recording))
+            let entries: Vec<RecordingEntry> = inputs(&case(backend, recording))
                 .into_iter()
-                .map(|timed| Entry { t: timed.at_ms, what: What::In(timed.input) })
+                .map(|timed| RecordingEntry { t: timed.at_ms, kind: EntryKind::In(timed.input) })
                 .collect();
             let replayed =
                 replay(&*registry.get(backend).unwrap(), &entries, Batches::Single).await.unwrap();
@@ -121,7 +121,7 @@ async fn the_gallery_shows_replays_of_real_recordings_by_the_shipped_components(
     );
 }
 
-fn scene<'a>(steps: impl Iterator<Item = (&'a Entry, &'a Vec<Action>)>) -> String {
+fn scene<'a>(steps: impl Iterator<Item = (&'a RecordingEntry, &'a Vec<Action>)>) -> String {
     let mut lines = Vec::new();
     let mut idle = 0;
     for (entry, actions) in steps {
@@ -133,7 +133,7 @@ fn scene<'a>(steps: impl Iterator<Item = (&'a Entry, &'a Vec<Action>)>) -> Strin
             lines.push(format!("       ({idle} more, without an action)"));
             idle = 0;
         }
-        if let What::In(input) = &entry.what {
+        if let EntryKind::In(input) = &entry.kind {
             lines.push(input_line(input));
         }
         lines.extend(actions.iter().map(action_line));
@@ -151,7 +151,7 @@ fn input_line(input: &Input) -> String {
         Input::Line(line) => {
             (if line.pipe == Pipe::Stdout { "out" } else { "err" }, line.text.clone())
         }
-        Input::Command(Command::StartTurn(start)) => {
+        Input::Command(HostCommand::StartTurn(start)) => {
             ("host", format!("start-turn {}", json(&start.parts)))
         }
         other => ("host", variant(&serde_json::to_value(other).unwrap())),

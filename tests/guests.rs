@@ -1,9 +1,9 @@
 //! Tests of the shipped backends as components: for every recording they return the actions that
 //! the native tests expect, however the inputs are batched.
 
-use aetheel::agent::{Action, Command, Input, Safety, Spawn, StartTurn, TimedInput};
+use aetheel::agent::{Action, HostCommand, Input, Safety, Spawn, StartTurn, TimedInput};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::Limits;
+use aetheel::config::ResourceLimits;
 use aetheel::turn::Backends as _;
 
 use crate::support::built;
@@ -15,7 +15,7 @@ async fn same_as_native(name: &str, least: usize) {
     std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm")))
         .unwrap();
     let (registry, reports) = Registry::start(
-        Engine::new(&Limits::default(), None).unwrap(),
+        Engine::new(&ResourceLimits::default(), None).unwrap(),
         RegistryOptions::new(backends.path()),
     )
     .await;
@@ -61,7 +61,7 @@ async fn spawned(name: &str) -> Vec<Spawn> {
     std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm")))
         .unwrap();
     let (registry, reports) = Registry::start(
-        Engine::new(&Limits::default(), None).unwrap(),
+        Engine::new(&ResourceLimits::default(), None).unwrap(),
         RegistryOptions::new(backends.path()),
     )
     .await;
@@ -75,7 +75,7 @@ async fn spawned(name: &str) -> Vec<Spawn> {
         start.settings.system_prompt = Some("words-of-the-operator".to_owned());
         start.settings.options = r#"{"program":"agent","arguments":["acp"]}"#.to_owned();
         let mut guest = backend.open().await.unwrap();
-        let input = TimedInput { at_ms: 0.0, input: Input::Command(Command::StartTurn(start)) };
+        let input = TimedInput { at_ms: 0.0, input: Input::Command(HostCommand::StartTurn(start)) };
         let actions = guest.handle(vec![input]).await.unwrap();
         spawned.extend(actions.into_iter().filter_map(|action| {
             if let Action::Spawn(spawn) = action { Some(spawn) } else { None }

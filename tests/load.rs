@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::agent::{Action, AgentEvent, EventKind, Exit, Outcome, Spawn, Text, TurnDone};
+use aetheel::agent::{
+    Action, AgentEvent, AgentEventKind, Exit, Spawn, TextEvent, TurnDone, TurnOutcome,
+};
 use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::config::{BusyPolicy, Limits};
+use aetheel::config::{BusyPolicy, ResourceLimits};
 use aetheel::dispatch::Dispatcher;
 use aetheel::process::{Custody, Means};
 use aetheel::queue;
@@ -41,11 +43,11 @@ impl Scene {
         let mut options = RegistryOptions::new(&backends);
         options.quiet = Duration::from_millis(20);
         let (registry, _) =
-            Registry::start(Engine::new(&Limits::default(), None).unwrap(), options).await;
+            Registry::start(Engine::new(&ResourceLimits::default(), None).unwrap(), options).await;
         let registry = Arc::new(registry);
         assert_eq!(registry.names(), [backend]);
         let collected = Arc::new(Collected::default());
-        let limits = queue::Limits {
+        let limits = queue::QueueLimits {
             max_concurrent: slots,
             max_depth: 10_000,
             busy_policy: BusyPolicy::Queue,
@@ -97,8 +99,8 @@ impl Scene {
 /// Builds a guest that reports its version when the turn starts and again when the agent has ended.
 fn reporting_twice(version: u32) -> Vec<u8> {
     let told = || {
-        let text = Text { part: 0, text: format!("{version};"), replace: false, parent: None };
-        Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
+        let text = TextEvent { part: 0, text: format!("{version};"), replace: false, parent: None };
+        Action::Event(AgentEvent { session: 1, turn: 1, kind: AgentEventKind::Text(text) })
     };
     let spawn = Spawn {
         proc: 1,
@@ -113,7 +115,7 @@ fn reporting_twice(version: u32) -> Vec<u8> {
         turn: None,
     };
     let done =
-        TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None };
+        TurnDone { session: 1, turn: 1, outcome: TurnOutcome::Completed, text: None, usage: None };
     let mut wat = Wat::new("it", &version.to_string());
     wat.on_start = Some(vec![told(), Action::Spawn(spawn)]);
     wat.later = Some((EXITED, vec![told(), Action::TurnDone(done)]));

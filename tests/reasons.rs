@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aetheel::agent::{Action, Input, Outcome};
+use aetheel::agent::{Action, Input, TurnOutcome};
 use aetheel::turn::Ending;
 
 use crate::support::recordings::{actions, cases, inputs};
@@ -48,18 +48,18 @@ fn stderr_end(stderr: &str) -> String {
 }
 
 /// Returns the message that people see for an outcome, or `None` if nothing failed.
-fn message(outcome: &Outcome, stderr: &str) -> Option<String> {
-    match Ending::of(Some(outcome.clone()), None, None, None).in_words(stderr) {
+fn message(outcome: &TurnOutcome, stderr: &str) -> Option<String> {
+    match Ending::of(Some(outcome.clone()), None, None, None).with_readable_message(stderr) {
         Ending::Agent(failure) => Some(failure.message),
         _ => None,
     }
 }
 
 /// Returns the same failure of an agent that printed more on stderr.
-fn with_more(outcome: &Outcome, stderr: &str, more: &str) -> Outcome {
+fn with_more(outcome: &TurnOutcome, stderr: &str, more: &str) -> TurnOutcome {
     let (was, is) = (stderr_end(stderr), stderr_end(more));
     let mut outcome = outcome.clone();
-    let (Outcome::Failed(failure) | Outcome::Lost(failure)) = &mut outcome else {
+    let (TurnOutcome::Failed(failure) | TurnOutcome::Lost(failure)) = &mut outcome else {
         panic!("a failure")
     };
     failure.message = match was.as_str() {
@@ -84,7 +84,8 @@ fn every_recorded_failure_shows_its_reason_and_nothing_else_of_stderr() {
             let tail = tail.unwrap_or_default();
             for action in actions(&case) {
                 let Action::TurnDone(done) = action else { continue };
-                let (Outcome::Failed(failure) | Outcome::Lost(failure)) = &done.outcome else {
+                let (TurnOutcome::Failed(failure) | TurnOutcome::Lost(failure)) = &done.outcome
+                else {
                     continue;
                 };
                 kinds.entry(backend).or_default().insert(format!("{:?}", failure.kind));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use aetheel::agent::Input;
 use aetheel::backend::{AdmissionError, Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::config::Limits;
+use aetheel::config::ResourceLimits;
 use aetheel::turn::Backends;
 use tokio::sync::broadcast::Receiver;
 
@@ -40,7 +40,7 @@ impl Scene {
             ..RegistryOptions::new(folder.path())
         };
         let (registry, reports) =
-            Registry::start(Engine::new(&Limits::default(), None).unwrap(), options).await;
+            Registry::start(Engine::new(&ResourceLimits::default(), None).unwrap(), options).await;
         assert!(
             matches!(&reports[..], [LoadReport::Loaded { name, .. }] if name == "mini"),
             "{reports:?}"
@@ -288,7 +288,7 @@ async fn a_folder_that_appears_later_is_picked_up() {
         ..RegistryOptions::new(&directory)
     };
     let (registry, reports) =
-        Registry::start(Engine::new(&Limits::default(), None).unwrap(), options).await;
+        Registry::start(Engine::new(&ResourceLimits::default(), None).unwrap(), options).await;
     assert!(reports.is_empty() && registry.names().is_empty());
     let mut news = registry.subscribe();
     fs::create_dir(&directory).unwrap();

@@ -4,8 +4,8 @@
 use std::fs;
 use std::time::Duration;
 
-use aetheel::event::{EventKind, Lane, Origin};
-use aetheel::sources::Schedules;
+use aetheel::event::{EventKind, EventOrigin, Lane};
+use aetheel::sources::Scheduler;
 use aetheel::workspace::Workspace;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -41,9 +41,9 @@ impl Stand {
     }
 
     /// Loads the schedules as after a start.
-    async fn schedules(&self) -> Schedules {
+    async fn schedules(&self) -> Scheduler {
         let workspace = Workspace::open(self.folder.path()).await.unwrap();
-        Schedules::new(self.desk.dispatcher.clone(), workspace, TimeZone::UTC, Some(7)).await
+        Scheduler::new(self.desk.dispatcher.clone(), workspace, TimeZone::UTC, Some(7)).await
     }
 
     /// Waits until all accepted prompts are answered, and returns them.
@@ -78,7 +78,7 @@ async fn heartbeats_and_cron_jobs_become_events_of_their_own_lanes() {
         .iter()
         .map(|(event, _)| (event.kind, event.lane.clone(), event.origin.clone(), &*event.prompt))
         .collect();
-    let internal = |channel| Origin::Internal { channel };
+    let internal = |channel| EventOrigin::Internal { channel };
     assert_eq!(
         told,
         [

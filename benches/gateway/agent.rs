@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use aetheel::agent::{Exit, Pipe};
 use aetheel::turn::{
-    Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,
+    AgentProcess, Launch, LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent,
 };
 use async_trait::async_trait;
 use axum::Router;
@@ -38,7 +38,7 @@ pub struct Agents {
 
 #[async_trait]
 impl Launcher for Agents {
-    async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
+    async fn launch(&self, launch: Launch) -> Result<AgentProcess, LaunchError> {
         let (events, received) = mpsc::channel(16);
         let (commands, input) = mpsc::unbounded_channel();
         let agent = Arc::new(Agent {
@@ -51,7 +51,7 @@ impl Launcher for Agents {
         });
         let listens = self.script.listens();
         tokio::spawn(agent.run(launch, input, listens));
-        Ok(Process { events: received, commands, pid: None, held: false })
+        Ok(AgentProcess { events: received, commands, pid: None, held: false })
     }
 }
 

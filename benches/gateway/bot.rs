@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use aetheel::agent::descriptor::Feature;
 use aetheel::agent::{AllowedTools, Descriptor};
 use aetheel::backend::ComponentBackend;
-use aetheel::config::{AllowLists, BusyPolicy, Limits as Bounds};
-use aetheel::discord::{Discord, Options, Windows};
-use aetheel::dispatch::{Choices, Dispatcher, Parts};
-use aetheel::event::{EventKind, Lane, NewEvent, Origin};
-use aetheel::queue::Limits;
+use aetheel::config::{AllowLists, BusyPolicy, ResourceLimits as Bounds};
+use aetheel::discord::{Discord, DiscordOptions, TimeLimits};
+use aetheel::dispatch::{Choices, Dispatcher, DispatcherDeps};
+use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure, Host};
@@ -66,7 +66,7 @@ impl Bot {
         let ended: Arc<Mutex<Option<Instant>>> = Arc::default();
         let agents = talk.agents(pauses, Arc::default(), Arc::clone(&ended));
         let bounds = Bounds::default();
-        let dispatcher = Dispatcher::new(Parts {
+        let dispatcher = Dispatcher::new(DispatcherDeps {
             choices: Choices {
                 backend: backend.descriptor.name.clone(),
                 backends: Vec::new(),
@@ -83,8 +83,12 @@ impl Bot {
                 attachment_limit: 10 << 20,
                 approvers: Vec::new(),
             },
-            limits: Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue },
-            host: Host { links_warm: 1_000, ..host(&at("workspace")) },
+            limits: QueueLimits {
+                max_concurrent: 5,
+                max_depth: 100,
+                busy_policy: BusyPolicy::Queue,
+            },
+            host: Host { max_idle_links: 1_000, ..host(&at("workspace")) },
             backends: Arc::new(backend),
             launcher: Arc::new(agents),
             outlet: Arc::new(discord),
@@ -94,7 +98,7 @@ impl Bot {
             workspace,
             recorder: Recorder::new(
                 at("recordings"),
-                RecordingLimits::ENDLESS,
+                RecordingLimits::UNLIMITED,
                 Redactor::default(),
             ),
             redactor: Redactor::default(),
@@ -108,7 +112,7 @@ impl Bot {
         let channel = CROWD + channel;
         let begun = Instant::now();
         let message = self.local.mention(channel, ANN, "hello");
-        let origin = Origin::Message { channel, message };
+        let origin = EventOrigin::Message { channel, message };
         self.dispatcher
             .submit(NewEvent::new(EventKind::Message, Lane::Channel(channel), origin, "hello"))
             .unwrap();
@@ -137,8 +141,8 @@ impl Bot {
     }
 }
 
-fn options(local: &LocalDiscord) -> Options {
-    Options {
+fn options(local: &LocalDiscord) -> DiscordOptions {
+    DiscordOptions {
         token: TOKEN.to_owned().into(),
         api_base: local.url().to_owned(),
         dashboard: false,
@@ -151,7 +155,7 @@ fn options(local: &LocalDiscord) -> Options {
         owners: Vec::new(),
         allowed: AllowLists::default(),
         redactor: Redactor::default(),
-        windows: Windows::default(),
+        time_limits: TimeLimits::default(),
         lease: aetheel::lease::Lease::endless(),
     }
 }

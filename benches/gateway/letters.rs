@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel::cluster::{Cluster, Letter, NodeOptions};
+use aetheel::cluster::{Cluster, ClusterMessage, NodeOptions};
 
 use crate::postgres::Postgres;
 use crate::report::{figure, part, spread};
@@ -29,8 +29,8 @@ async fn node(postgres: &Postgres, name: &str) -> Cluster {
     Cluster::join(&postgres.url(), options).await.expect("a node")
 }
 
-fn letter(what: &str, number: usize) -> Letter {
-    Letter {
+fn letter(what: &str, number: usize) -> ClusterMessage {
+    ClusterMessage {
         key: format!("{what} {number}"),
         root: format!("channel:{}", number % BATCH),
         thread: None,
@@ -48,7 +48,7 @@ pub async fn measure() {
     worker.claim(&roots).await.expect("the lanes are free");
     let count = times(LETTERS / BATCH) * BATCH;
     for size in [1, BATCH] {
-        let letters: Vec<Letter> =
+        let letters: Vec<ClusterMessage> =
             (0..count).map(|number| letter(&size.to_string(), number)).collect();
         let begun = Instant::now();
         for batch in letters.chunks(size) {
@@ -63,7 +63,7 @@ pub async fn measure() {
     while left > 0 {
         let letters = inbox.next().await.expect("letters");
         let numbers: Vec<i64> = letters.iter().map(|letter| letter.number).collect();
-        worker.done(&numbers).await.expect("acknowledged");
+        worker.ack_messages(&numbers).await.expect("acknowledged");
         left -= letters.len();
     }
     let rate = (2 * count) as f64 / begun.elapsed().as_secs_f64();
@@ -74,7 +74,7 @@ pub async fn measure() {
         leader.post(&[letter("alone", number)]).await.expect("posted");
         let letters = inbox.next().await.expect("the letter");
         delays.push(begun.elapsed());
-        worker.done(&[letters[0].number]).await.expect("acknowledged");
+        worker.ack_messages(&[letters[0].number]).await.expect("acknowledged");
     }
     figure("from posting a message to the node that receives it", &spread(&delays));
 }

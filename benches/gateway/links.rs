@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Command, Input, Line, Pipe, Safety, StartTurn, TimedInput};
+use aetheel::agent::{AgentLine, HostCommand, Input, Pipe, Safety, StartTurn, TimedInput};
 use aetheel::backend::Engine;
-use aetheel::config::Limits;
+use aetheel::config::ResourceLimits;
 use aetheel::turn::Guest as _;
 
 use crate::{backends, component, cpu, report};
@@ -72,7 +72,7 @@ pub async fn measure() {
 }
 
 async fn admit(name: &str, cache: &std::path::Path) -> Duration {
-    let engine = Engine::new(&Limits::default(), Some(cache)).unwrap();
+    let engine = Engine::new(&ResourceLimits::default(), Some(cache)).unwrap();
     let begun = Instant::now();
     engine.inspect(&component(name)).await.unwrap();
     begun.elapsed()
@@ -85,14 +85,14 @@ fn first_prompt() -> TimedInput {
         fresh_id: "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11".to_owned(),
         ..StartTurn::plain("Hello", Safety::Danger)
     };
-    TimedInput { at_ms: 0.0, input: Input::Command(Command::StartTurn(start)) }
+    TimedInput { at_ms: 0.0, input: Input::Command(HostCommand::StartTurn(start)) }
 }
 
 fn text_delta() -> TimedInput {
     let text = r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a few words "}},"session_id":"7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11","parent_tool_use_id":null,"uuid":"1f4e2b5e-6a6d-4b0e-8c6e-0f9a3f3b6f10"}"#;
     TimedInput {
         at_ms: 1.0,
-        input: Input::Line(Line {
+        input: Input::Line(AgentLine {
             proc: 1,
             pipe: Pipe::Stdout,
             text: text.to_owned(),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use aetheel::agent::descriptor::Sharing;
+use aetheel::agent::descriptor::LinkSharing;
 use aetheel::turn::Backend as _;
 
 use crate::backends::{BACKENDS, named};
@@ -95,7 +95,7 @@ pub async fn open_sessions(name: &str, cache: &Path) {
         natives.insert(talk.cold(&pool, lane).await.native);
     }
     let after = cpu::proportional();
-    let shared = talk.backend.descriptor().sharing == Sharing::Link;
+    let shared = talk.backend.descriptor().sharing == LinkSharing::Link;
     // Agents on links of their own all replay the same session.
     let expected = if shared { (1, SESSIONS as usize + 1) } else { (SESSIONS as usize + 1, 1) };
     assert_eq!((pool.count(), natives.len()), expected, "links and sessions");

@@ -5,8 +5,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use aetheel::agent::descriptor::Sharing;
-use aetheel::agent::{Action, Chunk, Command, EventKind, Input, Pipe, StartTurn};
+use aetheel::agent::descriptor::LinkSharing;
+use aetheel::agent::{Action, AgentEventKind, Chunk, HostCommand, Input, Pipe, StartTurn};
 use aetheel::backend::ComponentBackend;
 use aetheel::turn::{Backend as _, Guest as _};
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ impl Script {
                 Some(step)
             };
             let spoke = match &input.input {
-                Input::Command(Command::StartTurn(start)) if begun.is_none() => {
+                Input::Command(HostCommand::StartTurn(start)) if begun.is_none() => {
                     begun = Some(start.clone());
                     None
                 }
@@ -103,7 +103,7 @@ impl Script {
                         script.native = ready.native_id.split('.').next().unwrap().to_owned();
                     }
                     Action::Event(event)
-                        if awaiting_text && matches!(event.kind, EventKind::Text(_)) =>
+                        if awaiting_text && matches!(event.kind, AgentEventKind::Text(_)) =>
                     {
                         awaiting_text = false;
                         let step = spoke.expect("text comes from what the agent said");
@@ -118,7 +118,7 @@ impl Script {
             "no turn with text in `{}`",
             measured.conversation
         );
-        if backend.descriptor().sharing == Sharing::Link {
+        if backend.descriptor().sharing == LinkSharing::Link {
             let names_it =
                 |step: &Step| step.says.iter().any(|said| said.text.contains(&script.native));
             script.opener =

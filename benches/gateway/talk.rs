@@ -4,14 +4,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Ask, AskKey, EventKind, Settings, StartTurn};
+use aetheel::agent::{AgentEventKind, Ask, AskKey, StartTurn, TurnSettings};
 use aetheel::backend::ComponentBackend;
 use aetheel::event::Lane;
 use aetheel::fold::Transcript;
 use aetheel::process::{Custody, Means};
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{self, Recorder};
-use aetheel::turn::{Answerer, Audience, Ending, Host, Launcher, Links, Settled, TurnRequest, run};
+use aetheel::turn::{
+    Answerer, AskCloseReason, Audience, Ending, Host, Launcher, Links, TurnRequest, run,
+};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 
@@ -88,7 +90,7 @@ impl Talk {
     }
 
     /// Returns the settings with which the turn was recorded.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &TurnSettings {
         &self.start.settings
     }
 
@@ -149,10 +151,10 @@ impl Talk {
 
 impl Pool {
     fn new(folder: TempDir, launcher: Arc<dyn Launcher>, wrapper: Vec<String>) -> Self {
-        let host = Host { wrapper, links_warm: 1000, ..host(folder.path()) };
+        let host = Host { wrapper, max_idle_links: 1000, ..host(folder.path()) };
         let recorder = Recorder::new(
             folder.path().join("recordings"),
-            recording::RecordingLimits::ENDLESS,
+            recording::RecordingLimits::UNLIMITED,
             Redactor::default(),
         );
         let links = Links::new(
@@ -184,8 +186,8 @@ struct Watcher {
 }
 
 impl Audience for Watcher {
-    fn event(&mut self, event: &EventKind, _: &Transcript) {
-        if matches!(event, EventKind::Text(_)) {
+    fn event(&mut self, event: &AgentEventKind, _: &Transcript) {
+        if matches!(event, AgentEventKind::Text(_)) {
             let now = Instant::now();
             self.shown.get_or_insert(now);
             self.last = Some(now);
@@ -196,5 +198,5 @@ impl Audience for Watcher {
         panic!("the recording has no question: {ask:?}");
     }
 
-    fn settled(&mut self, _: AskKey, _: Settled) {}
+    fn settled(&mut self, _: AskKey, _: AskCloseReason) {}
 }

@@ -8,17 +8,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{AllowedTools, EventKind as AgentEventKind, Mode, Safety};
+use aetheel::agent::{AgentEventKind, AllowedTools, Mode, Safety};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::{BusyPolicy, Limits as Bounds};
+use aetheel::config::{BusyPolicy, ResourceLimits as Bounds};
 use aetheel::dispatch::{
-    Answer, Choices, DeliveryError, Dispatcher, OpenQuestion, Outlet, Parts, Reply, Settlement,
-    Unseen,
+    Choices, DeliveryError, Dispatcher, DispatcherDeps, OpenQuestion, Outlet, QuestionDismissal,
+    Reply, Settlement, TurnAnswer,
 };
-use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
+use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel::fold::Transcript;
 use aetheel::process::{Custody, Means};
-use aetheel::queue::Limits;
+use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{Agents, Host, Launcher};
@@ -206,7 +206,7 @@ impl Gateway {
         let failed = Arc::new(AtomicUsize::new(0));
         let workspace = Workspace::open(&config).await.unwrap();
         let journal = if journal { Some(workspace.journal().await.unwrap()) } else { None };
-        let dispatcher = Dispatcher::new(Parts {
+        let dispatcher = Dispatcher::new(DispatcherDeps {
             choices: Choices {
                 backend: backend.to_owned(),
                 backends: Vec::new(),
@@ -224,7 +224,7 @@ impl Gateway {
                 attachment_limit: 10 << 20,
                 approvers: Vec::new(),
             },
-            limits: Limits {
+            limits: QueueLimits {
                 max_concurrent: slots,
                 max_depth: 10_000,
                 busy_policy: BusyPolicy::Queue,
@@ -246,7 +246,7 @@ impl Gateway {
             journal,
             recorder: Recorder::new(
                 folder("recordings"),
-                RecordingLimits::ENDLESS,
+                RecordingLimits::UNLIMITED,
                 Redactor::default(),
             ),
             redactor: Redactor::default(),
@@ -275,7 +275,7 @@ impl Gateway {
         let event = NewEvent::new(
             EventKind::Message,
             Lane::Channel(channel),
-            Origin::Message { channel, message: 1 },
+            EventOrigin::Message { channel, message: 1 },
             prompt,
         );
         self.dispatcher.submit(event).unwrap();
@@ -306,13 +306,13 @@ impl Outlet for Counter {
 impl Reply for Count {
     fn update(&mut self, _event: &AgentEventKind, _transcript: &Transcript) {}
 
-    fn ask(&mut self, _question: &OpenQuestion, unseen: Unseen) {
+    fn ask(&mut self, _question: &OpenQuestion, unseen: QuestionDismissal) {
         unseen.dismiss();
     }
 
-    fn settled(&mut self, _id: &str, _how: &Settlement) {}
+    fn question_settled(&mut self, _id: &str, _how: &Settlement) {}
 
-    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+    async fn finish(self: Box<Self>, answer: TurnAnswer) -> Result<(), DeliveryError> {
         if let Some(failure) = answer.failure {
             eprintln!("{failure} {:?}", answer.detail);
             self.0.fetch_add(1, Ordering::Relaxed);

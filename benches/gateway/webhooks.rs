@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use aetheel::web::webhooks::{Bound, Definitions, Desk};
+use aetheel::web::webhooks::{Definitions, WebhookDeps, WebhookListener};
 use aetheel::workspace::{WebhookFile, Workspace};
 
 use crate::caller::Call;
@@ -29,9 +29,12 @@ pub async fn measure() {
         [("BENCH_SECRET".to_owned(), SECRET.into())].into(),
     );
     let deliveries = Workspace::open(&config).await.unwrap().deliveries().await.unwrap();
-    let bound = Bound::take("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let serving =
-        bound.serve(Desk { definitions, dispatcher: gateway.dispatcher.clone(), deliveries });
+    let bound = WebhookListener::take("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let serving = bound.serve(WebhookDeps {
+        definitions,
+        dispatcher: gateway.dispatcher.clone(),
+        deliveries,
+    });
     serving.open().await;
 
     let address = serving.address;

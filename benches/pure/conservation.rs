@@ -3,10 +3,11 @@
 //! answer. `parse` is for comparison: `serde_json` parses the same lines.
 
 use aetheel::agent::{
-    Action, AgentEvent, Command, EventKind, Input, Line, Pipe, Safety, StartTurn, Text,
+    Action, AgentEvent, AgentEventKind, AgentLine, HostCommand, Input, Pipe, Safety, StartTurn,
+    TextEvent,
 };
 use aetheel::baseline::Baseline;
-use aetheel::turn::conservation::Ledger;
+use aetheel::turn::conservation::OutputLedger;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use serde_json::Value;
@@ -21,14 +22,15 @@ fn line(number: usize) -> String {
 }
 
 fn inputs() -> Vec<Input> {
-    let input = |text| Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text, truncated: false });
+    let input =
+        |text| Input::Line(AgentLine { proc: 1, pipe: Pipe::Stdout, text, truncated: false });
     (0..LINES).map(|number| input(line(number))).collect()
 }
 
-fn begun() -> Ledger {
-    let mut ledger = Ledger::default();
+fn begun() -> OutputLedger {
+    let mut ledger = OutputLedger::default();
     let start = StartTurn::plain("What is in the folder?", Safety::Default);
-    ledger.inputs([&Input::Command(Command::StartTurn(start))]);
+    ledger.inputs([&Input::Command(HostCommand::StartTurn(start))]);
     ledger
 }
 
@@ -55,8 +57,8 @@ fn examine(bencher: Bencher<'_, '_>, turn: &str) {
     ledger.inputs(&inputs());
     if turn != "lost" {
         let text = (0..LINES).map(|number| format!("word {number} of the answer ")).collect();
-        let text = Text { part: 0, text, replace: false, parent: None };
-        let event = AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) };
+        let text = TextEvent { part: 0, text, replace: false, parent: None };
+        let event = AgentEvent { session: 1, turn: 1, kind: AgentEventKind::Text(text) };
         ledger.actions(&[Action::Event(event)]);
     }
     let baseline = (turn != "readable").then(Baseline::default);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use aetheel::event::EventKind;
-use aetheel::figures::{self, Calls, Outcome};
+use aetheel::figures::{self, CallTimer, EventOutcome};
 use divan::Bencher;
 use metrics_exporter_prometheus::PrometheusBuilder;
 
@@ -19,7 +19,9 @@ fn with_recorder(bencher: Bencher, recorded: bool, act: impl Fn() + Sync) {
 /// Happens two or three times per event.
 #[divan::bench(args = [false, true])]
 fn an_event_is_counted(bencher: Bencher, recorded: bool) {
-    with_recorder(bencher, recorded, || figures::event(EventKind::Message, Outcome::Accepted));
+    with_recorder(bencher, recorded, || {
+        figures::count_event(EventKind::Message, EventOutcome::Accepted)
+    });
 }
 
 /// Happens once per turn in the program.
@@ -35,9 +37,9 @@ fn a_turn_is_counted(bencher: Bencher, recorded: bool) {
 fn a_call_is_measured(bencher: Bencher, recorded: bool) {
     let recorder = PrometheusBuilder::new().build_recorder();
     let calls = if recorded {
-        metrics::with_local_recorder(&recorder, || Calls::of("claude"))
+        metrics::with_local_recorder(&recorder, || CallTimer::of("claude"))
     } else {
-        Calls::of("claude")
+        CallTimer::of("claude")
     };
     let handle = recorder.handle();
     bencher.with_inputs(Instant::now).bench_local_values(|began| calls.ended(began));

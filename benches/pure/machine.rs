@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io::Write as _;
 
-use aetheel::agent::{Action, AgentEvent, EventKind, Input, Line, Pipe, Text};
+use aetheel::agent::{Action, AgentEvent, AgentEventKind, AgentLine, Input, Pipe, TextEvent};
 use aetheel::fold::Transcript;
-use aetheel::kit::machine::{Film, retell};
-use aetheel::turn::recording::{Entry, FORMAT, Header, What};
+use aetheel::kit::step_viewer::{TurnSteps, replay_actions};
+use aetheel::turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
 use divan::{Bencher, black_box};
 
 /// Bytes of the recording.
@@ -26,21 +26,21 @@ fn recording() -> File {
         started: "2026-11-23T10:00:00Z".to_owned(),
     };
     let mut text = serde_json::to_string(&header).unwrap() + "\n";
-    let add = |text: &mut String, what: What| {
-        text.push_str(&serde_json::to_string(&Entry { t: 1.0, what }).unwrap());
+    let add = |text: &mut String, what: EntryKind| {
+        text.push_str(&serde_json::to_string(&RecordingEntry { t: 1.0, kind: what }).unwrap());
         text.push('\n');
     };
     let (turn, lane) = ("ab12".to_owned(), "console".to_owned());
-    add(&mut text, What::Turn { turn: turn.clone(), event: 1, lane, session: 1, key: 1 });
+    add(&mut text, EntryKind::Turn { turn: turn.clone(), event: 1, lane, session: 1, key: 1 });
     while text.len() < SIZE {
         let said = format!("{{\"type\":\"text\",\"text\":\"{}\"}}", "x".repeat(LINE));
-        let line = Line { proc: 1, pipe: Pipe::Stdout, text: said, truncated: false };
-        add(&mut text, What::In(Input::Line(line)));
-        let piece = Text { part: 0, text: "word ".to_owned(), replace: false, parent: None };
-        let kind = EventKind::Text(piece);
-        add(&mut text, What::Out(Action::Event(AgentEvent { session: 1, turn: 1, kind })));
+        let line = AgentLine { proc: 1, pipe: Pipe::Stdout, text: said, truncated: false };
+        add(&mut text, EntryKind::In(Input::Line(line)));
+        let piece = TextEvent { part: 0, text: "word ".to_owned(), replace: false, parent: None };
+        let kind = AgentEventKind::Text(piece);
+        add(&mut text, EntryKind::Out(Action::Event(AgentEvent { session: 1, turn: 1, kind })));
     }
-    add(&mut text, What::Ending { turn, how: "completed".to_owned() });
+    add(&mut text, EntryKind::Ending { turn, how: "completed".to_owned() });
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(text.as_bytes()).unwrap();
     file
@@ -49,15 +49,15 @@ fn recording() -> File {
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn machine_opens(bencher: Bencher<'_, '_>) {
     let file = recording();
-    bencher.bench_local(|| Film::open(file.try_clone().unwrap(), "ab12").unwrap().len());
+    bencher.bench_local(|| TurnSteps::open(file.try_clone().unwrap(), "ab12").unwrap().len());
 }
 
 #[divan::bench(args = [1, 5_000, 50_000], sample_count = 10, sample_size = 1)]
 fn machine_renders_up_to(bencher: Bencher<'_, '_>, step: usize) {
-    let film = Film::open(recording(), "ab12").unwrap();
+    let film = TurnSteps::open(recording(), "ab12").unwrap();
     bencher.bench_local(|| {
         let mut transcript = Transcript::default();
-        retell(&film, step, None, |action| {
+        replay_actions(&film, step, None, |action| {
             if let Action::Event(event) = action {
                 transcript.apply(&event.kind);
             }

@@ -1,8 +1,8 @@
 //! Throughput of the queue. The goal is at least 100,000 events per second.
 
 use aetheel::config::BusyPolicy;
-use aetheel::event::{EventKind, Lane, NewEvent, Origin};
-use aetheel::queue::{Limits, Queue};
+use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::queue::{Queue, QueueLimits};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
@@ -11,11 +11,12 @@ const EVENTS: usize = 10_000;
 /// Accepts, starts and completes every event, with this many lanes. At first all events wait.
 #[divan::bench(args = [1, 10, 100, 10_000])]
 fn turnover(bencher: Bencher<'_, '_>, lanes: u64) {
-    let limits = Limits { max_concurrent: 5, max_depth: EVENTS, busy_policy: BusyPolicy::Queue };
+    let limits =
+        QueueLimits { max_concurrent: 5, max_depth: EVENTS, busy_policy: BusyPolicy::Queue };
     bencher.counter(ItemsCount::new(EVENTS)).bench(|| {
         let mut queue = Queue::new(limits);
         for n in 0..EVENTS as u64 {
-            let origin = Origin::Message { channel: n % lanes, message: n };
+            let origin = EventOrigin::Message { channel: n % lanes, message: n };
             let event = NewEvent::new(
                 EventKind::Message,
                 Lane::Channel(n % lanes),
@@ -34,11 +35,11 @@ fn turnover(bencher: Bencher<'_, '_>, lanes: u64) {
 /// The usual case: an event arrives while others run, starts at once and is completed.
 #[divan::bench]
 fn pass_through(bencher: Bencher<'_, '_>) {
-    let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
+    let limits = QueueLimits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
     bencher.counter(ItemsCount::new(EVENTS)).bench(|| {
         let mut queue = Queue::new(limits);
         for n in 0..EVENTS as u64 {
-            let origin = Origin::Message { channel: n % 100, message: n };
+            let origin = EventOrigin::Message { channel: n % 100, message: n };
             let event = NewEvent::new(EventKind::Message, Lane::Channel(n % 100), origin, "");
             queue.accept(event, n as i64).expect("a slot is free");
             let event = queue.next().expect("its lane is free");

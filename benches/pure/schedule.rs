@@ -1,7 +1,7 @@
 //! The cost of checking the clock with many heartbeats and cron jobs.
 
 use aetheel::event::Lane;
-use aetheel::schedule::{Cron, Missed, Planned, Rhythm, Timetable};
+use aetheel::schedule::{Cron, MissedPolicy, Rhythm, ScheduleEntry, Timetable};
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use jiff::tz::TimeZone;
@@ -20,11 +20,11 @@ fn timetable(jobs: u32) -> Timetable {
     let plan = (0..jobs).map(|number| {
         let expression: Cron =
             format!("{} {} * * *", number % 60, number / 60 % 24).parse().unwrap();
-        Planned {
+        ScheduleEntry {
             lane: Lane::Cron(number.to_string()),
             rhythm: Rhythm::Cron(expression),
             zone: berlin(),
-            missed: Missed::RunOnce,
+            missed: MissedPolicy::RunOnce,
         }
     });
     let mut timetable = Timetable::default();
@@ -39,7 +39,7 @@ fn look(bencher: Bencher<'_, '_>, jobs: u32) {
     let now = begin() + SignedDuration::from_secs(5);
     bencher
         .counter(ItemsCount::new(jobs))
-        .bench_local(|| (timetable.advance(black_box(now)), timetable.wake()));
+        .bench_local(|| (timetable.advance(black_box(now)), timetable.next_wake()));
 }
 
 /// A whole day, minute by minute.

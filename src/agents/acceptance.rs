@@ -11,30 +11,30 @@ use std::sync::Arc;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::agents::AgentRegistry;
-use crate::backend::{AdmissionError, LoadReport, Wants};
-use crate::discord::Accept;
-use crate::dispatch::{Again, AgainRefusal, Notice, Offer, Outlet, Person};
+use crate::backend::{AdmissionError, LoadReport, RequestedCapabilities};
+use crate::discord::OfferHandler;
+use crate::dispatch::{Notice, Offer, OfferEffect, OfferRefusal, Outlet, Person};
 use crate::plain::with_causes;
 use crate::workspace::BackendFile;
 
 /// Prefix of the ids of offers.
 const PREFIX: &str = "approve-";
-const LABEL: &str = "Accept";
+const BUTTON_LABEL: &str = "Accept";
 /// Largest number of characters of a notice's list of capabilities.
-const SHOWN: usize = 1_700;
+const MAX_NOTICE_CHARS: usize = 1_700;
 
 /// Posts a notice about each component that waits for approval now, and about each one that is
 /// refused for that reason later. Runs until the registry of components is dropped.
 pub async fn follow(agents: Arc<AgentRegistry>, outlet: Arc<dyn Outlet>) {
-    let mut news = agents.news();
-    for (path, wants) in agents.waiting() {
-        tell(&path, &wants, &*outlet).await;
+    let mut news = agents.load_reports();
+    for (path, wants) in agents.unapproved() {
+        notify_operator(&path, &wants, &*outlet).await;
     }
     loop {
         match news.recv().await {
             Ok(LoadReport::Refused { path, reason }) => {
                 if let AdmissionError::Unaccepted(wants) = &*reason {
-                    tell(&path, wants, &*outlet).await;
+                    notify_operator(&path, wants, &*outlet).await;
                 }
             }
             Ok(_) | Err(RecvError::Lagged(_)) => {}
@@ -43,13 +43,13 @@ pub async fn follow(agents: Arc<AgentRegistry>, outlet: Arc<dyn Outlet>) {
     }
 }
 
-async fn tell(path: &Path, wants: &Wants, outlet: &dyn Outlet) {
+async fn notify_operator(path: &Path, wants: &RequestedCapabilities, outlet: &dyn Outlet) {
     let (name, file) = (&wants.descriptor.name, path.file_name().unwrap_or_default().display());
     let said = format!("`{file}` {wants}");
     // A button is offered only if the notice shows all capabilities.
-    let offer = (wants.is_told_whole() && said.chars().count() <= SHOWN)
-        .then(|| Offer { id: id_of(wants), label: LABEL.to_owned() });
-    let text: String = said.chars().take(SHOWN).collect();
+    let offer = (wants.is_fully_shown() && said.chars().count() <= MAX_NOTICE_CHARS)
+        .then(|| Offer { id: offer_id(wants), label: BUTTON_LABEL.to_owned() });
+    let text: String = said.chars().take(MAX_NOTICE_CHARS).collect();
     let button = if offer.is_some() { "presses *Accept* or " } else { "" };
     let text = format!(
         "{text}.\nIt will not run until my owner {button}runs `aetheel backend approve {name}`."
@@ -60,7 +60,7 @@ async fn tell(path: &Path, wants: &Wants, outlet: &dyn Outlet) {
 
 /// Returns the id of the offer. The digest of the capabilities comes first, because only the
 /// beginning of an id is compared to prevent a second post of the same notice.
-fn id_of(wants: &Wants) -> String {
+fn offer_id(wants: &RequestedCapabilities) -> String {
     format!("{PREFIX}{}-{}", wants.id(), wants.descriptor.name)
 }
 
@@ -78,9 +78,9 @@ impl Acceptance {
 
     /// Returns the handler of the button in Discord. It approves the capabilities of its offer if
     /// the person is an owner. The loader then reads the approval from `backends.md`.
-    pub fn by_button(self) -> Accept {
+    pub fn by_button(self) -> OfferHandler {
         let this = Arc::new(self);
-        Accept::new(move |id, person| {
+        OfferHandler::new(move |id, person| {
             let this = Arc::clone(&this);
             async move {
                 if id.starts_with(PREFIX) { Some(this.accept(&id, &person).await) } else { None }
@@ -88,24 +88,24 @@ impl Acceptance {
         })
     }
 
-    async fn accept(&self, id: &str, person: &Person) -> Result<Again, AgainRefusal> {
+    async fn accept(&self, id: &str, person: &Person) -> Result<OfferEffect, OfferRefusal> {
         if !matches!(person, Person::User { owner: true, .. }) {
             tracing::warn!(?person, "refused to accept a component's capabilities: not an owner");
-            return Err(AgainRefusal::NotOwner);
+            return Err(OfferRefusal::NotOwner);
         }
-        let waiting = self.agents.waiting().into_iter().find(|(_, wants)| id_of(wants) == id);
-        let (path, wants) = waiting.ok_or(AgainRefusal::Gone)?;
+        let waiting = self.agents.unapproved().into_iter().find(|(_, wants)| offer_id(wants) == id);
+        let (path, wants) = waiting.ok_or(OfferRefusal::Gone)?;
         let name = &wants.descriptor.name;
-        if let Err(error) = self.file.accept(name, &wants.more).await {
+        if let Err(error) = self.file.accept(name, &wants.unaccepted).await {
             tracing::error!(
                 backend = name,
                 "cannot save an owner's approval: {}",
                 with_causes(&error)
             );
-            return Err(AgainRefusal::NotSaved);
+            return Err(OfferRefusal::NotSaved);
         }
         tracing::warn!(backend = name, path = %path.display(), ?person, "an owner accepted with a button: it {wants}");
-        Ok(Again::Accepted)
+        Ok(OfferEffect::Accepted)
     }
 }
 
@@ -119,8 +119,8 @@ mod tests {
         let of = |name: &str, program: &str| {
             let json =
                 format!(r#"{{"name":"{name}","version":"1","programs":[{{"name":"{program}"}}]}}"#);
-            id_of(
-                &Wants::of(&Descriptor::parse(&json).expect("valid"), None)
+            offer_id(
+                &RequestedCapabilities::of(&Descriptor::parse(&json).expect("valid"), None)
                     .expect("it wants something"),
             )
         };

@@ -5,11 +5,11 @@ use crate::config::AUTO;
 use crate::turn::Backends as _;
 
 /// The backends that are tried first, in this order. The others follow by name, profiles last.
-const FIRST: [&str; 2] = ["droid", "opencode"];
+const PREFERRED: [&str; 2] = ["droid", "opencode"];
 
 /// Result of the detection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Detected {
+pub struct Detection {
     /// The first backend that can work here.
     pub name: Option<String>,
     /// The backends before it, each with the reason why it cannot work.
@@ -18,7 +18,7 @@ pub struct Detected {
     pub uninstalled: usize,
 }
 
-impl Detected {
+impl Detection {
     /// Explains the result in one line. Profiles without an installed program are only counted.
     pub fn why(&self) -> String {
         let skipped: Vec<String> =
@@ -45,12 +45,12 @@ impl Detected {
 
 /// Inspects the agents in order, and runs each one without a problem to get its version. Stops at
 /// the first agent that responds.
-pub async fn detect(agents: &AgentRegistry) -> Detected {
+pub async fn detect(agents: &AgentRegistry) -> Detection {
     let (profiles, components): (Vec<String>, Vec<String>) =
         agents.names().into_iter().partition(|name| agents.is_profile(name));
-    let mut detected = Detected::default();
+    let mut detected = Detection::default();
     for name in in_order(components, profiles) {
-        match against(agents, &name).await {
+        match unusable_reason(agents, &name).await {
             None => {
                 detected.name = Some(name);
                 break;
@@ -60,19 +60,19 @@ pub async fn detect(agents: &AgentRegistry) -> Detected {
     }
     let before = detected.skipped.len();
     let installed =
-        |name: &str| agents.look(name).is_some_and(|findings| findings.program.is_some());
+        |name: &str| agents.inspect(name).is_some_and(|findings| findings.program.is_some());
     detected.skipped.retain(|(name, _)| !agents.is_profile(name) || installed(name));
     detected.uninstalled = before - detected.skipped.len();
     detected
 }
 
 /// Returns the reason why a backend cannot work here, or `None` if its agent responded.
-async fn against(agents: &AgentRegistry, name: &str) -> Option<String> {
+async fn unusable_reason(agents: &AgentRegistry, name: &str) -> Option<String> {
     let Some(backend) = agents.get(name) else { return Some("it is not loaded".to_owned()) };
     if is_demo(&*backend) {
         return Some("it answers only when named".to_owned());
     }
-    let looked = agents.look(name).map(|findings| findings.reasons()).unwrap_or_default();
+    let looked = agents.inspect(name).map(|findings| findings.reasons()).unwrap_or_default();
     if !looked.is_empty() {
         return Some(looked);
     }
@@ -86,8 +86,8 @@ async fn against(agents: &AgentRegistry, name: &str) -> Option<String> {
 /// Returns the order in which backends are tried.
 fn in_order(components: Vec<String>, profiles: Vec<String>) -> Vec<String> {
     let others =
-        components.into_iter().chain(profiles).filter(|name| !FIRST.contains(&name.as_str()));
-    FIRST.map(str::to_owned).into_iter().chain(others).collect()
+        components.into_iter().chain(profiles).filter(|name| !PREFERRED.contains(&name.as_str()));
+    PREFERRED.map(str::to_owned).into_iter().chain(others).collect()
 }
 
 #[cfg(test)]
@@ -107,13 +107,13 @@ mod tests {
     fn every_skipped_backend_is_listed_with_its_reason() {
         let skipped =
             ["droid", "opencode", "claude"].map(|name| (name.to_owned(), "no".to_owned())).to_vec();
-        let found = Detected { name: Some("codex".to_owned()), skipped, uninstalled: 0 };
+        let found = Detection { name: Some("codex".to_owned()), skipped, uninstalled: 0 };
         assert_eq!(
             found.why(),
             "the first that can work here; not droid: no; not opencode: no; not claude: no"
         );
         assert_eq!(
-            Detected { name: Some("droid".to_owned()), ..Detected::default() }.why(),
+            Detection { name: Some("droid".to_owned()), ..Detection::default() }.why(),
             "the first of all"
         );
     }

@@ -5,28 +5,29 @@ use std::sync::Arc;
 use super::AgentRegistry;
 use super::findings::{Examiner, Findings};
 use crate::disk::Stamp;
-use crate::turn::{Agent, Backends as _};
+use crate::turn::{Backends as _, InstalledAgent};
 
 impl AgentRegistry {
     /// Inspects a backend's agent without starting it. Returns `None` for an unknown backend.
-    pub fn look(&self, name: &str) -> Option<Findings> {
+    pub fn inspect(&self, name: &str) -> Option<Findings> {
         let backend = self.get(name)?;
-        Some(self.examiner.look(backend.descriptor(), &self.place(name)))
+        Some(self.examiner.inspect(backend.descriptor(), &self.program_location(name)))
     }
 
     /// Inspects a backend's agent and asks it for its version. If another component fits that
     /// version better, it serves from then on. Returns `None` for an unknown backend.
     pub async fn examine(&self, name: &str) -> Option<Arc<Findings>> {
-        let mut findings = self.ask(name).await?;
+        let mut findings = self.probe(name).await?;
         if let (Some(version), None) = (&findings.version, self.profile(name))
-            && self.components.agent_is(name, version).await
+            && self.components.set_agent_version(name, version).await
         {
             // The other component may describe its agent differently.
-            findings = self.ask(name).await?;
+            findings = self.probe(name).await?;
         }
         let backend = self.get(name)?;
         let findings = Arc::new(findings);
-        let mut agent = Agent { version: findings.version.clone(), ..Agent::default() };
+        let mut agent =
+            InstalledAgent { version: findings.version.clone(), ..InstalledAgent::default() };
         let declared = &backend.descriptor().programs;
         if let Ok(ourselves) = std::env::current_exe() {
             let ours = declared.iter().filter(|program| program.name == env!("CARGO_PKG_NAME"));
@@ -53,24 +54,25 @@ impl AgentRegistry {
 
     /// Examines the agent of the default backend. If the detection has already asked it for its
     /// version, it is not asked again.
-    pub async fn examine_decided(&self, name: &str) -> Option<Arc<Findings>> {
-        let (backend, looked) = (self.get(name)?, self.look(name)?);
+    pub async fn examine_default(&self, name: &str) -> Option<Arc<Findings>> {
+        let (backend, looked) = (self.get(name)?, self.inspect(name)?);
         let told = self.findings(name).filter(|known| {
             known.faults.is_empty() && known.version.is_some() && known.program == looked.program
         });
         let Some(told) = told else { return self.examine(name).await };
         // Settings for the default backend apply to it from now on.
-        let mut findings = Examiner::answered(backend.descriptor(), looked, told.version.clone());
+        let mut findings =
+            Examiner::with_version(backend.descriptor(), looked, told.version.clone());
         findings.warnings.extend(self.sign_in_warning(name));
         let findings = Arc::new(findings);
         self.write().findings.insert(name.to_owned(), findings.clone());
         Some(findings)
     }
 
-    async fn ask(&self, name: &str) -> Option<Findings> {
-        let (backend, place) = (self.get(name)?, self.place(name));
+    async fn probe(&self, name: &str) -> Option<Findings> {
+        let (backend, place) = (self.get(name)?, self.program_location(name));
         // Before the agent is asked, so that a change in the meantime is detected.
-        let program = self.examiner.look(backend.descriptor(), &place).program;
+        let program = self.examiner.inspect(backend.descriptor(), &place).program;
         self.programs.note(name, program.map(|path| (path.clone(), Stamp::of(&path))));
         let mut findings = self.examiner.examine(backend.descriptor(), &place).await;
         findings.warnings.extend(self.sign_in_warning(name));

@@ -12,14 +12,14 @@ use crate::agent::{AllowedTools, Descriptor, Mode};
 use crate::config::Config;
 use crate::plain::{one_line, with_causes};
 use crate::process::{Custody, ProbeError, find_program};
-use crate::turn::Fence;
+use crate::turn::ReachPolicy;
 
 /// Time limit for a program to print its version; `QUERY_TIMEOUT_MS` if that is less. Some programs
 /// take seconds on a busy machine.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Largest length of a quotation of a program's stderr, in bytes.
-const WORDS: usize = 300;
+const MAX_STDERR_BYTES: usize = 300;
 
 /// Result of the examination of a backend's agent on this machine.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ pub struct Findings {
     /// The version that its program reports, for example `2.1.197`.
     pub version: Option<String>,
     /// Reasons why it cannot work.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<AgentFault>,
     /// Warnings about its version and about settings that have another effect, one line each.
     pub warnings: Vec<String>,
 }
@@ -43,8 +43,8 @@ impl Findings {
 
     /// Adds the problems of the default backend: those that prevent a start to `missing`, temporary
     /// ones to `told`.
-    pub fn of_default(&self, name: &str, missing: &mut Vec<String>, told: &mut Vec<String>) {
-        for Fault { text, passing, .. } in &self.faults {
+    pub fn sort_faults(&self, name: &str, missing: &mut Vec<String>, told: &mut Vec<String>) {
+        for AgentFault { text, passing, .. } in &self.faults {
             match passing {
                 true => told.push(format!("backend `{name}`: {text}; prompts still go to it")),
                 false => missing.push(format!("backend `{name}`: {text}")),
@@ -55,7 +55,7 @@ impl Findings {
 
 /// A reason why an agent cannot work here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct AgentFault {
     /// A few words without paths, for people who want to use the agent.
     pub brief: &'static str,
     /// The problem and the next step, for the operator.
@@ -73,12 +73,12 @@ pub struct Examiner {
     /// Starts programs to ask them for their version.
     pub custody: Custody,
     /// The paths that confined agents may access, or `None` if agents are not confined.
-    pub fence: Option<Fence>,
+    pub fence: Option<ReachPolicy>,
 }
 
 /// Where to find a backend's first program.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct ProgramLocation {
     /// Path of the program. Without one, it is searched for in `PATH`.
     pub path: Option<PathBuf>,
     /// How the operator can set another path.
@@ -89,9 +89,9 @@ pub struct Place {
 
 impl Examiner {
     /// Inspects an agent without starting it.
-    pub fn look(&self, descriptor: &Descriptor, place: &Place) -> Findings {
+    pub fn inspect(&self, descriptor: &Descriptor, place: &ProgramLocation) -> Findings {
         let mut findings = Findings {
-            warnings: unsupported(descriptor, &self.config, &self.variables, place.default),
+            warnings: ignored_settings(descriptor, &self.config, &self.variables, place.default),
             ..Findings::default()
         };
         match descriptor
@@ -103,7 +103,7 @@ impl Examiner {
             Some(Err(error)) => {
                 let or = place.hint.map(|hint| format!(", or {hint}")).unwrap_or_default();
                 let text = format!("{error}; install it or add its folder to PATH{or}");
-                findings.faults.push(Fault {
+                findings.faults.push(AgentFault {
                     brief: "its program is not installed",
                     text,
                     passing: false,
@@ -125,8 +125,8 @@ impl Examiner {
 
     /// Inspects an agent and runs its program to get its version, for at most [`VERSION_TIMEOUT`].
     /// A program that fails or does not respond is a reason why the agent cannot work.
-    pub async fn examine(&self, descriptor: &Descriptor, place: &Place) -> Findings {
-        let mut findings = self.look(descriptor, place);
+    pub async fn examine(&self, descriptor: &Descriptor, place: &ProgramLocation) -> Findings {
+        let mut findings = self.inspect(descriptor, place);
         let arguments = descriptor
             .programs
             .first()
@@ -150,29 +150,34 @@ impl Examiner {
             match self.custody.probe(path, &arguments, environment, reach, limit).await {
                 Ok(said) => {
                     let version = version_in(&said);
-                    return Self::answered(descriptor, findings, version);
+                    return Self::with_version(descriptor, findings, version);
                 }
-                Err(error) => findings.faults.push(silent(path, &arguments, &error, place)),
+                Err(error) => findings.faults.push(probe_fault(path, &arguments, &error, place)),
             }
         }
         findings
     }
 
     /// Completes the findings about an agent whose program ran, with the version in its output.
-    pub fn answered(
+    pub fn with_version(
         descriptor: &Descriptor,
         mut findings: Findings,
         version: Option<String>,
     ) -> Findings {
         findings.version = version;
-        findings.warnings.extend(numberless(descriptor, findings.version.as_deref()));
-        findings.warnings.extend(untested(descriptor, findings.version.as_deref()));
+        findings.warnings.extend(missing_version(descriptor, findings.version.as_deref()));
+        findings.warnings.extend(untested_version(descriptor, findings.version.as_deref()));
         findings
     }
 }
 
 /// Returns the problem of a program that failed when it was asked for its version.
-fn silent(path: &Path, arguments: &[&str], error: &ProbeError, place: &Place) -> Fault {
+fn probe_fault(
+    path: &Path,
+    arguments: &[&str],
+    error: &ProbeError,
+    place: &ProgramLocation,
+) -> AgentFault {
     let what = match error {
         ProbeError::Launch(error) => format!(
             "cannot be started: {}",
@@ -188,7 +193,8 @@ fn silent(path: &Path, arguments: &[&str], error: &ProbeError, place: &Place) ->
             // The last line of stderr is most likely to contain the reason.
             let last =
                 stderr.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(one_line);
-            let last = last.map(|last| format!(": {}", &last[..last.floor_char_boundary(WORDS)]));
+            let last = last
+                .map(|last| format!(": {}", &last[..last.floor_char_boundary(MAX_STDERR_BYTES)]));
             how + &last.unwrap_or_default()
         }
     };
@@ -197,7 +203,7 @@ fn silent(path: &Path, arguments: &[&str], error: &ProbeError, place: &Place) ->
     let asked = asked.collect::<Vec<_>>().join(" ");
     let or = place.hint.map(|hint| format!(", or {hint}")).unwrap_or_default();
     let passing = matches!(error, ProbeError::Timeout { .. });
-    Fault {
+    AgentFault {
         brief: "its program does not run",
         text: format!("`{asked}` {what}; run it by hand, and reinstall the agent{or}"),
         passing,
@@ -223,7 +229,7 @@ fn locate(
 }
 
 /// Returns whether a credential exists on this machine.
-pub fn is_there(credential: &Credential, variables: &HashMap<String, String>) -> bool {
+pub fn is_present(credential: &Credential, variables: &HashMap<String, String>) -> bool {
     let home = || variables.get("HOME").map(PathBuf::from).unwrap_or_default();
     match credential {
         Credential::Variable(name) => {
@@ -239,8 +245,8 @@ pub fn is_there(credential: &Credential, variables: &HashMap<String, String>) ->
 fn missing_credentials(
     descriptor: &Descriptor,
     variables: &HashMap<String, String>,
-) -> Option<Fault> {
-    let found = descriptor.credentials.iter().any(|credential| is_there(credential, variables));
+) -> Option<AgentFault> {
+    let found = descriptor.credentials.iter().any(|credential| is_present(credential, variables));
     if found || descriptor.credentials.is_empty() {
         return None;
     }
@@ -255,7 +261,7 @@ fn missing_credentials(
     let ways = [("set ", one_of(variables)), ("sign in, which creates ", one_of(files))];
     let ways: Vec<String> =
         ways.into_iter().filter_map(|(how, what)| Some(format!("{how}{}", what?))).collect();
-    Some(Fault {
+    Some(AgentFault {
         brief: "it is not signed in",
         text: format!("no credentials found; {}", ways.join(", or ")),
         passing: false,
@@ -273,12 +279,12 @@ fn root_fault(
     descriptor: &Descriptor,
     config: &Config,
     variables: &HashMap<String, String>,
-) -> Option<Fault> {
+) -> Option<AgentFault> {
     let rule = descriptor.root.as_ref()?;
     let applies = rustix::process::geteuid().is_root()
         && config.mode == Mode::Build
         && config.safety >= rule.refused_from;
-    (applies && !variables.contains_key(&rule.unless_variable)).then(|| Fault {
+    (applies && !variables.contains_key(&rule.unless_variable)).then(|| AgentFault {
         brief: "it refuses to run with these rights",
         text: format!(
             "it refuses this PERMISSION_MODE to the root user; run as another user, choose a lower mode, or set {}=1 in a container you trust",
@@ -290,7 +296,7 @@ fn root_fault(
 
 /// Lists the operator's settings that the backend will ignore. Models and efforts are set for the
 /// default backend only.
-fn unsupported(
+fn ignored_settings(
     descriptor: &Descriptor,
     config: &Config,
     variables: &HashMap<String, String>,
@@ -336,7 +342,7 @@ fn unsupported(
 }
 
 /// Returns a warning if an agent printed no version, so that its compatibility is unknown.
-fn numberless(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
+fn missing_version(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
     (version.is_none() && !descriptor.understands.is_empty()).then(|| {
         format!(
             "the agent of backend `{}` reports no version number: it is unknown whether it is one that the backend was made for ({})",
@@ -347,7 +353,7 @@ fn numberless(descriptor: &Descriptor, version: Option<&str>) -> Option<String> 
 }
 
 /// Returns a warning if the backend was not made for the installed version.
-fn untested(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
+fn untested_version(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
     let installed = version?;
     (descriptor.fits(installed) == Some(false)).then(|| {
         format!(
@@ -420,15 +426,15 @@ mod tests {
     #[test]
     fn untested_and_missing_agent_versions_cause_warnings() {
         let descriptor = descriptor(r#","understands":[">=2.0.0, <3.0.0"]"#);
-        assert_eq!(untested(&descriptor, Some("2.1.197")), None);
-        assert!(untested(&descriptor, Some("3.0.1")).expect("a warning").contains("3.0.1"));
-        assert_eq!(untested(&descriptor, None), None);
-        assert_eq!(numberless(&descriptor, Some("2.1.197")), None);
-        let told = numberless(&descriptor, version_in("a development build").as_deref())
+        assert_eq!(untested_version(&descriptor, Some("2.1.197")), None);
+        assert!(untested_version(&descriptor, Some("3.0.1")).expect("a warning").contains("3.0.1"));
+        assert_eq!(untested_version(&descriptor, None), None);
+        assert_eq!(missing_version(&descriptor, Some("2.1.197")), None);
+        let told = missing_version(&descriptor, version_in("a development build").as_deref())
             .expect("a warning");
         assert!(told.contains("no version number") && told.contains(">=2.0.0"), "{told}");
         assert_eq!(
-            numberless(&self::descriptor(""), None),
+            missing_version(&self::descriptor(""), None),
             None,
             "the backend declares no versions"
         );
@@ -438,7 +444,7 @@ mod tests {
         let variables: HashMap<String, String> =
             set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let config = Config::read(|name| variables.get(name).cloned()).expect("valid");
-        unsupported(descriptor, &config, &variables, default)
+        ignored_settings(descriptor, &config, &variables, default)
     }
 
     #[test]

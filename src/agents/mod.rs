@@ -8,12 +8,12 @@
 
 pub mod acceptance;
 pub mod auto;
+mod configured;
 mod examination;
 pub mod findings;
 mod options;
 mod programs;
 mod sign_in;
-mod variant;
 mod warnings;
 
 use std::collections::BTreeMap;
@@ -30,10 +30,10 @@ use crate::backend::{LoadReport, Registry};
 use crate::dispatch::{Notice, Outlet};
 use crate::turn::{Agents, Backend, Backends, Generation, KnownComponent};
 use crate::workspace::{FileError, Profile, ProfileFile};
-use findings::{Examiner, Findings, Place};
-use options::Options;
+use configured::{ConfiguredBackend, OperatorChoice};
+use findings::{Examiner, Findings, ProgramLocation};
+use options::OptionChoices;
 use programs::Programs;
-use variant::{Variant, With};
 
 /// The component for ACP agents. It has no agent of its own; each launch profile provides one.
 pub const PROFILED: &str = "acp";
@@ -49,25 +49,25 @@ pub struct AgentRegistry {
     /// The examined agents, shared with the code that starts agents.
     agents: Agents,
     file: ProfileFile,
-    options: Options,
+    options: OptionChoices,
     /// The backend of lanes that have not chosen one. Unset until it is determined.
     default: OnceLock<String>,
-    known: RwLock<Known>,
+    state: RwLock<RegistryState>,
     programs: Programs,
 }
 
 #[derive(Default)]
-struct Known {
-    profiles: BTreeMap<String, Arc<Kept>>,
+struct RegistryState {
+    profiles: BTreeMap<String, Arc<RevisedProfile>>,
     /// Warnings about `acp.md`, one line each.
     warnings: Vec<String>,
     findings: BTreeMap<String, Arc<Findings>>,
 }
 
 /// A component, and the profile that it runs with.
-type Base = (Arc<dyn Backend>, Option<Arc<Kept>>);
+type ProfiledComponent = (Arc<dyn Backend>, Option<Arc<RevisedProfile>>);
 
-struct Kept {
+struct RevisedProfile {
     profile: Profile,
     /// Number of changes of the profile since the start.
     revision: u32,
@@ -84,7 +84,7 @@ impl AgentRegistry {
         examiner: Examiner,
     ) -> Result<Arc<Self>, FileError> {
         let file = ProfileFile::new(&examiner.config.config_dir);
-        let options = Options::new(&examiner.config.config_dir);
+        let options = OptionChoices::new(&examiner.config.config_dir);
         file.require().await?;
         options.require().await?;
         let (agents, default, known) = (Agents::default(), OnceLock::new(), RwLock::default());
@@ -95,7 +95,7 @@ impl AgentRegistry {
             file,
             options,
             default,
-            known,
+            state: known,
             programs: Programs::default(),
         });
         registry.read_profiles().await;
@@ -104,7 +104,7 @@ impl AgentRegistry {
     }
 
     /// Sets the backend of lanes that have not chosen one. Later calls have no effect.
-    pub fn decide(&self, default: &str) {
+    pub fn set_default(&self, default: &str) {
         let _ = self.default.set(default.to_owned());
     }
 
@@ -134,12 +134,12 @@ impl AgentRegistry {
     }
 
     /// Subscribes to the reports about loads of components.
-    pub fn news(&self) -> broadcast::Receiver<LoadReport> {
+    pub fn load_reports(&self) -> broadcast::Receiver<LoadReport> {
         self.components.subscribe()
     }
 
     /// Returns the names of the backends that use a component.
-    pub fn served_by(&self, component: &str) -> Vec<String> {
+    pub fn backends_of(&self, component: &str) -> Vec<String> {
         self.names().into_iter().filter(|name| self.component_of(name) == component).collect()
     }
 
@@ -149,7 +149,7 @@ impl AgentRegistry {
     }
 
     /// Examines all agents that were not examined yet, concurrently.
-    pub async fn examine_others(self: &Arc<Self>) {
+    pub async fn examine_remaining(self: &Arc<Self>) {
         let mut examinations = JoinSet::new();
         for name in self.names().into_iter().filter(|name| self.findings(name).is_none()) {
             let agents = self.clone();
@@ -168,7 +168,7 @@ impl AgentRegistry {
     /// registry of components is dropped.
     pub async fn follow(self: Arc<Self>, outlet: Arc<dyn Outlet>) {
         let mut reports = self.components.subscribe();
-        self.examine_others().await;
+        self.examine_remaining().await;
         let mut look = tokio::time::interval(LOOK_INTERVAL);
         loop {
             tokio::select! {
@@ -179,7 +179,7 @@ impl AgentRegistry {
                     }
                     Ok(LoadReport::Loaded { name, .. }) => self.examine_again(vec![name]).await,
                     Ok(_) => {}
-                    Err(RecvError::Lagged(_)) => self.examine_others().await,
+                    Err(RecvError::Lagged(_)) => self.examine_remaining().await,
                     Err(RecvError::Closed) => return,
                 },
                 _ = look.tick() => {
@@ -255,7 +255,7 @@ impl AgentRegistry {
                 before => {
                     news.push(name.clone());
                     let revision = before.map_or(0, |kept| kept.revision + 1);
-                    Arc::new(Kept { profile: profile.clone(), revision })
+                    Arc::new(RevisedProfile { profile: profile.clone(), revision })
                 }
             };
             profiles.insert(name.clone(), kept);
@@ -282,7 +282,7 @@ impl AgentRegistry {
     }
 
     /// Returns the component of a backend, and the profile that it runs with.
-    fn base(&self, name: &str) -> Option<Base> {
+    fn base(&self, name: &str) -> Option<ProfiledComponent> {
         if let Some(profile) = self.profile(name) {
             return Some((self.components.get(PROFILED)?, Some(profile)));
         }
@@ -290,22 +290,27 @@ impl AgentRegistry {
     }
 
     /// Builds a backend from a component, with the operator's choices for it.
-    fn made_of(
+    fn build(
         &self,
         name: &str,
         inner: Arc<dyn Backend>,
-        profile: Option<Arc<Kept>>,
+        profile: Option<Arc<RevisedProfile>>,
     ) -> Option<Arc<dyn Backend>> {
-        let (run, _) =
-            variant::run_of(name, inner.descriptor(), self.wanted_run(name, inner.descriptor()));
+        let (run, _) = configured::resolve_run(
+            name,
+            inner.descriptor(),
+            self.wanted_run(name, inner.descriptor()),
+        );
         let with = match &profile {
-            Some(kept) => With::Profile(&kept.profile, kept.revision),
+            Some(kept) => OperatorChoice::Profile(&kept.profile, kept.revision),
             None => self
                 .options
                 .of(inner.descriptor())
-                .map_or(With::Nothing, |(options, revision)| With::Options(options, revision)),
+                .map_or(OperatorChoice::Nothing, |(options, revision)| {
+                    OperatorChoice::Options(options, revision)
+                }),
         };
-        match Variant::of(inner, run, with) {
+        match ConfiguredBackend::of(inner, run, with) {
             Ok(backend) => Some(backend),
             Err(error) => {
                 tracing::error!(backend = name, %error, "the profile does not fit the component");
@@ -315,17 +320,17 @@ impl AgentRegistry {
     }
 
     /// Returns the profile with this name, unless a component has the same name.
-    fn profile(&self, name: &str) -> Option<Arc<Kept>> {
+    fn profile(&self, name: &str) -> Option<Arc<RevisedProfile>> {
         let free = name == PROFILED || self.components.get(name).is_none();
         self.read().profiles.get(name).filter(|_| free).cloned()
     }
 
-    fn place(&self, name: &str) -> Place {
+    fn program_location(&self, name: &str) -> ProgramLocation {
         let default = self.default.get().is_some_and(|default| default == name);
         let home = self.examiner.variables.get("HOME").map(String::as_str);
         let profile = self.profile(name);
         let operators = self.examiner.config.backend_cli_path.clone().filter(|_| default);
-        Place {
+        ProgramLocation {
             path: operators.or_else(|| profile.as_ref()?.profile.program_path(home)),
             hint: if default {
                 Some("set BACKEND_CLI_PATH")
@@ -336,12 +341,12 @@ impl AgentRegistry {
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read()
+    fn read(&self) -> RwLockReadGuard<'_, RegistryState> {
+        self.state.read()
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
-        self.known.write()
+    fn write(&self) -> RwLockWriteGuard<'_, RegistryState> {
+        self.state.write()
     }
 }
 
@@ -349,10 +354,10 @@ impl AgentRegistry {
 impl Backends for AgentRegistry {
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
         let (inner, profile) = self.base(name)?;
-        self.made_of(name, inner, profile)
+        self.build(name, inner, profile)
     }
 
-    async fn kept(&self, name: &str, digest: &str) -> Option<Arc<dyn Backend>> {
+    async fn by_digest(&self, name: &str, digest: &str) -> Option<Arc<dyn Backend>> {
         let is_it = |backend: &Arc<dyn Backend>| backend.generation().digest == digest;
         if let Some(backend) = self.get(name).filter(is_it) {
             return Some(backend);
@@ -362,7 +367,7 @@ impl Backends for AgentRegistry {
         let kept = self.components.kept_components(component).await;
         kept.into_iter().find_map(|earlier| {
             let earlier = earlier as Arc<dyn Backend>;
-            self.made_of(name, earlier, profile.clone()).filter(is_it)
+            self.build(name, earlier, profile.clone()).filter(is_it)
         })
     }
 
@@ -374,7 +379,7 @@ impl Backends for AgentRegistry {
         self.components.known_components(&self.component_of(name)).await
     }
 
-    async fn on_trial(&self, name: &str, digest: &str) -> Result<Arc<dyn Backend>, String> {
+    async fn open_on_trial(&self, name: &str, digest: &str) -> Result<Arc<dyn Backend>, String> {
         if !self.names().iter().any(|known| known == name) {
             return Err(format!("there is no backend `{name}`"));
         }
@@ -398,13 +403,13 @@ impl Backends for AgentRegistry {
         let mut names = self.names();
         names.retain(|name| match self.findings(name) {
             Some(findings) => findings.faults.is_empty(),
-            None => self.look(name).is_some_and(|findings| findings.faults.is_empty()),
+            None => self.inspect(name).is_some_and(|findings| findings.faults.is_empty()),
         });
         names
     }
 
     fn unaccepted(&self, name: &str) -> Vec<String> {
-        self.waiting_of(name)
+        self.unapproved_of(name)
     }
 
     async fn unavailable(&self, name: &str) -> Option<String> {
@@ -430,7 +435,7 @@ impl Backends for AgentRegistry {
             .components
             .component(&component)
             .map(|beneath| beneath.generation().digest.clone());
-        let generation = self.components.put_back(&component, beneath.as_deref()).await?;
+        let generation = self.components.restore_previous(&component, beneath.as_deref()).await?;
         Ok(self.get(name).map_or(generation, |backend| backend.generation().clone()))
     }
 }

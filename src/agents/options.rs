@@ -12,19 +12,19 @@ use crate::agent::{Descriptor, options};
 use crate::workspace::{BackendFile, BackendNotes, ChosenOption, FileError};
 
 /// The operator's choices from `backends.md`, followed as the file changes.
-pub(super) struct Options {
+pub(super) struct OptionChoices {
     file: BackendFile,
-    known: RwLock<Known>,
+    known: RwLock<OptionsSnapshot>,
 }
 
 #[derive(Default)]
-struct Known {
+struct OptionsSnapshot {
     notes: Arc<BackendNotes>,
     /// Number of changes of each backend's options since the start.
     revisions: BTreeMap<String, u32>,
 }
 
-impl Options {
+impl OptionChoices {
     /// Creates the options of a configuration folder. The file is not read yet.
     pub(super) fn new(config_dir: &Path) -> Self {
         Self { file: BackendFile::new(config_dir), known: RwLock::default() }
@@ -48,7 +48,9 @@ impl Options {
         let (before, after) = (known.notes.clone(), notes.clone());
         let names = before.options().keys().chain(after.options().keys()).collect::<BTreeSet<_>>();
         let mut others = false;
-        for name in names.into_iter().filter(|name| meant(&before, name) != meant(&after, name)) {
+        for name in
+            names.into_iter().filter(|name| choices_for(&before, name) != choices_for(&after, name))
+        {
             *known.revisions.entry(name.clone()).or_default() += 1;
             others = true;
         }
@@ -63,9 +65,9 @@ impl Options {
         let revision = *known.revisions.get(&descriptor.name)?;
         let chosen =
             known.notes.options().get(&descriptor.name).map(Vec::as_slice).unwrap_or_default();
-        let sound = chosen
-            .iter()
-            .filter_map(|chosen| Some((chosen.name.clone(), read(descriptor, chosen).ok()?)));
+        let sound = chosen.iter().filter_map(|chosen| {
+            Some((chosen.name.clone(), parse_option(descriptor, chosen).ok()?))
+        });
         Some((Value::Object(sound.collect::<Map<_, _>>()).to_string(), revision))
     }
 
@@ -81,7 +83,7 @@ impl Options {
             let descriptor = descriptor(name);
             for chosen in all {
                 let fault = match &descriptor {
-                    Ok(descriptor) => read(descriptor, chosen).err(),
+                    Ok(descriptor) => parse_option(descriptor, chosen).err(),
                     Err(why) => Some(why.clone()),
                 };
                 let said = |fault| {
@@ -97,12 +99,12 @@ impl Options {
     }
 }
 
-fn read(descriptor: &Descriptor, chosen: &ChosenOption) -> Result<Value, String> {
+fn parse_option(descriptor: &Descriptor, chosen: &ChosenOption) -> Result<Value, String> {
     options::option(&descriptor.options, &chosen.name, &chosen.value)
 }
 
 /// Returns the names and values of a backend's options, without their lines in the file.
-fn meant<'a>(notes: &'a BackendNotes, backend: &str) -> Option<Vec<(&'a str, &'a str)>> {
+fn choices_for<'a>(notes: &'a BackendNotes, backend: &str) -> Option<Vec<(&'a str, &'a str)>> {
     notes
         .options()
         .get(backend)
@@ -118,7 +120,7 @@ mod tests {
         let json = r#"{"name":"x","version":"1","programs":[{"name":"x"}],"options":{"type":"object","properties":{"level":{"enum":["low","high"]}}}}"#;
         let descriptor = Descriptor::parse(json).expect("valid");
         let folder = tempfile::tempdir().expect("a folder");
-        let options = Options::new(folder.path());
+        let options = OptionChoices::new(folder.path());
         assert!(!options.refresh().await && options.of(&descriptor).is_none());
         let write =
             |text: &str| std::fs::write(folder.path().join("backends.md"), text).expect("written");

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::disk::Stamp;
 
 /// Time without a change after which the replacement of a program counts as complete.
-const REST_TIMEOUT: Duration = Duration::from_secs(1);
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 
 /// The path and the stamp of each backend's program at its last examination, by backend.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Programs {
     pub(super) fn changed(&self, now: SystemTime) -> Vec<String> {
         let all = self.0.lock();
         let is_other = |(path, before): &(PathBuf, Option<Stamp>)| {
-            Stamp::of(path).is_some_and(|stamp| Some(stamp) != *before && at_rest(&stamp, now))
+            Stamp::of(path).is_some_and(|stamp| Some(stamp) != *before && has_settled(&stamp, now))
         };
         all.iter()
             .filter(|(_, program)| is_other(program))
@@ -41,8 +41,8 @@ impl Programs {
 
 /// Returns whether a program was not changed for [`REST_TIMEOUT`]. Returns `true` if its time is in
 /// the future, because the clock may have been set back.
-fn at_rest(stamp: &Stamp, now: SystemTime) -> bool {
-    stamp.age(now).is_none_or(|age| age >= REST_TIMEOUT)
+fn has_settled(stamp: &Stamp, now: SystemTime) -> bool {
+    stamp.age(now).is_none_or(|age| age >= SETTLE_TIME)
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
         std::fs::rename(folder.path().join("new"), &program).expect("renamed");
         let soon = later
             - Stamp::of(&program).expect("it is there").age(later).expect("it is in the past")
-            + REST_TIMEOUT / 2;
+            + SETTLE_TIME / 2;
         assert_eq!(programs.changed(soon), Vec::<String>::new(), "it may still be written to");
         assert_eq!(programs.changed(later), ["x"]);
         programs.note("x", Some((program.clone(), Stamp::of(&program))));

@@ -3,25 +3,25 @@
 //! otherwise.
 
 use super::AgentRegistry;
-use super::findings::is_there;
+use super::findings::is_present;
 use crate::agent::Descriptor;
-use crate::agent::descriptor::{Credential, Feature, OneShot, Sharing};
-use crate::config::Run;
+use crate::agent::descriptor::{Credential, Feature, LinkSharing, OneShot};
+use crate::config::RunMode;
 
 impl AgentRegistry {
     /// Returns how a backend is to run: the operator's choice, otherwise once a turn if its agent
     /// is signed in for that only. Returns `None` if the backend may decide.
-    pub(super) fn wanted_run(&self, name: &str, declared: &Descriptor) -> Option<Run> {
-        let once = || declared.one_shot != OneShot::Never && self.key_alone(declared).is_some();
-        self.examiner.config.backend_run.of(name).or_else(|| once().then_some(Run::OneShot))
+    pub(super) fn wanted_run(&self, name: &str, declared: &Descriptor) -> Option<RunMode> {
+        let once = || declared.one_shot != OneShot::Never && self.sole_key(declared).is_some();
+        self.examiner.config.backend_run.of(name).or_else(|| once().then_some(RunMode::OneShot))
     }
 
     /// Returns a warning if a key signs the agent in for runs of one turn only.
     pub(super) fn sign_in_warning(&self, name: &str) -> Option<String> {
         let (component, _) = self.base(name)?;
         let declared = component.descriptor();
-        let (key, file) = self.key_alone(declared)?;
-        let live = self.wanted_run(name, declared) != Some(Run::OneShot);
+        let (key, file) = self.sole_key(declared)?;
+        let live = self.wanted_run(name, declared) != Some(RunMode::OneShot);
         let sign_in =
             format!("sign it in with its own command, which creates {file} (docs/agents.md)");
         Some(if live {
@@ -41,14 +41,14 @@ impl AgentRegistry {
 
     /// Returns the variable with the agent's only credential, and the file that would also sign in
     /// a live run. Returns `None` if the agent is signed in for both or for neither.
-    fn key_alone<'a>(&self, declared: &'a Descriptor) -> Option<(&'a str, &'a str)> {
-        if declared.sharing == Sharing::Turn || !declared.has(Feature::OwnSignIn) {
+    fn sole_key<'a>(&self, declared: &'a Descriptor) -> Option<(&'a str, &'a str)> {
+        if declared.sharing == LinkSharing::Turn || !declared.has(Feature::OwnSignIn) {
             return None;
         }
         let variables = &self.examiner.variables;
         let (mut key, mut file) = (None, None);
         for credential in &declared.credentials {
-            match (credential, is_there(credential, variables)) {
+            match (credential, is_present(credential, variables)) {
                 (Credential::Variable(name), true) => key = key.or(Some(name.as_str())),
                 (Credential::File(_), true) => return None,
                 (Credential::File(path), false) => file = file.or(Some(path.as_str())),

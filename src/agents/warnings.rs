@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::variant;
+use super::configured;
 use super::{AgentRegistry, PROFILED};
 use crate::agent::tool_names;
-use crate::backend::Wants;
+use crate::backend::RequestedCapabilities;
 use crate::config::suggestion;
 use crate::turn::{Backend as _, Backends as _};
 
@@ -19,8 +19,9 @@ impl AgentRegistry {
         let unknown =
             unknown.map(|name| format!("BACKEND_RUN names `{name}`, which is not a backend here"));
         let component = |name: &String| {
-            self.base(name)
-                .map(|(inner, _)| variant::run_of(name, inner.descriptor(), runs.of(name)).1)
+            self.base(name).map(|(inner, _)| {
+                configured::resolve_run(name, inner.descriptor(), runs.of(name)).1
+            })
         };
         unknown.chain(self.names().iter().filter_map(component).flatten()).collect()
     }
@@ -43,16 +44,16 @@ impl AgentRegistry {
 
     /// Returns the component files that wait for approval, with the capabilities that were not
     /// accepted.
-    pub fn waiting(&self) -> Vec<(PathBuf, Arc<Wants>)> {
+    pub fn unapproved(&self) -> Vec<(PathBuf, Arc<RequestedCapabilities>)> {
         self.components.waiting()
     }
 
     /// Describes the files of a backend that wait for approval, one line each.
-    pub(super) fn waiting_of(&self, name: &str) -> Vec<String> {
+    pub(super) fn unapproved_of(&self, name: &str) -> Vec<String> {
         let component = self.component_of(name);
         let waiting =
-            self.waiting().into_iter().filter(|(_, wants)| wants.descriptor.name == component);
-        let told = |(path, wants): (PathBuf, Arc<Wants>)| {
+            self.unapproved().into_iter().filter(|(_, wants)| wants.descriptor.name == component);
+        let told = |(path, wants): (PathBuf, Arc<RequestedCapabilities>)| {
             let file = path.file_name().unwrap_or_default().display();
             format!(
                 "{file}, version {}, {wants}; it will not run until an owner runs `aetheel backend approve {component}`.",

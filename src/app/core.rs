@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::cluster::Place;
-use super::process::Process;
-use super::shutdown::{DELIVERY_GRACE, hand_back, leave};
-use super::webhooks::Listener;
+use super::cluster::ClusterNode;
+use super::process::GatewayProcess;
+use super::shutdown::{DELIVERY_GRACE, leave_agents, leave_holder};
+use super::webhooks::WebhookService;
 use crate::config::Config;
 use crate::dispatch::Dispatcher;
 use crate::process::holder::HeldLauncher;
-use crate::startup::ShutdownGuard;
+use crate::startup::DrainHandle;
 use crate::workspace::Workspace;
 
 /// Parts that exist from the first recovered event to the end.
 pub(super) struct Core {
-    pub(super) process: Process,
+    pub(super) process: GatewayProcess,
     pub(super) config: Config,
     pub(super) dispatcher: Dispatcher,
     pub(super) workspace: Workspace,
-    pub(super) webhooks: Listener,
-    pub(super) guard: ShutdownGuard,
+    pub(super) webhooks: WebhookService,
+    pub(super) guard: DrainHandle,
     pub(super) held: Option<HeldLauncher>,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<ClusterNode>,
 }
 
 impl Core {
@@ -37,10 +37,10 @@ impl Core {
         let stop_limit = self.stop_limit();
         let Self { dispatcher, guard, held, .. } = self;
         if held.as_ref().is_some_and(HeldLauncher::is_apart) {
-            hand_back(&dispatcher, guard, held, code).await;
+            leave_agents(&dispatcher, guard, held, code).await;
         }
         let _ = timeout(stop_limit, dispatcher.shutdown(Duration::ZERO)).await;
-        leave(held).await;
+        leave_holder(held).await;
         guard.close().await;
         code
     }

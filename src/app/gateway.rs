@@ -5,27 +5,26 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::cluster::WithSeat;
+use super::cluster::LeaderOnly;
 use super::core::Core;
-use super::phase::Phase;
-use super::process::Process;
+use super::phase::ProgramPhase;
+use super::process::GatewayProcess;
 use super::service_manager::Watchdog;
 use super::shutdown::Shutdown;
-use super::signals::End;
-use super::{deserted, hooks};
+use super::signals::ShutdownMode;
+use super::{critical_task_ended, hooks};
 use crate::cli::exit;
-use crate::discord::Listening;
+use crate::discord::GatewayListener;
 use crate::process::holder::HeldLauncher;
-use crate::startup::settings::Settings;
 use crate::web::dashboard::Dashboard;
 use crate::workspace::Lock;
 
 /// A running gateway.
 pub(super) struct Gateway {
     pub(super) core: Core,
-    pub(super) listening: Listening,
+    pub(super) listening: GatewayListener,
     pub(super) dashboard: Option<Dashboard>,
-    pub(super) schedules: WithSeat,
+    pub(super) schedules: LeaderOnly,
     pub(super) recovery: JoinHandle<()>,
     pub(super) lock: Arc<Lock>,
     /// Instructions for the agent if this is the first start.
@@ -38,45 +37,53 @@ pub(super) struct Gateway {
 impl Gateway {
     /// Runs until a signal arrives, Discord rejects the bot, or a task ends that the program
     /// needs. Returns the exit code and how to end.
-    pub(super) async fn run(&mut self) -> (u8, End) {
+    pub(super) async fn run(&mut self) -> (u8, ShutdownMode) {
         let process = &mut self.core.process;
         tracing::info!(
             ready_ms = u64::try_from(process.began.elapsed().as_millis()).unwrap_or(u64::MAX),
             "aetheel is ready"
         );
-        process.phase.send_replace(Phase::Ready);
-        self.watchdog = Some(process.system.ready(process.health.clone()));
-        let beating = process.liveness.beat(self.listening.pulses(), Arc::clone(&self.lock));
+        process.phase.send_replace(ProgramPhase::Ready);
+        self.watchdog = Some(process.service_manager.ready(process.health.clone()));
+        let beating = process.liveness.start(self.listening.pulses(), Arc::clone(&self.lock));
         self.heartbeat = Some(beating);
         hooks::started(&self.core.dispatcher, &self.core.workspace, self.instructions.take()).await;
         tokio::select! {
             end = process.signals.next() => {
-                (if end == End::Upgrade { exit::TEMPORARY } else { exit::OK }, end)
+                (if end == ShutdownMode::Upgrade { exit::TEMPORARY } else { exit::OK }, end)
             }
-            code = deserted() => (code, End::HandOver),
+            code = critical_task_ended() => (code, ShutdownMode::HandOver),
             error = self.listening.failed() => {
                 tracing::error!("{error}");
-                (exit::NO_PERMISSION, End::Stop)
+                (exit::NO_PERMISSION, ShutdownMode::Stop)
             }
         }
     }
 
     /// Closes the intake, then ends running turns or leaves them to the holder. Returns the exit
     /// code.
-    pub(super) async fn drain(self, code: u8, end: End) -> u8 {
+    pub(super) async fn drain(self, code: u8, end: ShutdownMode) -> u8 {
         let Self { mut core, listening, dashboard, schedules, recovery, .. } = self;
         tracing::info!("shutdown: begins");
         let stop_limit = core.stop_limit();
-        let Process { mut signals, supervision, phase, liveness, system, .. } = core.process;
-        phase.send_replace(Phase::Draining);
+        let GatewayProcess {
+            mut signals,
+            supervision,
+            phase,
+            liveness,
+            service_manager: system,
+            ..
+        } = core.process;
+        phase.send_replace(ProgramPhase::Draining);
         // Tasks that end from here on end on purpose.
         drop(supervision);
         if let Some(heartbeat) = self.heartbeat {
             heartbeat.abort();
         }
-        liveness.rest();
+        liveness.stop();
         system.stopping();
-        let hands_over = end != End::Stop && core.held.as_ref().is_some_and(HeldLauncher::is_apart);
+        let hands_over =
+            end != ShutdownMode::Stop && core.held.as_ref().is_some_and(HeldLauncher::is_apart);
         if let Some(place) = &mut core.place {
             place.stop_intake().await;
         }

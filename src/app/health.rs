@@ -10,16 +10,16 @@ use tokio::task::spawn_blocking;
 
 use crate::agents::AgentRegistry;
 use crate::app::liveness::Liveness;
-use crate::app::phase::Phase;
+use crate::app::phase::ProgramPhase;
 use crate::discord::Discord;
 use crate::disk::write_probe;
 use crate::dispatch::Dispatcher;
 use crate::figures;
-use crate::vigil;
-use crate::web::status::Health;
+use crate::supervisor;
+use crate::web::status::HealthSource;
 
 /// The parts of a started gateway that health checks examine.
-pub struct Watched {
+pub struct HealthTargets {
     /// Provides the metrics of the queue.
     pub dispatcher: Dispatcher,
     /// Provides the state of the connection.
@@ -35,47 +35,47 @@ pub struct Watched {
 /// Health of the gateway. Clones share their state.
 #[derive(Clone)]
 pub struct ProgramHealth {
-    phase: watch::Receiver<Phase>,
-    watched: Arc<OnceLock<Watched>>,
+    phase: watch::Receiver<ProgramPhase>,
+    targets: Arc<OnceLock<HealthTargets>>,
     liveness: Liveness,
 }
 
 impl ProgramHealth {
     /// Creates health checks that examine only the phase and the heartbeat until
     /// [`Self::know`] is called.
-    pub fn new(phase: watch::Receiver<Phase>, liveness: Liveness) -> Self {
-        Self { phase, watched: Arc::default(), liveness }
+    pub fn new(phase: watch::Receiver<ProgramPhase>, liveness: Liveness) -> Self {
+        Self { phase, targets: Arc::default(), liveness }
     }
 
     /// Sets the parts of the gateway to examine. Later calls have no effect.
-    pub fn know(&self, watched: Watched) {
-        let _ = self.watched.set(watched);
+    pub fn set_targets(&self, watched: HealthTargets) {
+        let _ = self.targets.set(watched);
     }
 }
 
 #[async_trait]
-impl Health for ProgramHealth {
+impl HealthSource for ProgramHealth {
     async fn alive(&self) -> Vec<String> {
         self.measure().await;
         let gone =
-            vigil::already_fallen().map(|fallen| format!("`{}` {}", fallen.name, fallen.how));
-        gone.into_iter().chain(self.liveness.complaint()).collect()
+            supervisor::current_failure().map(|fallen| format!("`{}` {}", fallen.name, fallen.how));
+        gone.into_iter().chain(self.liveness.problem()).collect()
     }
 
     async fn unready(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         match *self.phase.borrow() {
-            Phase::Starting => reasons.push("starting".to_owned()),
-            Phase::Joining => {
+            ProgramPhase::Starting => reasons.push("starting".to_owned()),
+            ProgramPhase::Joining => {
                 reasons.push("waiting for the database of the cluster".to_owned());
             }
-            Phase::Draining => reasons.push("draining".to_owned()),
-            Phase::Ready => {}
+            ProgramPhase::Draining => reasons.push("draining".to_owned()),
+            ProgramPhase::Ready => {}
         }
-        let watched = Arc::clone(&self.watched);
+        let watched = Arc::clone(&self.targets);
         // The checks of programs and folders access the disk.
         let more =
-            spawn_blocking(move || watched.get().map(Watched::complaints).unwrap_or_default())
+            spawn_blocking(move || watched.get().map(HealthTargets::problems).unwrap_or_default())
                 .await;
         reasons.extend(more.unwrap_or_else(|_| vec!["a check of its parts failed".to_owned()]));
         reasons
@@ -83,7 +83,7 @@ impl Health for ProgramHealth {
 
     async fn measure(&self) {
         self.liveness.measure();
-        let watched = Arc::clone(&self.watched);
+        let watched = Arc::clone(&self.targets);
         // A lock that is never released must not block a worker thread.
         let _ = spawn_blocking(move || {
             if let Some(watched) = watched.get() {
@@ -94,7 +94,7 @@ impl Health for ProgramHealth {
             let resident = std::fs::read_to_string("/proc/self/status")
                 .ok()
                 .and_then(|status| resident_bytes(&status));
-            figures::process(
+            figures::set_process(
                 resident,
                 std::fs::read_dir("/proc/self/fd").ok().map(Iterator::count),
             );
@@ -103,8 +103,8 @@ impl Health for ProgramHealth {
     }
 }
 
-impl Watched {
-    fn complaints(&self) -> Vec<String> {
+impl HealthTargets {
+    fn problems(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.discord.has_login() && !self.discord.is_connected() {
             reasons.push(match self.discord.shards() {
@@ -112,7 +112,7 @@ impl Watched {
                 (up, all) => format!("discord is not connected: {up} of {all} shards are"),
             });
         }
-        match self.agents.look(&self.backend) {
+        match self.agents.inspect(&self.backend) {
             None => reasons.push(format!("backend `{}` is not loaded", self.backend)),
             Some(findings) if !findings.faults.is_empty() => {
                 let brief: Vec<&str> = findings.faults.iter().map(|fault| fault.brief).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::dispatch::Dispatcher;
-use crate::event::{EventKind, Lane, NewEvent, Origin};
+use crate::event::{EventKind, EventOrigin, Lane, NewEvent};
 use crate::workspace::{Hook, Workspace};
 
 /// Submits the instructions of the first start, if `first` has them, and saves that this was done.
@@ -16,7 +16,7 @@ pub(super) async fn started(dispatcher: &Dispatcher, workspace: &Workspace, firs
         && submit(dispatcher, first_start(instructions)).await
     {
         tracing::info!("boot: the agent gets the instructions for the first start");
-        if let Err(error) = workspace.instructed().await {
+        if let Err(error) = workspace.mark_instructed().await {
             tracing::error!(%error, "the next start will give the agent the instructions for the first start again");
         }
     }
@@ -55,13 +55,13 @@ async fn fire(dispatcher: &Dispatcher, workspace: &Workspace, hook: Hook) -> boo
 /// Submits an event. Returns whether it was accepted and saved. The dispatcher logs refusals.
 async fn submit(dispatcher: &Dispatcher, event: NewEvent) -> bool {
     match dispatcher.submit(event) {
-        Ok(accepted) => accepted.safe().await.is_ok(),
+        Ok(accepted) => accepted.wait_until_saved().await.is_ok(),
         Err(_) => false,
     }
 }
 
 fn event(hook: Hook, channel: Option<u64>, prompt: String) -> NewEvent {
-    NewEvent::new(EventKind::Hook, lane(hook), Origin::Internal { channel }, prompt)
+    NewEvent::new(EventKind::Hook, lane(hook), EventOrigin::Internal { channel }, prompt)
 }
 
 /// Makes the event with the instructions of the first start. Its key makes it run again after a

@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::discord::Pulses;
+use crate::discord::ProbeSender;
 use crate::dispatch::HealthProbe;
 use crate::figures;
-use crate::vigil;
+use crate::supervisor;
 use crate::workspace::Lock;
 
 /// Time between two probes.
@@ -19,7 +19,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// Time after which a missing probe is logged. A slow lookup of permissions can delay a probe.
 const LATE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time without a successful probe after which the program counts as unhealthy.
-pub const DEAF_TIMEOUT: Duration = Duration::from_secs(300);
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Time of the last successful probe. Cheap to clone; clones share their state.
 #[derive(Clone, Default)]
@@ -28,14 +28,14 @@ pub struct Liveness(Arc<Mutex<Option<Instant>>>);
 impl Liveness {
     /// Starts the task that sends probes. After each successful probe, it also touches the lock
     /// file, so that other programs can see it.
-    pub fn beat(&self, pulses: Pulses, lock: Arc<Lock>) -> JoinHandle<()> {
-        self.came_through();
+    pub fn start(&self, pulses: ProbeSender, lock: Arc<Lock>) -> JoinHandle<()> {
+        self.record_success();
         let liveness = self.clone();
-        vigil::task("heartbeat", async move {
+        supervisor::spawn("heartbeat", async move {
             loop {
-                touch(&lock);
+                touch_lock(&lock);
                 sleep(HEARTBEAT_INTERVAL).await;
-                while !liveness.once(|pulse| pulses.send(pulse)).await {
+                while !liveness.probe(|pulse| pulses.send(pulse)).await {
                     sleep(HEARTBEAT_INTERVAL).await;
                 }
             }
@@ -43,12 +43,12 @@ impl Liveness {
     }
 
     /// States that no probes are expected any more.
-    pub fn rest(&self) {
+    pub fn stop(&self) {
         *self.0.lock() = None;
     }
 
     /// Sends one probe and waits without a limit for its result. Returns whether it succeeded.
-    async fn once(&self, send: impl FnOnce(HealthProbe)) -> bool {
+    async fn probe(&self, send: impl FnOnce(HealthProbe)) -> bool {
         let (pulse, mut through) = HealthProbe::new();
         send(pulse);
         let mut came = timeout(LATE_TIMEOUT, &mut through).await;
@@ -61,7 +61,7 @@ impl Liveness {
         }
         let through = matches!(came, Ok(Ok(())));
         if through {
-            self.came_through();
+            self.record_success();
         } else {
             // The next probe shows whether the problem remains.
             tracing::error!("a heartbeat was lost between intake and reply");
@@ -69,25 +69,25 @@ impl Liveness {
         through
     }
 
-    fn came_through(&self) {
+    fn record_success(&self) {
         *self.0.lock() = Some(Instant::now());
     }
 
     /// Returns the time since the last successful probe, or `None` if no probes are expected.
-    fn silence(&self) -> Option<Duration> {
+    fn since_success(&self) -> Option<Duration> {
         self.0.lock().map(|at| at.elapsed())
     }
 
     /// Updates the metric of the heartbeat.
     pub fn measure(&self) {
-        if let Some(silence) = self.silence() {
-            figures::heartbeat(silence);
+        if let Some(silence) = self.since_success() {
+            figures::set_heartbeat_age(silence);
         }
     }
 
     /// Describes the problem if no probe succeeded for [`DEAF_TIMEOUT`].
-    pub fn complaint(&self) -> Option<String> {
-        let silence = self.silence().filter(|silence| *silence > DEAF_TIMEOUT)?;
+    pub fn problem(&self) -> Option<String> {
+        let silence = self.since_success().filter(|silence| *silence > STALL_TIMEOUT)?;
         Some(format!(
             "no heartbeat has come through intake, queue and reply for {} s",
             silence.as_secs()
@@ -96,7 +96,7 @@ impl Liveness {
 }
 
 /// Touches the lock file on the blocking pool, because the disk may be slow.
-fn touch(lock: &Arc<Lock>) {
+fn touch_lock(lock: &Arc<Lock>) {
     let lock = Arc::clone(lock);
     tokio::task::spawn_blocking(move || lock.touch());
 }
@@ -109,18 +109,18 @@ mod tests {
     async fn only_a_successful_probe_ends_the_silence() {
         let liveness = Liveness::default();
         assert_eq!(
-            (liveness.silence(), liveness.complaint()),
+            (liveness.since_success(), liveness.problem()),
             (None, None),
             "no probe was sent yet"
         );
-        assert!(!liveness.once(drop).await);
-        assert_eq!(liveness.silence(), None);
-        assert!(liveness.once(HealthProbe::complete).await);
-        assert!(liveness.silence().is_some() && liveness.complaint().is_none());
-        let long_ago = Instant::now().checked_sub(DEAF_TIMEOUT + Duration::from_secs(1));
+        assert!(!liveness.probe(drop).await);
+        assert_eq!(liveness.since_success(), None);
+        assert!(liveness.probe(HealthProbe::complete).await);
+        assert!(liveness.since_success().is_some() && liveness.problem().is_none());
+        let long_ago = Instant::now().checked_sub(STALL_TIMEOUT + Duration::from_secs(1));
         if long_ago.is_some() {
             *liveness.0.lock() = long_ago;
-            assert!(liveness.complaint().is_some_and(|complaint| complaint.contains("for 301 s")));
+            assert!(liveness.problem().is_some_and(|complaint| complaint.contains("for 301 s")));
         }
     }
 }

@@ -17,15 +17,15 @@ mod start;
 mod webhooks;
 
 use self::gateway::Gateway;
-use self::process::Process;
+use self::process::GatewayProcess;
 use crate::cli::exit;
-use crate::startup::settings::Settings;
-use crate::vigil::{self, Fallen};
+use crate::startup::settings::OperatorSettings;
+use crate::supervisor::{self, TaskFailure};
 
 /// Runs the gateway until a signal, or until Discord rejects the bot for good. Returns the exit
 /// code.
-pub async fn serve(mut settings: Settings) -> u8 {
-    let process = match Process::begin(&mut settings).await {
+pub async fn serve(mut settings: OperatorSettings) -> u8 {
+    let process = match GatewayProcess::begin(&mut settings).await {
         Ok(process) => process,
         Err(code) => return code,
     };
@@ -40,8 +40,8 @@ pub async fn serve(mut settings: Settings) -> u8 {
 
 /// Waits until a task ends that must run as long as the program, and logs it. Returns the exit
 /// code.
-async fn deserted() -> u8 {
-    let Fallen { name, how } = vigil::fallen().await;
+async fn critical_task_ended() -> u8 {
+    let TaskFailure { name, how } = supervisor::first_failure().await;
     tracing::error!(
         task = name,
         how,
@@ -56,8 +56,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_a_critical_task_exits_with_70() {
-        let _watch = vigil::keep();
-        let _ = vigil::task("reception", async {}).await;
-        assert_eq!(deserted().await, 70);
+        let _watch = supervisor::supervise();
+        let _ = supervisor::spawn("reception", async {}).await;
+        assert_eq!(critical_task_ended().await, 70);
     }
 }

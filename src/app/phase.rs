@@ -3,7 +3,7 @@
 
 /// Phase of the program between its start and its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Phase {
+pub enum ProgramPhase {
     /// The program is starting, and not connected to Discord yet.
     #[default]
     Starting,

@@ -8,37 +8,37 @@ use tokio::sync::watch;
 
 use super::health::ProgramHealth;
 use super::liveness::Liveness;
-use super::phase::Phase;
-use super::service_manager::System;
+use super::phase::ProgramPhase;
+use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use crate::cli::exit;
 use crate::plain::with_causes;
-use crate::startup::settings::Settings;
+use crate::startup::settings::OperatorSettings;
+use crate::supervisor::{self, SupervisionGuard};
 use crate::telemetry;
 use crate::terminal::fail;
-use crate::vigil::{self, Kept};
 use crate::web::status::StatusPages;
 
 /// The services that exist before the gateway starts and until the program ends.
-pub(super) struct Process {
+pub(super) struct GatewayProcess {
     pub(super) began: Instant,
     pub(super) signals: Signals,
     /// While this exists, the end of a supervised task ends the program.
-    pub(super) supervision: Kept,
-    pub(super) phase: watch::Sender<Phase>,
+    pub(super) supervision: SupervisionGuard,
+    pub(super) phase: watch::Sender<ProgramPhase>,
     pub(super) liveness: Liveness,
     pub(super) health: ProgramHealth,
-    pub(super) system: System,
+    pub(super) service_manager: ServiceManager,
     _pages: Option<StatusPages>,
 }
 
-impl Process {
+impl GatewayProcess {
     /// Starts the log, the signals and the status pages. If the status pages cannot be opened, adds
     /// that to [`Settings::unavailable`].
     ///
     /// # Errors
     /// Returns the exit code after it reported the reason.
-    pub(super) async fn begin(settings: &mut Settings) -> Result<Self, u8> {
+    pub(super) async fn begin(settings: &mut OperatorSettings) -> Result<Self, u8> {
         let began = Instant::now();
         let config = &settings.config;
         telemetry::start(config.log_format, &config.log_level, settings.redactor.clone()).map_err(
@@ -51,9 +51,9 @@ impl Process {
             tracing::error!(%error, "cannot listen for signals");
             exit::SOFTWARE
         })?;
-        let supervision = vigil::keep();
+        let supervision = supervisor::supervise();
         log_start(settings);
-        let phase = watch::Sender::new(Phase::Starting);
+        let phase = watch::Sender::new(ProgramPhase::Starting);
         let liveness = Liveness::default();
         let health = ProgramHealth::new(phase.subscribe(), liveness.clone());
         let pages = open_pages(settings.config.status_address, &health).await;
@@ -61,17 +61,26 @@ impl Process {
             settings.unavailable.push(fault);
             None
         });
-        let system = System::from_environment();
-        Ok(Self { began, signals, supervision, phase, liveness, health, system, _pages: pages })
+        let system = ServiceManager::from_environment();
+        Ok(Self {
+            began,
+            signals,
+            supervision,
+            phase,
+            liveness,
+            health,
+            service_manager: system,
+            _pages: pages,
+        })
     }
 }
 
-fn log_start(settings: &Settings) {
+fn log_start(settings: &OperatorSettings) {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
     let folder = &settings.folder;
     tracing::info!(
         folder = %folder.path.display(),
-        why = %folder.by,
+        why = %folder.reason,
         settings = settings.env_file.as_ref().map(|file| tracing::field::display(file.display())),
         "configuration folder"
     );

@@ -15,23 +15,23 @@ use crate::dispatch::Dispatcher;
 use crate::workspace::LostTurns;
 
 /// How often the gateway checks for a request of `aetheel recover`.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of checks after which all lost turns are read again. A turn may have been lost while its
 /// backend was replaced, and a profile may have changed.
-const EVERYTHING: u32 = 30;
+const POLLS_PER_FULL_PASS: u32 = 30;
 
 /// Reads the lost turns of a console again, at the start and after each load of a backend. Returns
 /// only if the registry is dropped; the caller aborts it.
 pub async fn watch(dispatcher: Dispatcher, agents: Arc<AgentRegistry>) {
-    let mut news = agents.news();
-    dispatcher.reread(None).await;
+    let mut news = agents.load_reports();
+    dispatcher.reread_lost(None).await;
     loop {
         match news.recv().await {
             Ok(LoadReport::Loaded { name, .. }) => {
-                dispatcher.reread(Some(&agents.served_by(&name))).await
+                dispatcher.reread_lost(Some(&agents.backends_of(&name))).await
             }
             Ok(_) => {}
-            Err(RecvError::Lagged(_)) => dispatcher.reread(None).await,
+            Err(RecvError::Lagged(_)) => dispatcher.reread_lost(None).await,
             Err(RecvError::Closed) => return,
         }
     }
@@ -40,25 +40,25 @@ pub async fn watch(dispatcher: Dispatcher, agents: Arc<AgentRegistry>) {
 /// Reads lost turns again after each load of a backend, and delivers the replies that
 /// `aetheel recover` requests. Returns only if the registry is dropped; the caller aborts it.
 pub async fn follow(dispatcher: Dispatcher, agents: Arc<AgentRegistry>, lost: LostTurns) {
-    let mut news = agents.news();
-    let mut look = tokio::time::interval(LOOK_INTERVAL);
+    let mut news = agents.load_reports();
+    let mut look = tokio::time::interval(POLL_INTERVAL);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut looks = 0;
     loop {
         tokio::select! {
             report = news.recv() => match report {
                 Ok(LoadReport::Loaded { name, .. }) => {
-                    let served = agents.served_by(&name);
-                    dispatcher.renew(&served);
-                    dispatcher.reread(Some(&served)).await;
+                    let served = agents.backends_of(&name);
+                    dispatcher.upgrade_turns(&served);
+                    dispatcher.reread_lost(Some(&served)).await;
                 }
                 Ok(_) => {}
-                Err(RecvError::Lagged(_)) => dispatcher.reread(None).await,
+                Err(RecvError::Lagged(_)) => dispatcher.reread_lost(None).await,
                 Err(RecvError::Closed) => return,
             },
             _ = look.tick() => {
-                if looks % EVERYTHING == 0 {
-                    dispatcher.reread(None).await;
+                if looks % POLLS_PER_FULL_PASS == 0 {
+                    dispatcher.reread_lost(None).await;
                 }
                 looks += 1;
                 if let Some(turns) = lost.requested().await {

@@ -13,14 +13,14 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::app::health::ProgramHealth;
-use crate::vigil;
-use crate::web::status::Health as _;
+use crate::supervisor;
+use crate::web::status::HealthSource as _;
 
 /// Longest wait for the health check. After that, the watchdog is not fed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connection to the service manager, if there is one.
-pub struct System {
+pub struct ServiceManager {
     socket: Option<(UnixDatagram, SocketAddr)>,
     /// Longest time between two watchdog messages.
     watchdog: Option<Duration>,
@@ -37,7 +37,7 @@ impl Drop for Watchdog {
     }
 }
 
-impl System {
+impl ServiceManager {
     /// Reads `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`.
     #[must_use]
     pub fn from_environment() -> Self {
@@ -65,7 +65,7 @@ impl System {
 
     /// Reports that the program is ready, and feeds the watchdog until the result is dropped.
     pub(super) fn ready(&self, health: ProgramHealth) -> Watchdog {
-        self.tell("READY=1");
+        self.notify("READY=1");
         let socket = self
             .socket
             .as_ref()
@@ -73,7 +73,7 @@ impl System {
         let (Some((socket, address)), Some(every)) = (socket, self.watchdog) else {
             return Watchdog(None);
         };
-        Watchdog(Some(vigil::task("watchdog", async move {
+        Watchdog(Some(supervisor::spawn("watchdog", async move {
             loop {
                 tokio::time::sleep(every / 2).await;
                 match timeout(ANSWER_TIMEOUT, health.alive()).await {
@@ -94,16 +94,16 @@ impl System {
     }
 
     /// Reports that the program is ready. For programs without a watchdog.
-    pub fn serving(&self) {
-        self.tell("READY=1");
+    pub fn ready_without_watchdog(&self) {
+        self.notify("READY=1");
     }
 
     /// Reports that the program is shutting down.
     pub(super) fn stopping(&self) {
-        self.tell("STOPPING=1");
+        self.notify("STOPPING=1");
     }
 
-    fn tell(&self, state: &str) {
+    fn notify(&self, state: &str) {
         if let Some((socket, address)) = &self.socket
             && let Err(error) = socket.send_to_addr(state.as_bytes(), address)
         {

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::cluster::Place;
+use super::cluster::ClusterNode;
 use super::hooks;
 use super::signals::Signals;
-use super::webhooks::Listener;
-use crate::discord::Listening;
+use super::webhooks::WebhookService;
+use crate::discord::GatewayListener;
 use crate::dispatch::Dispatcher;
 use crate::process::holder::HeldLauncher;
-use crate::startup::ShutdownGuard;
+use crate::startup::DrainHandle;
 use crate::workspace::Workspace;
 
 /// Time limit for the delivery of the last answers, because Discord may not respond.
@@ -22,11 +22,11 @@ pub(super) const DELIVERY_GRACE: Duration = Duration::from_secs(10);
 pub(super) struct Shutdown {
     pub(super) dispatcher: Dispatcher,
     pub(super) workspace: Workspace,
-    pub(super) listening: Listening,
-    pub(super) webhooks: Listener,
-    pub(super) guard: ShutdownGuard,
+    pub(super) listening: GatewayListener,
+    pub(super) webhooks: WebhookService,
+    pub(super) guard: DrainHandle,
     pub(super) held: Option<HeldLauncher>,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<ClusterNode>,
     /// Time before running turns and the hook `shutdown` are stopped.
     pub(super) grace: Duration,
     /// Time for stopped turns to end and to deliver their answers.
@@ -69,7 +69,7 @@ impl Shutdown {
             tracing::info!("shutdown: discord is closed");
             webhooks.close().await;
             guard.close().await;
-            leave(held).await;
+            leave_holder(held).await;
         };
         tokio::select! {
             () = rest => {
@@ -115,7 +115,7 @@ impl Shutdown {
         webhooks.close().await;
         listening.close().await;
         tracing::info!("shutdown: discord is closed");
-        leave(held).await;
+        leave_holder(held).await;
         guard.close().await;
         if let Some(place) = place {
             place.leave(workspace.folder()).await;
@@ -128,22 +128,22 @@ impl Shutdown {
 /// Exits after a signal that arrived while the gateway was still connecting to Discord. Agents of
 /// the previous gateway may be running; they stay with the holder.
 #[expect(clippy::disallowed_methods, reason = "dropping a running turn would end its agent")]
-pub(super) async fn hand_back(
+pub(super) async fn leave_agents(
     dispatcher: &Dispatcher,
-    guard: ShutdownGuard,
+    guard: DrainHandle,
     held: Option<HeldLauncher>,
     code: u8,
 ) -> ! {
     dispatcher.leave_waiting();
     dispatcher.leave_running(DELIVERY_GRACE).await;
     guard.close().await;
-    leave(held).await;
+    leave_holder(held).await;
     tracing::info!("shutdown: done; agents go on, and the next start takes them over");
     std::process::exit(code.into())
 }
 
 /// Disconnects from the holder, which keeps its agents running.
-pub(super) async fn leave(held: Option<HeldLauncher>) {
+pub(super) async fn leave_holder(held: Option<HeldLauncher>) {
     if let Some(held) = held {
         held.leave().await;
     }

@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ShutdownMode {
     /// Running turns end with the program.
     Stop,
     /// A holder keeps running agents for the next start. Without a holder, the same as
@@ -42,7 +42,7 @@ impl Signals {
     }
 
     /// Waits for the next signal.
-    pub(super) async fn next(&mut self) -> End {
+    pub(super) async fn next(&mut self) -> ShutdownMode {
         let hung_up = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
@@ -50,10 +50,10 @@ impl Signals {
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => End::Stop,
-            _ = self.terminate.recv() => End::HandOver,
-            _ = hung_up => End::Stop,
-            _ = self.upgrade.recv() => End::Upgrade,
+            _ = self.interrupt.recv() => ShutdownMode::Stop,
+            _ = self.terminate.recv() => ShutdownMode::HandOver,
+            _ = hung_up => ShutdownMode::Stop,
+            _ = self.upgrade.recv() => ShutdownMode::Upgrade,
         }
     }
 }

@@ -1,36 +1,35 @@
 //! The start of the gateway, in three steps: connect, recover, listen.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
-use super::cluster::{Place, WithSeat};
+use super::cluster::{ClusterNode, LeaderOnly};
 use super::core::Core;
 use super::gateway::Gateway;
-use super::health::Watched;
-use super::phase::Phase;
-use super::process::Process;
+use super::health::HealthTargets;
+use super::phase::ProgramPhase;
+use super::process::GatewayProcess;
 use super::service_manager::Watchdog;
-use super::webhooks::Waiting;
-use super::{dashboard, deserted, recovery};
+use super::webhooks::BoundWebhooks;
+use super::{critical_task_ended, dashboard, recovery};
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
 use crate::config::Config;
-use crate::discord::{Accept, Discord, Listening, Options, Sharing, StartError};
-use crate::dispatch::Dispatcher;
-use crate::kit::machine::Machine;
+use crate::discord::{
+    Discord, DiscordOptions, EventSharing, GatewayListener, OfferHandler, StartError,
+};
+use crate::kit::step_viewer::StepViewer;
 use crate::process::holder::HeldLauncher;
 use crate::progress;
 use crate::redact::Redactor;
-use crate::sources::Schedules;
-use crate::startup::settings::Settings;
-use crate::startup::{Installer, Prepared, Purpose, Refused, ShutdownGuard, survey};
+use crate::sources::Scheduler;
+use crate::startup::settings::OperatorSettings;
+use crate::startup::{Installer, PreparedStart, Purpose, StartRefusal, survey};
+use crate::supervisor;
 use crate::turn::Backends;
-use crate::vigil;
-use crate::workspace::{Booted, Lock, Workspace};
+use crate::workspace::{BootReport, Lock};
 
 impl Gateway {
     /// Prepares everything, connects to Discord, recovers the events of the previous process, and
@@ -39,14 +38,17 @@ impl Gateway {
     /// # Errors
     /// Returns the exit code if something prevents the start or a signal arrives first. The reason
     /// is in the log.
-    pub(super) async fn start(mut process: Process, settings: Settings) -> Result<Self, u8> {
-        let ready = || process.system.ready(process.health.clone());
+    pub(super) async fn start(
+        mut process: GatewayProcess,
+        settings: OperatorSettings,
+    ) -> Result<Self, u8> {
+        let ready = || process.service_manager.ready(process.health.clone());
         let connected = tokio::select! {
             connected = Connected::connect(settings, &process.phase, ready) => {
                 connected.map_err(|refused| refused.print())?
             }
             _ = process.signals.next() => return Err(exit::OK),
-            code = deserted() => return Err(code),
+            code = critical_task_ended() => return Err(code),
         };
         connected.recover(process).await.listen().await
     }
@@ -54,59 +56,60 @@ impl Gateway {
 
 /// Everything that must exist before the gateway reads prompts.
 pub(super) struct Connected {
-    prepared: Prepared,
-    booted: Booted,
+    prepared: PreparedStart,
+    booted: BootReport,
     discord: Discord,
-    webhooks: Waiting,
-    dashboard: Option<dashboard::Ready>,
+    webhooks: BoundWebhooks,
+    dashboard: Option<dashboard::BoundDashboard>,
     /// Held until the program ends.
     lock: Lock,
     held: Option<HeldLauncher>,
-    place: Option<Place>,
+    place: Option<ClusterNode>,
 }
 
 impl Connected {
     /// Prepares everything and connects to Discord.
     pub(super) async fn connect(
-        settings: Settings,
-        phase: &watch::Sender<Phase>,
+        settings: OperatorSettings,
+        phase: &watch::Sender<ProgramPhase>,
         ready: impl Fn() -> Watchdog,
-    ) -> Result<Self, Refused> {
-        let mut prepared = Prepared::prepare(settings, Purpose::Serve).await?;
+    ) -> Result<Self, StartRefusal> {
+        let mut prepared = PreparedStart::prepare(settings, Purpose::Serve).await?;
         let mut joining = None;
         let (lock, cluster) = prepared
-            .keep_events(|| {
-                phase.send_replace(Phase::Joining);
+            .open_journal(|| {
+                phase.send_replace(ProgramPhase::Joining);
                 joining = Some(ready());
             })
             .await?;
-        phase.send_replace(Phase::Starting);
+        phase.send_replace(ProgramPhase::Starting);
         drop(joining);
         let booted = prepared.boot().await?;
-        let held = prepared.hold().await?;
-        let mut options =
-            Options::from_config(&prepared.config, prepared.redactor.clone()).map_err(refused)?;
-        let place = cluster.map(|cluster| Place::keep(cluster, held.as_ref())).transpose()?;
+        let held = prepared.start_holder().await?;
+        let mut options = DiscordOptions::from_config(&prepared.config, prepared.redactor.clone())
+            .map_err(refused)?;
+        let place =
+            cluster.map(|cluster| ClusterNode::start(cluster, held.as_ref())).transpose()?;
         if let Some(place) = &place {
             options.lease = place.lease();
         }
-        let webhooks = Waiting::bind(&prepared).await?;
+        let webhooks = BoundWebhooks::bind(&prepared).await?;
         let dashboard = dashboard::bind(&prepared.config, &prepared.workspace).await?;
         let notes = prepared.workspace.discord_notes().clone();
         for (channel, message) in prepared.taken_messages() {
             // The previous process may have ended before it noted a message from the journal.
-            notes.note(channel, message);
+            notes.note_seen(channel, message);
         }
         tracing::info!(address = options.api_base, "connecting to discord");
         let connecting = Discord::connect(options, notes);
         let discord =
-            progress::logged("connecting to discord", connecting).await.map_err(refused)?;
+            progress::with_log("connecting to discord", connecting).await.map_err(refused)?;
         Ok(Self { prepared, booted, discord, webhooks, dashboard, lock, held, place })
     }
 
     /// Builds the dispatcher, and continues the events of the previous process before new ones
     /// arrive.
-    pub(super) async fn recover(self, process: Process) -> Recovered {
+    pub(super) async fn recover(self, process: GatewayProcess) -> Recovered {
         let Self { prepared, booted, discord, webhooks, dashboard, lock, held, mut place } = self;
         let (config, redactor) = (prepared.config.clone(), prepared.redactor.clone());
         if !discord.reads_everything() {
@@ -116,7 +119,7 @@ impl Connected {
         let (agents, installer) = (prepared.agents(), prepared.installer());
         let router = place.as_ref().map(|place| place.router(&workspace));
         let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()), router);
-        dispatcher.revive().await;
+        dispatcher.restore_agents().await;
         let saved = match &mut place {
             Some(place) => place.recover(&dispatcher).await,
             None => dispatcher.recover().await,
@@ -127,9 +130,9 @@ impl Connected {
         let webhooks = webhooks.serve(&dispatcher);
         let lost = workspace.lost_turns().clone();
         let following = recovery::follow(dispatcher.clone(), Arc::clone(&agents), lost);
-        let recovery = vigil::task("lost replies", following);
+        let recovery = supervisor::spawn("lost replies", following);
         let accept = Acceptance::new(Arc::clone(&agents), &config.config_dir).by_button();
-        process.health.know(Watched {
+        process.health.set_targets(HealthTargets {
             dispatcher: dispatcher.clone(),
             discord: discord.clone(),
             agents: Arc::clone(&agents),
@@ -157,11 +160,11 @@ impl Connected {
 pub(super) struct Recovered {
     core: Core,
     discord: Discord,
-    accept: Option<Accept>,
+    accept: Option<OfferHandler>,
     backends: Arc<dyn Backends>,
     installer: Installer,
     redactor: Redactor,
-    dashboard: Option<dashboard::Ready>,
+    dashboard: Option<dashboard::BoundDashboard>,
     lock: Lock,
     recovery: JoinHandle<()>,
     /// Instructions for the agent if this is the first start.
@@ -174,7 +177,7 @@ impl Recovered {
     /// # Errors
     /// Returns the exit code if Discord rejects the bot or a signal arrives first.
     pub(super) async fn listen(mut self) -> Result<Gateway, u8> {
-        let (sharing, ends) = self.core.place.as_ref().map(Place::sharing).unzip();
+        let (sharing, ends) = self.core.place.as_ref().map(ClusterNode::sharing).unzip();
         let listening = match self.listen_to_discord(sharing).await {
             Ok(listening) => listening,
             Err(code) => return Err(self.core.abandon(code).await),
@@ -182,16 +185,20 @@ impl Recovered {
         let Self { mut core, discord, backends, installer, redactor, .. } = self;
         if let (Some(place), Some(ends)) = (&mut core.place, ends) {
             let agents = (Arc::clone(&backends), core.config.max_concurrent_queries);
-            place.begin(ends, &core.dispatcher, (&core.workspace, &discord), agents);
-            place.take_components(installer, core.config.limits.component);
+            place.serve(ends, &core.dispatcher, (&core.workspace, &discord), agents);
+            place.install_shared_components(installer, core.config.limits.component);
         }
         core.webhooks.open().await;
-        let rooms = dashboard::Rooms {
+        let rooms = dashboard::DashboardData {
             discord,
             workspace: core.workspace.clone(),
             zone: core.config.time_zone.clone(),
-            placed: core.config.output_channel.is_some(),
-            machine: Machine::new(core.guard.recorder(), Arc::clone(&backends), redactor.clone()),
+            has_output_channel: core.config.output_channel.is_some(),
+            machine: StepViewer::new(
+                core.guard.recorder(),
+                Arc::clone(&backends),
+                redactor.clone(),
+            ),
             backends,
             query_timeout: core.config.query_timeout,
             redactor,
@@ -213,27 +220,30 @@ impl Recovered {
         })
     }
 
-    async fn listen_to_discord(&mut self, sharing: Option<Sharing>) -> Result<Listening, u8> {
+    async fn listen_to_discord(
+        &mut self,
+        sharing: Option<EventSharing>,
+    ) -> Result<GatewayListener, u8> {
         let accept = self.accept.take();
         let listening = self.discord.listen(self.core.dispatcher.clone(), accept, sharing);
         tokio::select! {
             listening = listening => listening.map_err(|error| refused(error).print()),
             _ = self.core.process.signals.next() => Err(exit::OK),
-            code = deserted() => Err(code),
+            code = critical_task_ended() => Err(code),
         }
     }
 }
 
 /// Runs the schedules while this node is the leader. Without a cluster, it always is.
-fn run_schedules(core: &Core) -> WithSeat {
-    let file = core.place.as_ref().map(|place| place.seat_file(core.workspace.folder()));
-    let seat = core.place.as_ref().map_or_else(|| watch::channel(true).1, Place::seat);
+fn run_schedules(core: &Core) -> LeaderOnly {
+    let file = core.place.as_ref().map(|place| place.leader_file(core.workspace.folder()));
+    let seat = core.place.as_ref().map_or_else(|| watch::channel(true).1, ClusterNode::leadership);
     let (dispatcher, workspace) = (core.dispatcher.clone(), core.workspace.clone());
     let (zone, output) = (core.config.time_zone.clone(), core.config.output_channel);
-    WithSeat::run(seat, file, move || {
+    LeaderOnly::run(seat, file, move || {
         let (dispatcher, workspace) = (dispatcher.clone(), workspace.clone());
         let zone = zone.clone();
-        async move { Schedules::new(dispatcher, workspace, zone, output).await.run() }
+        async move { Scheduler::new(dispatcher, workspace, zone, output).await.run() }
     })
 }
 
@@ -252,7 +262,7 @@ fn log_required_mentions(config: &Config) {
     }
 }
 
-fn refused(error: StartError) -> Refused {
+fn refused(error: StartError) -> StartRefusal {
     let code = match error {
         StartError::NoToken | StartError::BadToken(_) | StartError::Untrusted { .. } => {
             exit::CONFIG
@@ -260,7 +270,7 @@ fn refused(error: StartError) -> Refused {
         StartError::TokenRefused | StartError::Intents(_) => exit::NO_PERMISSION,
         StartError::Unreachable { .. } => exit::TEMPORARY,
     };
-    Refused::because(code, error.to_string())
+    StartRefusal::because(code, error.to_string())
 }
 
 #[cfg(test)]

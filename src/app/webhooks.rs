@@ -4,54 +4,53 @@
 use crate::cli::exit;
 use crate::dispatch::Dispatcher;
 use crate::plain::with_causes;
-use crate::startup::{Prepared, Refused};
-use crate::web::webhooks::{Bound, Definitions, Desk, Serving};
+use crate::startup::{PreparedStart, StartRefusal};
+use crate::web::webhooks::{Definitions, WebhookDeps, WebhookListener, WebhookServer};
 use crate::workspace::{Deliveries, WebhookFile};
 
 /// The bound address for webhooks, if the operator configured one. Calls are not answered yet.
-pub(super) struct Waiting(Option<(Bound, Definitions, Deliveries)>);
+pub(super) struct BoundWebhooks(Option<(WebhookListener, Definitions, Deliveries)>);
 
 /// The listener for webhooks, if the operator configured one.
-pub(super) struct Listener(Option<Serving>);
+pub(super) struct WebhookService(Option<WebhookServer>);
 
-impl Waiting {
+impl BoundWebhooks {
     /// Binds the address.
     ///
     /// # Errors
     /// Returns [`Refused`] if the address cannot be bound, or if the earlier deliveries or
     /// `webhooks.md` cannot be read.
-    pub(super) async fn bind(prepared: &Prepared) -> Result<Self, Refused> {
+    pub(super) async fn bind(prepared: &PreparedStart) -> Result<Self, StartRefusal> {
         let Some(address) = prepared.config.webhooks_address else { return Ok(Self(None)) };
-        let bound = Bound::take(address).await.map_err(|error| {
+        let bound = WebhookListener::take(address).await.map_err(|error| {
             let hint = "choose another address, or end the program that listens there";
-            Refused::because(
+            StartRefusal::because(
                 exit::UNAVAILABLE,
                 format!("WEBHOOKS_ADDRESS: cannot listen at {address}: {error}; {hint}"),
             )
         })?;
-        let deliveries = prepared
-            .workspace
-            .deliveries()
-            .await
-            .map_err(|error| Refused::because(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
+        let deliveries =
+            prepared.workspace.deliveries().await.map_err(|error| {
+                StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {error}"))
+            })?;
         let file = WebhookFile::new(prepared.workspace.folder());
         file.require().map_err(|error| {
-            Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
+            StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
         })?;
         let definitions = Definitions::new(file, prepared.webhook_secrets.clone());
         Ok(Self(Some((bound, definitions, deliveries))))
     }
 
     /// Starts to answer calls. Until [`Listener::open`], the answer is that it is too early.
-    pub(super) fn serve(self, dispatcher: &Dispatcher) -> Listener {
-        let serving = |(bound, definitions, deliveries): (Bound, _, _)| {
-            bound.serve(Desk { definitions, dispatcher: dispatcher.clone(), deliveries })
+    pub(super) fn serve(self, dispatcher: &Dispatcher) -> WebhookService {
+        let serving = |(bound, definitions, deliveries): (WebhookListener, _, _)| {
+            bound.serve(WebhookDeps { definitions, dispatcher: dispatcher.clone(), deliveries })
         };
-        Listener(self.0.map(serving))
+        WebhookService(self.0.map(serving))
     }
 }
 
-impl Listener {
+impl WebhookService {
     /// Accepts calls from now on.
     pub(super) async fn open(&self) {
         if let Some(serving) = &self.0 {

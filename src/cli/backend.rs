@@ -134,7 +134,7 @@ pub enum BackendCommand {
         lang: Language,
         /// How the agent runs
         #[arg(long, value_enum, default_value = "one-shot")]
-        kind: Kind,
+        kind: AgentRunKind,
         /// Folder to create, which must not exist; by default the name
         #[arg(long, value_name = "FOLDER")]
         into: Option<PathBuf>,
@@ -220,7 +220,7 @@ pub enum Language {
 
 /// How an agent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum AgentRunKind {
     /// A process for every turn.
     OneShot,
     /// A process for many turns.

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 /// Answers that are given on the command line.
 #[derive(Debug, Default, Args)]
-pub struct Init {
+pub struct InitArgs {
     /// Folder of the markdown files, instead of the default one
     #[arg(long, value_name = "FOLDER")]
     pub folder: Option<PathBuf>,

@@ -8,10 +8,10 @@ use super::Common;
 
 /// The source of a migration, and its options.
 #[derive(Debug, Args)]
-pub struct Migrate {
+pub struct MigrateArgs {
     /// Program to migrate from
     #[arg(value_enum, value_name = "PROGRAM")]
-    pub neighbour: Neighbour,
+    pub source: SourceApp,
     /// Settings shared by all commands.
     #[command(flatten)]
     pub common: Common,
@@ -28,7 +28,7 @@ pub struct Migrate {
 
 /// A program whose files can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Neighbour {
+pub enum SourceApp {
     /// `OpenClaw`, in `~/.openclaw`.
     Openclaw,
     /// cc-connect, in `~/.cc-connect`.

@@ -10,9 +10,9 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-pub use self::backend::{BackendCommand, Kind, Language};
-pub use self::init::{Init, Then};
-pub use self::migrate::{Migrate, Neighbour};
+pub use self::backend::{AgentRunKind, BackendCommand, Language};
+pub use self::init::{InitArgs, Then};
+pub use self::migrate::{MigrateArgs, SourceApp};
 use crate::config::nearest;
 use crate::terminal::Verbosity;
 
@@ -27,21 +27,21 @@ use crate::terminal::Verbosity;
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 /// The commands of the program.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Set Aetheel up by answering questions; every question is a flag too
     #[command(after_help = "Examples:
   aetheel init
   aetheel init --yes --token-file token.txt --backend claude --users 123456789012345678
   aetheel init --yes --then install-unit")]
-    Init(Init),
+    Init(InitArgs),
     /// Take over from OpenClaw, cc-connect, Kimaki or Hermes Agent: personality, memory, schedules
     /// and channels; shows the changes first
-    Migrate(Migrate),
+    Migrate(MigrateArgs),
     /// Answer in Discord until stopped
     #[command(after_help = "Examples:
   aetheel run
@@ -164,7 +164,7 @@ pub enum Command {
     },
     /// Keep agents running while the gateway restarts: `aetheel run` starts agents through this
     /// process, and finds them again after a restart. It starts a holder itself if none runs
-    Hold(Hold),
+    Hold(HoldArgs),
     /// Check whether an upgrade of the running gateway is safe: read settings, journal and state
     /// files, and replay the last recordings; change nothing. Exit code 0 if it is safe, else 1
     #[command(after_help = "Examples:
@@ -325,7 +325,7 @@ impl Common {
 
 /// Arguments of `aetheel hold`.
 #[derive(Debug, Args)]
-pub struct Hold {
+pub struct HoldArgs {
     /// State folder of the gateway, instead of CONFIG_DIR/state
     #[arg(long, value_name = "FOLDER")]
     pub state: Option<PathBuf>,

@@ -4,21 +4,21 @@ use serde::Serialize;
 
 use crate::cli::exit;
 use crate::config::LogFormat;
-use crate::startup::finding::{Finding, Level};
-use crate::startup::settings::Settings;
-use crate::startup::{Description, Prepared, Purpose, Refused};
+use crate::startup::finding::{Finding, FindingLevel};
+use crate::startup::settings::OperatorSettings;
+use crate::startup::{Description, PreparedStart, Purpose, StartRefusal};
 use crate::telemetry;
 use crate::terminal::{self, Verbosity, fail, line};
 
 const NO_TOKEN: &str =
     "DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not";
 /// Hint for messages without a hint of their own.
-const MORE: &str = "`aetheel doctor` checks more";
+const DEFAULT_HINT: &str = "`aetheel doctor` checks more";
 
 /// The findings as JSON. Fields may be added, but never change or disappear.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Report {
+struct CheckReport {
     /// Whether the gateway would start.
     starts: bool,
     faults: usize,
@@ -27,7 +27,7 @@ struct Report {
 }
 
 /// Prints the findings and returns the exit code.
-pub(super) async fn run(settings: Settings, json: bool) -> u8 {
+pub(super) async fn run(settings: OperatorSettings, json: bool) -> u8 {
     let filter = terminal::command_log_level();
     if let Err(fault) = telemetry::start(LogFormat::Human, filter, settings.redactor.clone()) {
         fail(&fault);
@@ -35,10 +35,10 @@ pub(super) async fn run(settings: Settings, json: bool) -> u8 {
     }
     let redactor = settings.redactor.clone();
     let token = settings.config.discord_bot_token.is_some();
-    let prepared = match Prepared::prepare(settings, Purpose::Look).await {
+    let prepared = match PreparedStart::prepare(settings, Purpose::Check).await {
         Ok(prepared) => prepared,
         Err(refused) if json => {
-            terminal::json(&Report::refused(&refused));
+            terminal::json(&CheckReport::from_refusal(&refused));
             return refused.code;
         }
         Err(refused) => return refused.print(),
@@ -46,8 +46,8 @@ pub(super) async fn run(settings: Settings, json: bool) -> u8 {
     let found = prepared.describe().await;
     let code = if found.faults.is_empty() { exit::OK } else { exit::CONFIG };
     if json {
-        let report = Report::of(&found, token);
-        line(&redactor.clean(serde_json::to_string_pretty(&report).unwrap_or_default()));
+        let report = CheckReport::from_description(&found, token);
+        line(&redactor.redact(serde_json::to_string_pretty(&report).unwrap_or_default()));
         return code;
     }
     let quiet = terminal::verbosity() == Verbosity::Quiet;
@@ -65,31 +65,31 @@ pub(super) async fn run(settings: Settings, json: bool) -> u8 {
     code
 }
 
-impl Report {
-    fn of(found: &Description, token: bool) -> Self {
+impl CheckReport {
+    fn from_description(found: &Description, token: bool) -> Self {
         let fact = |text: &String| {
             let (about, says) = text.split_once(": ").unwrap_or(("", text));
             Finding::ok(about, says)
         };
         let mut lines: Vec<Finding> = found.facts.iter().map(fact).collect();
         lines.extend((!token).then(|| Finding::ok("discord token", NO_TOKEN)));
-        lines.extend(found.warnings.iter().map(|text| finding(Level::Warning, text)));
-        lines.extend(found.faults.iter().map(|text| finding(Level::LeftOut, text)));
+        lines.extend(found.warnings.iter().map(|text| finding(FindingLevel::Warning, text)));
+        lines.extend(found.faults.iter().map(|text| finding(FindingLevel::LeftOut, text)));
         let (faults, warnings) = (found.faults.len(), found.warnings.len());
         Self { starts: true, faults, warnings, lines }
     }
 
-    fn refused(refused: &Refused) -> Self {
+    fn from_refusal(refused: &StartRefusal) -> Self {
         let mut lines: Vec<Finding> =
-            refused.warnings.iter().map(|text| finding(Level::Warning, text)).collect();
-        lines.extend(refused.faults.iter().map(|text| finding(Level::Invalid, text)));
+            refused.warnings.iter().map(|text| finding(FindingLevel::Warning, text)).collect();
+        lines.extend(refused.faults.iter().map(|text| finding(FindingLevel::Invalid, text)));
         let (faults, warnings) = (refused.faults.len(), refused.warnings.len());
         Self { starts: false, faults, warnings, lines }
     }
 }
 
-fn finding(level: Level, text: &str) -> Finding {
-    Finding::from_message(level, "settings", text, MORE)
+fn finding(level: FindingLevel, text: &str) -> Finding {
+    Finding::from_message(level, "settings", text, DEFAULT_HINT)
 }
 
 /// Returns the last line of the text output.

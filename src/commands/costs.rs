@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 use crate::cli::exit;
 use crate::config::LogFormat;
 use crate::plain::{short_line, with_causes};
-use crate::startup::Refused;
-use crate::startup::settings::Settings;
+use crate::startup::StartRefusal;
+use crate::startup::settings::OperatorSettings;
 use crate::telemetry;
 use crate::terminal::{self, fail};
-use crate::workspace::costs::{Costs, LaneCosts, Sum, top};
-use crate::workspace::{Sheet, Workspace};
+use crate::workspace::costs::{CostSum, Costs, LaneCosts, top};
+use crate::workspace::{CostSheet, Workspace};
 
 /// Largest number of rows of a table; the remaining entries are summed up in one row.
-const ROWS: usize = 20;
+const MAX_ROWS: usize = 20;
 /// Largest number of characters of a name.
-const NAME: usize = 40;
+const MAX_NAME_CHARS: usize = 40;
 
 /// The form in which costs are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum CostsFormat {
     Tables,
     Csv,
     Json,
 }
 
-pub(super) async fn run(settings: Settings, days: u16, form: Form) -> u8 {
-    let Settings { config, redactor, .. } = settings;
+pub(super) async fn run(settings: OperatorSettings, days: u16, form: CostsFormat) -> u8 {
+    let OperatorSettings { config, redactor, .. } = settings;
     if let Err(fault) =
         telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
     {
@@ -42,20 +42,20 @@ pub(super) async fn run(settings: Settings, days: u16, form: Form) -> u8 {
         Ok(workspace) => workspace.turns(),
         Err(error) => {
             let fault = format!("CONFIG_DIR: {}", with_causes(&error));
-            return Refused::because(exit::CONFIG, fault).print();
+            return StartRefusal::because(exit::CONFIG, fault).print();
         }
     };
     let to = TimeZone::UTC.to_datetime(Timestamp::now()).date();
     let from = to.saturating_sub((i64::from(days) - 1).days());
     let text = match form {
-        Form::Csv => {
-            turns.days(from, to, Sheet::default(), |sheet, line| sheet.add(&line)).await.csv()
+        CostsFormat::Csv => {
+            turns.days(from, to, CostSheet::default(), |sheet, line| sheet.add(&line)).await.csv()
         }
-        Form::Json => as_json(&turns.costs(from, to).await, from, to),
-        Form::Tables => report(&turns.costs(from, to).await, from, to),
+        CostsFormat::Json => as_json(&turns.costs(from, to).await, from, to),
+        CostsFormat::Tables => report(&turns.costs(from, to).await, from, to),
     };
     // Write errors are ignored: stdout may be closed.
-    let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
+    let _ = std::io::stdout().write_all(redactor.redact(text).as_bytes());
     exit::OK
 }
 
@@ -81,24 +81,24 @@ fn list(rows: impl Iterator<Item = Value>) -> Value {
     rows.collect()
 }
 
-fn row(name: &str, value: impl Into<Value>, sum: &Sum) -> Value {
+fn row(name: &str, value: impl Into<Value>, sum: &CostSum) -> Value {
     let mut row = sum_json(sum);
     row[name] = value.into();
     row
 }
 
 /// Returns a sum as JSON. `reported` and `priced` count the turns whose tokens and price are known.
-fn sum_json(sum: &Sum) -> Value {
+fn sum_json(sum: &CostSum) -> Value {
     json!({
         "turns": sum.turns,
         "failed": sum.failed,
         "took-ms": sum.took_ms,
-        "reported": sum.told,
+        "reported": sum.with_tokens,
         "input": sum.input,
         "cached": sum.cached,
         "output": sum.output,
         "reasoning": sum.reasoning,
-        "priced": sum.priced,
+        "priced": sum.with_price,
         "cost-usd": sum.cost_usd,
     })
 }
@@ -119,22 +119,22 @@ fn report(lanes: &LaneCosts, from: Date, to: Date) -> String {
     [
         table("all", vec![whole]),
         table("day", days),
-        table("lane", top(places, ROWS)),
-        table("person", top(people, ROWS)),
-        table("backend", top(backends, ROWS)),
-        table("model", top(models, ROWS)),
+        table("lane", top(places, MAX_ROWS)),
+        table("person", top(people, MAX_ROWS)),
+        table("backend", top(backends, MAX_ROWS)),
+        table("model", top(models, MAX_ROWS)),
     ]
     .join("\n")
 }
 
 /// Formats a table: the first column is aligned left, the others right.
-fn table(what: &str, rows: Vec<(String, Sum)>) -> String {
+fn table(what: &str, rows: Vec<(String, CostSum)>) -> String {
     let head = [what, "cost", "turns", "failed", "hours", "in", "cached", "out", "thinking"];
     let mut lines = vec![head.map(str::to_owned)];
     lines.extend(rows.into_iter().map(|(name, sum)| {
         let tokens = |count| sum.tokens(count);
         [
-            short_line(&name, NAME),
+            short_line(&name, MAX_NAME_CHARS),
             sum.cost(),
             sum.turns.to_string(),
             sum.failed.to_string(),

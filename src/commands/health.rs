@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::app::liveness::DEAF_TIMEOUT;
+use crate::app::liveness::STALL_TIMEOUT;
 use crate::cli::exit;
 use crate::config::Config;
 use crate::plain::one_line;
-use crate::startup::settings::Settings;
-use crate::terminal::{self, Verbosity, line, say};
-use crate::workspace::Serving;
+use crate::startup::settings::OperatorSettings;
+use crate::terminal::{self, Verbosity, line, print_stderr};
+use crate::workspace::LockOwner;
 
 /// Time limit for the status pages, so that the command takes less than two seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Largest size of an answer, in bytes.
-const ANSWER: u64 = 16 << 10;
+const MAX_ANSWER_BYTES: u64 = 16 << 10;
 
 /// Prints one line that reports whether the gateway is alive. Returns the exit code.
-pub(super) fn run(settings: &Settings, json: bool) -> u8 {
+pub(super) fn run(settings: &OperatorSettings, json: bool) -> u8 {
     let looked = match settings.config.status_address.filter(|address| address.port() != 0) {
-        Some(address) => ask(address),
-        None => by_lock(&settings.config),
+        Some(address) => check_livez(address),
+        None => check_lock(&settings.config),
     };
     let quiet = terminal::verbosity() == Verbosity::Quiet;
     match looked {
@@ -47,10 +47,10 @@ pub(super) fn run(settings: &Settings, json: bool) -> u8 {
             if let Some(fault) = settings.faults.first() {
                 why.push_str(&format!("; the settings have a fault: {fault}"));
             }
-            let why = settings.redactor.clean(one_line(&why));
+            let why = settings.redactor.redact(one_line(&why));
             match json {
                 true => terminal::json_line(&json!({"alive": false, "says": why})),
-                false => say(&format!("not alive: {why}")),
+                false => print_stderr(&format!("not alive: {why}")),
             }
             exit::FAILED
         }
@@ -58,7 +58,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> u8 {
 }
 
 /// Asks `/livez`.
-fn ask(address: SocketAddr) -> Result<String, String> {
+fn check_livez(address: SocketAddr) -> Result<String, String> {
     let about = |error: io::Error| {
         let why = match error.kind() {
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
@@ -101,7 +101,7 @@ fn fetch(address: SocketAddr) -> io::Result<String> {
         let read = stream.read(&mut part)?;
         answer.extend_from_slice(part.get(..read).unwrap_or_default());
         let alive = answer.windows(5).any(|part| part == b" 200 ");
-        if read == 0 || alive || answer.len() as u64 > ANSWER {
+        if read == 0 || alive || answer.len() as u64 > MAX_ANSWER_BYTES {
             return Ok(String::from_utf8_lossy(&answer).into_owned());
         }
     }
@@ -119,9 +119,9 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 /// Checks which process holds the lock, and when the gateway last updated it.
-fn by_lock(config: &Config) -> Result<String, String> {
+fn check_lock(config: &Config) -> Result<String, String> {
     let folder = &config.config_dir;
-    let Some(serving) = Serving::of(folder) else {
+    let Some(serving) = LockOwner::current(folder) else {
         return Err(format!("no gateway serves `{}`", folder.display()));
     };
     let pid = serving.pid;
@@ -130,8 +130,8 @@ fn by_lock(config: &Config) -> Result<String, String> {
         return Err(format!("the gateway (process {pid}) is stopped: state {state}"));
     }
     // The gateway does not update the lock while it shuts down.
-    let limit = DEAF_TIMEOUT + config.shutdown_grace;
-    match Serving::silence(folder) {
+    let limit = STALL_TIMEOUT + config.shutdown_grace;
+    match LockOwner::age_of_last_sign(folder) {
         Some(silence) if silence > limit => Err(format!(
             "the gateway (process {pid}) has shown no activity for {} s; see its log",
             silence.as_secs()

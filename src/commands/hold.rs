@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::app::service_manager::System;
-use crate::cli::{Hold, exit};
+use crate::app::service_manager::ServiceManager;
+use crate::cli::{HoldArgs, exit};
 use crate::config::LogFormat;
 use crate::process::holder::{self, HoldOptions, HolderError};
 use crate::redact::Redactor;
@@ -16,7 +16,7 @@ use crate::telemetry;
 use crate::terminal::{self, fail};
 
 /// Serves until SIGTERM or SIGINT, and returns the exit code.
-pub(super) fn run(wish: Hold) -> u8 {
+pub(super) fn run(wish: HoldArgs) -> u8 {
     terminal::set_format(log_format());
     if wish.detach
         && let Err(error) = holder::detach()
@@ -45,22 +45,22 @@ pub(super) fn run(wish: Hold) -> u8 {
     }
 }
 
-async fn serve(wish: Hold) -> u8 {
+async fn serve(wish: HoldArgs) -> u8 {
     let stop = CancellationToken::new();
     if let Err(error) = stop_at_signals(&stop) {
         tracing::error!(%error, "cannot listen for signals");
         return exit::SOFTWARE;
     }
-    let mut options = HoldOptions::new(wish.state.unwrap_or_else(state));
+    let mut options = HoldOptions::new(wish.state.unwrap_or_else(default_state_folder));
     options.claim_within = Duration::from_secs(wish.claim_within);
     options.leave_when_empty = wish.leave_when_empty;
-    options.alone = true;
-    options.ready = || System::from_environment().serving();
+    options.sole_spawner = true;
+    options.ready = || ServiceManager::from_environment().ready_without_watchdog();
     match holder::hold(options, stop).await {
         Ok(()) => exit::OK,
         Err(error) => {
             let code = match error {
-                HolderError::Taken(_) => exit::LOCKED,
+                HolderError::AlreadyServed(_) => exit::LOCKED,
                 _ => exit::CONFIG,
             };
             // The log may not go to stderr.
@@ -88,7 +88,7 @@ async fn ignore(mut signals: tokio::signal::unix::Signal) {
 }
 
 /// Returns the state folder that the gateway would use.
-fn state() -> PathBuf {
+fn default_state_folder() -> PathBuf {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let named = variable("CONFIG_DIR").map(|_| crate::config::config_dir(variable));
     ConfigFolder::find(named, variable).path.join("state")

@@ -8,25 +8,25 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::agent::descriptor::{Choice, Feature, OneShot, Sharing};
+use crate::agent::descriptor::{DescriptorChoice, Feature, LinkSharing, OneShot};
 use crate::agents::findings::Findings;
-use crate::backend::Chosen;
-use crate::startup::{LeftOut, LoadedBackends};
+use crate::backend::ServingInfo;
+use crate::startup::{LoadedBackends, UnusableFile};
 use crate::turn::Backend;
 use crate::turn::Backends as _;
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Listing {
+pub(super) struct BackendListing {
     /// The default backend, if there is one.
     pub default: Option<String>,
     /// The reason why `auto` selected it.
     pub detected: Option<String>,
     /// Which components may serve: `any`, `pinned` or `signed`.
     pub trust: &'static str,
-    pub backends: Vec<Row>,
+    pub backends: Vec<BackendRow>,
     /// Files that were refused.
-    pub refused: Vec<LeftOut>,
+    pub refused: Vec<UnusableFile>,
     /// Other problems, one line each.
     pub warnings: Vec<String>,
     /// The reasons why there is no default backend. They are also in `warnings`.
@@ -36,7 +36,7 @@ pub(super) struct Listing {
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Row {
+pub(super) struct BackendRow {
     pub name: String,
     label: String,
     /// The component's name. It differs from `name` for a launch profile.
@@ -55,8 +55,8 @@ pub(super) struct Row {
     /// Version requirements of the agents that the backend supports.
     understands: Vec<String>,
     features: Vec<Feature>,
-    efforts: Vec<Choice>,
-    models: Vec<Choice>,
+    efforts: Vec<DescriptorChoice>,
+    models: Vec<DescriptorChoice>,
     pub available: bool,
     /// The reasons why it cannot work here; empty if it is available.
     pub reasons: Vec<String>,
@@ -80,19 +80,19 @@ pub(super) struct Rival {
     understands: Vec<String>,
 }
 
-impl Row {
+impl BackendRow {
     /// `declared` has the modes that the component supports; `backend` is the component as it runs
     /// here.
     pub(super) fn new(
         backend: &dyn Backend,
         component: String,
-        declared: (Sharing, OneShot),
+        declared: (LinkSharing, OneShot),
         findings: &Findings,
         default: bool,
     ) -> Self {
         let (descriptor, generation) = (backend.descriptor(), backend.generation());
         let runs = match declared {
-            (Sharing::Turn, _) => vec!["one-shot"],
+            (LinkSharing::Turn, _) => vec!["one-shot"],
             (_, OneShot::Never) => vec!["live"],
             _ => vec!["live", "one-shot"],
         };
@@ -104,7 +104,7 @@ impl Row {
             generation: generation.number,
             digest: generation.digest.clone(),
             default,
-            run: if descriptor.sharing == Sharing::Turn { "one-shot" } else { "live" },
+            run: if descriptor.sharing == LinkSharing::Turn { "one-shot" } else { "live" },
             runs,
             program: descriptor.programs.first().map(|program| program.name.clone()),
             program_path: findings.program.clone(),
@@ -129,9 +129,9 @@ impl Row {
     }
 
     /// Adds the file of the component, and the reasons for its selection.
-    pub(super) fn with_file(mut self, chosen: Option<&Chosen>) -> Self {
+    pub(super) fn with_file(mut self, chosen: Option<&ServingInfo>) -> Self {
         let Some(chosen) = chosen else { return self };
-        let rivals = chosen.others.iter();
+        let rivals = chosen.alternatives.iter();
         let rivals = rivals.map(|other| Rival {
             file: other.path.clone(),
             version: other.version.clone(),
@@ -139,13 +139,13 @@ impl Row {
         });
         self.others = rivals.collect();
         self.file = Some(chosen.path.clone());
-        self.standing = chosen.standing.says();
+        self.standing = chosen.trust.label();
         self.chosen.clone_from(&chosen.why);
         self
     }
 
     /// Describes which of several files serves and why, or returns `None` if there is only one.
-    pub(super) fn choice(&self) -> Option<String> {
+    pub(super) fn selection(&self) -> Option<String> {
         let name = |path: &PathBuf| path.file_name().unwrap_or_default().display().to_string();
         let others = self.others.iter().map(|other| {
             format!(
@@ -193,7 +193,7 @@ impl Row {
 
     /// Returns the detail lines, each with a label and a text.
     fn details(&self) -> Vec<(&'static str, String)> {
-        let ids = |choices: &[Choice]| {
+        let ids = |choices: &[DescriptorChoice]| {
             choices.iter().map(|choice| choice.id.clone()).collect::<Vec<_>>().join(", ")
         };
         // Names as they are in the contract.
@@ -203,7 +203,7 @@ impl Row {
             .collect();
         let mut details: Vec<(&'static str, String)> =
             self.reasons.iter().map(|reason| ("why not", reason.clone())).collect();
-        details.extend(self.choice().map(|choice| ("serves from", choice)));
+        details.extend(self.selection().map(|choice| ("serves from", choice)));
         details.extend(self.standing.clone().map(|standing| ("trust", standing)));
         if self.available {
             details.extend(self.warnings.iter().map(|warning| ("warning", warning.clone())));
@@ -218,24 +218,24 @@ impl Row {
     }
 }
 
-impl Listing {
+impl BackendListing {
     /// Examines all agents and lists the backends.
-    pub(super) async fn of(loaded: LoadedBackends) -> Self {
+    pub(super) async fn load(loaded: LoadedBackends) -> Self {
         let LoadedBackends { agents, components, gate, refused, default, detected, .. } = loaded;
-        agents.examine_others().await;
+        agents.examine_remaining().await;
         let mut backends = Vec::new();
         for name in agents.names() {
             let component = agents.component_of(&name);
             let declared =
-                components.get(&component).map_or((Sharing::Turn, OneShot::Never), |backend| {
+                components.get(&component).map_or((LinkSharing::Turn, OneShot::Never), |backend| {
                     let descriptor = backend.descriptor();
                     (descriptor.sharing, descriptor.one_shot)
                 });
             if let (Some(backend), Some(findings)) = (agents.get(&name), agents.findings(&name)) {
                 let is_default = default.as_ref().is_ok_and(|default| *default == name);
-                let chosen = components.chosen(&component);
+                let chosen = components.serving_info(&component);
                 backends.push(
-                    Row::new(&*backend, component, declared, &findings, is_default)
+                    BackendRow::new(&*backend, component, declared, &findings, is_default)
                         .with_file(chosen.as_deref()),
                 );
             }
@@ -263,7 +263,7 @@ impl Listing {
             if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
         };
         let heads = ["BACKEND", "STATUS", "RUNS", "VERSION", "AGENT"].map(str::to_owned);
-        let (absent, mut backends): (Vec<&Row>, Vec<&Row>) =
+        let (absent, mut backends): (Vec<&BackendRow>, Vec<&BackendRow>) =
             self.backends.iter().partition(|row| !all && row.is_absent());
         backends.sort_by_key(|row| !row.available);
         let rows: Vec<[String; 5]> = backends.iter().map(|row| row.cells()).collect();
@@ -320,7 +320,7 @@ impl Listing {
 mod tests {
     use super::*;
     use crate::agent::Descriptor;
-    use crate::agents::findings::Fault;
+    use crate::agents::findings::AgentFault;
     use crate::turn::{Generation, Guest, GuestFailure};
 
     struct Listed(Descriptor, Generation);
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    fn listing() -> Listing {
+    fn listing() -> BackendListing {
         let backend = |json: &str| {
             Listed(
                 Descriptor::parse(json).expect("valid"),
@@ -357,25 +357,31 @@ mod tests {
             version: Some("2.1".into()),
             ..Findings::default()
         };
-        let fault = Fault {
+        let fault = AgentFault {
             brief: "no",
             text: "program not found: two; install it".into(),
             passing: false,
         };
         let missing = Findings { faults: vec![fault], ..Findings::default() };
-        Listing {
+        BackendListing {
             default: Some("first".into()),
             detected: None,
             trust: "any",
             backends: vec![
-                Row::new(
+                BackendRow::new(
                     &first,
                     "first".into(),
-                    (Sharing::Session, OneShot::Offered),
+                    (LinkSharing::Session, OneShot::Offered),
                     &found,
                     true,
                 ),
-                Row::new(&second, "acp".into(), (Sharing::Turn, OneShot::Never), &missing, false),
+                BackendRow::new(
+                    &second,
+                    "acp".into(),
+                    (LinkSharing::Turn, OneShot::Never),
+                    &missing,
+                    false,
+                ),
             ],
             refused: vec![],
             warnings: vec![],

@@ -18,117 +18,121 @@ mod upgrade;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use self::listing::Listing;
+use self::listing::BackendListing;
 use crate::app::{self, recovery};
-use crate::cli::{BackendCommand, Cli, ClusterCommand, Command, Common, exit};
+use crate::cli::{BackendCommand, Cli, CliCommand, ClusterCommand, Common, exit};
 use crate::config::LogFormat;
-use crate::console::{self, Console, Leave};
-use crate::startup::settings::{self, Settings};
-use crate::startup::{LoadedBackends, Prepared, Purpose, Refused, survey};
-use crate::terminal::{self, Verbosity, fail, say};
+use crate::console::{self, Console, SessionEnd};
+use crate::startup::settings::{self, OperatorSettings};
+use crate::startup::{LoadedBackends, PreparedStart, Purpose, StartRefusal, survey};
+use crate::terminal::{self, Verbosity, fail, print_stderr};
 use crate::{demo, process, progress, telemetry};
 
 /// Runs a command and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
     process::ignore_file_size_signal();
-    if matches!(cli.command, Command::Run(_) | Command::Hold(_)) {
-        terminal::faults_join_the_log();
+    if matches!(cli.command, CliCommand::Run(_) | CliCommand::Hold(_)) {
+        terminal::log_faults();
     }
     // Not for the demo agent: the gateway must be able to read its `/proc` files, like those of any
     // other agent.
-    if !matches!(cli.command, Command::DemoAgent { .. })
+    if !matches!(cli.command, CliCommand::DemoAgent { .. })
         && let Err(error) = process::seclude()
     {
         fail(&format!("cannot keep this process out of reach of its agents: {error}"));
         return exit::SOFTWARE;
     }
     match cli.command {
-        Command::DemoAgent { arguments } => {
+        CliCommand::DemoAgent { arguments } => {
             demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr())
         }
-        Command::Pages { share } => pages::run(&share),
-        Command::Completions { shell } => pages::completions(shell),
-        Command::Hold(wish) => hold::run(wish),
-        Command::Check { common, json } => {
+        CliCommand::Pages { share } => pages::run(&share),
+        CliCommand::Completions { shell } => pages::completions(shell),
+        CliCommand::Hold(wish) => hold::run(wish),
+        CliCommand::Check { common, json } => {
             with_settings(&common, None, |settings| block_on(check::run(settings, json)))
         }
-        Command::Doctor { common, json, offline } => with_settings(&common, None, |settings| {
-            block_on(doctor::examine(settings, doctor::Wish { json, offline }))
+        CliCommand::Doctor { common, json, offline } => with_settings(&common, None, |settings| {
+            block_on(doctor::examine(settings, doctor::DoctorOptions { json, offline }))
         }),
-        Command::Health { common, json } => {
+        CliCommand::Health { common, json } => {
             with_settings(&common, None, |settings| health::run(&settings, json))
         }
-        Command::Nodes { common, json } => {
+        CliCommand::Nodes { common, json } => {
             with_sound_settings(&common, |settings| block_on(cluster::nodes::run(settings, json)))
         }
-        Command::Drain { common, node, undo, no_wait } => {
-            let wish = cluster::drain::Wish { node, undo, no_wait };
+        CliCommand::Drain { common, node, undo, no_wait } => {
+            let wish = cluster::drain::DrainOptions { node, undo, no_wait };
             with_sound_settings(&common, |settings| block_on(cluster::drain::run(settings, wish)))
         }
-        Command::Cluster(ClusterCommand::Import(common)) => {
+        CliCommand::Cluster(ClusterCommand::Import(common)) => {
             with_sound_settings(&common, |settings| block_on(cluster::transfer::import(settings)))
         }
-        Command::Cluster(ClusterCommand::Export(common)) => {
+        CliCommand::Cluster(ClusterCommand::Export(common)) => {
             with_sound_settings(&common, |settings| block_on(cluster::transfer::export(settings)))
         }
-        Command::Init(wish) => init::run(wish),
-        Command::Migrate(wish) => {
+        CliCommand::Init(wish) => init::run(wish),
+        CliCommand::Migrate(wish) => {
             with_settings(&wish.common, None, |settings| migrate::run(&settings, &wish))
         }
-        Command::Console { common, backend } => {
-            with_settings(&common, backend, |settings| block_on(talk(settings)))
+        CliCommand::Console { common, backend } => {
+            with_settings(&common, backend, |settings| block_on(run_console(settings)))
         }
-        Command::Backend(BackendCommand::List { common, json, all }) => {
-            with_sound_settings(&common, |settings| block_on(list(settings, json, all)))
+        CliCommand::Backend(BackendCommand::List { common, json, all }) => {
+            with_sound_settings(&common, |settings| block_on(list_backends(settings, json, all)))
         }
-        Command::Backend(BackendCommand::Ping { common, name }) => {
-            with_settings(&common, name, |settings| block_on(ping(settings)))
+        CliCommand::Backend(BackendCommand::Ping { common, name }) => {
+            with_settings(&common, name, |settings| block_on(ping_backend(settings)))
         }
-        Command::Backend(BackendCommand::Install { common, component, pin, yes, all_nodes }) => {
+        CliCommand::Backend(BackendCommand::Install { common, component, pin, yes, all_nodes }) => {
             with_sound_settings(&common, |settings| {
                 block_on(backend::install::run(
                     settings,
                     component,
-                    backend::install::Wish { pin, yes, all_nodes },
+                    backend::install::InstallOptions { pin, yes, all_nodes },
                 ))
             })
         }
-        Command::Backend(BackendCommand::Approve { common, name, yes }) => {
+        CliCommand::Backend(BackendCommand::Approve { common, name, yes }) => {
             with_sound_settings(&common, |settings| {
                 block_on(backend::approve::run(settings, name, yes))
             })
         }
-        Command::Backend(BackendCommand::Rollback { common, name }) => {
+        CliCommand::Backend(BackendCommand::Rollback { common, name }) => {
             with_sound_settings(&common, |settings| {
                 block_on(backend::rollback::run(settings, name))
             })
         }
-        Command::Backend(BackendCommand::Replay { common, component, recording, diff, json }) => {
-            with_settings(&common, None, |settings| {
-                block_on(backend::replay::run(settings.config, component, recording, diff, json))
-            })
-        }
-        Command::Backend(command) => backend::run(command),
-        Command::Recover { common, dry_run, json } => {
+        CliCommand::Backend(BackendCommand::Replay {
+            common,
+            component,
+            recording,
+            diff,
+            json,
+        }) => with_settings(&common, None, |settings| {
+            block_on(backend::replay::run(settings.config, component, recording, diff, json))
+        }),
+        CliCommand::Backend(command) => backend::run(command),
+        CliCommand::Recover { common, dry_run, json } => {
             with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
         }
-        Command::Costs { common, days, csv, json } => {
+        CliCommand::Costs { common, days, csv, json } => {
             let form = match (csv, json) {
-                (true, _) => costs::Form::Csv,
-                (_, true) => costs::Form::Json,
-                _ => costs::Form::Tables,
+                (true, _) => costs::CostsFormat::Csv,
+                (_, true) => costs::CostsFormat::Json,
+                _ => costs::CostsFormat::Tables,
             };
             with_sound_settings(&common, |settings| block_on(costs::run(settings, days, form)))
         }
-        Command::Rehearse { common, recordings, json } => {
-            let wish = rehearse::Wish { recordings, json };
+        CliCommand::Rehearse { common, recordings, json } => {
+            let wish = rehearse::RehearseOptions { recordings, json };
             with_settings(&common, None, |settings| block_on(rehearse::run(settings, wish)))
         }
         // The settings are not read here: the secrets stay in the environment for the rehearsal.
-        Command::Upgrade { common, binary, ignore_recordings } => {
+        CliCommand::Upgrade { common, binary, ignore_recordings } => {
             block_on(upgrade::run(&common, binary, ignore_recordings))
         }
-        Command::Run(common) => {
+        CliCommand::Run(common) => {
             with_settings(&common, None, |settings| block_on(app::serve(settings)))
         }
     }
@@ -136,7 +140,11 @@ pub fn run(cli: Cli) -> u8 {
 
 /// Reads the settings, removes secrets from the environment, and runs a command. The command
 /// reports faults of the settings itself, together with its other findings.
-fn with_settings(common: &Common, backend: Option<String>, run: impl FnOnce(Settings) -> u8) -> u8 {
+fn with_settings(
+    common: &Common,
+    backend: Option<String>,
+    run: impl FnOnce(OperatorSettings) -> u8,
+) -> u8 {
     let mut settings = settings::read(common, backend);
     settings::forget_secrets(&settings);
     terminal::set_format(settings.config.log_format);
@@ -149,12 +157,12 @@ fn with_settings(common: &Common, backend: Option<String>, run: impl FnOnce(Sett
 
 /// Like [`with_settings`], but refuses settings with faults, for commands that do not report faults
 /// themselves.
-fn with_sound_settings(common: &Common, run: impl FnOnce(Settings) -> u8) -> u8 {
+fn with_sound_settings(common: &Common, run: impl FnOnce(OperatorSettings) -> u8) -> u8 {
     with_settings(common, None, |settings| {
         if settings.faults.is_empty() {
             return run(settings);
         }
-        Refused::new(exit::CONFIG, settings.faults).print()
+        StartRefusal::new(exit::CONFIG, settings.faults).print()
     })
 }
 
@@ -175,8 +183,8 @@ fn block_on(future: impl Future<Output = u8>) -> u8 {
 }
 
 /// Runs `aetheel backend list` and returns the exit code.
-async fn list(settings: Settings, json: bool, all: bool) -> u8 {
-    let Settings { config, variables, redactor, .. } = settings;
+async fn list_backends(settings: OperatorSettings, json: bool, all: bool) -> u8 {
+    let OperatorSettings { config, variables, redactor, .. } = settings;
     if let Err(fault) =
         telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
     {
@@ -185,12 +193,12 @@ async fn list(settings: Settings, json: bool, all: bool) -> u8 {
     }
     let looked = async {
         let loaded = LoadedBackends::load(&config, &variables).await?;
-        Ok::<_, Vec<String>>(Listing::of(loaded).await)
+        Ok::<_, Vec<String>>(BackendListing::load(loaded).await)
     };
-    let listing = match progress::shown(survey::loading(&config), looked).await {
+    let listing = match progress::with_spinner(survey::loading_message(&config), looked).await {
         Ok(listing) => listing,
         Err(faults) => {
-            return Refused::new(exit::UNAVAILABLE, faults).print();
+            return StartRefusal::new(exit::UNAVAILABLE, faults).print();
         }
     };
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -199,20 +207,20 @@ async fn list(settings: Settings, json: bool, all: bool) -> u8 {
         _ => listing.table(colour, all),
     };
     // Write errors are ignored: stdout may be closed.
-    let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
+    let _ = std::io::stdout().write_all(redactor.redact(text).as_bytes());
     exit::OK
 }
 
 /// Runs `aetheel backend ping`, which asks a backend's agent whether it can work. Returns the exit
 /// code.
-async fn ping(settings: Settings) -> u8 {
+async fn ping_backend(settings: OperatorSettings) -> u8 {
     if let Err(fault) =
         telemetry::start(LogFormat::Human, terminal::command_log_level(), settings.redactor.clone())
     {
         fail(&fault);
         return exit::CONFIG;
     }
-    let prepared = match Prepared::prepare(settings, Purpose::Talk).await {
+    let prepared = match PreparedStart::prepare(settings, Purpose::Console).await {
         Ok(prepared) => prepared,
         Err(refused) => {
             return refused.print();
@@ -228,18 +236,18 @@ async fn ping(settings: Settings) -> u8 {
     match said {
         Ok(said) => {
             // Write errors are ignored: stdout may be closed. The exit code reports the result.
-            let _ = writeln!(std::io::stdout(), "{}", redactor.clean(said));
+            let _ = writeln!(std::io::stdout(), "{}", redactor.redact(said));
             exit::OK
         }
         Err(fault) => {
-            say(&format!("error: {}", redactor.clean(fault)));
+            print_stderr(&format!("error: {}", redactor.redact(fault)));
             exit::UNAVAILABLE
         }
     }
 }
 
 /// Runs `aetheel console`, a conversation at the terminal. Returns the exit code.
-async fn talk(settings: Settings) -> u8 {
+async fn run_console(settings: OperatorSettings) -> u8 {
     let began = Instant::now();
     // Failures of a turn are shown with its answer, so the log needs to show little. LOG_LEVEL
     // overrides this.
@@ -255,7 +263,7 @@ async fn talk(settings: Settings) -> u8 {
         fail(&fault);
         return exit::CONFIG;
     }
-    let prepared = match Prepared::prepare(settings, Purpose::Talk).await {
+    let prepared = match PreparedStart::prepare(settings, Purpose::Console).await {
         Ok(prepared) => prepared,
         Err(refused) => {
             return refused.print();
@@ -266,11 +274,11 @@ async fn talk(settings: Settings) -> u8 {
     if let Err(refused) = prepared.boot().await {
         return refused.print();
     }
-    let console = std::sync::Arc::new(Console::here(
+    let console = std::sync::Arc::new(Console::at_terminal(
         prepared.config.config_dir.join("state/console.history"),
     ));
-    if let Some(print) = console.beside() {
-        telemetry::print_beside(print);
+    if let Some(print) = console.log_printer() {
+        telemetry::redirect_lines(print);
     }
     let live = console.is_live();
     let (grace, agents) = (prepared.config.shutdown_grace, prepared.agents());
@@ -285,9 +293,9 @@ async fn talk(settings: Settings) -> u8 {
     recovery.abort();
     let (grace, code) = match left {
         // At a terminal the person saw the failures; a script gets an exit code.
-        Ok(Leave::Done { failed }) if failed == 0 || live => (Duration::ZERO, exit::OK),
-        Ok(Leave::Done { .. }) => (Duration::ZERO, exit::FAILED),
-        Ok(Leave::Terminated) => (grace, exit::OK),
+        Ok(SessionEnd::Done { failed }) if failed == 0 || live => (Duration::ZERO, exit::OK),
+        Ok(SessionEnd::Done { .. }) => (Duration::ZERO, exit::FAILED),
+        Ok(SessionEnd::Terminated) => (grace, exit::OK),
         Err(error) => {
             tracing::error!(%error, "cannot listen for signals");
             (Duration::ZERO, exit::SOFTWARE)

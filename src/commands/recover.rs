@@ -11,25 +11,25 @@ use crate::config::LogFormat;
 use crate::event::Lane;
 use crate::plain::{short_line, with_causes};
 use crate::startup::LoadedBackends;
-use crate::startup::Refused;
-use crate::startup::settings::Settings;
+use crate::startup::StartRefusal;
+use crate::startup::settings::OperatorSettings;
 use crate::telemetry;
-use crate::terminal::{self, say};
+use crate::terminal::{self, print_stderr};
 use crate::turn::reread::reread;
 use crate::turn::{Backend, Backends as _};
-use crate::workspace::{Held, LostState, LostTurn, LostTurns, Workspace};
+use crate::workspace::{LockError, LostState, LostTurn, LostTurns, Workspace};
 
 /// Time limit for the gateway.
 const GATEWAY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between two checks of the gateway's progress.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Largest number of characters of a reply that are shown.
-const WORDS: usize = 60;
+const MAX_SHOWN_CHARS: usize = 60;
 
 /// A lost turn, and the outcome of reading it again.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Row {
+struct RecoveryRow {
     turn: String,
     /// When it was lost, as RFC 3339.
     when: String,
@@ -43,15 +43,15 @@ struct Row {
     text: Option<String>,
 }
 
-pub(super) async fn run(settings: Settings, dry_run: bool, json: bool) -> u8 {
-    let Settings { config, variables, redactor, .. } = settings;
+pub(super) async fn run(settings: OperatorSettings, dry_run: bool, json: bool) -> u8 {
+    let OperatorSettings { config, variables, redactor, .. } = settings;
     if let Err(fault) =
         telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
     {
-        say(&format!("error: {fault}"));
+        print_stderr(&format!("error: {fault}"));
         return exit::CONFIG;
     }
-    let refused = |faults: Vec<String>, code| Refused::new(code, faults).print();
+    let refused = |faults: Vec<String>, code| StartRefusal::new(code, faults).print();
     let workspace = match Workspace::open(&config.config_dir).await {
         Ok(workspace) => workspace,
         Err(error) => {
@@ -70,11 +70,11 @@ pub(super) async fn run(settings: Settings, dry_run: bool, json: bool) -> u8 {
         for turn in &turns {
             let read = match loaded.agents.get(&turn.backend) {
                 Some(backend) => {
-                    read(&*backend, &config.recordings_dir.join(&turn.recording), turn).await
+                    reread_turn(&*backend, &config.recordings_dir.join(&turn.recording), turn).await
                 }
                 None => Err("its backend is not in BACKENDS_DIR".to_owned()),
             };
-            rows.push(row(turn, read.map(|text| redactor.clean(text))));
+            rows.push(row(turn, read.map(|text| redactor.redact(text))));
         }
     }
     if !dry_run {
@@ -87,11 +87,11 @@ pub(super) async fn run(settings: Settings, dry_run: bool, json: bool) -> u8 {
         }
     };
     // Write errors are ignored: stdout may be closed. The exit code reports the result.
-    let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
+    let _ = std::io::stdout().write_all(redactor.redact(text).as_bytes());
     if rows.iter().any(|row| row.outcome == "unreadable") { exit::FAILED } else { exit::OK }
 }
 
-async fn read(
+async fn reread_turn(
     backend: &dyn Backend,
     recording: &std::path::Path,
     turn: &LostTurn,
@@ -102,23 +102,37 @@ async fn read(
     reread(backend, recording, &turn.turn).await.map(|read| read.text)
 }
 
-fn row(turn: &LostTurn, read: Result<String, String>) -> Row {
+fn row(turn: &LostTurn, read: Result<String, String>) -> RecoveryRow {
     let when = jiff::Timestamp::from_millisecond(turn.at_ms)
         .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
         .strftime("%Y-%m-%dT%H:%M:%SZ");
     let (outcome, note, text) = match read {
-        Ok(text) => ("readable", None, Some(short_line(&text, WORDS))),
-        Err(why) => ("unreadable", Some(short_line(&why, WORDS)), None),
+        Ok(text) => ("readable", None, Some(short_line(&text, MAX_SHOWN_CHARS))),
+        Err(why) => ("unreadable", Some(short_line(&why, MAX_SHOWN_CHARS)), None),
     };
     let (lane, backend) = (turn.lane.to_string(), turn.backend.clone());
-    Row { turn: turn.turn.clone(), when: when.to_string(), lane, backend, outcome, note, text }
+    RecoveryRow {
+        turn: turn.turn.clone(),
+        when: when.to_string(),
+        lane,
+        backend,
+        outcome,
+        note,
+        text,
+    }
 }
 
 /// Makes the gateway deliver the readable replies. If none runs, the next one does it when it
 /// starts.
-async fn deliver(workspace: &Workspace, lost: &LostTurns, turns: &[LostTurn], rows: &mut [Row]) {
-    let at_terminal =
-        |row: &Row| turns.iter().any(|turn| turn.turn == row.turn && turn.lane == Lane::Console);
+async fn deliver(
+    workspace: &Workspace,
+    lost: &LostTurns,
+    turns: &[LostTurn],
+    rows: &mut [RecoveryRow],
+) {
+    let at_terminal = |row: &RecoveryRow| {
+        turns.iter().any(|turn| turn.turn == row.turn && turn.lane == Lane::Console)
+    };
     let mut wanted = Vec::new();
     for row in rows.iter_mut().filter(|row| row.outcome == "readable") {
         if at_terminal(row) {
@@ -133,7 +147,7 @@ async fn deliver(workspace: &Workspace, lost: &LostTurns, turns: &[LostTurn], ro
     if wanted.is_empty() {
         return;
     }
-    let note = match ask(workspace, lost, &wanted).await {
+    let note = match request_delivery(workspace, lost, &wanted).await {
         Ok(()) => "the gateway did not confirm the delivery in time; see its log".to_owned(),
         Err(note) => note,
     };
@@ -151,7 +165,11 @@ async fn deliver(workspace: &Workspace, lost: &LostTurns, turns: &[LostTurn], ro
 
 /// Requests the delivery, and waits until all turns are done. Returns an error with a note if no
 /// gateway runs.
-async fn ask(workspace: &Workspace, lost: &LostTurns, wanted: &[String]) -> Result<(), String> {
+async fn request_delivery(
+    workspace: &Workspace,
+    lost: &LostTurns,
+    wanted: &[String],
+) -> Result<(), String> {
     let cannot = |error: &dyn std::error::Error| format!("not delivered: {}", with_causes(error));
     let until = Instant::now() + GATEWAY_TIMEOUT;
     let mut still = wanted.to_vec();
@@ -164,10 +182,10 @@ async fn ask(workspace: &Workspace, lost: &LostTurns, wanted: &[String]) -> Resu
             Ok(_nobody_else) => {
                 return Err("no gateway runs: the next start delivers it".to_owned());
             }
-            Err(Held::Other { .. }) => {}
+            Err(LockError::Other { .. }) => {}
             Err(error) => return Err(cannot(&error)),
         }
-        tokio::time::sleep(LOOK_INTERVAL).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let now = lost.all().await;
         still.retain(|id| now.iter().any(|turn| turn.turn == *id && turn.state.is_open()));
         if still.is_empty() {
@@ -178,7 +196,7 @@ async fn ask(workspace: &Workspace, lost: &LostTurns, wanted: &[String]) -> Resu
     Ok(())
 }
 
-fn table(rows: &[Row], colour: bool) -> String {
+fn table(rows: &[RecoveryRow], colour: bool) -> String {
     if rows.is_empty() {
         return "no reply is lost\n".to_owned();
     }

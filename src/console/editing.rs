@@ -21,30 +21,30 @@ use rustyline::{
 };
 use tokio::sync::mpsc;
 
-use super::completion::{Named, Wanted, fitting, wanted};
-use super::input::Typed;
-use super::screen::{MARK, Shown};
+use super::completion::{CompletionKind, NameKind, completion_at, matching_names};
+use super::input::TerminalInput;
+use super::screen::{EditorRows, MARK};
 use crate::plain::{clean_text, one_line};
 
 /// Largest number of history entries.
-const ENTRIES: usize = 500;
+const MAX_HISTORY_ENTRIES: usize = 500;
 /// Largest size of a history entry, in bytes. Longer lines were probably pasted, and are not saved.
-const ENTRY: usize = 16 << 10;
+const MAX_ENTRY_BYTES: usize = 16 << 10;
 /// Largest number of candidates that are listed.
-const LISTED: usize = 100;
+const MAX_LISTED_CANDIDATES: usize = 100;
 
 /// Returns the names of a kind, or the commands for `None`. A call may take a second.
-pub(super) type Names = dyn Fn(Option<Named>) -> Vec<String> + Send + Sync;
+pub(super) type NameSource = dyn Fn(Option<NameKind>) -> Vec<String> + Send + Sync;
 
 /// The editor, before its thread starts.
-pub(super) struct Editing {
-    editor: Editor<Line, FileHistory>,
+pub(super) struct LineEditor {
+    editor: Editor<EditorHelper, FileHistory>,
     history: PathBuf,
-    pub(super) shown: Arc<Shown>,
-    names: Arc<OnceLock<Arc<Names>>>,
+    pub(super) shown: Arc<EditorRows>,
+    names: Arc<OnceLock<Arc<NameSource>>>,
 }
 
-impl Editing {
+impl LineEditor {
     /// Makes an editor, and a printer for text above its line. The file `history` is created if it
     /// is missing.
     ///
@@ -55,7 +55,7 @@ impl Editing {
         colour: bool,
     ) -> rustyline::Result<(Self, impl rustyline::ExternalPrinter + Send + 'static)> {
         let config = Config::builder()
-            .max_history_size(ENTRIES)?
+            .max_history_size(MAX_HISTORY_ENTRIES)?
             .completion_type(CompletionType::List)
             .bell_style(BellStyle::None)
             // rustyline calls the highlighter, which draws the rows around the line, only if
@@ -64,8 +64,8 @@ impl Editing {
             .build();
         let mut editor = Editor::with_history(config.clone(), FileHistory::with_config(&config))?;
         let printer = editor.create_external_printer()?;
-        let (shown, names) = (Arc::new(Shown::new(colour)), Arc::default());
-        editor.set_helper(Some(Line {
+        let (shown, names) = (Arc::new(EditorRows::new(colour)), Arc::default());
+        editor.set_helper(Some(EditorHelper {
             shown: Arc::clone(&shown),
             names: Arc::clone(&names),
             files: FilenameCompleter::new(),
@@ -80,15 +80,15 @@ impl Editing {
     }
 
     /// Returns the place for the source of names, which is set later.
-    pub(super) fn names(&self) -> Arc<OnceLock<Arc<Names>>> {
+    pub(super) fn names(&self) -> Arc<OnceLock<Arc<NameSource>>> {
         Arc::clone(&self.names)
     }
 
     /// Reads lines until the receiver is dropped, or the terminal is given back or closed. `keeps`
     /// returns whether a line is saved in the history.
-    pub(super) fn run(mut self, sender: &mpsc::Sender<Typed>, keeps: impl Fn() -> bool) {
-        for (key, typed) in [('c', Typed::Interrupt), ('d', Typed::End)] {
-            let handler = Empty { sender: sender.clone(), typed };
+    pub(super) fn run(mut self, sender: &mpsc::Sender<TerminalInput>, keeps: impl Fn() -> bool) {
+        for (key, typed) in [('c', TerminalInput::Interrupt), ('d', TerminalInput::End)] {
+            let handler = EmptyLineHandler { sender: sender.clone(), typed };
             self.editor
                 .bind_sequence(KeyEvent::ctrl(key), EventHandler::Conditional(Box::new(handler)));
         }
@@ -101,10 +101,10 @@ impl Editing {
                     if keeps() {
                         self.keep(&line);
                     }
-                    Typed::Line(line)
+                    TerminalInput::Line(line)
                 }
-                Err(ReadlineError::Interrupted) => Typed::Interrupt,
-                Err(ReadlineError::Eof) => Typed::End,
+                Err(ReadlineError::Interrupted) => TerminalInput::Interrupt,
+                Err(ReadlineError::Eof) => TerminalInput::End,
                 Err(error) => {
                     tracing::debug!(%error, "the terminal is gone");
                     break;
@@ -114,11 +114,11 @@ impl Editing {
                 break;
             }
         }
-        self.shown.gone();
+        self.shown.close();
     }
 
     fn keep(&mut self, line: &str) {
-        if line.trim().is_empty() || line.len() > ENTRY {
+        if line.trim().is_empty() || line.len() > MAX_ENTRY_BYTES {
             return;
         }
         // If the entry cannot be saved, it is only missing in later sessions.
@@ -143,34 +143,34 @@ fn open(history: &Path) -> std::io::Result<()> {
 }
 
 /// Handles Ctrl-C and Ctrl-D on an empty line. The editor then continues with its line.
-struct Empty {
-    sender: mpsc::Sender<Typed>,
-    typed: Typed,
+struct EmptyLineHandler {
+    sender: mpsc::Sender<TerminalInput>,
+    typed: TerminalInput,
 }
 
-impl ConditionalEventHandler for Empty {
+impl ConditionalEventHandler for EmptyLineHandler {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
         if context.line().is_empty() {
             // Fails if the session has ended.
             let _ = self.sender.blocking_send(self.typed.clone());
             return Some(Cmd::Noop);
         }
-        (self.typed == Typed::Interrupt).then_some(Cmd::Kill(Movement::WholeBuffer))
+        (self.typed == TerminalInput::Interrupt).then_some(Cmd::Kill(Movement::WholeBuffer))
     }
 }
 
 /// rustyline's helper: provides candidates, the row above the line, and the status below it.
-struct Line {
-    shown: Arc<Shown>,
-    names: Arc<OnceLock<Arc<Names>>>,
+struct EditorHelper {
+    shown: Arc<EditorRows>,
+    names: Arc<OnceLock<Arc<NameSource>>>,
     files: FilenameCompleter,
 }
 
 /// A placeholder for the rows below the line, with one line break per row. The text is inserted
 /// when the rows are drawn.
-struct Below(String);
+struct RowsBelow(String);
 
-impl Hint for Below {
+impl Hint for RowsBelow {
     fn display(&self) -> &str {
         &self.0
     }
@@ -180,15 +180,15 @@ impl Hint for Below {
     }
 }
 
-impl Hinter for Line {
-    type Hint = Below;
+impl Hinter for EditorHelper {
+    type Hint = RowsBelow;
 
-    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<Below> {
-        self.shown.rows_below(line).map(|rows| Below("\n.".repeat(rows)))
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<RowsBelow> {
+        self.shown.rows_below(line).map(|rows| RowsBelow("\n.".repeat(rows)))
     }
 }
 
-impl Highlighter for Line {
+impl Highlighter for EditorHelper {
     fn highlight_prompt<'b, 's: 'b, 'p: 'b>(
         &'s self,
         prompt: &'p str,
@@ -203,7 +203,7 @@ impl Highlighter for Line {
     }
 }
 
-impl Completer for Line {
+impl Completer for EditorHelper {
     type Candidate = Pair;
 
     fn complete(
@@ -212,33 +212,33 @@ impl Completer for Line {
         at: usize,
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
-        let Some((begins, what)) = wanted(&line[..at]) else { return Ok((at, Vec::new())) };
+        let Some((begins, what)) = completion_at(&line[..at]) else { return Ok((at, Vec::new())) };
         let named = match what {
-            Wanted::Path => return self.paths(line, at),
-            Wanted::Command => None,
-            Wanted::Name(named) => Some(named),
+            CompletionKind::Path => return self.paths(line, at),
+            CompletionKind::Command => None,
+            CompletionKind::Name(named) => Some(named),
         };
         let all = self.names.get().map(|names| names(named)).unwrap_or_default();
-        let fit = fitting(all, &line[begins..at]).into_iter();
+        let fit = matching_names(all, &line[begins..at]).into_iter();
         let fit = fit.map(|name| Pair { display: name.clone(), replacement: name }).collect();
-        Ok((begins, self.agreed(fit, &line[begins..at])))
+        Ok((begins, self.complete_or_list(fit, &line[begins..at])))
     }
 }
 
-impl Line {
+impl EditorHelper {
     /// Completes paths, and quotes those that contain blanks.
     fn paths(&self, line: &str, at: usize) -> rustyline::Result<(usize, Vec<Pair>)> {
         let (begins, mut paths) = self.files.complete_path(line, at)?;
         for path in paths.iter_mut().filter(|path| path.replacement.contains('\\')) {
             path.replacement = format!("\"{}", unescape(&path.replacement, Some('\\')));
         }
-        Ok((begins, self.agreed(paths, &line[begins..at])))
+        Ok((begins, self.complete_or_list(paths, &line[begins..at])))
     }
 
     /// Returns the common prefix of all candidates as the only candidate. If it is not longer than
     /// the typed word, the candidates are listed above the line instead. rustyline's own list would
     /// erase rows above the line.
-    fn agreed(&self, candidates: Vec<Pair>, written: &str) -> Vec<Pair> {
+    fn complete_or_list(&self, candidates: Vec<Pair>, written: &str) -> Vec<Pair> {
         if candidates.len() < 2 {
             return candidates;
         }
@@ -248,17 +248,17 @@ impl Line {
         }
         let mut list = candidates
             .iter()
-            .take(LISTED)
+            .take(MAX_LISTED_CANDIDATES)
             .map(|candidate| one_line(&candidate.display))
             .collect::<Vec<_>>()
             .join("  ");
-        if candidates.len() > LISTED {
-            list.push_str(&format!("  … {} more", candidates.len() - LISTED));
+        if candidates.len() > MAX_LISTED_CANDIDATES {
+            list.push_str(&format!("  … {} more", candidates.len() - MAX_LISTED_CANDIDATES));
         }
         self.shown.list(&list);
         Vec::new()
     }
 }
 
-impl Validator for Line {}
-impl Helper for Line {}
+impl Validator for EditorHelper {}
+impl Helper for EditorHelper {}

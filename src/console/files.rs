@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::disk::read_ordinary;
-use crate::event::Attached;
+use crate::event::AttachedFile;
 
 /// Finds existing files that a prompt names with `@`. Returns the prompt without the `@` of these
 /// files, and the files.
-pub(super) fn named(prompt: &str, home: Option<&Path>) -> (String, Vec<Attached>) {
+pub(super) fn extract_files(prompt: &str, home: Option<&Path>) -> (String, Vec<AttachedFile>) {
     let (mut text, mut files, mut rest) = (String::with_capacity(prompt.len()), Vec::new(), prompt);
     while let Some(at) = rest.find('@') {
         let (before, behind) = (&rest[..at], &rest[at + 1..]);
@@ -16,7 +16,7 @@ pub(super) fn named(prompt: &str, home: Option<&Path>) -> (String, Vec<Attached>
         let begins = text.is_empty() || text.ends_with(char::is_whitespace);
         match path(behind)
             .filter(|_| begins)
-            .and_then(|(path, length)| Some((attached(path, home).ok()?, path, length)))
+            .and_then(|(path, length)| Some((attach(path, home).ok()?, path, length)))
         {
             Some((file, path, length)) => {
                 files.push(file);
@@ -48,7 +48,7 @@ fn path(text: &str) -> Option<(&str, usize)> {
 ///
 /// # Errors
 /// Returns the reason if it cannot be attached.
-pub(super) fn attached(path: &str, home: Option<&Path>) -> Result<Attached, String> {
+pub(super) fn attach(path: &str, home: Option<&Path>) -> Result<AttachedFile, String> {
     let place = match (path.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(path),
@@ -60,14 +60,14 @@ pub(super) fn attached(path: &str, home: Option<&Path>) -> Result<Attached, Stri
     }
     let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let source = place.to_str().ok_or_else(|| format!("{path}: its name is not UTF-8"))?.to_owned();
-    Ok(Attached { name, media_type: None, size: found.len(), source })
+    Ok(AttachedFile { name, media_type: None, size: found.len(), source })
 }
 
 /// Reads an attached file.
 ///
 /// # Errors
 /// Returns a message for the person who named the file.
-pub(super) async fn read(file: &Attached, limit: u64) -> Result<Vec<u8>, String> {
+pub(super) async fn read(file: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
     let (source, name) = (PathBuf::from(&file.source), file.name.clone());
     let read = tokio::task::spawn_blocking(move || read_ordinary(&source, limit)).await;
     read.map_err(|error| format!("{name:?} could not be read: {error}"))?
@@ -88,7 +88,7 @@ mod tests {
         let prompt = format!(
             "Compare @{at}/a.md, @\"{at}/two words.png\" and @~/a.md; write to me@{at}/a.md or @nobody @{at} @"
         );
-        let (text, files) = named(&prompt, Some(folder.path()));
+        let (text, files) = extract_files(&prompt, Some(folder.path()));
         assert_eq!(
             text,
             format!(
@@ -97,15 +97,15 @@ mod tests {
         );
         let names: Vec<_> = files.iter().map(|file| (file.name.as_str(), file.size)).collect();
         assert_eq!(names, [("a.md", 5), ("two words.png", 5), ("a.md", 5)]);
-        assert!(attached("/nowhere/x", None).is_err_and(|why| why.contains("/nowhere/x")));
-        assert!(attached("/tmp", None).is_err_and(|why| why == "/tmp is not a file"));
+        assert!(attach("/nowhere/x", None).is_err_and(|why| why.contains("/nowhere/x")));
+        assert!(attach("/tmp", None).is_err_and(|why| why == "/tmp is not a file"));
     }
 
     #[tokio::test]
     async fn a_file_is_read_up_to_its_limit() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "12345").expect("written");
-        let file = attached(file.path().to_str().expect("UTF-8"), None).expect("it is there");
+        let file = attach(file.path().to_str().expect("UTF-8"), None).expect("it is there");
         assert_eq!(read(&file, 5).await.as_deref(), Ok(b"12345".as_slice()));
         assert!(read(&file, 4).await.is_err());
     }

@@ -3,16 +3,16 @@
 
 use std::collections::HashMap;
 
-use crate::agent::{FileDiff, PlanEntry, PlanStatus, Task, TaskStatus, ToolEnd, ToolStart};
+use crate::agent::{AgentTask, FileDiff, PlanEntry, PlanStatus, TaskStatus, ToolEnd, ToolStart};
 use crate::fold::Transcript;
 use crate::plain::{clean_text, one_line, short_line};
 
 /// Largest number of characters of a line.
-const LINE: usize = 120;
+const MAX_LINE_CHARS: usize = 120;
 /// Largest size of a part, in bytes. The rest is dropped.
-const ONE: usize = 256 << 10;
+const MAX_PART_BYTES: usize = 256 << 10;
 /// Largest number of parts of an answer.
-const MOST: usize = 200;
+const MAX_PARTS: usize = 200;
 
 /// The folded parts of the last answer.
 #[derive(Debug, Default)]
@@ -27,24 +27,24 @@ pub(super) struct Folded {
 
 impl Folded {
     /// Adds output of a running tool.
-    pub(super) fn output(&mut self, id: &str, text: &str) {
-        if self.running.len() < MOST || self.running.contains_key(id) {
+    pub(super) fn add_output(&mut self, id: &str, text: &str) {
+        if self.running.len() < MAX_PARTS || self.running.contains_key(id) {
             add(self.running.entry(id.to_owned()).or_default(), text);
         }
     }
 
     /// Ends a tool, and returns the lines that represent its output and changes.
-    pub(super) fn ended(&mut self, title: &str, end: &ToolEnd) -> Vec<String> {
+    pub(super) fn end_tool(&mut self, title: &str, end: &ToolEnd) -> Vec<String> {
         let streamed = self.running.remove(&end.id).unwrap_or_default();
         let said =
             end.output.clone().filter(|output| !output.trim().is_empty()).unwrap_or(streamed);
         let said = clean_text(said.trim_matches('\n')).into_owned();
-        let changes = end.diffs.iter().map(|diff| changed(diff) + "\n" + &told(diff));
+        let changes = end.diffs.iter().map(|diff| change_summary(diff) + "\n" + &diff_text(diff));
         let whole: Vec<String> = changes.chain((!said.is_empty()).then(|| said.clone())).collect();
         if whole.is_empty() {
             return Vec::new();
         }
-        let open = (self.tools.len() < MOST).then(|| {
+        let open = (self.tools.len() < MAX_PARTS).then(|| {
             let mut text = String::new();
             add(&mut text, &whole.join("\n\n"));
             self.tools.push((title.to_owned(), text));
@@ -52,7 +52,7 @@ impl Folded {
         });
         let open = open.unwrap_or_default();
         let mut lines: Vec<String> =
-            end.diffs.iter().map(|diff| format!("± {}{open}", changed(diff))).collect();
+            end.diffs.iter().map(|diff| format!("± {}{open}", change_summary(diff))).collect();
         // The output is left out if there are changes, which are more informative.
         if let (Some(first), true) =
             (said.lines().find(|line| !line.trim().is_empty()), lines.is_empty())
@@ -70,7 +70,7 @@ impl Folded {
     }
 
     /// Updates the plan. Returns the line that represents it, if it changed.
-    pub(super) fn planned(&mut self, plan: &[PlanEntry]) -> Option<String> {
+    pub(super) fn update_plan(&mut self, plan: &[PlanEntry]) -> Option<String> {
         if self.plan == plan || plan.is_empty() {
             return None;
         }
@@ -135,7 +135,7 @@ pub(super) fn indent(start: &ToolStart) -> String {
 }
 
 /// Returns the line for a sub-agent or a background task.
-pub(super) fn task_line(task: &Task) -> String {
+pub(super) fn task_line(task: &AgentTask) -> String {
     let sign = match task.status {
         TaskStatus::Running => "⚙",
         TaskStatus::Done => "✓",
@@ -151,7 +151,7 @@ pub(super) fn task_line(task: &Task) -> String {
 }
 
 fn add(to: &mut String, text: &str) {
-    let room = ONE.saturating_sub(to.len());
+    let room = MAX_PART_BYTES.saturating_sub(to.len());
     to.push_str(&text[..text.floor_char_boundary(room)]);
 }
 
@@ -166,19 +166,19 @@ fn step(entry: &PlanEntry) -> String {
 
 /// Shortens a text to one line.
 pub(super) fn shortened(line: &str) -> String {
-    short_line(line, LINE)
+    short_line(line, MAX_LINE_CHARS)
 }
 
 /// Returns the path of a changed file, with the numbers of added and removed lines.
-fn changed(diff: &FileDiff) -> String {
-    let told = told(diff);
+fn change_summary(diff: &FileDiff) -> String {
+    let told = diff_text(diff);
     let count = |sign: char, head: &str| {
         told.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head)).count()
     };
     format!("{} +{} -{}", one_line(&diff.path), count('+', "+++ "), count('-', "--- "))
 }
 
-fn told(diff: &FileDiff) -> String {
+fn diff_text(diff: &FileDiff) -> String {
     let text = match (&diff.unified, &diff.old_text, &diff.new_text) {
         (Some(unified), ..) => unified.clone(),
         (None, old, new) => {
@@ -213,16 +213,16 @@ mod tests {
     #[test]
     fn output_is_a_line_and_can_be_opened() {
         let mut folded = Folded::default();
-        assert_eq!(folded.ended("a", &end(None, Vec::new())), Vec::<String>::new());
-        assert_eq!(folded.ended("b", &end(Some("one\n"), Vec::new())), ["| one"]);
+        assert_eq!(folded.end_tool("a", &end(None, Vec::new())), Vec::<String>::new());
+        assert_eq!(folded.end_tool("b", &end(Some("one\n"), Vec::new())), ["| one"]);
         assert_eq!(
-            folded.ended("c", &end(Some("one\n\x1b[2Jtwo\nthree"), Vec::new())),
+            folded.end_tool("c", &end(Some("one\n\x1b[2Jtwo\nthree"), Vec::new())),
             ["| one … 2 more lines (/open 2)"]
         );
-        folded.output("t", "strea");
-        folded.output("t", "med\nmore");
+        folded.add_output("t", "strea");
+        folded.add_output("t", "med\nmore");
         assert_eq!(
-            folded.ended("d", &end(None, Vec::new())),
+            folded.end_tool("d", &end(None, Vec::new())),
             ["| streamed … 1 more line (/open 3)"]
         );
         assert_eq!(folded.open(Some("2")).as_deref(), Ok("c\none\ntwo\nthree"));
@@ -245,7 +245,7 @@ mod tests {
         };
         let diffs = vec![diff("a.rs", Some("x\ny\n"), "x\nz\nw\n"), diff("b.rs", None, "new\n")];
         assert_eq!(
-            folded.ended("Edit", &end(Some("done"), diffs)),
+            folded.end_tool("Edit", &end(Some("done"), diffs)),
             ["± a.rs +2 -1 (/open 1)", "± b.rs +1 -0 (/open 1)"]
         );
         let opened = folded.open(Some("1")).expect("it is there");
@@ -264,8 +264,8 @@ mod tests {
             entry("write", PlanStatus::Active),
             entry("rest", PlanStatus::Pending),
         ];
-        assert_eq!(folded.planned(&plan).as_deref(), Some("☑ 1 of 3: write (/open plan)"));
-        assert_eq!(folded.planned(&plan), None);
+        assert_eq!(folded.update_plan(&plan).as_deref(), Some("☑ 1 of 3: write (/open plan)"));
+        assert_eq!(folded.update_plan(&plan), None);
         assert_eq!(folded.names(), ["plan"]);
         assert_eq!(folded.open(Some("plan")).as_deref(), Ok("☑ read\n▶ write\n☐ rest"));
         assert!(Folded::default().open(None).is_err());

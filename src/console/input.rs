@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::outlet::Shared;
+use super::outlet::ConsoleState;
 
 /// An input at the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(super) enum TerminalInput {
     /// A submitted text, which may have several lines.
     Line(String),
     /// Ctrl-C on an empty line.
@@ -19,7 +19,7 @@ pub(super) enum Typed {
 }
 
 /// Starts to read. The channel is closed at the end of the input.
-pub(super) fn read(shared: Arc<Shared>) -> mpsc::Receiver<Typed> {
+pub(super) fn read(shared: Arc<ConsoleState>) -> mpsc::Receiver<TerminalInput> {
     let (sender, receiver) = mpsc::channel(16);
     let spawned = std::thread::Builder::new().name("stdin".to_owned()).spawn(move || match shared
         .take_editing()
@@ -34,10 +34,10 @@ pub(super) fn read(shared: Arc<Shared>) -> mpsc::Receiver<Typed> {
     receiver
 }
 
-fn lines(sender: &mpsc::Sender<Typed>) -> io::Result<()> {
+fn lines(sender: &mpsc::Sender<TerminalInput>) -> io::Result<()> {
     for line in io::stdin().lock().split(b'\n') {
         let line = String::from_utf8_lossy(&line?).trim_end_matches('\r').to_owned();
-        if sender.blocking_send(Typed::Line(line)).is_err() {
+        if sender.blocking_send(TerminalInput::Line(line)).is_err() {
             return Ok(());
         }
     }

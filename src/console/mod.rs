@@ -6,7 +6,6 @@
 //! question, the next line answers it. This module owns stdin and stdout; it makes no decisions
 //! about turns.
 
-mod asking;
 mod completion;
 mod editing;
 mod files;
@@ -14,6 +13,7 @@ mod folded;
 mod input;
 mod names;
 mod outlet;
+mod prompt;
 mod questions;
 mod reply;
 mod rows;
@@ -22,6 +22,6 @@ mod session;
 mod status;
 mod terminal;
 
-pub use asking::{Asking, Left};
-pub use outlet::{Beside, Console, stdout};
-pub use session::{Leave, run};
+pub use outlet::{Console, PrintBeside, stdout};
+pub use prompt::{PromptAborted, TerminalPrompt};
+pub use session::{SessionEnd, run};

@@ -8,45 +8,45 @@ use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use super::editing::{Editing, Names};
+use super::editing::{LineEditor, NameSource};
 use super::files;
 use super::folded::Folded;
-use super::questions::Waiting;
+use super::questions::OpenQuestions;
 use super::reply::ConsoleReply;
 use super::screen::Screen;
-use super::terminal::{Before, shows_stderr};
+use super::terminal::{SavedTerminalMode, shows_stderr};
 use crate::dispatch::{DeliveryError, Notice, Outlet, Reply};
-use crate::event::{Attached, Event};
+use crate::event::{AttachedFile, Event};
 use crate::plain::clean_text;
 
 /// Prints complete rows that do not belong to an answer.
-pub type Beside = dyn Fn(&str) + Send + Sync;
+pub type PrintBeside = dyn Fn(&str) + Send + Sync;
 
 /// The outlet for the console's answers.
 pub struct Console {
-    shared: Arc<Shared>,
+    shared: Arc<ConsoleState>,
 }
 
-pub(super) struct Shared {
+pub(super) struct ConsoleState {
     /// Whether answers are streamed and decorated. Otherwise only final texts are printed.
     pub(super) live: bool,
     /// Whether the input line can be edited.
     pub(super) editing: bool,
     colour: bool,
     pub(super) screen: Screen,
-    terminal: Option<Before>,
+    terminal: Option<SavedTerminalMode>,
     /// The line editor, until its thread starts.
-    line: Mutex<Option<Editing>>,
-    names: Option<Arc<OnceLock<Arc<Names>>>>,
+    line: Mutex<Option<LineEditor>>,
+    names: Option<Arc<OnceLock<Arc<NameSource>>>>,
     /// The folded parts of the last answer, for `/open`.
     pub(super) folded: Mutex<Folded>,
-    pub(super) answers: watch::Sender<Answers>,
-    pub(super) questions: watch::Sender<Waiting>,
+    pub(super) answers: watch::Sender<AnswerCounts>,
+    pub(super) questions: watch::Sender<OpenQuestions>,
 }
 
 /// Numbers of printed answers.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Answers {
+pub(super) struct AnswerCounts {
     pub(super) all: u32,
     pub(super) failed: u32,
 }
@@ -63,25 +63,25 @@ impl Console {
     /// the history of the file `history`, which is created if it is missing. [`Console::leave`]
     /// gives the terminal back.
     #[must_use]
-    pub fn here(history: PathBuf) -> Self {
+    pub fn at_terminal(history: PathBuf) -> Self {
         let live = io::stdin().is_terminal() && io::stdout().is_terminal();
         let colour = std::env::var_os("NO_COLOR").is_none();
-        let Some(before) = live.then(Before::of_stdin).flatten() else {
+        let Some(before) = live.then(SavedTerminalMode::of_stdin).flatten() else {
             return Self::new(live, stdout());
         };
-        let made = Editing::new(history, colour).map_err(io::Error::other);
+        let made = LineEditor::new(history, colour).map_err(io::Error::other);
         let made = made.and_then(|(line, printer)| {
             Ok((Screen::with_line(stdout(), printer, Arc::clone(&line.shown))?, line))
         });
         match made {
             Ok((screen, line)) => {
                 let names = Some(line.names());
-                let shared = Shared {
+                let shared = ConsoleState {
                     editing: true,
                     terminal: Some(before),
                     line: Mutex::new(Some(line)),
                     names,
-                    ..Shared::of(true, colour, screen)
+                    ..ConsoleState::of(true, colour, screen)
                 };
                 Self { shared: Arc::new(shared) }
             }
@@ -93,7 +93,7 @@ impl Console {
     }
 
     pub(super) fn of(live: bool, colour: bool, screen: Screen) -> Self {
-        Self { shared: Arc::new(Shared::of(live, colour, screen)) }
+        Self { shared: Arc::new(ConsoleState::of(live, colour, screen)) }
     }
 
     /// Returns whether a person is at the terminal.
@@ -105,25 +105,25 @@ impl Console {
     /// Returns a printer for log lines if stderr is the same terminal. It prints whole rows above
     /// the input line, instead of into it.
     #[must_use]
-    pub fn beside(&self) -> Option<Arc<Beside>> {
+    pub fn log_printer(&self) -> Option<Arc<PrintBeside>> {
         let shared = (self.shared.editing && shows_stderr()).then(|| self.shared())?;
         Some(Arc::new(move |rows| shared.screen.beside(rows)))
     }
 
     /// Gives the terminal back. Later output is printed below the existing text.
     pub fn leave(&self) {
-        self.shared.screen.leave();
+        self.shared.screen.close();
         if let Some(before) = &self.shared.terminal {
             before.restore();
         }
     }
 
-    pub(super) fn shared(&self) -> Arc<Shared> {
+    pub(super) fn shared(&self) -> Arc<ConsoleState> {
         self.shared.clone()
     }
 }
 
-impl Shared {
+impl ConsoleState {
     fn of(live: bool, colour: bool, screen: Screen) -> Self {
         Self {
             live,
@@ -149,7 +149,7 @@ impl Shared {
     }
 
     /// Prints a line that is not part of the answer.
-    pub(super) fn aside(&self, text: &str) {
+    pub(super) fn print_note(&self, text: &str) {
         if self.colour {
             self.screen.beside(&format!("\x1b[2m{text}\x1b[0m\n"));
         } else {
@@ -165,12 +165,12 @@ impl Shared {
 
     /// Returns the editor for the reading thread, or `None` if it was already taken or the line
     /// cannot be edited.
-    pub(super) fn take_editing(&self) -> Option<Editing> {
+    pub(super) fn take_editing(&self) -> Option<LineEditor> {
         self.line.lock().take()
     }
 
     /// Sets the source of names for completion.
-    pub(super) fn complete_with(&self, names: Arc<Names>) {
+    pub(super) fn complete_with(&self, names: Arc<NameSource>) {
         if let Some(place) = &self.names {
             // Fails if it is already set, which does not happen.
             let _ = place.set(names);
@@ -184,7 +184,7 @@ impl Outlet for Console {
         Box::new(ConsoleReply::new(self.shared.clone(), event))
     }
 
-    async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
+    async fn fetch(&self, attached: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
         files::read(attached, limit).await
     }
 
@@ -194,7 +194,7 @@ impl Outlet for Console {
             if notice.text.ends_with("(recoverable)") { " /recover delivers it." } else { "" };
         let text = format!("{}{how}", clean_text(&notice.text));
         if self.shared.live {
-            self.shared.aside(&format!("· {text}"));
+            self.shared.print_note(&format!("· {text}"));
             return Ok(());
         }
         // A script expects only answers on stdout.

@@ -4,20 +4,20 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use crate::agent::{Decision, Question};
+use crate::agent::{AskDecision, Question};
 use crate::dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
 
 /// Largest number of lines of a command or change that are printed.
-const LINES: usize = 60;
+const MAX_PRINTED_LINES: usize = 60;
 
 /// The open questions, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
-    open: VecDeque<Pending>,
+pub(super) struct OpenQuestions {
+    open: VecDeque<PendingQuestion>,
 }
 
 #[derive(Debug)]
-struct Pending {
+struct PendingQuestion {
     question: OpenQuestion,
     /// Answers to the first of several questions.
     given: Vec<(String, Vec<String>)>,
@@ -25,20 +25,20 @@ struct Pending {
 
 /// The interpretation of a typed line.
 #[derive(Debug, PartialEq)]
-pub(super) enum Typed {
+pub(super) enum AnswerLine {
     /// A decision about the question with this id.
-    Decision(String, Decision),
+    Decision(String, AskDecision),
     /// The text of the next question, which must be answered before the decision.
     More(String),
     /// A message that lists the valid answers, because the line is not one of them.
     Unclear(String),
 }
 
-impl Waiting {
+impl OpenQuestions {
     /// Adds a question. Returns the text to print if it is the next to be answered. `above` is the
     /// line of a tool if it is directly above the question.
     pub(super) fn ask(&mut self, question: &OpenQuestion, above: Option<&str>) -> Option<String> {
-        self.open.push_back(Pending { question: question.clone(), given: Vec::new() });
+        self.open.push_back(PendingQuestion { question: question.clone(), given: Vec::new() });
         (self.open.len() == 1).then(|| printed(question, above))
     }
 
@@ -63,7 +63,7 @@ impl Waiting {
 
     /// Interprets a line as an answer to the first question. Returns `None` if there is no open
     /// question.
-    pub(super) fn take(&mut self, line: &str) -> Option<Typed> {
+    pub(super) fn answer(&mut self, line: &str) -> Option<AnswerLine> {
         let pending = self.open.front_mut()?;
         let id = pending.question.id.clone();
         let line = line.trim();
@@ -71,27 +71,29 @@ impl Waiting {
             let decision = decision(&pending.question, line);
             return Some(decision.map_or_else(
                 || {
-                    Typed::Unclear(format!(
+                    AnswerLine::Unclear(format!(
                         "please answer with one of: {}",
                         words(&pending.question)
                     ))
                 },
-                |decision| Typed::Decision(id, decision),
+                |decision| AnswerLine::Decision(id, decision),
             ));
         };
         let Some(asked) = questions.get(pending.given.len()) else {
-            return Some(Typed::Decision(id, Decision::Answers(pending.given.clone())));
+            return Some(AnswerLine::Decision(id, AskDecision::Answers(pending.given.clone())));
         };
         if line.parse() == Ok(asked.options.len() + 1) {
-            return Some(Typed::Decision(id, Decision::Declined));
+            return Some(AnswerLine::Decision(id, AskDecision::Declined));
         }
         match chosen(asked, line) {
             Ok(values) => pending.given.push((asked.id.clone(), values)),
-            Err(unclear) => return Some(Typed::Unclear(unclear)),
+            Err(unclear) => return Some(AnswerLine::Unclear(unclear)),
         }
         Some(match questions.get(pending.given.len()) {
-            Some(next) => Typed::More(points(next)),
-            None => Typed::Decision(id, Decision::Answers(std::mem::take(&mut pending.given))),
+            Some(next) => AnswerLine::More(describe_question(next)),
+            None => {
+                AnswerLine::Decision(id, AskDecision::Answers(std::mem::take(&mut pending.given)))
+            }
         })
     }
 
@@ -105,11 +107,11 @@ fn words(question: &OpenQuestion) -> String {
 }
 
 /// Parses a decision: a word, or the number before it on the screen.
-fn decision(question: &OpenQuestion, line: &str) -> Option<Decision> {
+fn decision(question: &OpenQuestion, line: &str) -> Option<AskDecision> {
     let numbered = |number: usize| question.choices().into_iter().nth(number.checked_sub(1)?);
     match line.parse().ok().and_then(numbered) {
         Some((_, _, decision)) => Some(decision),
-        None => question.in_words(line),
+        None => question.parse_decision(line),
     }
 }
 
@@ -162,13 +164,13 @@ fn printed(question: &OpenQuestion, above: Option<&str>) -> String {
         Subject::Plan(plan) => plan,
         Subject::SignIn(address) => address,
         Subject::Questions(questions) => {
-            return text + &questions.first().map(points).unwrap_or_default();
+            return text + &questions.first().map(describe_question).unwrap_or_default();
         }
     };
-    for line in about.lines().take(LINES) {
+    for line in about.lines().take(MAX_PRINTED_LINES) {
         let _ = writeln!(text, "  | {line}");
     }
-    let more = about.lines().count().saturating_sub(LINES);
+    let more = about.lines().count().saturating_sub(MAX_PRINTED_LINES);
     if more > 0 {
         let _ = writeln!(text, "  … {more} more lines; they are in the recording");
     }
@@ -182,7 +184,7 @@ fn printed(question: &OpenQuestion, above: Option<&str>) -> String {
 }
 
 /// Formats one question of a list, with its options.
-fn points(asked: &Question) -> String {
+fn describe_question(asked: &Question) -> String {
     let mut text = format!("  {}\n", asked.text);
     if let Some(said) = &asked.description {
         let _ = writeln!(text, "  {said}");
@@ -229,11 +231,11 @@ mod tests {
         question(Subject::Permission { tool: "Bash".to_owned(), about: None }, always)
     }
 
-    fn typed(question: &OpenQuestion, line: &str) -> Option<Decision> {
-        let mut waiting = Waiting::default();
+    fn typed(question: &OpenQuestion, line: &str) -> Option<AskDecision> {
+        let mut waiting = OpenQuestions::default();
         waiting.ask(question, None);
-        match waiting.take(line) {
-            Some(Typed::Decision(_, decision)) => Some(decision),
+        match waiting.answer(line) {
+            Some(AnswerLine::Decision(_, decision)) => Some(decision),
             _ => None,
         }
     }
@@ -242,15 +244,15 @@ mod tests {
     fn a_permission_is_answered_by_number_or_word_with_an_optional_reason() {
         let both = permission(Some("Always make"));
         for (line, decision) in [
-            ("1", Some(Decision::AllowOnce)),
-            (" Allow ", Some(Decision::AllowOnce)),
-            ("y", Some(Decision::AllowOnce)),
-            ("always", Some(Decision::AllowAlways)),
-            ("2", Some(Decision::AllowAlways)),
-            ("3", Some(Decision::Deny(None))),
-            ("deny not on a Friday", Some(Decision::Deny(Some("not on a Friday".to_owned())))),
-            ("no way", Some(Decision::Deny(Some("way".to_owned())))),
-            ("stop", Some(Decision::DenyAndStop)),
+            ("1", Some(AskDecision::AllowOnce)),
+            (" Allow ", Some(AskDecision::AllowOnce)),
+            ("y", Some(AskDecision::AllowOnce)),
+            ("always", Some(AskDecision::AllowAlways)),
+            ("2", Some(AskDecision::AllowAlways)),
+            ("3", Some(AskDecision::Deny(None))),
+            ("deny not on a Friday", Some(AskDecision::Deny(Some("not on a Friday".to_owned())))),
+            ("no way", Some(AskDecision::Deny(Some("way".to_owned())))),
+            ("stop", Some(AskDecision::DenyAndStop)),
             ("allow but be careful", None),
             ("5", None),
             ("what?", None),
@@ -258,11 +260,11 @@ mod tests {
             assert_eq!(typed(&both, line), decision, "{line}");
         }
         assert_eq!(typed(&permission(None), "always"), None, "it is not offered");
-        assert_eq!(typed(&permission(None), "2"), Some(Decision::Deny(None)));
+        assert_eq!(typed(&permission(None), "2"), Some(AskDecision::Deny(None)));
         let sign_in = question(Subject::SignIn("https://example.com".to_owned()), None);
         assert_eq!(
             (typed(&sign_in, "done"), typed(&sign_in, "cancel")),
-            (Some(Decision::AllowOnce), Some(Decision::Deny(None)))
+            (Some(AskDecision::AllowOnce), Some(AskDecision::Deny(None)))
         );
     }
 
@@ -271,7 +273,8 @@ mod tests {
         let about = Excerpt { language: "sh", text: "ls -l".to_owned() };
         let subject = Subject::Permission { tool: "Bash".to_owned(), about: Some(about) };
         let asked = OpenQuestion { title: "Bash: ls -l".to_owned(), ..question(subject, None) };
-        let printed = |above| Waiting::default().ask(&asked, above).expect("the first question");
+        let printed =
+            |above| OpenQuestions::default().ask(&asked, above).expect("the first question");
         assert!(printed(Some("Bash ls -l")).starts_with("? Allow Bash?\n  1) Allow once\n"));
         for above in [None, Some("Bash ls"), Some("Read ls -l")] {
             let printed = printed(above);
@@ -289,7 +292,7 @@ mod tests {
             free_text,
             ..Question::default()
         };
-        let mut waiting = Waiting::default();
+        let mut waiting = OpenQuestions::default();
         let list = question(
             Subject::Questions(vec![
                 asked("one", false, false),
@@ -302,9 +305,11 @@ mod tests {
             waiting.ask(&list, None).expect("printed").contains("1) Red\n  2) Green\n  3) Decline")
         );
         assert!(waiting.ask(&permission(None), None).is_none(), "one after the other");
-        assert!(matches!(waiting.take("blue"), Some(Typed::Unclear(_))));
-        assert!(matches!(waiting.take("green"), Some(Typed::More(text)) if text.contains("some?")));
-        assert!(matches!(waiting.take("1, 2"), Some(Typed::More(_))));
+        assert!(matches!(waiting.answer("blue"), Some(AnswerLine::Unclear(_))));
+        assert!(
+            matches!(waiting.answer("green"), Some(AnswerLine::More(text)) if text.contains("some?"))
+        );
+        assert!(matches!(waiting.answer("1, 2"), Some(AnswerLine::More(_))));
         let answers = [
             ("one", vec!["Green"]),
             ("some", vec!["Red", "Green"]),
@@ -314,10 +319,13 @@ mod tests {
             .map(|(id, values)| (id.to_owned(), values.into_iter().map(str::to_owned).collect()))
             .to_vec();
         assert_eq!(
-            waiting.take("a shade of grey"),
-            Some(Typed::Decision("q".to_owned(), Decision::Answers(answers)))
+            waiting.answer("a shade of grey"),
+            Some(AnswerLine::Decision("q".to_owned(), AskDecision::Answers(answers)))
         );
-        assert_eq!(waiting.take("3"), Some(Typed::Decision("q".to_owned(), Decision::Declined)));
+        assert_eq!(
+            waiting.answer("3"),
+            Some(AnswerLine::Decision("q".to_owned(), AskDecision::Declined))
+        );
         assert!(
             waiting.settle("q", &Settlement::Expired).expect("printed").contains("May I?"),
             "the next one is printed"

@@ -7,18 +7,20 @@ use std::time::Instant;
 use async_trait::async_trait;
 
 use super::folded::{self, Folded, shortened};
-use super::outlet::{Answers, Shared};
-use super::questions::Waiting;
-use super::status::left;
-use crate::agent::{EventKind, TaskStatus, Text, ToolEnd, ToolStart, ToolStatus};
-use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Reply, Settlement, Unseen};
-use crate::event::{Event, Origin};
+use super::outlet::{AnswerCounts, ConsoleState};
+use super::questions::OpenQuestions;
+use super::status::context_left;
+use crate::agent::{AgentEventKind, TaskStatus, TextEvent, ToolEnd, ToolStart, ToolStatus};
+use crate::dispatch::{
+    DeliveryError, OpenQuestion, QuestionDismissal, Reply, Settlement, TurnAnswer,
+};
+use crate::event::{Event, EventOrigin};
 use crate::fold::Transcript;
 use crate::plain::{clean_text, one_line};
 
 /// The answer to one event.
 pub(super) struct ConsoleReply {
-    shared: Arc<Shared>,
+    shared: Arc<ConsoleState>,
     /// Whether it answers a prompt of the terminal. Only such answers are counted.
     asked: bool,
     /// Printed text of each part, in order of appearance.
@@ -38,11 +40,11 @@ pub(super) struct ConsoleReply {
 }
 
 impl ConsoleReply {
-    pub(super) fn new(shared: Arc<Shared>, event: &Event) -> Self {
+    pub(super) fn new(shared: Arc<ConsoleState>, event: &Event) -> Self {
         shared.screen.status(|status| status.begin(Instant::now()));
         Self {
             shared,
-            asked: event.origin == Origin::Console,
+            asked: event.origin == EventOrigin::Console,
             printed: Vec::new(),
             at_line_start: true,
             thinking: false,
@@ -54,7 +56,7 @@ impl ConsoleReply {
         }
     }
 
-    fn text(&mut self, text: &Text) {
+    fn text(&mut self, text: &TextEvent) {
         let shown = clean_text(&text.text).into_owned();
         let new_part = self.printed.last().is_none_or(|(part, _)| *part != text.part);
         if new_part {
@@ -99,7 +101,7 @@ impl ConsoleReply {
     }
 
     /// Changes the open questions and prints the result, before a typed line can answer them.
-    fn questions(&mut self, change: impl FnOnce(&mut Waiting) -> Option<String>) {
+    fn questions(&mut self, change: impl FnOnce(&mut OpenQuestions) -> Option<String>) {
         let shared = self.shared.clone();
         shared.questions.send_modify(|waiting| {
             let Some(text) = change(waiting) else { return };
@@ -115,7 +117,7 @@ impl ConsoleReply {
 
     fn aside(&mut self, text: &str) {
         self.fresh_line();
-        self.shared.aside(text);
+        self.shared.print_note(text);
         self.at_line_start = true;
         self.last_tool = None;
     }
@@ -153,7 +155,7 @@ impl ConsoleReply {
         let (before, title) = start.map_or((String::new(), "tool".to_owned()), |start| {
             (folded::indent(start), tool_line(start))
         });
-        let lines = self.shared.folded().ended(&title, end);
+        let lines = self.shared.folded().end_tool(&title, end);
         for line in lines {
             self.aside(&format!("{before}  {line}"));
         }
@@ -180,33 +182,33 @@ impl ConsoleReply {
 
 #[async_trait]
 impl Reply for ConsoleReply {
-    fn update(&mut self, event: &EventKind, transcript: &Transcript) {
+    fn update(&mut self, event: &AgentEventKind, transcript: &Transcript) {
         if !self.shared.live {
             return;
         }
-        self.shared.screen.status(|status| status.hear(event, transcript, Instant::now()));
+        self.shared.screen.status(|status| status.observe(event, transcript, Instant::now()));
         if !std::mem::replace(&mut self.begun, true) {
             *self.shared.folded() = Folded::default();
         }
         if matches!(
             event,
-            EventKind::Text(_)
-                | EventKind::Thinking(_)
-                | EventKind::ToolOutput(_)
-                | EventKind::Plan(_)
-                | EventKind::Notice(_)
+            AgentEventKind::Text(_)
+                | AgentEventKind::Thinking(_)
+                | AgentEventKind::ToolOutput(_)
+                | AgentEventKind::Plan(_)
+                | AgentEventKind::Notice(_)
         ) {
             self.announce_unclear(transcript);
         }
         match event {
-            EventKind::Text(Text { parent: Some(parent), text, .. }) => {
-                self.shared.folded().output(parent, text)
+            AgentEventKind::Text(TextEvent { parent: Some(parent), text, .. }) => {
+                self.shared.folded().add_output(parent, text)
             }
-            EventKind::Text(text) => self.text(text),
-            EventKind::Task(task) if task.background || task.status != TaskStatus::Running => {
+            AgentEventKind::Text(text) => self.text(text),
+            AgentEventKind::Task(task) if task.background || task.status != TaskStatus::Running => {
                 self.aside(&folded::task_line(task))
             }
-            EventKind::Thinking(_) => {
+            AgentEventKind::Thinking(_) => {
                 self.shared.folded().keep_thinking(transcript);
                 if self.thinking {
                     return;
@@ -214,7 +216,7 @@ impl Reply for ConsoleReply {
                 self.thinking = true;
                 self.aside("… thinking (/open thinking)");
             }
-            EventKind::ToolStart(start) => {
+            AgentEventKind::ToolStart(start) => {
                 self.thinking = false;
                 // Some agents report a tool first with a general title ("Terminal") and without
                 // input.
@@ -224,34 +226,36 @@ impl Reply for ConsoleReply {
                     self.unclear.push(start.id.clone());
                 }
             }
-            EventKind::ToolOutput(output) => self.shared.folded().output(&output.id, &output.text),
-            EventKind::ToolEnd(end) => {
+            AgentEventKind::ToolOutput(output) => {
+                self.shared.folded().add_output(&output.id, &output.text)
+            }
+            AgentEventKind::ToolEnd(end) => {
                 self.ended(end, transcript.tool(&end.id).map(|tool| &tool.start))
             }
-            EventKind::Plan(plan) => {
-                let line = self.shared.folded().planned(plan);
+            AgentEventKind::Plan(plan) => {
+                let line = self.shared.folded().update_plan(plan);
                 if let Some(line) = line {
                     self.aside(&line);
                 }
             }
-            EventKind::Retry(failure) => {
+            AgentEventKind::Retry(failure) => {
                 self.aside(&format!("↻ the agent is retrying: {}", one_line(&failure.message)))
             }
-            EventKind::Notice(notice) => self.notice(notice),
+            AgentEventKind::Notice(notice) => self.notice(notice),
             _ => {}
         }
     }
 
-    fn ask(&mut self, question: &OpenQuestion, _unseen: Unseen) {
+    fn ask(&mut self, question: &OpenQuestion, _unseen: QuestionDismissal) {
         let above = self.last_tool.take();
         self.questions(|waiting| waiting.ask(question, above.as_deref()));
     }
 
-    fn settled(&mut self, id: &str, how: &Settlement) {
+    fn question_settled(&mut self, id: &str, how: &Settlement) {
         self.questions(|waiting| waiting.settle(id, how));
     }
 
-    async fn finish(mut self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+    async fn finish(mut self: Box<Self>, answer: TurnAnswer) -> Result<(), DeliveryError> {
         self.shared.screen.status(|status| status.end(&answer));
         let text = clean_text(&answer.text);
         if self.shared.live {
@@ -290,7 +294,7 @@ impl Reply for ConsoleReply {
         }
         let failed = u32::from(answer.failure.is_some());
         self.shared.answers.send_modify(|answers| {
-            *answers = Answers { all: answers.all + 1, failed: answers.failed + failed }
+            *answers = AnswerCounts { all: answers.all + 1, failed: answers.failed + failed }
         });
         Ok(())
     }
@@ -312,7 +316,7 @@ fn tool_line(start: &ToolStart) -> String {
     }
 }
 
-fn footer(answer: &Answer) -> String {
+fn footer(answer: &TurnAnswer) -> String {
     let mut footer = format!("[{}", answer.backend);
     if let Some(model) = &answer.model {
         footer.push_str(&format!(" · {model}"));
@@ -327,7 +331,7 @@ fn footer(answer: &Answer) -> String {
         if let Some(cost) = usage.cost_usd {
             footer.push_str(&format!(" · ${cost:.4}"));
         }
-        if let Some(left) = left(usage) {
+        if let Some(left) = context_left(usage) {
             footer.push_str(&format!(" · {left}% of the context left"));
         }
     }
@@ -344,7 +348,7 @@ mod tests {
     use super::super::outlet::Console;
     use super::super::screen::Screen;
     use super::*;
-    use crate::agent::{Failure, FailureKind, PlanEntry, PlanStatus, ToolOutput, Usage};
+    use crate::agent::{AgentFailure, FailureKind, PlanEntry, PlanStatus, ToolOutput, Usage};
     use crate::dispatch::Outlet as _;
     use crate::event::{EventKind as Kind, Lane, NewEvent};
 
@@ -362,12 +366,16 @@ mod tests {
     }
 
     /// Prints an answer with these events and this final text, and returns the terminal's contents.
-    async fn shown(events: &[EventKind], answer: Answer) -> (String, Console) {
+    async fn shown(events: &[AgentEventKind], answer: TurnAnswer) -> (String, Console) {
         let paper = Paper::default();
         let console = Console::of(true, false, Screen::plain(Box::new(paper.clone()), false));
-        let event =
-            NewEvent::new(Kind::Message, Lane::Console, Origin::Internal { channel: None }, "")
-                .accepted(1, 0);
+        let event = NewEvent::new(
+            Kind::Message,
+            Lane::Console,
+            EventOrigin::Internal { channel: None },
+            "",
+        )
+        .accepted(1, 0);
         let (mut reply, mut transcript) = (console.open(&event), Transcript::default());
         for event in events {
             transcript.apply(event);
@@ -378,15 +386,15 @@ mod tests {
         (shown.trim_end_matches("> ").to_owned(), console)
     }
 
-    fn answer(text: &str) -> Answer {
-        Answer {
+    fn answer(text: &str) -> TurnAnswer {
+        TurnAnswer {
             text: text.to_owned(),
             failure: None,
             notices: Vec::new(),
             backend: "Agent".to_owned(),
             model: None,
             detail: None,
-            orphaned: false,
+            agent_lost: false,
             paused: false,
             usage: None,
             took: Duration::from_millis(1500),
@@ -397,15 +405,20 @@ mod tests {
         }
     }
 
-    fn text(part: u32, text: &str) -> EventKind {
-        EventKind::Text(Text { part, text: text.to_owned(), replace: false, parent: None })
+    fn text(part: u32, text: &str) -> AgentEventKind {
+        AgentEventKind::Text(TextEvent {
+            part,
+            text: text.to_owned(),
+            replace: false,
+            parent: None,
+        })
     }
 
-    fn tool(id: &str, parent: Option<&str>, title: &str, target: Option<&str>) -> EventKind {
+    fn tool(id: &str, parent: Option<&str>, title: &str, target: Option<&str>) -> AgentEventKind {
         let (id, parent) = (id.to_owned(), parent.map(str::to_owned));
         let (kind, native_name, title, input) =
             ("bash".to_owned(), "Bash".to_owned(), title.to_owned(), "{}".to_owned());
-        EventKind::ToolStart(ToolStart {
+        AgentEventKind::ToolStart(ToolStart {
             id,
             parent,
             kind,
@@ -416,9 +429,9 @@ mod tests {
         })
     }
 
-    fn end(id: &str, status: ToolStatus, output: Option<&str>) -> EventKind {
+    fn end(id: &str, status: ToolStatus, output: Option<&str>) -> AgentEventKind {
         let (id, output) = (id.to_owned(), output.map(str::to_owned));
-        EventKind::ToolEnd(ToolEnd { id, status, output, exit_code: None, diffs: Vec::new() })
+        AgentEventKind::ToolEnd(ToolEnd { id, status, output, exit_code: None, diffs: Vec::new() })
     }
 
     #[tokio::test]
@@ -426,7 +439,10 @@ mod tests {
         let events = [
             tool("1", None, "Bash", None),
             tool("1", None, "ls -l", Some("ls -l")),
-            EventKind::ToolOutput(ToolOutput { id: "1".to_owned(), text: "a\nb\n".to_owned() }),
+            AgentEventKind::ToolOutput(ToolOutput {
+                id: "1".to_owned(),
+                text: "a\nb\n".to_owned(),
+            }),
             end("1", ToolStatus::Ok, None),
             tool("2", None, "Bash", None),
             end("2", ToolStatus::Failed, Some("no")),
@@ -463,7 +479,7 @@ mod tests {
         let notice = || "The limit is near.".to_owned();
         let notices = vec![notice(), "Another.".to_owned()];
         let (shown, _) =
-            shown(&[EventKind::Notice(notice())], Answer { notices, ..answer("") }).await;
+            shown(&[AgentEventKind::Notice(notice())], TurnAnswer { notices, ..answer("") }).await;
         assert_eq!(shown, "· The limit is near.\n· Another.\n[Agent · 1.5 s]\n");
     }
 
@@ -491,18 +507,18 @@ mod tests {
     async fn plan_thinking_and_remaining_context_are_shown_in_one_line_each() {
         let entry = |text: &str, status| PlanEntry { text: text.to_owned(), status };
         let thought = |text: &str| {
-            EventKind::Thinking(Text {
+            AgentEventKind::Thinking(TextEvent {
                 part: 0,
                 text: text.to_owned(),
                 replace: false,
                 parent: None,
             })
         };
-        let plan = EventKind::Plan(vec![
+        let plan = AgentEventKind::Plan(vec![
             entry("look", PlanStatus::Done),
             entry("write", PlanStatus::Active),
         ]);
-        let retry = EventKind::Retry(Failure {
+        let retry = AgentEventKind::Retry(AgentFailure {
             kind: FailureKind::Overloaded,
             message: "busy".to_owned(),
             retry_after_ms: None,
@@ -517,7 +533,7 @@ mod tests {
             context_size: Some(200_000),
             ..Usage::default()
         };
-        let answer = Answer { usage: Some(usage), model: Some("m-1".to_owned()), ..answer("") };
+        let answer = TurnAnswer { usage: Some(usage), model: Some("m-1".to_owned()), ..answer("") };
         let (shown, console) = shown(&events, answer).await;
         let wanted = "… thinking (/open thinking)\n☑ 1 of 2: write (/open plan)\n↻ the agent is retrying: busy\n\
                       [Agent · m-1 · 1.5 s · 100 in, 5 out · $0.0120 · 75% of the context left]\n";

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustyline::ExternalPrinter;
 
-use super::rows::{Rows, in_a_row};
-use super::status::Status;
+use super::rows::{RowBuffer, fit_row};
+use super::status::StatusLine;
 use super::terminal::size;
-use crate::vigil;
+use crate::supervisor;
 
 /// The prompt before the input line.
 pub(super) const MARK: &str = "> ";
@@ -24,94 +24,96 @@ const DRAW_TIMEOUT: Duration = Duration::from_secs(1);
 const SPARE_ROWS: usize = 6;
 /// Makes the editor redraw its rows without printing anything. The cursor moves up and down again,
 /// because rustyline adds a line break to a message that does not end with one.
-const AGAIN: &str = "\x1b[A\n";
+const REDRAW: &str = "\x1b[A\n";
 
 /// Prints text, above the input line if there is an editor.
 pub(super) struct Screen {
-    out: Arc<Out>,
+    out: Arc<TerminalOutput>,
     colour: bool,
     /// `None` without an editor; the terminal then reads whole lines itself.
-    line: Option<(mpsc::Sender<Piece>, Arc<Shown>)>,
+    line: Option<(mpsc::Sender<PrintRequest>, Arc<EditorRows>)>,
 }
 
-struct Out(Mutex<Box<dyn Write + Send>>);
+struct TerminalOutput(Mutex<Box<dyn Write + Send>>);
 
-enum Piece {
+enum PrintRequest {
     /// Text that continues the previous text.
     Text(String),
     /// Complete rows that do not belong to an answer.
     Beside(String),
     /// Redraws the editor's rows, because the status changed.
-    Again,
+    Redraw,
     /// Replies when everything before it is on the screen.
-    Done(mpsc::Sender<()>),
+    Flush(mpsc::Sender<()>),
 }
 
 /// The rows that the editor shows around its line.
 #[derive(Default)]
-pub(super) struct Shown {
-    state: Mutex<State>,
+pub(super) struct EditorRows {
+    state: Mutex<ScreenState>,
     changed: Condvar,
     colour: bool,
-    pieces: OnceLock<mpsc::Sender<Piece>>,
+    pieces: OnceLock<mpsc::Sender<PrintRequest>>,
 }
 
 #[derive(Default)]
-struct State {
-    rows: Rows,
+struct ScreenState {
+    rows: RowBuffer,
     /// The drawn part of the incomplete row.
     drawn_row: String,
-    status: Status,
-    reading: Reading,
+    status: StatusLine,
+    reading: EditorState,
     /// How often the rows were drawn.
     draws: u64,
     /// Whether the line is too high for the screen. Redrawing it would only move it.
-    high: bool,
+    is_too_high: bool,
 }
 
 /// The state of the editor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Reading {
+enum EditorState {
     #[default]
-    Not,
+    Idle,
     /// The editor takes the terminal.
-    Begins,
+    Starting,
     /// The line is on the screen.
     Drawn,
     /// The terminal was given back.
-    Left,
+    Closed,
 }
 
 impl Screen {
     /// Makes a screen without an editor. Text goes to `out` directly.
     pub(super) fn plain(out: Box<dyn Write + Send>, colour: bool) -> Self {
-        Self { out: Arc::new(Out(Mutex::new(out))), colour, line: None }
+        Self { out: Arc::new(TerminalOutput(Mutex::new(out))), colour, line: None }
     }
 
     /// Makes a screen that prints through an editor, which shows `shown`.
     pub(super) fn with_line(
         out: Box<dyn Write + Send>,
         printer: impl ExternalPrinter + Send + 'static,
-        shown: Arc<Shown>,
+        shown: Arc<EditorRows>,
     ) -> std::io::Result<Self> {
         let (sender, pieces) = mpsc::channel();
         let (colour, kept, out) =
-            (shown.colour, Arc::clone(&shown), Arc::new(Out(Mutex::new(out))));
+            (shown.colour, Arc::clone(&shown), Arc::new(TerminalOutput(Mutex::new(out))));
         let below = Arc::clone(&out);
         // Fails if it is already set; an editor has only one screen.
         let _ = kept.pieces.set(sender.clone());
-        vigil::thread("screen", move || hand_over(&pieces, printer, &shown, &below))?;
+        supervisor::spawn_thread("screen", move || {
+            forward_to_editor(&pieces, printer, &shown, &below)
+        })?;
         Ok(Self { out, colour, line: Some((sender, kept)) })
     }
 
     /// Prints text unchanged.
     pub(super) fn print(&self, text: &str) {
-        self.give(Piece::Text(text.to_owned()));
+        self.send(PrintRequest::Text(text.to_owned()));
     }
 
     /// Prints complete rows that do not belong to an answer.
     pub(super) fn beside(&self, text: &str) {
-        self.give(Piece::Beside(text.to_owned()));
+        self.send(PrintRequest::Beside(text.to_owned()));
     }
 
     /// Prints the prompt if there is no editor.
@@ -122,37 +124,37 @@ impl Screen {
     }
 
     /// Changes the status, if there is an editor that shows it.
-    pub(super) fn status(&self, change: impl FnOnce(&mut Status)) {
+    pub(super) fn status(&self, change: impl FnOnce(&mut StatusLine)) {
         if let Some((_, shown)) = &self.line {
             change(&mut shown.state().status);
-            self.give(Piece::Again);
+            self.send(PrintRequest::Redraw);
         }
     }
 
     /// Removes the input line. Later output is printed below the existing text.
-    pub(super) fn leave(&self) {
+    pub(super) fn close(&self) {
         let Some((sender, shown)) = &self.line else { return };
-        let begins = |state: &mut State| state.reading == Reading::Begins;
+        let begins = |state: &mut ScreenState| state.reading == EditorState::Starting;
         shown.changed.wait_while_for(&mut shown.state(), begins, DRAW_TIMEOUT);
         let (done, all) = mpsc::channel();
-        if sender.send(Piece::Done(done)).is_ok() {
+        if sender.send(PrintRequest::Flush(done)).is_ok() {
             // While the person searches the history, the editor prints nothing.
             let _ = all.recv_timeout(DRAW_TIMEOUT);
         }
         let mut state = shown.state();
-        let before = std::mem::replace(&mut state.reading, Reading::Left);
+        let before = std::mem::replace(&mut state.reading, EditorState::Closed);
         shown.changed.notify_all();
-        let gone = if before == Reading::Drawn { "\r\x1b[J" } else { "" };
+        let gone = if before == EditorState::Drawn { "\r\x1b[J" } else { "" };
         let drawn = std::mem::take(&mut state.drawn_row);
-        state.rows.leave(&drawn);
+        state.rows.discard_shown(&drawn);
         let rest = state.rows.take();
         drop(state);
         self.out.write(&format!("{gone}{rest}"));
     }
 
-    fn give(&self, piece: Piece) {
+    fn send(&self, piece: PrintRequest) {
         let piece = match &self.line {
-            Some((sender, shown)) if shown.state().reading != Reading::Left => {
+            Some((sender, shown)) if shown.state().reading != EditorState::Closed => {
                 match sender.send(piece) {
                     Ok(()) => return,
                     Err(mpsc::SendError(piece)) => piece,
@@ -160,13 +162,13 @@ impl Screen {
             }
             _ => piece,
         };
-        if let Piece::Text(text) | Piece::Beside(text) = piece {
+        if let PrintRequest::Text(text) | PrintRequest::Beside(text) = piece {
             self.out.write(&text);
         }
     }
 }
 
-impl Out {
+impl TerminalOutput {
     fn write(&self, text: &str) {
         let mut out = self.0.lock();
         // Write errors are ignored: if the terminal is closed, SIGHUP or the end of stdin ends the
@@ -176,11 +178,11 @@ impl Out {
 }
 
 /// Passes text to the editor while its line is on the screen.
-fn hand_over(
-    pieces: &mpsc::Receiver<Piece>,
+fn forward_to_editor(
+    pieces: &mpsc::Receiver<PrintRequest>,
     mut printer: impl ExternalPrinter,
-    shown: &Shown,
-    below: &Out,
+    shown: &EditorRows,
+    below: &TerminalOutput,
 ) {
     while let Ok(first) = pieces.recv() {
         let (mut whole, mut done) = (String::new(), Vec::new());
@@ -189,17 +191,18 @@ fn hand_over(
         // Combines all waiting requests.
         for piece in std::iter::once(first).chain(pieces.try_iter()) {
             match piece {
-                Piece::Text(text) => whole += &state.rows.add(&text, columns),
-                Piece::Beside(text) => whole += &text,
-                Piece::Again => {}
-                Piece::Done(sender) => done.push(sender),
+                PrintRequest::Text(text) => whole += &state.rows.add(&text, columns),
+                PrintRequest::Beside(text) => whole += &text,
+                PrintRequest::Redraw => {}
+                PrintRequest::Flush(sender) => done.push(sender),
             }
         }
-        let waits = |state: &mut State| {
-            state.reading != Reading::Left && (state.reading != Reading::Drawn || state.high)
+        let waits = |state: &mut ScreenState| {
+            state.reading != EditorState::Closed
+                && (state.reading != EditorState::Drawn || state.is_too_high)
         };
         shown.changed.wait_while(&mut state, waits);
-        let left = state.reading == Reading::Left;
+        let left = state.reading == EditorState::Closed;
         drop(state);
         if left {
             below.write(&whole);
@@ -208,9 +211,9 @@ fn hand_over(
         let draws = shown.state().draws;
         // Errors are ignored: if the terminal is closed, SIGHUP or the end of stdin ends the
         // session.
-        let _ = printer.print(if whole.is_empty() { AGAIN.to_owned() } else { whole });
+        let _ = printer.print(if whole.is_empty() { REDRAW.to_owned() } else { whole });
         if !done.is_empty() {
-            let unchanged = |state: &mut State| state.draws == draws;
+            let unchanged = |state: &mut ScreenState| state.draws == draws;
             shown.changed.wait_while_for(&mut shown.state(), unchanged, DRAW_TIMEOUT);
         }
         for sender in done {
@@ -219,22 +222,22 @@ fn hand_over(
     }
 }
 
-impl Shown {
+impl EditorRows {
     pub(super) fn new(colour: bool) -> Self {
         Self { colour, ..Self::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ScreenState> {
         self.state.lock()
     }
 
     /// Called before the editor takes the terminal. Returns `false` if the terminal was given back.
     pub(super) fn begin(&self) -> bool {
         let mut state = self.state();
-        if state.reading == Reading::Left {
+        if state.reading == EditorState::Closed {
             return false;
         }
-        state.reading = Reading::Begins;
+        state.reading = EditorState::Starting;
         true
     }
 
@@ -242,10 +245,10 @@ impl Shown {
     pub(super) fn end(&self) {
         let mut state = self.state();
         let drawn = std::mem::take(&mut state.drawn_row);
-        state.rows.leave(&drawn);
-        state.high = false;
-        if state.reading != Reading::Left {
-            state.reading = Reading::Not;
+        state.rows.discard_shown(&drawn);
+        state.is_too_high = false;
+        if state.reading != EditorState::Closed {
+            state.reading = EditorState::Idle;
         }
         self.changed.notify_all();
     }
@@ -254,26 +257,27 @@ impl Shown {
     pub(super) fn list(&self, names: &str) {
         if let Some(pieces) = self.pieces.get() {
             // Fails if the screen is gone.
-            let _ = pieces.send(Piece::Beside(format!("{names}\n")));
+            let _ = pieces.send(PrintRequest::Beside(format!("{names}\n")));
         }
     }
 
     /// Called when the editor has ended.
-    pub(super) fn gone(&self) {
-        self.state().reading = Reading::Left;
+    pub(super) fn close(&self) {
+        self.state().reading = EditorState::Closed;
         self.changed.notify_all();
     }
 
     /// Returns the row above the line and the prompt.
     pub(super) fn above(&self) -> String {
         let mut state = self.state();
-        let whole = state.rows.begun().replace('\t', "    ");
-        let row = in_a_row(&whole, size().0, true);
-        if state.reading == Reading::Begins {
-            state.reading = Reading::Drawn;
+        let whole = state.rows.partial().replace('\t', "    ");
+        let row = fit_row(&whole, size().0, true);
+        if state.reading == EditorState::Starting {
+            state.reading = EditorState::Drawn;
         }
         state.draws += 1;
-        state.drawn_row = if row == whole { state.rows.begun().to_owned() } else { String::new() };
+        state.drawn_row =
+            if row == whole { state.rows.partial().to_owned() } else { String::new() };
         self.changed.notify_all();
         format!("{row}\n{}", mark(self.colour))
     }
@@ -286,10 +290,10 @@ impl Shown {
         let output = state.status.output();
         let output = &output[output.len() - output.len().min(rows.saturating_sub(1))..];
         let mut lines: Vec<String> =
-            output.iter().map(|line| in_a_row(&format!("  | {line}"), columns, false)).collect();
+            output.iter().map(|line| fit_row(&format!("  | {line}"), columns, false)).collect();
         // The output may have changed since the rows were counted.
         lines.resize(rows.saturating_sub(1), String::new());
-        lines.push(in_a_row(&state.status.line(Instant::now()), columns, false));
+        lines.push(fit_row(&state.status.line(Instant::now()), columns, false));
         if self.colour {
             lines.iter_mut().for_each(|line| *line = format!("\x1b[2m{line}\x1b[0m"));
         }
@@ -303,7 +307,7 @@ impl Shown {
         let height = line.split('\n').map(|row| row.len() / columns + 1).sum::<usize>() + 3;
         let high = height > rows;
         let mut state = self.state();
-        if std::mem::replace(&mut state.high, high) != high {
+        if std::mem::replace(&mut state.is_too_high, high) != high {
             self.changed.notify_all();
         }
         let output = state.status.output().len();
@@ -329,7 +333,7 @@ mod tests {
 
     impl ExternalPrinter for Paper {
         fn print(&mut self, message: String) -> rustyline::Result<()> {
-            self.0.lock().push_str(&message.replace(AGAIN, ""));
+            self.0.lock().push_str(&message.replace(REDRAW, ""));
             Ok(())
         }
     }
@@ -359,15 +363,15 @@ mod tests {
         }
     }
 
-    fn screen() -> (Screen, Arc<Shown>, Paper) {
-        let (paper, shown) = (Paper::default(), Arc::new(Shown::new(false)));
+    fn screen() -> (Screen, Arc<EditorRows>, Paper) {
+        let (paper, shown) = (Paper::default(), Arc::new(EditorRows::new(false)));
         let screen =
             Screen::with_line(Box::new(paper.clone()), paper.clone(), Arc::clone(&shown)).unwrap();
         (screen, shown, paper)
     }
 
     /// Redraws until the editor shows this text.
-    fn draws(shown: &Shown, wanted: &str) {
+    fn draws(shown: &EditorRows, wanted: &str) {
         let begun = Instant::now();
         while shown.above() != wanted {
             assert!(
@@ -417,9 +421,9 @@ mod tests {
         let (screen, shown, paper) = screen();
         screen.print("one\ntwo");
         // The editor never started.
-        shown.gone();
+        shown.close();
         paper.says("one\n");
-        screen.leave();
+        screen.close();
         screen.print(", three\n");
         paper.says("one\ntwo, three\n");
         assert!(!shown.begin());

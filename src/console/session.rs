@@ -6,22 +6,22 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::files;
-use super::input::{self, Typed};
+use super::input::{self, TerminalInput};
 use super::names::names;
-use super::outlet::{Console, Shared};
-use super::questions::Typed as Reading;
-use super::status::Status;
-use crate::agent::Decision;
+use super::outlet::{Console, ConsoleState};
+use super::questions::AnswerLine as Reading;
+use super::status::StatusLine;
+use crate::agent::AskDecision;
 use crate::dispatch::{
-    AnswerRefusal, Dispatcher, Person, Project, Refusal, Row, Setting, Settlement, Steered,
-    queue_rows, session_rows, status_rows,
+    AnswerRefusal, Dispatcher, Person, ProjectBinding, PromptRefusal, Setting, Settlement,
+    StatusRow, SteeringResult, queue_rows, session_rows, status_rows,
 };
-use crate::event::{Attached, EventKind, Lane, NewEvent, Origin};
+use crate::event::{AttachedFile, EventKind, EventOrigin, Lane, NewEvent};
 use crate::plain::one_line;
 
 /// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leave {
+pub enum SessionEnd {
     /// The input ended, `/quit` or Ctrl-C twice was entered, or the terminal was closed.
     Done {
         /// Number of prompts that failed.
@@ -56,28 +56,28 @@ Tab completes commands, names and paths; Ctrl-R searches earlier input. Alt-Ente
 Anything else is a prompt; begin it with a blank if it should start with `/`.";
 
 /// Time limit for an agent to list its sessions.
-const TELL: std::time::Duration = std::time::Duration::from_secs(10);
+const AGENT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Length of a line in bytes at which a terminal in line mode drops the rest.
 const CUT: usize = 4095;
 
 /// Interval in which the status updates the duration of a turn.
-const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
+const STATUS_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Delay before `/stop` is tried again while a turn is about to start.
-const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
+const STOP_RETRY_DELAY: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Runs a session until the input ends and every prompt is answered. Does not shut down the
 /// dispatcher.
 ///
 /// # Errors
 /// Signals cannot be received.
-pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<Leave> {
+pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<SessionEnd> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
-    let mut session = Session {
+    let mut session = ConsoleSession {
         dispatcher,
         shared: console.shared(),
         submitted: 0,
@@ -88,10 +88,10 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
     let mut answers = session.shared.answers.subscribe();
     let mut questions = session.shared.questions.subscribe();
     session.shared.complete_with(names(dispatcher, &session.shared));
-    session.look();
+    session.refresh_status();
     let mut lines = input::read(session.shared.clone());
     if session.shared.live {
-        session.shared.aside(&format!(
+        session.shared.print_note(&format!(
             "aetheel console · {} · /help for commands",
             dispatcher.backend_of(&Lane::Console).await
         ));
@@ -118,7 +118,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
         }
         tokio::select! {
             typed = lines.recv(), if open && held.is_none() => match typed {
-                Some(Typed::Line(line)) => {
+                Some(TerminalInput::Line(line)) => {
                     leaving = false;
                     if session.shared.live {
                         open = session.take(&line).await;
@@ -126,22 +126,22 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                         held = Some(line);
                     }
                 }
-                Some(Typed::Interrupt) => if !session.interrupted(&mut leaving) {
+                Some(TerminalInput::Interrupt) => if !session.interrupted(&mut leaving) {
                     break;
                 },
-                Some(Typed::End) | None => open = false,
+                Some(TerminalInput::End) | None => open = false,
             },
             // A turn that has left the queue but has not started cannot be stopped yet.
-            () = tokio::time::sleep(AGAIN), if held.as_deref().is_some_and(is_stop) => {}
-            () = tokio::time::sleep(SECOND), if session.shared.editing && session.waiting() => session.shared.screen.status(|_| ()),
+            () = tokio::time::sleep(STOP_RETRY_DELAY), if held.as_deref().is_some_and(is_stop) => {}
+            () = tokio::time::sleep(STATUS_INTERVAL), if session.shared.editing && session.waiting() => session.shared.screen.status(|_| ()),
             _ = answers.changed() => {
-                session.count();
+                session.update_waiting();
                 if open && !session.waiting() {
                     session.shared.prompt();
                 }
             }
             _ = questions.changed() => {}
-            Some(steered) = session.steering.join_next() => session.steered(steered.unwrap_or(Ok(Steered::Dropped))),
+            Some(steered) = session.steering.join_next() => session.steered(steered.unwrap_or(Ok(SteeringResult::Dropped))),
             _ = interrupt.recv() => {
                 if !session.shared.live {
                     // Skips the rest of the script. A running turn is stopped and reported first.
@@ -156,29 +156,29 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                     break;
                 }
             }
-            _ = terminate.recv() => return Ok(Leave::Terminated),
+            _ = terminate.recv() => return Ok(SessionEnd::Terminated),
             // The terminal was closed, so nobody waits for the answer.
             _ = hangup.recv() => break,
         }
     }
     let failed = session.failed + session.shared.answers.borrow().failed;
-    Ok(Leave::Done { failed })
+    Ok(SessionEnd::Done { failed })
 }
 
-struct Session<'a> {
+struct ConsoleSession<'a> {
     dispatcher: &'a Dispatcher,
-    shared: Arc<Shared>,
+    shared: Arc<ConsoleState>,
     /// Prompts that the dispatcher accepted.
     submitted: u32,
     /// Lines that failed before they became prompts.
     failed: u32,
     /// Messages that are being sent to the running turn.
-    steering: JoinSet<Result<Steered, Refusal>>,
+    steering: JoinSet<Result<SteeringResult, PromptRefusal>>,
     /// Files that are attached to the next prompt.
-    files: Vec<Attached>,
+    files: Vec<AttachedFile>,
 }
 
-impl Session<'_> {
+impl ConsoleSession<'_> {
     /// Handles Ctrl-C at a terminal: stops the answer, or ends the session the second time. Returns
     /// whether the session continues.
     fn interrupted(&self, leaving: &mut bool) -> bool {
@@ -191,26 +191,26 @@ impl Session<'_> {
             if !self.shared.editing {
                 self.shared.print("\n");
             }
-            self.shared.aside("Ctrl-C again or Ctrl-D to leave");
+            self.shared.print_note("Ctrl-C again or Ctrl-D to leave");
             self.shared.prompt();
         }
         true
     }
 
     /// Updates the number of waiting prompts in the status.
-    fn count(&self) {
+    fn update_waiting(&self) {
         let waiting =
             self.submitted.saturating_sub(self.shared.answers.borrow().all).saturating_sub(1);
         self.shared.screen.status(|status| status.wait(waiting));
     }
 
     /// Updates the backend and its settings in the status.
-    fn look(&self) {
+    fn refresh_status(&self) {
         if self.shared.editing {
             let (dispatcher, shared) = (self.dispatcher.clone(), self.shared.clone());
             tokio::spawn(async move {
-                let view = dispatcher.view(&Lane::Console).await;
-                shared.screen.status(|status| status.look(&view));
+                let view = dispatcher.lane_status(&Lane::Console).await;
+                shared.screen.status(|status| status.set_view(&view));
             });
         }
     }
@@ -228,14 +228,14 @@ impl Session<'_> {
         let open = self.shared.questions.borrow().ids();
         for id in open {
             // An error means that the question was settled in the meantime.
-            let _ = self.dispatcher.answer(&id, &Person::Terminal, Decision::Dismissed);
+            let _ = self.dispatcher.answer(&id, &Person::Terminal, AskDecision::Dismissed);
         }
     }
 
     /// Answers a question with a line. Returns a message if the line is not a valid answer.
     fn answer(&self, line: &str) -> Result<(), String> {
         let mut typed = None;
-        self.shared.questions.send_modify(|waiting| typed = waiting.take(line));
+        self.shared.questions.send_modify(|waiting| typed = waiting.answer(line));
         match typed {
             Some(Reading::Decision(id, decision)) => {
                 self.dispatcher.answer(&id, &Person::Terminal, decision).map_err(|refusal| {
@@ -261,12 +261,12 @@ impl Session<'_> {
         }
     }
 
-    fn steered(&mut self, steered: Result<Steered, Refusal>) {
+    fn steered(&mut self, steered: Result<SteeringResult, PromptRefusal>) {
         match steered {
             Ok(steered) => {
                 self.submitted += u32::from(steered.is_prompt());
                 if let Some(told) = steered.message() {
-                    self.shared.aside(told);
+                    self.shared.print_note(told);
                 }
             }
             Err(refusal) => self.fail(&refusal.to_string()),
@@ -275,7 +275,7 @@ impl Session<'_> {
 
     fn fail(&mut self, why: &str) {
         self.failed += 1;
-        self.shared.aside(&format!("✗ {why}"));
+        self.shared.print_note(&format!("✗ {why}"));
     }
 
     /// Processes a line. Returns `false` to end the session.
@@ -301,21 +301,22 @@ impl Session<'_> {
                     return true;
                 }
             },
-            Some("/status") => Ok(lines(&status_rows(
-                &self.dispatcher.view(&Lane::Console).await,
+            Some("/status") => Ok(join_rows(&status_rows(
+                &self.dispatcher.lane_status(&Lane::Console).await,
                 true,
                 jiff::Timestamp::now(),
             ))),
-            Some("/queue") => Ok(lines(&queue_rows(
+            Some("/queue") => Ok(join_rows(&queue_rows(
                 &self.dispatcher.queue_of(&Lane::Console),
                 jiff::Timestamp::now(),
             ))),
             Some("/sessions") => match words.next() {
                 None => {
-                    let found = self.dispatcher.conversations(&Lane::Console, true, TELL).await;
-                    Ok(lines(&session_rows(&found, jiff::Timestamp::now())))
+                    let found =
+                        self.dispatcher.conversations(&Lane::Console, true, AGENT_TIMEOUT).await;
+                    Ok(join_rows(&session_rows(&found, jiff::Timestamp::now())))
                 }
-                Some(id) => self.dispatcher.resume(&Lane::Console, id, true, TELL).await,
+                Some(id) => self.dispatcher.resume(&Lane::Console, id, true, AGENT_TIMEOUT).await,
             },
             Some("/open") => self.shared.folded().open(words.next()),
             Some("/file") => self.add_file(
@@ -352,7 +353,11 @@ impl Session<'_> {
                     (if directory == "unset" { "" } else { directory }).to_owned()
                 });
                 self.dispatcher
-                    .bind_project(&Lane::Console, None, &Project { directory, backend: None })
+                    .bind_project(
+                        &Lane::Console,
+                        None,
+                        &ProjectBinding { directory, backend: None },
+                    )
                     .await
             }
             Some(other) => Err(format!(
@@ -373,14 +378,14 @@ impl Session<'_> {
             },
         };
         if matches!(command, Some("/reset" | "/sessions" | "/backend" | "/model")) && said.is_ok() {
-            self.shared.screen.status(Status::forget);
+            self.shared.screen.status(StatusLine::forget);
         }
         if command.is_some() {
-            self.look();
+            self.refresh_status();
         }
         match said {
             Ok(text) if text.is_empty() => {}
-            Ok(text) => self.shared.aside(&text),
+            Ok(text) => self.shared.print_note(&text),
             Err(error) => self.fail(&error),
         }
         if !self.waiting() || self.is_asked() {
@@ -396,7 +401,7 @@ impl Session<'_> {
     fn submit(&mut self, line: &str) -> Result<(), String> {
         // Piped input is not changed.
         let (text, named) = if self.shared.live {
-            files::named(line, home().as_deref())
+            files::extract_files(line, home().as_deref())
         } else {
             (line.to_owned(), Vec::new())
         };
@@ -406,12 +411,12 @@ impl Session<'_> {
             .map_err(|reason| reason.to_string())?;
         self.files.clear();
         self.submitted += 1;
-        self.count();
+        self.update_waiting();
         Ok(())
     }
 
     fn add_file(&mut self, path: &str) -> Result<String, String> {
-        let file = files::attached(path.trim_matches('"'), home().as_deref())?;
+        let file = files::attach(path.trim_matches('"'), home().as_deref())?;
         let told = format!(
             "{} ({} bytes) goes along with the next prompt",
             one_line(&file.name),
@@ -439,15 +444,15 @@ fn is_stop(line: &str) -> bool {
 }
 
 /// Joins the rows of a view, one per line.
-fn lines(rows: &[Row]) -> String {
-    let line = |row: &Row| {
+fn join_rows(rows: &[StatusRow]) -> String {
+    let line = |row: &StatusRow| {
         if row.name.is_empty() { row.text.clone() } else { format!("{}: {}", row.name, row.text) }
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn event(text: &str) -> NewEvent {
-    let (kind, lane, origin) = (EventKind::Message, Lane::Console, Origin::Console);
+    let (kind, lane, origin) = (EventKind::Message, Lane::Console, EventOrigin::Console);
     NewEvent::new(kind, lane, origin, text)
 }
 

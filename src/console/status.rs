@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use crate::agent::{EventKind, Usage};
-use crate::dispatch::{Answer, Setting, View};
+use crate::agent::{AgentEventKind, Usage};
+use crate::dispatch::{LaneStatus, Setting, TurnAnswer};
 use crate::fold::Transcript;
 use crate::plain::{one_line, short_line};
 
@@ -14,12 +14,12 @@ const SUB_AGENT: &str = "agent_spawn";
 
 /// The state of the conversation that the status line shows.
 #[derive(Debug, Default)]
-pub(super) struct Status {
+pub(super) struct StatusLine {
     backend: String,
     model: Option<String>,
     /// Settings that people chose, such as plan mode.
     chosen: Vec<String>,
-    turn: Option<Turn>,
+    turn: Option<StatusTurn>,
     /// Number of prompts after the running one.
     waiting: u32,
     /// Free part of the context window, in percent.
@@ -29,11 +29,11 @@ pub(super) struct Status {
 }
 
 #[derive(Debug)]
-struct Turn {
+struct StatusTurn {
     since: Instant,
-    doing: String,
+    activity: String,
     /// The tool that is shown instead of `doing`, if one runs.
-    tool: Option<Tool>,
+    tool: Option<StatusTool>,
     /// Start of each running tool, by id.
     began: HashMap<String, Instant>,
     sub_agents: usize,
@@ -42,7 +42,7 @@ struct Turn {
 
 /// A running tool.
 #[derive(Debug)]
-struct Tool {
+struct StatusTool {
     name: String,
     since: Instant,
     /// The last lines of its output, oldest first.
@@ -54,9 +54,9 @@ struct Tool {
 pub(super) const OUTPUT_LINES: usize = 3;
 const OUTPUT_LINE: usize = 200;
 
-impl Status {
+impl StatusLine {
     /// Shows the backend and its settings.
-    pub(super) fn look(&mut self, view: &View) {
+    pub(super) fn set_view(&mut self, view: &LaneStatus) {
         let backend = if view.label.is_empty() { &view.backend } else { &view.label };
         if self.backend != *backend {
             self.backend = one_line(backend);
@@ -80,9 +80,9 @@ impl Status {
 
     /// Shows a new turn.
     pub(super) fn begin(&mut self, now: Instant) {
-        self.turn = Some(Turn {
+        self.turn = Some(StatusTurn {
             since: now,
-            doing: "working".to_owned(),
+            activity: "working".to_owned(),
             tool: None,
             began: HashMap::new(),
             sub_agents: 0,
@@ -91,29 +91,34 @@ impl Status {
     }
 
     /// Updates the activity with an event of the agent.
-    pub(super) fn hear(&mut self, event: &EventKind, transcript: &Transcript, now: Instant) {
-        if let EventKind::Usage(usage) = event {
-            self.context_left = left(usage).or(self.context_left);
+    pub(super) fn observe(
+        &mut self,
+        event: &AgentEventKind,
+        transcript: &Transcript,
+        now: Instant,
+    ) {
+        if let AgentEventKind::Usage(usage) = event {
+            self.context_left = context_left(usage).or(self.context_left);
         }
         let Some(turn) = &mut self.turn else { return };
         let open = || transcript.open_tools();
         match event {
-            EventKind::Retry(_) => turn.doing = "trying again".to_owned(),
-            EventKind::Thinking(_) => turn.doing = "thinking".to_owned(),
-            EventKind::Text(_) => turn.doing = "answering".to_owned(),
-            EventKind::ToolStart(start) => {
+            AgentEventKind::Retry(_) => turn.activity = "trying again".to_owned(),
+            AgentEventKind::Thinking(_) => turn.activity = "thinking".to_owned(),
+            AgentEventKind::Text(_) => turn.activity = "answering".to_owned(),
+            AgentEventKind::ToolStart(start) => {
                 turn.began.entry(start.id.clone()).or_insert(now);
-                turn.doing = "working".to_owned();
+                turn.activity = "working".to_owned();
             }
-            EventKind::ToolEnd(end) => {
+            AgentEventKind::ToolEnd(end) => {
                 turn.began.remove(&end.id);
-                turn.doing = "working".to_owned();
+                turn.activity = "working".to_owned();
             }
-            EventKind::ToolOutput(_) => {}
+            AgentEventKind::ToolOutput(_) => {}
             _ => return,
         }
-        let shown = open().next_back().filter(|_| !matches!(event, EventKind::Retry(_)));
-        turn.tool = shown.map(|tool| Tool {
+        let shown = open().next_back().filter(|_| !matches!(event, AgentEventKind::Retry(_)));
+        turn.tool = shown.map(|tool| StatusTool {
             name: one_line(&tool.start.native_name),
             since: turn.began.get(&tool.start.id).copied().unwrap_or(now),
             lines: tool
@@ -142,11 +147,11 @@ impl Status {
     }
 
     /// Ends the turn.
-    pub(super) fn end(&mut self, answer: &Answer) {
+    pub(super) fn end(&mut self, answer: &TurnAnswer) {
         self.turn = None;
         self.model = answer.model.as_deref().map(one_line).or(self.model.take());
         if let Some(usage) = &answer.usage {
-            self.context_left = left(usage).or(self.context_left);
+            self.context_left = context_left(usage).or(self.context_left);
             self.cost += usage.cost_usd.unwrap_or(0.0);
         }
     }
@@ -169,14 +174,14 @@ impl Status {
         parts.extend(self.model.clone());
         parts.extend(self.chosen.iter().cloned());
         if let Some(turn) = &self.turn {
-            let since = |then| took(now.saturating_duration_since(then).as_secs());
+            let since = |then| format_seconds(now.saturating_duration_since(then).as_secs());
             match &turn.tool {
                 _ if turn.asks => parts.push(format!("asks you {}", since(turn.since))),
                 Some(tool) => {
                     parts.push(format!("{} {}", tool.name, since(tool.since)));
                     parts.push(format!("turn {}", since(turn.since)));
                 }
-                None => parts.push(format!("{} {}", turn.doing, since(turn.since))),
+                None => parts.push(format!("{} {}", turn.activity, since(turn.since))),
             }
             match turn.sub_agents {
                 0 => {}
@@ -191,7 +196,7 @@ impl Status {
     }
 }
 
-fn took(seconds: u64) -> String {
+fn format_seconds(seconds: u64) -> String {
     if seconds < 60 {
         format!("{seconds} s")
     } else {
@@ -200,7 +205,7 @@ fn took(seconds: u64) -> String {
 }
 
 /// Returns the free part of the context window, in percent.
-pub(super) fn left(usage: &Usage) -> Option<u64> {
+pub(super) fn context_left(usage: &Usage) -> Option<u64> {
     match (usage.context_used, usage.context_size) {
         (Some(used), Some(size @ 1..)) => {
             Some(100_u64.saturating_sub(u64::from(used) * 100 / u64::from(size)))
@@ -214,19 +219,19 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::agent::descriptor::Choice;
-    use crate::agent::{Text, ToolEnd, ToolOutput, ToolStart, ToolStatus};
+    use crate::agent::descriptor::DescriptorChoice;
+    use crate::agent::{TextEvent, ToolEnd, ToolOutput, ToolStart, ToolStatus};
     use crate::dispatch::SettingOption;
 
     fn option(setting: Setting, current: Option<&str>, chosen: bool) -> SettingOption {
-        let choices = vec![Choice { id: "plan".to_owned(), label: "Plan".to_owned() }];
+        let choices = vec![DescriptorChoice { id: "plan".to_owned(), label: "Plan".to_owned() }];
         SettingOption { setting, current: current.map(str::to_owned), chosen, choices, open: true }
     }
 
-    fn tool(id: &str, parent: Option<&str>, kind: &str) -> EventKind {
+    fn tool(id: &str, parent: Option<&str>, kind: &str) -> AgentEventKind {
         let (id, parent, native_name) =
             (id.to_owned(), parent.map(str::to_owned), format!("Do{id}"));
-        EventKind::ToolStart(ToolStart {
+        AgentEventKind::ToolStart(ToolStart {
             id,
             parent,
             kind: kind.to_owned(),
@@ -240,31 +245,31 @@ mod tests {
     #[test]
     fn the_line_shows_backend_activity_context_and_cost() {
         let (mut status, now, mut transcript) =
-            (Status::default(), Instant::now(), Transcript::default());
+            (StatusLine::default(), Instant::now(), Transcript::default());
         let options = vec![
             option(Setting::Model, Some("opus"), false),
             option(Setting::Mode, Some("plan"), true),
             option(Setting::Safety, None, false),
         ];
-        let view = View {
+        let view = LaneStatus {
             backend: "claude".to_owned(),
             label: "Claude Code".to_owned(),
             options,
-            ..View::default()
+            ..LaneStatus::default()
         };
-        status.look(&view);
+        status.set_view(&view);
         assert_eq!(status.line(now), "Claude Code · opus · mode Plan");
         status.begin(now);
         let later = now + Duration::from_secs(75);
         assert_eq!(status.line(later), "Claude Code · opus · mode Plan · working 1 min 15 s");
-        let mut told = |status: &mut Status, event: EventKind| {
+        let mut told = |status: &mut StatusLine, event: AgentEventKind| {
             transcript.apply(&event);
-            status.hear(&event, &transcript, now);
+            status.observe(&event, &transcript, now);
             status.line(now).split(" · ").skip(3).map(str::to_owned).collect::<Vec<_>>()
         };
         let text =
-            |text: &str| Text { part: 0, text: text.to_owned(), replace: false, parent: None };
-        assert_eq!(told(&mut status, EventKind::Thinking(text("hm"))), ["thinking 0 s"]);
+            |text: &str| TextEvent { part: 0, text: text.to_owned(), replace: false, parent: None };
+        assert_eq!(told(&mut status, AgentEventKind::Thinking(text("hm"))), ["thinking 0 s"]);
         assert_eq!(
             told(&mut status, tool("a", None, SUB_AGENT)),
             ["Doa 0 s", "turn 0 s", "1 sub-agent"]
@@ -294,9 +299,9 @@ mod tests {
                 exit_code: None,
                 diffs: Vec::new(),
             };
-            told(&mut status, EventKind::ToolEnd(end));
+            told(&mut status, AgentEventKind::ToolEnd(end));
         }
-        assert_eq!(told(&mut status, EventKind::Text(text("yes"))), ["answering 0 s"]);
+        assert_eq!(told(&mut status, AgentEventKind::Text(text("yes"))), ["answering 0 s"]);
         let usage = Usage {
             cost_usd: Some(0.25),
             context_used: Some(50),
@@ -304,11 +309,14 @@ mod tests {
             ..Usage::default()
         };
         assert_eq!(
-            told(&mut status, EventKind::Usage(usage.clone())),
+            told(&mut status, AgentEventKind::Usage(usage.clone())),
             ["answering 0 s", "75% of the context left"]
         );
-        let answer =
-            Answer { model: Some("opus-5".to_owned()), usage: Some(usage), ..Answer::default() };
+        let answer = TurnAnswer {
+            model: Some("opus-5".to_owned()),
+            usage: Some(usage),
+            ..TurnAnswer::default()
+        };
         status.end(&answer);
         status.begin(now);
         status.end(&answer);
@@ -317,23 +325,23 @@ mod tests {
             "Claude Code · opus-5 · mode Plan · 75% of the context left · $0.5000"
         );
         status.forget();
-        status.look(&View { backend: "codex".to_owned(), ..View::default() });
+        status.set_view(&LaneStatus { backend: "codex".to_owned(), ..LaneStatus::default() });
         assert_eq!(status.line(now), "codex · $0.5000");
     }
 
     #[test]
     fn a_running_tool_shows_its_own_time_and_its_last_lines() {
         let (mut status, now, mut transcript) =
-            (Status::default(), Instant::now(), Transcript::default());
-        status.look(&View { backend: "demo".to_owned(), ..View::default() });
+            (StatusLine::default(), Instant::now(), Transcript::default());
+        status.set_view(&LaneStatus { backend: "demo".to_owned(), ..LaneStatus::default() });
         status.begin(now);
-        let mut told = |status: &mut Status, event: EventKind, seconds: u64| {
+        let mut told = |status: &mut StatusLine, event: AgentEventKind, seconds: u64| {
             transcript.apply(&event);
-            status.hear(&event, &transcript, now + Duration::from_secs(seconds));
+            status.observe(&event, &transcript, now + Duration::from_secs(seconds));
         };
         let print = |id: &str, text: &str| {
             let (id, text) = (id.to_owned(), text.to_owned());
-            EventKind::ToolOutput(ToolOutput { id, text })
+            AgentEventKind::ToolOutput(ToolOutput { id, text })
         };
         told(&mut status, tool("a", None, "bash"), 60);
         told(&mut status, print("a", "1\n2\n3\n4\n"), 70);

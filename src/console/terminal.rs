@@ -6,9 +6,9 @@ use rustix::fs::fstat;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 /// The mode of the terminal before a line was edited.
-pub(super) struct Before(Termios);
+pub(super) struct SavedTerminalMode(Termios);
 
-impl Before {
+impl SavedTerminalMode {
     /// Returns `None` if stdin is not a terminal.
     pub(super) fn of_stdin() -> Option<Self> {
         tcgetattr(io::stdin()).ok().map(Self)

@@ -35,20 +35,20 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-mod asking;
+mod questions;
 mod script;
 mod stop;
 #[cfg(test)]
 mod tests;
 
-use asking::Answers;
+use questions::AnswerSource;
 pub use script::HELP;
-use stop::Stop;
+use stop::DemoStop;
 
 const USAGE: &str = "usage: aetheel demo-agent [--resume ID] [--model NAME] [--system-file FILE] [--talk] [--version] < PROMPT";
 /// Bytes of text per output line, and the pause after each line in milliseconds, unless
 /// `DEMO_AGENT_DELAY_MS` is set.
-const PIECE: usize = 24;
+const PIECE_BYTES: usize = 24;
 const DELAY_MS: u64 = 15;
 
 /// Runs the agent and returns its exit code: 0 done, 1 failed, 64 wrong arguments, 101 crashed on
@@ -60,7 +60,7 @@ pub fn run(
     mut stdout: impl Write,
     mut stderr: impl Write,
 ) -> u8 {
-    let result = match Options::parse(args) {
+    let result = match DemoOptions::parse(args) {
         Ok(None) => {
             writeln!(stdout, "aetheel demo-agent {}", env!("CARGO_PKG_VERSION")).map(|()| 0)
         }
@@ -72,15 +72,15 @@ pub fn run(
                 stdin.read_to_end(&mut prompt)
             };
             read.and_then(|_| {
-                let stop = Stop::on_signals()?;
+                let stop = DemoStop::on_signals()?;
                 let mut prompt = String::from_utf8_lossy(&prompt).into_owned();
-                let mut answers = Answers::nobody();
+                let mut answers = AnswerSource::nobody();
                 if options.talk {
                     let line: Value = serde_json::from_str(&prompt)?;
                     prompt = line["text"].as_str().unwrap_or_default().to_owned();
-                    answers = Answers::read(stdin);
+                    answers = AnswerSource::read(stdin);
                 }
-                Agent::new(options, stop, answers, &mut stdout, &mut stderr).turn(&prompt)
+                DemoAgent::new(options, stop, answers, &mut stdout, &mut stderr).turn(&prompt)
             })
         }
         Err(message) => {
@@ -94,7 +94,7 @@ pub fn run(
     })
 }
 
-struct Options {
+struct DemoOptions {
     resume: Option<String>,
     model: Option<String>,
     system_file: Option<PathBuf>,
@@ -103,7 +103,7 @@ struct Options {
     talk: bool,
 }
 
-impl Options {
+impl DemoOptions {
     /// Returns `None` if only the version is to be printed.
     fn parse(args: impl IntoIterator<Item = String>) -> Result<Option<Self>, String> {
         let home = std::env::var_os("DEMO_AGENT_HOME")
@@ -137,60 +137,60 @@ impl Options {
 }
 
 /// Why a turn ended early.
-enum Halt {
+enum DemoHalt {
     Interrupted,
     Failed { kind: String, message: String },
     Crashed,
     Broken(io::Error),
 }
 
-impl From<io::Error> for Halt {
+impl From<io::Error> for DemoHalt {
     fn from(error: io::Error) -> Self {
         Self::Broken(error)
     }
 }
 
-struct Agent<'a> {
-    options: Options,
-    stop: Stop,
-    answers: Answers,
+struct DemoAgent<'a> {
+    options: DemoOptions,
+    stop: DemoStop,
+    answers: AnswerSource,
     stdout: &'a mut dyn Write,
     stderr: &'a mut dyn Write,
-    told: usize,
+    text_bytes: usize,
 }
 
-impl<'a> Agent<'a> {
+impl<'a> DemoAgent<'a> {
     fn new(
-        options: Options,
-        stop: Stop,
-        answers: Answers,
+        options: DemoOptions,
+        stop: DemoStop,
+        answers: AnswerSource,
         stdout: &'a mut dyn Write,
         stderr: &'a mut dyn Write,
     ) -> Self {
-        Self { options, stop, answers, stdout, stderr, told: 0 }
+        Self { options, stop, answers, stdout, stderr, text_bytes: 0 }
     }
 
     fn turn(&mut self, prompt: &str) -> io::Result<u8> {
         let ended = self.answer(prompt);
-        if !matches!(ended, Err(Halt::Crashed | Halt::Broken(_))) {
+        if !matches!(ended, Err(DemoHalt::Crashed | DemoHalt::Broken(_))) {
             let tokens = |characters: usize| characters.div_ceil(4);
-            self.say(&json!({"type": "usage", "input": tokens(prompt.len()), "output": tokens(self.told)}))?;
+            self.say(&json!({"type": "usage", "input": tokens(prompt.len()), "output": tokens(self.text_bytes)}))?;
         }
         match ended {
             Ok(()) => self.say(&json!({"type": "done"})).map(|()| 0),
-            Err(Halt::Interrupted) => self.say(&json!({"type": "interrupted"})).map(|()| 130),
-            Err(Halt::Failed { kind, message }) => {
+            Err(DemoHalt::Interrupted) => self.say(&json!({"type": "interrupted"})).map(|()| 130),
+            Err(DemoHalt::Failed { kind, message }) => {
                 self.say(&json!({"type": "error", "kind": kind, "message": message})).map(|()| 1)
             }
-            Err(Halt::Crashed) => {
+            Err(DemoHalt::Crashed) => {
                 writeln!(self.stderr, "demo-agent: crashed, as asked").map(|()| 101)
             }
-            Err(Halt::Broken(error)) => Err(error),
+            Err(DemoHalt::Broken(error)) => Err(error),
         }
     }
 
     /// Opens the session, appends the prompt to it, and returns the earlier prompts.
-    fn session(&mut self, prompt: &str) -> Result<Vec<String>, Halt> {
+    fn session(&mut self, prompt: &str) -> Result<Vec<String>, DemoHalt> {
         let home = self.options.home.clone();
         let (id, history) = match self.options.resume.clone() {
             None => (format!("demo-{}", uuid::Uuid::new_v4()), Vec::new()),
@@ -198,7 +198,7 @@ impl<'a> Agent<'a> {
                 Some(history) => (id, history),
                 None => {
                     let message = format!("there is no session {id:?}");
-                    return Err(Halt::Failed { kind: "session-unknown".to_owned(), message });
+                    return Err(DemoHalt::Failed { kind: "session-unknown".to_owned(), message });
                 }
             },
         };
@@ -212,15 +212,15 @@ impl<'a> Agent<'a> {
         Ok(history)
     }
 
-    fn text(&mut self, text: &str) -> Result<(), Halt> {
-        self.told += text.len();
+    fn text(&mut self, text: &str) -> Result<(), DemoHalt> {
+        self.text_bytes += text.len();
         self.pieces("text", text)
     }
 
-    fn pieces(&mut self, kind: &str, text: &str) -> Result<(), Halt> {
+    fn pieces(&mut self, kind: &str, text: &str) -> Result<(), DemoHalt> {
         let mut rest = text;
         while !rest.is_empty() {
-            let (piece, more) = rest.split_at(rest.ceil_char_boundary(PIECE));
+            let (piece, more) = rest.split_at(rest.ceil_char_boundary(PIECE_BYTES));
             self.say(&json!({"type": kind, "text": piece}))?;
             self.pause(self.options.delay)?;
             rest = more;
@@ -228,8 +228,8 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
-    fn pause(&self, time: Duration) -> Result<(), Halt> {
-        if self.stop.within(time) { Err(Halt::Interrupted) } else { Ok(()) }
+    fn pause(&self, time: Duration) -> Result<(), DemoHalt> {
+        if self.stop.wait(time) { Err(DemoHalt::Interrupted) } else { Ok(()) }
     }
 
     fn say(&mut self, line: &Value) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Agent, Halt};
+use super::{DemoAgent, DemoHalt};
 
 /// The list of words that a prompt may begin with.
 pub const HELP: &str = "\
@@ -27,9 +27,9 @@ I am a scripted agent. Begin a prompt with one of these words:
 
 Anything else I repeat.";
 
-impl Agent<'_> {
+impl DemoAgent<'_> {
     /// Answers a prompt according to its first word.
-    pub(super) fn answer(&mut self, prompt: &str) -> Result<(), Halt> {
+    pub(super) fn answer(&mut self, prompt: &str) -> Result<(), DemoHalt> {
         let history = self.session(prompt)?;
         // A gateway may insert earlier messages and the name of the sender before the prompt.
         let last = prompt.rfind("\n\n[").map_or(prompt, |at| &prompt[at + 2..]);
@@ -91,14 +91,14 @@ impl Agent<'_> {
             "fail" => {
                 self.text("I begin, and then ")?;
                 let kind = if rest.is_empty() { "other" } else { rest };
-                Err(Halt::Failed {
+                Err(DemoHalt::Failed {
                     kind: kind.to_owned(),
                     message: format!("failed on request: {kind}"),
                 })
             }
             "crash" => {
                 self.text("I begin, and then ")?;
-                Err(Halt::Crashed)
+                Err(DemoHalt::Crashed)
             }
             "silent" => Ok(()),
             "noise" => {
@@ -109,7 +109,7 @@ impl Agent<'_> {
             }
             "hang" => self.pause(Duration::from_secs(3600)),
             "stubborn" => {
-                self.stop.be_stubborn();
+                self.stop.ignore_signals();
                 self.text("I will not stop.")?;
                 self.pause(Duration::from_secs(3600))
             }
@@ -120,7 +120,7 @@ impl Agent<'_> {
         }
     }
 
-    fn tool(&mut self, command: &str) -> Result<(), Halt> {
+    fn tool(&mut self, command: &str) -> Result<(), DemoHalt> {
         self.text("I will look. ")?;
         self.say(&json!({"type": "tool", "id": "t1", "tool": "shell", "about": command}))?;
         self.pause(self.options.delay * 20)?;
@@ -132,7 +132,7 @@ impl Agent<'_> {
         self.text("One tool worked, one did not.")
     }
 
-    fn plan(&mut self) -> Result<(), Halt> {
+    fn plan(&mut self) -> Result<(), DemoHalt> {
         for done in 0..=2 {
             let status = |step| match step {
                 step if step < done => "done",
@@ -147,7 +147,7 @@ impl Agent<'_> {
         self.text("Everything is done.")
     }
 
-    fn long(&mut self, characters: usize) -> Result<(), Halt> {
+    fn long(&mut self, characters: usize) -> Result<(), DemoHalt> {
         let mut text = String::new();
         for line in 1.. {
             if text.len() >= characters {

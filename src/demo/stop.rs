@@ -7,12 +7,12 @@ use parking_lot::{Condvar, Mutex};
 
 /// A request to end the turn.
 #[derive(Clone, Default)]
-pub(super) struct Stop {
+pub(super) struct DemoStop {
     wanted: Arc<(Mutex<bool>, Condvar)>,
     stubborn: Arc<AtomicBool>,
 }
 
-impl Stop {
+impl DemoStop {
     /// Makes a request that SIGINT and SIGTERM trigger. The signals are handled when this function
     /// returns.
     pub(super) fn on_signals() -> io::Result<Self> {
@@ -48,25 +48,25 @@ impl Stop {
                     _ = terminate.recv() => {}
                 }
                 if !self.stubborn.load(Ordering::Relaxed) {
-                    self.want();
+                    self.request();
                 }
             }
         });
     }
 
     /// Ignores signals from now on.
-    pub(super) fn be_stubborn(&self) {
+    pub(super) fn ignore_signals(&self) {
         self.stubborn.store(true, Ordering::Relaxed);
     }
 
     /// Requests the end of the turn.
-    pub(super) fn want(&self) {
+    pub(super) fn request(&self) {
         *self.wanted.0.lock() = true;
         self.wanted.1.notify_all();
     }
 
     /// Waits for the request for at most `time`, and returns whether it was made.
-    pub(super) fn within(&self, time: Duration) -> bool {
+    pub(super) fn wait(&self, time: Duration) -> bool {
         let mut wanted = self.wanted.0.lock();
         self.wanted.1.wait_while_for(&mut wanted, |wanted| !*wanted, time);
         *wanted

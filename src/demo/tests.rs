@@ -3,9 +3,9 @@ use super::*;
 fn lines(
     home: &Path,
     prompt: &str,
-    change: impl FnOnce(&mut Options, &mut Stop),
+    change: impl FnOnce(&mut DemoOptions, &mut DemoStop),
 ) -> (u8, Vec<Value>) {
-    let mut options = Options {
+    let mut options = DemoOptions {
         resume: None,
         model: None,
         system_file: None,
@@ -13,10 +13,10 @@ fn lines(
         delay: Duration::ZERO,
         talk: false,
     };
-    let mut stop = Stop::default();
+    let mut stop = DemoStop::default();
     change(&mut options, &mut stop);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let code = Agent::new(options, stop, Answers::nobody(), &mut stdout, &mut stderr)
+    let code = DemoAgent::new(options, stop, AnswerSource::nobody(), &mut stdout, &mut stderr)
         .turn(prompt)
         .expect("a vector takes everything");
     let text = String::from_utf8(stdout).expect("JSON lines");
@@ -120,7 +120,7 @@ fn a_stop_request_ends_a_hanging_turn_with_a_line_interrupted() {
     let home = tempfile::tempdir().expect("a folder");
     let (code, lines) = lines(home.path(), "hang", |_, stop| {
         let stop = stop.clone();
-        std::thread::spawn(move || stop.want());
+        std::thread::spawn(move || stop.request());
     });
     assert_eq!((code, kinds(&lines).as_slice()), (130, &["hello", "usage", "interrupted"][..]));
 }
@@ -154,7 +154,7 @@ fn sigint_ends_a_hanging_turn() {
     let home = tempfile::tempdir().expect("a folder");
     let (code, lines) = lines(home.path(), "hang", |_, stop| {
         // The signal is handled from here on, so it does not end the test process.
-        *stop = Stop::on_signals().expect("listening");
+        *stop = DemoStop::on_signals().expect("listening");
         let this = rustix::process::getpid();
         rustix::process::kill_process(this, rustix::process::Signal::INT).expect("sent");
     });
@@ -166,8 +166,8 @@ fn questions_are_asked_and_every_decision_is_understood() {
     let home = tempfile::tempdir().expect("a folder");
     let talk = |prompt: &str, decision: &str| {
         let said = format!("{decision}\n");
-        let answers = Answers::read(io::Cursor::new(said.into_bytes()));
-        let options = Options {
+        let answers = AnswerSource::read(io::Cursor::new(said.into_bytes()));
+        let options = DemoOptions {
             resume: None,
             model: None,
             system_file: None,
@@ -176,7 +176,7 @@ fn questions_are_asked_and_every_decision_is_understood() {
             talk: true,
         };
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        let code = Agent::new(options, Stop::default(), answers, &mut stdout, &mut stderr)
+        let code = DemoAgent::new(options, DemoStop::default(), answers, &mut stdout, &mut stderr)
             .turn(prompt)
             .expect("a vector takes everything");
         let lines: Vec<Value> = String::from_utf8(stdout)

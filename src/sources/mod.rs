@@ -6,5 +6,5 @@
 mod plan;
 mod schedules;
 
-pub use plan::{Plan, plan};
-pub use schedules::{Running, Schedules};
+pub use plan::{SchedulePlan, plan};
+pub use schedules::{RunningSchedules, Scheduler};

@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::event::{EventKind, Lane, NewEvent, Origin};
-use crate::schedule::{Missed, Planned, Rhythm};
+use crate::event::{EventKind, EventOrigin, Lane, NewEvent};
+use crate::schedule::{MissedPolicy, Rhythm, ScheduleEntry};
 use crate::workspace::{CronJobs, Heartbeats};
 
 /// The schedule of heartbeats and cron jobs, with the instruction for the agent of each.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct SchedulePlan {
     /// The heartbeats and cron jobs with their times.
-    pub planned: Vec<Planned>,
+    pub planned: Vec<ScheduleEntry>,
     /// Problems of the files, one line each.
     pub warnings: Vec<String>,
-    tasks: BTreeMap<Lane, Task>,
+    tasks: BTreeMap<Lane, ScheduledTask>,
 }
 
 #[derive(Debug)]
-struct Task {
+struct ScheduledTask {
     kind: EventKind,
     instruction: String,
     channel: Option<u64>,
@@ -35,8 +35,8 @@ pub fn plan(
     zone: &TimeZone,
     placed: bool,
     now: Timestamp,
-) -> Plan {
-    let mut plan = Plan::default();
+) -> SchedulePlan {
+    let mut plan = SchedulePlan::default();
     plan.warnings.extend(
         heartbeats
             .into_iter()
@@ -45,13 +45,13 @@ pub fn plan(
             .cloned(),
     );
     for check in heartbeats.into_iter().flat_map(|heartbeats| &heartbeats.checks) {
-        let planned = Planned {
+        let planned = ScheduleEntry {
             lane: Lane::Heartbeat(check.name.clone()),
             rhythm: Rhythm::Heartbeat(check.heartbeat.clone()),
             zone: check.zone.clone().unwrap_or_else(|| zone.clone()),
-            missed: Missed::Skip,
+            missed: MissedPolicy::Skip,
         };
-        let task = Task {
+        let task = ScheduledTask {
             kind: EventKind::Heartbeat,
             instruction: check.instruction.clone(),
             channel: check.channel,
@@ -65,13 +65,13 @@ pub fn plan(
         );
     }
     for job in &jobs.jobs {
-        let planned = Planned {
+        let planned = ScheduleEntry {
             lane: Lane::Cron(job.name.clone()),
             rhythm: Rhythm::Cron(job.expression.clone()),
             zone: job.zone.clone().unwrap_or_else(|| zone.clone()),
             missed: job.missed,
         };
-        let task = Task {
+        let task = ScheduledTask {
             kind: EventKind::Cron,
             instruction: job.instruction.clone(),
             channel: job.channel,
@@ -87,8 +87,15 @@ pub fn plan(
     plan
 }
 
-impl Plan {
-    fn add(&mut self, planned: Planned, task: Task, what: &str, placed: bool, now: Timestamp) {
+impl SchedulePlan {
+    fn add(
+        &mut self,
+        planned: ScheduleEntry,
+        task: ScheduledTask,
+        what: &str,
+        placed: bool,
+        now: Timestamp,
+    ) {
         if planned.rhythm.next(now, &planned.zone).is_none() {
             self.warnings.push(format!("{what} is left out: `{}` never occurs", planned.rhythm));
             return;
@@ -104,18 +111,18 @@ impl Plan {
     /// Returns the instruction of an entry, and the channel for its answer. Returns `None` if the
     /// schedule does not contain the lane.
     #[must_use]
-    pub fn asks(&self, lane: &Lane) -> Option<(&str, Option<u64>)> {
+    pub fn instruction(&self, lane: &Lane) -> Option<(&str, Option<u64>)> {
         self.tasks.get(lane).map(|task| (task.instruction.as_str(), task.channel))
     }
 
     /// Returns the event of a tick, or `None` if the schedule does not contain the lane.
     #[must_use]
     pub fn event(&self, lane: &Lane, tick: Timestamp) -> Option<NewEvent> {
-        let Task { kind, instruction, channel } = self.tasks.get(lane)?;
+        let ScheduledTask { kind, instruction, channel } = self.tasks.get(lane)?;
         let mut event = NewEvent::new(
             *kind,
             lane.clone(),
-            Origin::Internal { channel: *channel },
+            EventOrigin::Internal { channel: *channel },
             instruction.as_str(),
         );
         event.key = Some(format!("{lane}:{tick}"));

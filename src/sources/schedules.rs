@@ -10,44 +10,44 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::plan::{Plan, plan};
-use crate::dispatch::{Dispatcher, Refusal};
+use super::plan::{SchedulePlan, plan};
+use crate::dispatch::{Dispatcher, PromptRefusal};
 use crate::event::{EventKind, Lane};
 use crate::figures;
-use crate::schedule::{Due, Planned, Timetable};
-use crate::vigil;
-use crate::workspace::{CronJobs, Heartbeats, Through, Workspace};
+use crate::schedule::{DueTick, ScheduleEntry, Timetable};
+use crate::supervisor;
+use crate::workspace::{CronJobs, Heartbeats, ScheduleProgress, Workspace};
 
 /// Longest sleep. Changes of the files, and a clock that was set forward, are noticed at least this
 /// often.
-const LOOK: SignedDuration = SignedDuration::from_secs(5);
+const MAX_SLEEP: SignedDuration = SignedDuration::from_secs(5);
 /// How long [`Running::stop`] waits for events that are being submitted.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// Submits the events of heartbeats and cron jobs. The caller of [`Schedules::step`] passes the
 /// current time, for tests.
-pub struct Schedules {
+pub struct Scheduler {
     dispatcher: Dispatcher,
     workspace: Workspace,
     /// Time zone of entries without one.
     zone: TimeZone,
     /// Whether `OUTPUT_CHANNEL_ID` is set.
-    placed: bool,
+    has_output_channel: bool,
     timetable: Timetable,
-    plan: Plan,
+    plan: SchedulePlan,
     /// The file contents from which the plan was built.
     files: Option<(Option<Arc<Heartbeats>>, Arc<CronJobs>)>,
     /// The content of `state/schedules.md`.
-    saved: BTreeMap<Lane, Through>,
+    saved: BTreeMap<Lane, ScheduleProgress>,
 }
 
 /// A running task of [`Schedules::run`].
-pub struct Running {
+pub struct RunningSchedules {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl Running {
+impl RunningSchedules {
     /// Stops the task. No event is submitted after this returns, after at most five seconds.
     pub async fn stop(mut self) {
         self.stop.cancel();
@@ -57,7 +57,7 @@ impl Running {
     }
 }
 
-impl Schedules {
+impl Scheduler {
     /// Creates the schedules and reads `state/schedules.md`. The first step reads the other files.
     pub async fn new(
         dispatcher: Dispatcher,
@@ -66,12 +66,12 @@ impl Schedules {
         output_channel: Option<u64>,
     ) -> Self {
         let saved = workspace.schedule_notes().read().await;
-        let (timetable, plan) = (Timetable::default(), Plan::default());
+        let (timetable, plan) = (Timetable::default(), SchedulePlan::default());
         Self {
             dispatcher,
             workspace,
             zone,
-            placed: output_channel.is_some(),
+            has_output_channel: output_channel.is_some(),
             timetable,
             plan,
             files: None,
@@ -81,10 +81,10 @@ impl Schedules {
 
     /// Starts the task, which runs until it is stopped.
     #[must_use]
-    pub fn run(mut self) -> Running {
+    pub fn run(mut self) -> RunningSchedules {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let task = vigil::errand("schedules", async move {
+        let task = supervisor::spawn_finite("schedules", async move {
             while !stopped.is_cancelled() {
                 let began = Instant::now();
                 let rest = self.step(Timestamp::now()).await.saturating_sub(began.elapsed());
@@ -94,7 +94,7 @@ impl Schedules {
                 }
             }
         });
-        Running { stop, task }
+        RunningSchedules { stop, task }
     }
 
     /// Reads the files if they changed, submits the events that are due at `now`, and saves them as
@@ -102,10 +102,10 @@ impl Schedules {
     pub async fn step(&mut self, now: Timestamp) -> Duration {
         self.read(now).await;
         let advance = self.timetable.advance(now);
-        for lane in advance.afresh {
+        for lane in advance.restarted {
             tracing::warn!(%lane, "the clock was set back by more than a day: this schedule starts anew");
         }
-        for passed in advance.passed {
+        for passed in advance.missed {
             let runs = advance.due.iter().any(|due| due.lane == passed.lane);
             figures::schedule_skipped(kind_of(&passed.lane), "missed", passed.ticks);
             if runs {
@@ -122,7 +122,7 @@ impl Schedules {
                 continue;
             }
             let Some(event) = self.plan.event(&due.lane, due.tick) else { continue };
-            match self.dispatcher.submit_anywhere(event).await {
+            match self.dispatcher.submit_or_route(event).await {
                 Ok(placed) => taken.push((due, placed)),
                 Err(refusal) => self.refused(&due, &refusal, now),
             }
@@ -130,7 +130,7 @@ impl Schedules {
         // All events are submitted before the first wait, so that one write of the journal saves
         // them together.
         for (due, placed) in taken {
-            match placed.safe().await {
+            match placed.wait_until_saved().await {
                 Ok(event) => {
                     tracing::info!(lane = %due.lane, tick = %due.tick, event, "fired");
                     figures::schedule_fired(kind_of(&due.lane));
@@ -139,21 +139,24 @@ impl Schedules {
             }
         }
         self.save().await;
-        let rest = self.timetable.wake().map_or(LOOK, |wake| wake.duration_since(now));
-        rest.clamp(SignedDuration::ZERO, LOOK).unsigned_abs()
+        let rest = self.timetable.next_wake().map_or(MAX_SLEEP, |wake| wake.duration_since(now));
+        rest.clamp(SignedDuration::ZERO, MAX_SLEEP).unsigned_abs()
     }
 
     /// Handles an event that was refused. A cron job is tried again while it may still run late; a
     /// heartbeat is skipped.
-    fn refused(&mut self, due: &Due, refusal: &Refusal, now: Timestamp) {
-        if *refusal == Refusal::Known {
+    fn refused(&mut self, due: &DueTick, refusal: &PromptRefusal, now: Timestamp) {
+        if *refusal == PromptRefusal::Known {
             // The previous process submitted it and ended before it could save that.
             tracing::debug!(lane = %due.lane, tick = %due.tick, "this tick was already submitted");
             return;
         }
         let passing = matches!(
             refusal,
-            Refusal::Busy { .. } | Refusal::Full { .. } | Refusal::ShuttingDown | Refusal::NotSaved
+            PromptRefusal::Busy { .. }
+                | PromptRefusal::Full { .. }
+                | PromptRefusal::ShuttingDown
+                | PromptRefusal::NotSaved
         );
         let again = passing && matches!(due.lane, Lane::Cron(_));
         if again {
@@ -184,18 +187,18 @@ impl Schedules {
         }
         let old: BTreeMap<Lane, String> = self
             .timetable
-            .through()
-            .map(|(planned, _)| (planned.lane.clone(), planned.words()))
+            .progress()
+            .map(|(planned, _)| (planned.lane.clone(), planned.description()))
             .collect();
-        self.plan = plan(heartbeats.as_deref(), &jobs, &self.zone, self.placed, now);
+        self.plan = plan(heartbeats.as_deref(), &jobs, &self.zone, self.has_output_channel, now);
         for warning in &self.plan.warnings {
             tracing::warn!("{warning}");
         }
         let saved = &self.saved;
-        let known = |planned: &Planned| {
+        let known = |planned: &ScheduleEntry| {
             saved
                 .get(&planned.lane)
-                .filter(|noted| noted.schedule == planned.words())
+                .filter(|noted| noted.schedule == planned.description())
                 .map(|noted| noted.through)
         };
         self.timetable.replace(self.plan.planned.clone(), known, now);
@@ -208,12 +211,12 @@ impl Schedules {
             "schedules loaded"
         );
         for planned in &self.plan.planned {
-            if old.get(&planned.lane) != Some(&planned.words()) {
+            if old.get(&planned.lane) != Some(&planned.description()) {
                 let next = self
                     .timetable
                     .next(&planned.lane)
                     .map(|next| next.to_zoned(planned.zone.clone()).to_string());
-                tracing::info!(lane = %planned.lane, schedule = planned.words(), next, "scheduled");
+                tracing::info!(lane = %planned.lane, schedule = planned.description(), next, "scheduled");
             }
         }
         self.files = Some((heartbeats, jobs));
@@ -225,14 +228,17 @@ impl Schedules {
             self.saved.get(lane).is_some_and(|noted| noted.through == through)
         };
         if self.saved.len() == self.plan.planned.len()
-            && self.timetable.through().all(|(planned, through)| noted(&planned.lane, through))
+            && self.timetable.progress().all(|(planned, through)| noted(&planned.lane, through))
         {
             return;
         }
-        let through = self.timetable.through();
-        let all: BTreeMap<Lane, Through> = through
+        let through = self.timetable.progress();
+        let all: BTreeMap<Lane, ScheduleProgress> = through
             .map(|(planned, through)| {
-                (planned.lane.clone(), Through { schedule: planned.words(), through })
+                (
+                    planned.lane.clone(),
+                    ScheduleProgress { schedule: planned.description(), through },
+                )
             })
             .collect();
         match self.workspace.schedule_notes().save(all.clone()).await {

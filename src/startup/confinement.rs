@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use super::shipped;
-use crate::config::{Config, SandboxWish};
+use crate::config::{Config, SandboxMode};
 use crate::process::Sandbox;
-use crate::turn::Fence;
+use crate::turn::ReachPolicy;
 
 /// Programs that create a sandbox or change the user. Both fail inside Landlock.
 const CONFINERS: &[&str] = &[
@@ -27,16 +27,18 @@ const CONFINERS: &[&str] = &[
 
 /// Returns the paths that agents of all backends may or may not access. Returns `None` if agents
 /// are not confined.
-pub fn of(config: &Config, sandbox: &Sandbox) -> Option<Fence> {
+pub fn fence(config: &Config, sandbox: &Sandbox) -> Option<ReachPolicy> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let hidden = [&config.config_dir, &config.recordings_dir, &config.cache_dir]
         .into_iter()
         .chain(&config.secret_files);
-    sandbox.is_on().then(|| Fence {
+    sandbox.is_on().then(|| ReachPolicy {
         read: config.agent_read.clone(),
         write: config.agent_write.clone(),
         hidden: hidden.map(|path| absolute(path)).collect(),
-        kept: std::iter::once(absolute(&config.backends_dir)).chain(shipped::folder()).collect(),
+        read_only: std::iter::once(absolute(&config.backends_dir))
+            .chain(shipped::folder())
+            .collect(),
     })
 }
 
@@ -45,7 +47,7 @@ pub fn of(config: &Config, sandbox: &Sandbox) -> Option<Fence> {
 /// # Errors
 /// Returns the problems if this machine does not support the chosen sandbox, or if other settings
 /// conflict with it.
-pub fn raise(config: &Config) -> Result<Sandbox, Vec<String>> {
+pub fn probe_sandbox(config: &Config) -> Result<Sandbox, Vec<String>> {
     let sandbox = Sandbox::probe(config.agent_sandbox).map_err(|fault| vec![fault])?;
     let mut faults = Vec::new();
     let wrapper =
@@ -56,15 +58,20 @@ pub fn raise(config: &Config) -> Result<Sandbox, Vec<String>> {
         faults.push(format!(
             "AGENT_WRAPPER: `{wrapper}` would run inside the sandbox ({}), where it cannot work; set AGENT_SANDBOX=off if it is the sandbox, \
              or remove it",
-            sandbox.words()
+            sandbox.describe()
         ));
     }
-    if let Some(fence) = of(config, &sandbox) {
+    if let Some(fence) = fence(config, &sandbox) {
         let check = |setting: &str, write: &[PathBuf], read: &[PathBuf]| {
             let (write, read) = (write.to_vec(), read.to_vec());
-            let Fence { hidden, kept, .. } = fence.clone();
-            let reach =
-                crate::turn::Reach { write, read, hidden, kept, ..crate::turn::Reach::default() };
+            let ReachPolicy { hidden, read_only: kept, .. } = fence.clone();
+            let reach = crate::turn::Reach {
+                write,
+                read,
+                hidden,
+                read_only: kept,
+                ..crate::turn::Reach::default()
+            };
             sandbox
                 .check(&reach)
                 .err()
@@ -85,11 +92,11 @@ pub fn warnings(config: &Config, sandbox: &Sandbox) -> Vec<String> {
         return sandbox
             .missing()
             .into_iter()
-            .map(|what| format!("agents are confined by {}, but {what}", sandbox.words()))
+            .map(|what| format!("agents are confined by {}, but {what}", sandbox.describe()))
             .collect();
     }
     let why = match config.agent_sandbox {
-        SandboxWish::Off => "AGENT_SANDBOX=off",
+        SandboxMode::Off => "AGENT_SANDBOX=off",
         _ => {
             "this kernel has no Landlock (Linux 6.2 or later, among the security modules); AGENT_SANDBOX=bwrap may work"
         }
@@ -112,7 +119,7 @@ mod tests {
     }
 
     fn landlock() -> Option<Sandbox> {
-        let sandbox = Sandbox::probe(SandboxWish::Landlock);
+        let sandbox = Sandbox::probe(SandboxMode::Landlock);
         if let Err(why) = &sandbox {
             eprintln!("SKIPPED: {why}");
         }
@@ -135,7 +142,7 @@ mod tests {
         let faults = |more: &[(&str, String)]| {
             let all: Vec<(&str, &str)> =
                 base.iter().chain(more).map(|(name, value)| (*name, value.as_str())).collect();
-            raise(&config(&all)).err().unwrap_or_default()
+            probe_sandbox(&config(&all)).err().unwrap_or_default()
         };
         assert_eq!(faults(&[("WORKSPACE_DIR", at("work"))]), [] as [&str; 0]);
         for (setting, place) in [

@@ -1,14 +1,14 @@
 //! Checks the settings of the dashboard: sessions must not cross a network without TLS.
 
 use crate::config::Config;
-use crate::web::dashboard::Origin;
+use crate::web::dashboard::DashboardOrigin;
 
 /// Returns the problems of the dashboard's settings, each with a hint. Empty without a dashboard.
 pub fn faults(config: &Config) -> Vec<String> {
     let Some(address) = config.dashboard_address else { return Vec::new() };
     let url = match &config.dashboard_url {
         None => None,
-        Some(url) => match Origin::parse(url) {
+        Some(url) => match DashboardOrigin::parse(url) {
             Ok(origin) => Some(origin),
             Err(why) => {
                 return vec![format!(

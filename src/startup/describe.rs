@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::confinement;
-use super::prepare::Prepared;
+use super::prepare::PreparedStart;
 use crate::sources;
 use crate::turn::Backends as _;
 
@@ -18,16 +18,16 @@ pub struct Description {
     pub faults: Vec<String>,
 }
 
-impl Prepared {
+impl PreparedStart {
     /// Describes the start. Runs every agent's program once to get its version.
     pub async fn describe(&self) -> Description {
-        self.agents.examine_others().await;
+        self.agents.examine_remaining().await;
         let answers =
             self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
         let mut lines = vec![
             format!("configuration: {}", absolute(&self.config.config_dir)),
             format!("workspace: {}", absolute(&self.config.workspace_dir)),
-            format!("sandbox: {}", self.custody.sandbox().words()),
+            format!("sandbox: {}", self.custody.sandbox().describe()),
             format!("backends: {}", self.agents.names().join(", ")),
             format!("answers: {}{answers}", self.config.agent_backend),
             format!(
@@ -74,7 +74,7 @@ impl Prepared {
         lines.extend(
             plan.planned
                 .iter()
-                .map(|planned| format!("schedule: {} ({})", planned.lane, planned.words())),
+                .map(|planned| format!("schedule: {} ({})", planned.lane, planned.description())),
         );
         // `prepare` has already reported an error of this.
         let boot = self.workspace.boot(true).await.unwrap_or_default();

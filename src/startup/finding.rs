@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 /// Effect of a finding on a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum FindingLevel {
     /// Nothing is wrong.
     Ok,
     /// It works, but perhaps not as the operator expects.
@@ -22,7 +22,7 @@ pub enum Level {
     Invalid,
 }
 
-impl Level {
+impl FindingLevel {
     /// Returns whether something does not work.
     #[must_use]
     pub fn is_fault(self) -> bool {
@@ -30,7 +30,7 @@ impl Level {
     }
 }
 
-impl Serialize for Level {
+impl Serialize for FindingLevel {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(match self {
             Self::Ok => "ok",
@@ -45,7 +45,7 @@ impl Serialize for Level {
 #[serde(rename_all = "kebab-case")]
 pub struct Finding {
     /// Effect on a start.
-    pub level: Level,
+    pub level: FindingLevel,
     /// The subject of the check.
     pub about: String,
     /// The result of the check, as a sentence.
@@ -57,12 +57,12 @@ pub struct Finding {
 impl Finding {
     /// Creates a finding about a subject without a problem.
     pub fn ok(about: impl Into<String>, says: impl Into<String>) -> Self {
-        Self { level: Level::Ok, about: about.into(), says: says.into(), hint: None }
+        Self { level: FindingLevel::Ok, about: about.into(), says: says.into(), hint: None }
     }
 
     /// Creates a finding about a problem.
     pub fn new(
-        level: Level,
+        level: FindingLevel,
         about: impl Into<String>,
         says: impl Into<String>,
         hint: impl Into<String>,
@@ -73,7 +73,7 @@ impl Finding {
 
     /// Creates a finding from a message whose hint follows `hint: ` or the last `; `. `otherwise`
     /// is the hint for a message without one.
-    pub fn from_message(level: Level, about: &str, message: &str, otherwise: &str) -> Self {
+    pub fn from_message(level: FindingLevel, about: &str, message: &str, otherwise: &str) -> Self {
         let (says, hint) = message
             .split_once("\nhint: ")
             .or_else(|| message.split_once("; hint: "))
@@ -100,7 +100,8 @@ mod tests {
     #[test]
     fn the_last_clause_of_a_message_is_its_hint() {
         let of = |message: &str| {
-            let finding = Finding::from_message(Level::Invalid, "x", message, "see the manual");
+            let finding =
+                Finding::from_message(FindingLevel::Invalid, "x", message, "see the manual");
             (finding.says, finding.hint.unwrap_or_default())
         };
         let parts = |says: &str, hint: &str| (says.to_owned(), hint.to_owned());

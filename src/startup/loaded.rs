@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::confinement;
-use super::{LeftOut, Refused, shipped};
+use super::{StartRefusal, UnusableFile, shipped};
 use crate::agents::auto;
 use crate::agents::findings::Examiner;
 use crate::agents::{AgentRegistry, PROFILED};
-use crate::backend::{AdmissionError, Engine, Gate, LoadReport, Registry, RegistryOptions};
+use crate::backend::{AdmissionError, Engine, LoadReport, Registry, RegistryOptions, TrustGate};
 use crate::cli::exit;
 use crate::config::{AUTO, Config, suggestion};
 use crate::plain::with_causes;
@@ -28,11 +28,11 @@ pub struct LoadedBackends {
     /// Compiles and examines components.
     pub engine: Engine,
     /// The operator's rules for the admission of components.
-    pub gate: Gate,
+    pub gate: TrustGate,
     /// Component files that are not used, each with the reason.
-    pub refused: Vec<LeftOut>,
+    pub refused: Vec<UnusableFile>,
     /// The backend of lanes that have not chosen one, or the reason why it cannot be determined.
-    pub default: Result<String, Refused>,
+    pub default: Result<String, StartRefusal>,
     /// How the default backend was detected, with `AGENT_BACKEND=auto`.
     pub detected: Option<String>,
 }
@@ -48,9 +48,9 @@ impl LoadedBackends {
         variables: &HashMap<String, String>,
     ) -> Result<Self, Vec<String>> {
         let mut faults = Vec::new();
-        let sandbox = confinement::raise(config).map_err(|more| faults.extend(more)).ok();
+        let sandbox = confinement::probe_sandbox(config).map_err(|more| faults.extend(more)).ok();
         let custody = Custody::confining(Means::Best, sandbox.clone().unwrap_or_default())
-            .map(Custody::alone)
+            .map(Custody::as_sole_spawner)
             .map_err(|error| {
                 faults.push(format!("cannot take custody of processes: {}", with_causes(&error)))
             })
@@ -63,7 +63,7 @@ impl LoadedBackends {
         let (Some(sandbox), Some(custody), Some(engine)) = (sandbox, custody, engine) else {
             return Err(faults);
         };
-        let gate = Gate::new(config);
+        let gate = TrustGate::new(config);
         let refused = |error: FileError| vec![format!("CONFIG_DIR: {}", with_causes(&error))];
         gate.require().await.map_err(refused)?;
         let kept = Some(Components::new(&config.config_dir));
@@ -71,7 +71,7 @@ impl LoadedBackends {
             gate: gate.clone(),
             components: kept,
             shipped: shipped::folder(),
-            ..RegistryOptions::new(&shipped::serving(config))
+            ..RegistryOptions::new(&shipped::serving_folder(config))
         };
         let (registry, reports) = Registry::start(engine.clone(), options).await;
         let registry = Arc::new(registry);
@@ -79,28 +79,28 @@ impl LoadedBackends {
             config: config.clone(),
             variables: variables.clone(),
             custody: custody.clone(),
-            fence: confinement::of(config, &sandbox),
+            fence: confinement::fence(config, &sandbox),
         };
         let agents = AgentRegistry::new(registry.clone(), examiner).await.map_err(refused)?;
         let detected =
             if config.agent_backend == AUTO { Some(auto::detect(&agents).await) } else { None };
         let default = match &detected {
-            Some(auto::Detected { name: Some(name), .. }) => Ok(name.clone()),
-            Some(nothing) => Err(Refused::new(exit::UNAVAILABLE, nothing.faults())),
+            Some(auto::Detection { name: Some(name), .. }) => Ok(name.clone()),
+            Some(nothing) => Err(StartRefusal::new(exit::UNAVAILABLE, nothing.faults())),
             None if agents.get(&config.agent_backend).is_some() => Ok(config.agent_backend.clone()),
             None => {
                 let refused =
                     reports.iter().any(|report| matches!(report, LoadReport::Refused { .. }));
-                let is_argument = config.agent_backend_by != "AGENT_BACKEND";
+                let is_argument = config.agent_backend_source != "AGENT_BACKEND";
                 let code = match is_argument && !refused && !agents.names().is_empty() {
                     true => exit::USAGE,
                     false => exit::CONFIG,
                 };
-                Err(Refused::because(code, no_backend(config, &agents, refused)))
+                Err(StartRefusal::because(code, no_backend(config, &agents, refused)))
             }
         };
         if let Ok(name) = &default {
-            agents.decide(name);
+            agents.set_default(name);
         }
         let refused = reports.into_iter().filter_map(|report| refusal(report, &registry)).collect();
         Ok(Self {
@@ -119,14 +119,14 @@ impl LoadedBackends {
 }
 
 /// Returns the reason why a component file is not used, and the version that serves instead.
-fn refusal(report: LoadReport, registry: &Registry) -> Option<LeftOut> {
+fn refusal(report: LoadReport, registry: &Registry) -> Option<UnusableFile> {
     let LoadReport::Refused { path, reason } = report else { return None };
     let says = format!("{}: {}", path.display(), with_causes(&*reason));
     let AdmissionError::Unaccepted(wants) = &*reason else {
-        let Some((name, version)) = registry.stand_in_of(&path) else {
-            return Some(LeftOut { says, hint: reason.hint().to_owned() });
+        let Some((name, version)) = registry.fallback_of(&path) else {
+            return Some(UnusableFile { says, hint: reason.hint().to_owned() });
         };
-        return Some(LeftOut {
+        return Some(UnusableFile {
             says: format!(
                 "{says}; version {version} of `{name}`, which served before, serves in its place"
             ),
@@ -141,15 +141,15 @@ fn refusal(report: LoadReport, registry: &Registry) -> Option<LeftOut> {
         Some(serving) => format!("version {} serves meanwhile", serving.descriptor().version),
         None => format!("until then there is no backend `{name}`"),
     };
-    Some(LeftOut {
+    Some(UnusableFile {
         says: format!("{says}; {meanwhile}"),
         hint: reason.hint().replace("NAME", name),
     })
 }
 
 fn no_backend(config: &Config, agents: &AgentRegistry, refused: bool) -> String {
-    let (wanted, names, by) = (&config.agent_backend, agents.names(), config.agent_backend_by);
-    let folder = shipped::serving(config);
+    let (wanted, names, by) = (&config.agent_backend, agents.names(), config.agent_backend_source);
+    let folder = shipped::serving_folder(config);
     let folder = folder.display();
     if wanted == PROFILED {
         return format!(

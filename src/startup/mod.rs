@@ -1,33 +1,33 @@
 //! Prepares the start of the gateway: settings, folders, files, components and agents. Reports all
 //! problems at once.
 
-mod closing;
+mod cleanup;
 pub mod clustering;
 pub mod confinement;
 pub mod dashboard;
 mod describe;
+mod drain;
 pub mod exposure;
+mod file_modes;
 pub mod finding;
-mod holding;
-mod installing;
+mod holder;
+mod installer;
 mod loaded;
-mod modes;
 mod prepare;
 mod purpose;
-mod refused;
+mod refusal;
 pub mod running;
 pub mod settings;
 pub mod shipped;
 pub mod surroundings;
 pub mod survey;
-mod tidying;
 pub mod unknown;
 pub mod webhooks;
 
-pub use closing::ShutdownGuard;
 pub use describe::Description;
-pub use installing::{Installer, Plan, is_component_name};
+pub use drain::DrainHandle;
+pub use installer::{InstallPlan, Installer, is_component_name};
 pub use loaded::LoadedBackends;
-pub use prepare::Prepared;
+pub use prepare::PreparedStart;
 pub use purpose::Purpose;
-pub use refused::{LeftOut, Refused};
+pub use refusal::{StartRefusal, UnusableFile};

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::closing::ShutdownGuard;
-use super::finding::Level;
-use super::settings::Settings;
-use super::{Installer, LoadedBackends, Purpose, Refused};
+use super::drain::DrainHandle;
+use super::finding::FindingLevel;
+use super::settings::OperatorSettings;
+use super::{Installer, LoadedBackends, Purpose, StartRefusal};
 use super::{
-    clustering, confinement, exposure, holding, modes, shipped, surroundings, survey, tidying,
+    cleanup, clustering, confinement, exposure, file_modes, holder, shipped, surroundings, survey,
     unknown,
 };
 use crate::agents::AgentRegistry;
@@ -18,26 +18,26 @@ use crate::agents::findings::Findings;
 use crate::cli::exit;
 use crate::cluster::Cluster;
 use crate::config::Config;
-use crate::dispatch::{Choices, Dispatcher, Outlet, Parts, Router};
+use crate::dispatch::{Choices, Dispatcher, DispatcherDeps, Outlet, Router};
 use crate::plain::with_causes;
 use crate::process::Custody;
 use crate::process::holder::HeldLauncher;
 use crate::progress;
 use crate::redact::Redactor;
+use crate::supervisor;
 use crate::turn::recording::Recorder;
 use crate::turn::{Host, Launcher};
-use crate::vigil;
-use crate::web::webhooks::Secrets;
-use crate::workspace::{Booted, FileError, Held, Journal, Lock, TurnsKept, Workspace};
+use crate::web::webhooks::WebhookSecrets;
+use crate::workspace::{BootReport, FileError, Journal, Lock, LockError, TurnRetention, Workspace};
 
 /// Everything that must exist before the gateway accepts prompts.
-pub struct Prepared {
+pub struct PreparedStart {
     /// The settings, with `AGENT_BACKEND=auto` replaced by the detected backend.
     pub config: Config,
     /// See [`Settings::redactor`].
     pub redactor: Redactor,
     /// See [`Settings::webhook_secrets`].
-    pub webhook_secrets: Secrets,
+    pub webhook_secrets: WebhookSecrets,
     variables: HashMap<String, String>,
     /// The files of `CONFIG_DIR`.
     pub workspace: Workspace,
@@ -58,24 +58,28 @@ pub struct Prepared {
     journal: Option<Journal>,
 }
 
-impl Prepared {
+impl PreparedStart {
     /// Prepares everything that the purpose needs.
     ///
     /// # Errors
     /// Returns [`Refused`] with all problems if one of them prevents a start.
-    pub async fn prepare(settings: Settings, purpose: Purpose) -> Result<Self, Refused> {
+    pub async fn prepare(
+        settings: OperatorSettings,
+        purpose: Purpose,
+    ) -> Result<Self, StartRefusal> {
         if settings.is_unreadable {
             // The other problems would only result from the missing settings.
-            return Err(Refused::new(exit::CONFIG, settings.faults));
+            return Err(StartRefusal::new(exit::CONFIG, settings.faults));
         }
-        let repaired = if purpose.looks() { None } else { modes::repair(&settings.config) };
+        let repaired =
+            if purpose.only_checks() { None } else { file_modes::repair(&settings.config) };
         let mut findings = surroundings::examine(
             &settings.config,
             &settings.variables,
             &settings.redactor,
             purpose,
         );
-        let Settings {
+        let OperatorSettings {
             mut config,
             variables,
             redactor,
@@ -99,37 +103,37 @@ impl Prepared {
         }
         for finding in findings {
             match finding.level {
-                Level::Ok => {}
-                Level::Warning => told.push(finding.to_string()),
-                Level::LeftOut => left_out.push(finding.to_string()),
-                Level::Unavailable => missing.push(finding.to_string()),
-                Level::Invalid => faults.push(finding.to_string()),
+                FindingLevel::Ok => {}
+                FindingLevel::Warning => told.push(finding.to_string()),
+                FindingLevel::LeftOut => left_out.push(finding.to_string()),
+                FindingLevel::Unavailable => missing.push(finding.to_string()),
+                FindingLevel::Invalid => faults.push(finding.to_string()),
             }
         }
-        if !purpose.looks() {
-            told.extend(shipped::bring(&config).await);
+        if !purpose.only_checks() {
+            told.extend(shipped::install_shipped(&config).await);
         }
         faults.extend(shipped::missing(&config));
         let workspace = Workspace::open(&config.config_dir)
             .await
             .map_err(|error| faults.push(format!("CONFIG_DIR: {}", with_causes(&error))))
             .ok();
-        if purpose.looks() {
+        if purpose.only_checks() {
             left_out.extend(survey::files(&config, &webhook_secrets));
         }
         if let Some(workspace) = &workspace {
             match workspace.boot(true).await {
-                Ok(booted) if purpose.looks() => left_out.extend(booted.warnings),
+                Ok(booted) if purpose.only_checks() => left_out.extend(booted.warnings),
                 Ok(_) => {}
                 Err(error) => faults.push(format!("CONFIG_DIR: {}", with_causes(&error))),
             }
         }
         let laying = LoadedBackends::load(&config, &variables);
-        let what = survey::loading(&config);
+        let what = survey::loading_message(&config);
         let laid = match purpose {
-            Purpose::Serve => progress::logged(what, laying).await,
-            Purpose::Talk | Purpose::Look | Purpose::Rehearse => {
-                progress::shown(what, laying).await
+            Purpose::Serve => progress::with_log(what, laying).await,
+            Purpose::Console | Purpose::Check | Purpose::Rehearse => {
+                progress::with_spinner(what, laying).await
             }
         };
         let loaded = laid.map_err(|more| faults.extend(more)).ok();
@@ -137,11 +141,11 @@ impl Prepared {
         if let Some(loaded) = loaded.as_ref().filter(|_| shipped::missing(&config).is_none()) {
             match &loaded.default {
                 Ok(name) => {
-                    config.decide_backend(name);
-                    findings = loaded.agents.examine_decided(name).await;
+                    config.set_backend(name);
+                    findings = loaded.agents.examine_default(name).await;
                     findings
                         .iter()
-                        .for_each(|findings| findings.of_default(name, &mut missing, &mut told));
+                        .for_each(|findings| findings.sort_faults(name, &mut missing, &mut told));
                     faults.extend(unknown::backends(&config, &loaded.agents));
                 }
                 Err(undecided) => {
@@ -152,25 +156,25 @@ impl Prepared {
                     };
                     unknown_argument = of.is_empty() && undecided.code == exit::USAGE;
                     of.extend(undecided.faults.iter().cloned());
-                    if !purpose.looks() {
+                    if !purpose.only_checks() {
                         of.extend(loaded.refused.iter().map(ToString::to_string));
                     }
                 }
             }
-            if purpose.looks() {
+            if purpose.only_checks() {
                 left_out.extend(survey::components(loaded).await);
             }
-            if purpose != Purpose::Talk {
+            if purpose != Purpose::Console {
                 let home = variables.get("HOME").map(String::as_str);
                 left_out.extend(survey::lanes(&config, &loaded.agents, home));
             }
         }
         match &loaded {
             Some(loaded) => {
-                told.extend(unknown::variables(&settings.unplaced, &*loaded.agents));
+                told.extend(unknown::variables(&settings.unknown_variables, &*loaded.agents));
                 told.extend(loaded.agents.tool_warnings());
             }
-            None => told.extend(unknown::slips(&settings.unplaced)),
+            None => told.extend(unknown::misspelled(&settings.unknown_variables)),
         }
         match (workspace, loaded, findings) {
             (Some(workspace), Some(loaded), Some(findings))
@@ -211,7 +215,7 @@ impl Prepared {
                 };
                 faults.extend(missing);
                 faults.extend(left_out);
-                Err(Refused { code, faults, warnings: told })
+                Err(StartRefusal { code, faults, warnings: told })
             }
         }
     }
@@ -220,9 +224,9 @@ impl Prepared {
     ///
     /// # Errors
     /// Returns [`Refused`] with the path of a file that cannot be created.
-    pub async fn boot(&self) -> Result<Booted, Refused> {
+    pub async fn boot(&self) -> Result<BootReport, StartRefusal> {
         let refused = |error: FileError| {
-            Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
+            StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
         };
         let booted = self.workspace.boot(false).await.map_err(refused)?;
         for warning in &booted.warnings {
@@ -245,13 +249,14 @@ impl Prepared {
     ///
     /// # Errors
     /// Returns [`Refused`] if another gateway runs or the journal cannot be used.
-    pub async fn keep_events(
+    pub async fn open_journal(
         &mut self,
         waits: impl FnOnce(),
-    ) -> Result<(Lock, Option<Cluster>), Refused> {
+    ) -> Result<(Lock, Option<Cluster>), StartRefusal> {
         let lock = self.workspace.lock().map_err(|held| {
-            let code = if matches!(held, Held::Other { .. }) { exit::LOCKED } else { exit::CONFIG };
-            Refused::because(code, held.to_string())
+            let code =
+                if matches!(held, LockError::Other { .. }) { exit::LOCKED } else { exit::CONFIG };
+            StartRefusal::because(code, held.to_string())
         })?;
         self.workspace.sweep_leftovers();
         let (journal, cluster) =
@@ -265,9 +270,9 @@ impl Prepared {
     ///
     /// # Errors
     /// Returns [`Refused`] if the operator requires a holder and it cannot be used.
-    pub async fn hold(&mut self) -> Result<Option<HeldLauncher>, Refused> {
+    pub async fn start_holder(&mut self) -> Result<Option<HeldLauncher>, StartRefusal> {
         (self.held, self.unwatched_agents) =
-            holding::take_up(&self.config, self.custody.sandbox()).await?;
+            holder::start_or_connect(&self.config, self.custody.sandbox()).await?;
         Ok(self.held.clone())
     }
 
@@ -292,7 +297,7 @@ impl Prepared {
         self,
         outlet: Arc<dyn Outlet>,
         router: Option<Arc<dyn Router>>,
-    ) -> (Dispatcher, ShutdownGuard) {
+    ) -> (Dispatcher, DrainHandle) {
         if let Some(why) = &self.detected {
             tracing::info!(
                 backend = self.config.agent_backend,
@@ -302,7 +307,7 @@ impl Prepared {
         }
         let sandbox = self.custody.sandbox();
         if sandbox.is_on() {
-            tracing::info!(sandbox = sandbox.words(), "agents are confined");
+            tracing::info!(sandbox = sandbox.describe(), "agents are confined");
         }
         let warnings = confinement::warnings(&self.config, sandbox);
         for warning in warnings.iter().chain(&self.warnings).chain(&self.left_out) {
@@ -323,20 +328,20 @@ impl Prepared {
         let limits = (&self.config).into();
         let choices = self.choices();
         let config = &self.config;
-        let (room, redactor) = (tidying::limits(config), self.redactor.clone());
+        let (room, redactor) = (cleanup::limits(config), self.redactor.clone());
         let recorder = Recorder::new(config.recordings_dir.clone(), room, redactor);
-        let kept = TurnsKept { texts: config.recordings_max_age, lines: config.turns_kept };
-        tidying::tidy(recorder.clone(), self.workspace.clone(), kept);
+        let kept = TurnRetention { texts: config.recordings_max_age, lines: config.turns_kept };
+        cleanup::tidy(recorder.clone(), self.workspace.clone(), kept);
         let turns = self.workspace.turns();
         self.agents.keep_components();
         let (agents, waiting) = (
             self.agents.clone().follow(outlet.clone()),
             acceptance::follow(self.agents.clone(), outlet.clone()),
         );
-        let following = vigil::task("agents", async {
+        let following = supervisor::spawn("agents", async {
             tokio::join!(agents, waiting);
         });
-        let dispatcher = Dispatcher::new(Parts {
+        let dispatcher = Dispatcher::new(DispatcherDeps {
             choices,
             limits,
             host: self.host(),
@@ -351,7 +356,7 @@ impl Prepared {
             redactor: self.redactor,
             rollback: self.config.backend_rollback,
         });
-        (dispatcher, ShutdownGuard { recorder, turns, following })
+        (dispatcher, DrainHandle { recorder, turns, following })
     }
 
     fn launcher(&self) -> Arc<dyn Launcher> {
@@ -386,9 +391,9 @@ impl Prepared {
             variables: self.variables.clone(),
             further_variables: config.agent_env.clone(),
             agents: self.agents.agents(),
-            sandbox: self.custody.sandbox().words(),
+            sandbox: self.custody.sandbox().describe(),
             mounts: self.custody.sandbox().allows_mounts(),
-            fence: confinement::of(config, self.custody.sandbox()),
+            reach_policy: confinement::fence(config, self.custody.sandbox()),
             wrapper: config.agent_wrapper.clone(),
             cwd: std::path::absolute(&config.workspace_dir)
                 .unwrap_or_else(|_| config.workspace_dir.clone()),
@@ -396,7 +401,7 @@ impl Prepared {
             idle_timeout: config.idle_timeout,
             ask_timeout: config.ask_timeout,
             link_idle: config.link_idle,
-            links_warm: config.links_warm,
+            max_idle_links: config.links_warm,
             stop_grace: config.stop_grace,
             max_turns: config.backend_max_turns,
             line_limit: config.limits.line,

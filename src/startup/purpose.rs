@@ -6,9 +6,9 @@ pub enum Purpose {
     /// To serve Discord, which needs a token.
     Serve,
     /// To serve the terminal, or to answer one prompt.
-    Talk,
+    Console,
     /// Only to check everything, including the things that a start ignores.
-    Look,
+    Check,
     /// The same as [`Purpose::Look`], while a gateway runs.
     Rehearse,
 }
@@ -16,7 +16,7 @@ pub enum Purpose {
 impl Purpose {
     /// Returns whether everything is only checked, and nothing is changed or started.
     #[must_use]
-    pub fn looks(self) -> bool {
-        matches!(self, Self::Look | Self::Rehearse)
+    pub fn only_checks(self) -> bool {
+        matches!(self, Self::Check | Self::Rehearse)
     }
 }

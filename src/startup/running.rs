@@ -1,10 +1,10 @@
 //! Finds the gateway that uses a configuration folder.
 
 use crate::config::Config;
-use crate::workspace::Serving;
+use crate::workspace::LockOwner;
 
 /// Returns the process id of the gateway that uses the configuration folder now; see
 /// [`Serving::of`].
 pub fn gateway_of(config: &Config) -> Option<u32> {
-    Serving::of(&config.config_dir).map(|serving| serving.pid)
+    LockOwner::current(&config.config_dir).map(|serving| serving.pid)
 }

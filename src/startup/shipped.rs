@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::backend::{self, Gate};
+use crate::backend::{self, TrustGate};
 use crate::config::Config;
 
 /// Folder of the shipped components, relative to the parent of the program's folder (`bin`).
@@ -25,7 +25,7 @@ fn beside(program: &Path) -> Option<PathBuf> {
 /// Returns the folder that components are loaded from: `BACKENDS_DIR` if it exists, otherwise the
 /// folder of the shipped components.
 #[must_use]
-pub fn serving(config: &Config) -> PathBuf {
+pub fn serving_folder(config: &Config) -> PathBuf {
     match folder() {
         Some(shipped) if !config.backends_dir.is_dir() => shipped,
         _ => config.backends_dir.clone(),
@@ -38,7 +38,7 @@ pub const HOW_TO_GET: &str = "in a clone, run `make guests` and set BACKENDS_DIR
 /// Returns a problem if the folder that components are loaded from does not exist.
 #[must_use]
 pub fn missing(config: &Config) -> Option<String> {
-    if serving(config).is_dir() {
+    if serving_folder(config).is_dir() {
         return None;
     }
     let folder = config.backends_dir.display();
@@ -69,12 +69,18 @@ pub fn has_components(folder: &Path) -> bool {
 
 /// Copies the shipped components to `BACKENDS_DIR`, and creates that folder if it is missing.
 /// Returns a warning on failure. The start continues with the components that exist.
-pub async fn bring(config: &Config) -> Option<String> {
+pub async fn install_shipped(config: &Config) -> Option<String> {
     let shipped = folder()?;
     let folder = &config.backends_dir;
     let brought = match fs::create_dir_all(folder) {
         Ok(()) => {
-            backend::bring(&shipped, folder, &Gate::new(config), config.limits.component).await
+            backend::install_shipped(
+                &shipped,
+                folder,
+                &TrustGate::new(config),
+                config.limits.component,
+            )
+            .await
         }
         Err(error) => Err((folder.clone(), error)),
     };
@@ -82,7 +88,7 @@ pub async fn bring(config: &Config) -> Option<String> {
     Some(format!(
         "BACKENDS_DIR: cannot copy the shipped components there: {}: {error}; using the components in {}",
         path.display(),
-        serving(config).display()
+        serving_folder(config).display()
     ))
 }
 

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::finding::{Finding, Level};
-use super::{Purpose, clustering, dashboard, modes, survey, webhooks};
+use super::finding::{Finding, FindingLevel};
+use super::{Purpose, clustering, dashboard, file_modes, survey, webhooks};
 use crate::access;
 use crate::config::Config;
-use crate::discord::{Checkup, Options};
+use crate::discord::{Checkup, DiscordOptions};
 use crate::disk::write_probe;
 use crate::redact::Redactor;
 
@@ -24,20 +24,20 @@ pub fn examine(
     purpose: Purpose,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if purpose != Purpose::Talk {
+    if purpose != Purpose::Console {
         findings.extend(token(config, redactor, purpose));
         findings.extend(folders(config));
     }
-    if purpose.looks() {
-        findings.extend(modes::examine(config));
+    if purpose.only_checks() {
+        findings.extend(file_modes::examine(config));
     }
     let invalid = |about: &'static str| {
-        move |fault: String| Finding::from_message(Level::Invalid, about, &fault, MANUAL)
+        move |fault: String| Finding::from_message(FindingLevel::Invalid, about, &fault, MANUAL)
     };
     findings.extend(survey::wrapper(config, variables).map(invalid("wrapper")));
     findings.extend(dashboard::faults(config).into_iter().map(invalid("dashboard")));
     findings.extend(clustering::faults(config).into_iter().map(invalid("cluster settings")));
-    if purpose != Purpose::Talk {
+    if purpose != Purpose::Console {
         findings.extend(addresses(config, purpose));
         findings.extend(access(config));
     }
@@ -50,35 +50,38 @@ fn token(config: &Config, redactor: &Redactor, purpose: Purpose) -> Option<Findi
             let says = "DISCORD_BOT_TOKEN is not set";
             let hint =
                 "copy the bot's token from Discord's developer portal, or run `aetheel init`";
-            Finding::new(Level::Invalid, "discord token", says, hint)
+            Finding::new(FindingLevel::Invalid, "discord token", says, hint)
         });
     }
-    let error = Options::from_config(config, redactor.clone())
+    let error = DiscordOptions::from_config(config, redactor.clone())
         .and_then(|options| Checkup::new(&options))
         .err();
     Some(match error {
-        Some(error) => {
-            Finding::from_message(Level::Invalid, "discord token", &error.to_string(), MANUAL)
-        }
+        Some(error) => Finding::from_message(
+            FindingLevel::Invalid,
+            "discord token",
+            &error.to_string(),
+            MANUAL,
+        ),
         None => Finding::ok("discord token", "has the form of a token"),
     })
 }
 
 /// Tries to write into each folder that the gateway and its agents need.
 fn folders(config: &Config) -> Vec<Finding> {
-    let needed = Level::Invalid;
+    let needed = FindingLevel::Invalid;
     let all = [
         ("CONFIG_DIR", config.config_dir.clone(), needed),
         ("CONFIG_DIR/state", config.config_dir.join("state"), needed),
-        ("WORKSPACE_DIR", config.workspace_dir.clone(), Level::LeftOut),
-        ("RECORDINGS_DIR", config.recordings_dir.clone(), Level::LeftOut),
-        ("CACHE_DIR", config.cache_dir.clone(), Level::LeftOut),
+        ("WORKSPACE_DIR", config.workspace_dir.clone(), FindingLevel::LeftOut),
+        ("RECORDINGS_DIR", config.recordings_dir.clone(), FindingLevel::LeftOut),
+        ("CACHE_DIR", config.cache_dir.clone(), FindingLevel::LeftOut),
     ];
     all.into_iter().map(|(name, path, level)| folder(name, &path, level)).collect()
 }
 
 /// Tries to write into a folder, or into its nearest existing parent if it does not exist.
-pub fn folder(name: &str, folder: &Path, level: Level) -> Finding {
+pub fn folder(name: &str, folder: &Path, level: FindingLevel) -> Finding {
     let shown = folder.display();
     let Some(there) = nearest(folder) else {
         let says = format!("{name}: cannot create the folder {shown}");
@@ -116,14 +119,15 @@ fn addresses(config: &Config, purpose: Purpose) -> Vec<Finding> {
     let taken = survey::addresses(config, purpose != Purpose::Serve);
     let mut findings: Vec<Finding> = taken
         .iter()
-        .map(|fault| Finding::from_message(Level::Unavailable, "addresses", fault, MANUAL))
+        .map(|fault| Finding::from_message(FindingLevel::Unavailable, "addresses", fault, MANUAL))
         .collect();
     if let Some(address) = config.status_address.filter(|address| !address.ip().is_loopback()) {
         findings.push(open_status(address));
     }
     let open = webhooks::warnings(config);
     findings.extend(
-        open.iter().map(|text| Finding::from_message(Level::Warning, "webhooks", text, MANUAL)),
+        open.iter()
+            .map(|text| Finding::from_message(FindingLevel::Warning, "webhooks", text, MANUAL)),
     );
     findings
 }
@@ -132,7 +136,12 @@ fn open_status(address: SocketAddr) -> Finding {
     let says = format!(
         "STATUS_ADDRESS {address} can be reached from other machines: anyone there can see the activity of this bot"
     );
-    Finding::new(Level::Warning, "status pages", says, "listen at 127.0.0.1, or behind a firewall")
+    Finding::new(
+        FindingLevel::Warning,
+        "status pages",
+        says,
+        "listen at 127.0.0.1, or behind a firewall",
+    )
 }
 
 /// Reports the access lists. Returns `None` without a token, because nobody can use the bot then.
@@ -140,7 +149,7 @@ fn access(config: &Config) -> Option<Finding> {
     config.discord_bot_token.as_ref()?;
     Some(match access::warning(&config.allowed, config.safety) {
         Some(warning) => {
-            Finding::from_message(Level::Warning, "access", &warning, "see SECURITY.md")
+            Finding::from_message(FindingLevel::Warning, "access", &warning, "see SECURITY.md")
         }
         None => Finding::ok("access", "only listed people and roles may use the bot"),
     })
@@ -166,14 +175,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("file"), "").unwrap();
-        let found = super::folder("WORKSPACE_DIR", &at("file/x"), Level::LeftOut);
-        assert_eq!(found.level, Level::LeftOut);
+        let found = super::folder("WORKSPACE_DIR", &at("file/x"), FindingLevel::LeftOut);
+        assert_eq!(found.level, FindingLevel::LeftOut);
         assert!(found.says.starts_with("WORKSPACE_DIR: "), "{found}");
         // Even root cannot write there.
-        let found = super::folder("RECORDINGS_DIR", Path::new("/proc/1/x"), Level::LeftOut);
-        assert_eq!(found.level, Level::LeftOut, "{found}");
+        let found = super::folder("RECORDINGS_DIR", Path::new("/proc/1/x"), FindingLevel::LeftOut);
+        assert_eq!(found.level, FindingLevel::LeftOut, "{found}");
         fs::create_dir(at("open")).unwrap();
         fs::set_permissions(at("open"), fs::Permissions::from_mode(0o700)).unwrap();
-        assert_eq!(super::folder("CONFIG_DIR", &at("open"), Level::Invalid).level, Level::Ok);
+        assert_eq!(
+            super::folder("CONFIG_DIR", &at("open"), FindingLevel::Invalid).level,
+            FindingLevel::Ok
+        );
     }
 }

@@ -18,14 +18,14 @@ use crate::sources;
 use crate::startup::LoadedBackends;
 use crate::startup::running::gateway_of;
 use crate::turn::Backends as _;
-use crate::web::webhooks::{self, Secrets};
+use crate::web::webhooks::{self, WebhookSecrets};
 use crate::workspace::{
     Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, WebhookFile, channel_directory,
 };
 
 /// Returns the problems in `agents.md`, `heartbeat.md`, `channels.md` and `webhooks.md`. A start
 /// ignores the entries with problems. [`components`] returns those in the files about backends.
-pub fn files(config: &Config, secrets: &Secrets) -> Vec<String> {
+pub fn files(config: &Config, secrets: &WebhookSecrets) -> Vec<String> {
     let mut faults = Vec::new();
     let mut text = |name: &str| match read_ordinary(&config.config_dir.join(name), DOCUMENT_LIMIT) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -55,7 +55,7 @@ pub fn files(config: &Config, secrets: &Secrets) -> Vec<String> {
 }
 
 /// Returns warnings about heartbeats and cron jobs without a channel for their answers.
-pub fn unplaced(config: &Config) -> Vec<String> {
+pub fn without_channel(config: &Config) -> Vec<String> {
     let heartbeats = Heartbeats::parse(&text(config, "heartbeat.md"));
     let jobs = CronJobs::parse(&text(config, "agents.md"));
     let plan = |placed| {
@@ -88,8 +88,8 @@ pub fn lanes(config: &Config, agents: &AgentRegistry, home: Option<&str>) -> Vec
         if let Some(safety) = settings.safety.filter(|safety| *safety > config.safety) {
             faults.push(format!(
                 "channels.md: {lane} asks for safety `{}`, but PERMISSION_MODE allows only `{}`; raise PERMISSION_MODE, or lower it there",
-                word(safety),
-                word(config.safety)
+                safety_word(safety),
+                safety_word(config.safety)
             ));
         }
         if let Some(directory) = &settings.directory {
@@ -117,7 +117,7 @@ fn text(config: &Config, name: &str) -> String {
 }
 
 /// Returns the name of a safety level in `channels.md`.
-fn word(safety: Safety) -> &'static str {
+fn safety_word(safety: Safety) -> &'static str {
     match safety {
         Safety::Default => "ask",
         Safety::Edit => "edit",
@@ -186,7 +186,7 @@ pub fn make_private(folder: &Path) -> std::io::Result<()> {
 /// Returns the message for the wait until the backends are loaded. The first start takes longer,
 /// because it compiles them.
 #[must_use]
-pub fn loading(config: &Config) -> &'static str {
+pub fn loading_message(config: &Config) -> &'static str {
     let mut compiled = std::fs::read_dir(&config.cache_dir).into_iter().flatten();
     match compiled.next() {
         Some(_) => "loading the backends",

@@ -9,7 +9,7 @@ use crate::turn::{Backend, Backends};
 /// Returns a warning for each variable that neither the gateway nor an agent uses. `unplaced` has
 /// the variables that are not settings of the gateway, each with its file and line.
 pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<String> {
-    let backends = all(backends);
+    let backends = loaded_backends(backends);
     let given = |name: &str| {
         backends.iter().map(|backend| backend.descriptor()).any(|own| {
             own.environment.pass.iter().any(|passed| passed == name)
@@ -23,7 +23,7 @@ pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<
             removed(name, place).unwrap_or_else(|| {
                 format!(
                     "{place}: {name} is not a setting, and no agent here receives it{}",
-                    meant(name)
+                    suggested_setting(name)
                 )
             })
         })
@@ -32,12 +32,12 @@ pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<
 
 /// Returns warnings about removed and probably misspelled settings. Used when no backends were
 /// loaded, so that the variables of agents are unknown.
-pub fn slips(unplaced: &[(String, String)]) -> Vec<String> {
+pub fn misspelled(unplaced: &[(String, String)]) -> Vec<String> {
     unplaced
         .iter()
         .filter_map(|(name, place)| {
             removed(name, place).or_else(|| {
-                let meant = meant(name);
+                let meant = suggested_setting(name);
                 (!meant.is_empty()).then(|| format!("{place}: {name} is not a setting{meant}"))
             })
         })
@@ -51,14 +51,14 @@ fn removed(name: &str, place: &str) -> Option<String> {
 }
 
 /// Returns the setting with the most similar name, as the end of a message. May be empty.
-fn meant(name: &str) -> String {
+fn suggested_setting(name: &str) -> String {
     suggestion(name, VARIABLES.iter().map(|variable| variable.name))
 }
 
 /// Returns a problem for each unknown name in `ALLOWED_BACKENDS`. Backends whose component was
 /// refused are known, although they cannot be chosen yet.
 pub fn backends(config: &Config, agents: &AgentRegistry) -> Vec<String> {
-    let folder = shipped::serving(config);
+    let folder = shipped::serving_folder(config);
     let there =
         |name: &String| agents.get(name).is_some() || folder.join(format!("{name}.wasm")).is_file();
     let unknown = config.allowed_backends.iter().filter(|name| !there(name));
@@ -72,6 +72,6 @@ pub fn backends(config: &Config, agents: &AgentRegistry) -> Vec<String> {
         .collect()
 }
 
-fn all(backends: &dyn Backends) -> Vec<std::sync::Arc<dyn Backend>> {
+fn loaded_backends(backends: &dyn Backends) -> Vec<std::sync::Arc<dyn Backend>> {
     backends.names().iter().filter_map(|name| backends.get(name)).collect()
 }

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 
 use crate::config::{Config, VARIABLES};
 use crate::plain::with_causes;
-use crate::web::webhooks::Secrets;
+use crate::web::webhooks::WebhookSecrets;
 use crate::workspace::WebhookFile;
 
 /// Moves the secrets that `webhooks.md` names out of the variables, so that no agent gets them.
@@ -15,9 +15,9 @@ use crate::workspace::WebhookFile;
 pub fn take_secrets(
     config: &Config,
     variables: &mut HashMap<String, String>,
-) -> (Secrets, Vec<String>) {
+) -> (WebhookSecrets, Vec<String>) {
     let file = WebhookFile::new(&config.config_dir);
-    let (mut secrets, mut faults) = (Secrets::new(), Vec::new());
+    let (mut secrets, mut faults) = (WebhookSecrets::new(), Vec::new());
     if let Err(error) = file.require() {
         faults.push(format!("CONFIG_DIR: {}", with_causes(&error)));
     }
@@ -39,7 +39,7 @@ pub fn take_secrets(
 }
 
 /// Returns the texts that the redactor must hide: each secret with and without its prefix `whsec_`.
-pub fn shapes(secrets: &Secrets) -> impl Iterator<Item = SecretString> {
+pub fn redacted_forms(secrets: &WebhookSecrets) -> impl Iterator<Item = SecretString> {
     use secrecy::ExposeSecret as _;
     secrets.values().flat_map(|secret| {
         let text = secret.expose_secret().trim();

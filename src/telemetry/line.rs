@@ -17,7 +17,7 @@ use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::flood::{Flood, Verdict};
+use super::flood::{Flood, LineDecision};
 use crate::figures;
 
 /// Note on the last line before similar ones are omitted.
@@ -25,17 +25,17 @@ const LEFT_OUT: &str = "more lines like this are left out for up to a minute";
 
 /// Limits warnings by their place in the code.
 #[derive(Debug, Default)]
-struct Gate(Mutex<Flood<Identifier>>);
+struct WarningLimiter(Mutex<Flood<Identifier>>);
 
-impl Gate {
-    fn admit(&self, event: &Event<'_>) -> Verdict {
+impl WarningLimiter {
+    fn admit(&self, event: &Event<'_>) -> LineDecision {
         let metadata = event.metadata();
         // All lines of libraries that use `log` have the same callsite.
         if *metadata.level() != Level::WARN || metadata.target() == "log" {
-            return Verdict::Show;
+            return LineDecision::Show;
         }
         let verdict = self.0.lock().admit(metadata.callsite(), Instant::now());
-        if verdict == Verdict::LeaveOut {
+        if verdict == LineDecision::LeaveOut {
             figures::log_line_left_out();
         }
         verdict
@@ -46,12 +46,12 @@ impl Gate {
 #[derive(Debug)]
 pub(super) struct Human {
     format: Format<Full, SystemTime>,
-    gate: Gate,
+    limiter: WarningLimiter,
 }
 
 impl Human {
     pub(super) fn new() -> Self {
-        Self { format: Format::default().with_target(false), gate: Gate::default() }
+        Self { format: Format::default().with_target(false), limiter: WarningLimiter::default() }
     }
 }
 
@@ -66,10 +66,10 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        match self.gate.admit(event) {
-            Verdict::LeaveOut => return Ok(()),
-            Verdict::Last => write!(writer, "({LEFT_OUT}) ")?,
-            Verdict::Show => {}
+        match self.limiter.admit(event) {
+            LineDecision::LeaveOut => return Ok(()),
+            LineDecision::Last => write!(writer, "({LEFT_OUT}) ")?,
+            LineDecision::Show => {}
         }
         self.format.format_event(context, writer, event)
     }
@@ -78,7 +78,7 @@ where
 /// Writes each line as one JSON object.
 #[derive(Debug, Default)]
 pub(super) struct Flat {
-    gate: Gate,
+    limiter: WarningLimiter,
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, JsonFields> for Flat {
@@ -88,8 +88,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, JsonFields> for Flat
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let verdict = self.gate.admit(event);
-        if verdict == Verdict::LeaveOut {
+        let verdict = self.limiter.admit(event);
+        if verdict == LineDecision::LeaveOut {
             return Ok(());
         }
         let mut fields = Map::new();
@@ -106,8 +106,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, JsonFields> for Flat
                 fields.extend(of_span);
             }
         }
-        event.record(&mut Fields(&mut fields));
-        if verdict == Verdict::Last {
+        event.record(&mut FieldCollector(&mut fields));
+        if verdict == LineDecision::Last {
             fields.insert("left_out".to_owned(), LEFT_OUT.into());
         }
         let message = fields.remove("message").unwrap_or_default();
@@ -123,9 +123,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, JsonFields> for Flat
 }
 
 /// Collects the fields of an event.
-struct Fields<'a>(&'a mut Map<String, Value>);
+struct FieldCollector<'a>(&'a mut Map<String, Value>);
 
-impl Fields<'_> {
+impl FieldCollector<'_> {
     fn set(&mut self, field: &Field, value: Value) {
         let name = field.name();
         // `log` adds the position in the library's code, which is not useful here.
@@ -135,7 +135,7 @@ impl Fields<'_> {
     }
 }
 
-impl Visit for Fields<'_> {
+impl Visit for FieldCollector<'_> {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.set(field, value.into());
     }

@@ -39,21 +39,21 @@ pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), 
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(CleanStderr { redactor, coloured });
-    tell_panics();
+    log_panics();
     // Fails if a test has already installed a subscriber, which then stays.
     let _ = if json {
         subscriber
             .fmt_fields(JsonFields::new())
             .event_format(Flat::default())
             .finish()
-            .with(filter_fn(may_be_told))
+            .with(filter_fn(is_safe_to_log))
             .try_init()
     } else {
         subscriber
             .with_ansi(coloured)
             .event_format(Human::new())
             .finish()
-            .with(filter_fn(may_be_told))
+            .with(filter_fn(is_safe_to_log))
             .try_init()
     };
     Ok(())
@@ -73,13 +73,13 @@ pub fn is_json(format: LogFormat) -> bool {
 pub type Print = dyn Fn(&str) + Send + Sync;
 
 /// Prints lines instead of stderr.
-static BESIDE: OnceLock<Arc<Print>> = OnceLock::new();
+static LINE_PRINTER: OnceLock<Arc<Print>> = OnceLock::new();
 
 /// Passes all later lines to `print` instead of stderr, for a terminal on which somebody edits a
 /// line. Only the first call has an effect. `print` must not log.
-pub fn print_beside(print: Arc<Print>) {
+pub fn redirect_lines(print: Arc<Print>) {
     // The first one stays.
-    let _ = BESIDE.set(print);
+    let _ = LINE_PRINTER.set(print);
 }
 
 /// Checks a filter without using it.
@@ -116,7 +116,7 @@ fn read(filter: &str) -> Result<EnvFilter, String> {
 }
 
 /// Installs a panic hook that logs panics as errors, if errors are logged.
-fn tell_panics() {
+fn log_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if !tracing::enabled!(Level::ERROR) {
@@ -164,7 +164,7 @@ fn line_without_log(format: LogFormat, (level, word): (&str, &str), text: &str) 
 ///   Discord contains the token, and the redactor does not recognise bytes printed as numbers.
 /// * Events of the console's line editor below warnings. It logs every key and every redraw, and a
 ///   log line causes a redraw, which would log again.
-fn may_be_told(event: &Metadata<'_>) -> bool {
+fn is_safe_to_log(event: &Metadata<'_>) -> bool {
     let target = event.target();
     !(*event.level() == Level::TRACE && target.contains("tungstenite")
         || *event.level() > Level::WARN && target.starts_with("rustyline"))
@@ -208,7 +208,7 @@ impl Drop for CleanLine<'_> {
             return;
         }
         let line = one_line(&self.stderr.redactor, &self.line, self.stderr.coloured);
-        if let Some(print) = BESIDE.get() {
+        if let Some(print) = LINE_PRINTER.get() {
             return print(&line);
         }
         // A failure cannot be reported without stderr.
@@ -220,7 +220,7 @@ impl Drop for CleanLine<'_> {
 /// so that the text of an agent cannot change the terminal or imitate other lines.
 fn one_line(redactor: &Redactor, bytes: &[u8], coloured: bool) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let mut line = redactor.clean(escaped(text.trim_end_matches('\n'), coloured).into_owned());
+    let mut line = redactor.redact(escaped(text.trim_end_matches('\n'), coloured).into_owned());
     line.push('\n');
     line
 }

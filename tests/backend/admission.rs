@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use aetheel::backend::{AdmissionError, Engine, Inspection};
-use aetheel::config::Limits;
+use aetheel::config::ResourceLimits;
 use aetheel::turn::GuestFailure;
 
 use super::limits;
@@ -11,7 +11,10 @@ use crate::support::guests::{Wat, answering};
 
 const LOOP: &str = "(loop $for_ever (br $for_ever))";
 
-async fn examine_under(limits: &Limits, bytes: &[u8]) -> Result<Inspection, AdmissionError> {
+async fn examine_under(
+    limits: &ResourceLimits,
+    bytes: &[u8],
+) -> Result<Inspection, AdmissionError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("candidate.wasm");
     std::fs::write(&path, bytes).unwrap();
@@ -84,7 +87,7 @@ async fn a_truncated_component_is_never_admitted_partly() {
 
 #[tokio::test]
 async fn a_file_over_the_limit_is_not_read() {
-    let limits = Limits { component: 1000, ..limits() };
+    let limits = ResourceLimits { component: 1000, ..limits() };
     let error = examine_under(&limits, &answering("mini", "1")).await.expect_err("too large");
     assert!(matches!(error, AdmissionError::TooLarge { limit: 1000, .. }), "{error}");
 }
@@ -112,7 +115,7 @@ async fn a_compilation_has_a_time_limit() {
         module += ")";
     }
     let bytes = Wat { module, ..Wat::new("slow", "1") }.build();
-    let limits = Limits { compile: Duration::from_millis(20), ..limits() };
+    let limits = ResourceLimits { compile: Duration::from_millis(20), ..limits() };
     let begun = Instant::now();
     let error = examine_under(&limits, &bytes).await.expect_err("too slow");
     assert!(matches!(error, AdmissionError::CompileTime(_)), "{error}");

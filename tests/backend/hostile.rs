@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use aetheel::agent::{Action, Input};
 use aetheel::backend::{ComponentBackend, Engine};
-use aetheel::config::Limits;
+use aetheel::config::ResourceLimits;
 use aetheel::turn::{Backend, Backends, Guest as _, GuestFailure};
 
 use super::{limits, prompt, provoke, registry, timed, version_told};
@@ -27,7 +27,7 @@ async fn survive(wat: Wat) -> (GuestFailure, Duration) {
     survive_under(limits(), wat).await
 }
 
-async fn survive_under(limits: Limits, wat: Wat) -> (GuestFailure, Duration) {
+async fn survive_under(limits: ResourceLimits, wat: Wat) -> (GuestFailure, Duration) {
     let folder = tempfile::tempdir().unwrap();
     let (registry, reports) = registry(
         folder.path(),
@@ -214,7 +214,7 @@ fn a_list_of_a_million_actions_is_cut_off() {
     let wat =
         Wat { pages: 3, ..evil(&returning(1_000_000, "(drop (memory.grow (i32.const 4000)))")) };
     let (failure, _) =
-        on_one_worker(survive_under(Limits { guest_memory: 512 << 20, ..limits() }, wat));
+        on_one_worker(survive_under(ResourceLimits { guest_memory: 512 << 20, ..limits() }, wat));
     assert_eq!(
         failure,
         GuestFailure::CutOff("it returned more than 32 MiB in one call".to_owned())

@@ -15,21 +15,25 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::guests::Wat;
-use aetheel::agent::{Action, Command, EventKind, Input, Safety, StartTurn, TimedInput};
-use aetheel::backend::{Engine, Gate, LoadReport, Registry, RegistryOptions};
-use aetheel::config::{Config, Limits};
+use aetheel::agent::{Action, AgentEventKind, HostCommand, Input, Safety, StartTurn, TimedInput};
+use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions, TrustGate};
+use aetheel::config::{Config, ResourceLimits};
 use aetheel::turn::{Backend as _, Backends as _, Guest, GuestFailure};
 use aetheel::workspace::Components;
 
 /// Returns limits that are small enough for tests to reach them.
-pub fn limits() -> Limits {
-    Limits { guest_call: Duration::from_millis(300), guest_memory: 16 << 20, ..Limits::default() }
+pub fn limits() -> ResourceLimits {
+    ResourceLimits {
+        guest_call: Duration::from_millis(300),
+        guest_memory: 16 << 20,
+        ..ResourceLimits::default()
+    }
 }
 
 /// Starts a registry with a folder of these files, and with delays that are short enough for tests.
 pub async fn registry(
     folder: &Path,
-    limits: &Limits,
+    limits: &ResourceLimits,
     files: &[(&str, &[u8])],
 ) -> (Registry, Vec<LoadReport>) {
     for (name, bytes) in files {
@@ -81,7 +85,7 @@ impl Stand {
         let options = RegistryOptions {
             quiet: Duration::from_millis(20),
             rescan: Duration::from_secs(3600),
-            gate: Gate::new(&config),
+            gate: TrustGate::new(&config),
             components: Some(Components::new(&config.config_dir)),
             ..RegistryOptions::new(&folder.path().join("backends"))
         };
@@ -182,7 +186,7 @@ pub fn timed(input: Input) -> TimedInput {
 
 /// Returns the first prompt of a session and turn.
 pub fn prompt(session: u32, turn: u32) -> Vec<TimedInput> {
-    vec![timed(Input::Command(Command::StartTurn(StartTurn {
+    vec![timed(Input::Command(HostCommand::StartTurn(StartTurn {
         session,
         turn,
         ..StartTurn::plain("hello", Safety::Default)
@@ -193,7 +197,7 @@ pub fn prompt(session: u32, turn: u32) -> Vec<TimedInput> {
 pub fn version_told(actions: &[Action]) -> &str {
     match actions.first() {
         Some(Action::Event(event)) => match &event.kind {
-            EventKind::Text(text) => &text.text,
+            AgentEventKind::Text(text) => &text.text,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),

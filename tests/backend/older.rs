@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use aetheel::agent::{
-    Action, Answer, AskKind, Choice, Chunk, Command, Decision, Input, Line, Pipe,
+    Action, AgentLine, AskAnswer, AskDecision, AskKind, Chunk, HostCommand, Input, Pipe,
+    QuestionChoice,
 };
 use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::config::Limits;
+use aetheel::config::ResourceLimits;
 use aetheel::turn::{Backends as _, Guest};
 
 use super::{prompt, timed, version_told};
@@ -34,7 +35,7 @@ async fn side_by_side(folder: &Path) -> Registry {
     }
     std::fs::write(folder.join("mini.wasm"), answering("mini", "1")).unwrap();
     let (registry, reports) = Registry::start(
-        Engine::new(&Limits::default(), None).unwrap(),
+        Engine::new(&ResourceLimits::default(), None).unwrap(),
         RegistryOptions::new(folder),
     )
     .await;
@@ -67,7 +68,7 @@ async fn every_backend_shipped_for_the_previous_contract_behaves_as_before() {
 
 /// Passes a line of the agent to a guest and returns the guest's actions.
 async fn says(guest: &mut Box<dyn Guest>, line: &str) -> Vec<Action> {
-    let line = Line { proc: 1, pipe: Pipe::Stdout, text: line.to_owned(), truncated: false };
+    let line = AgentLine { proc: 1, pipe: Pipe::Stdout, text: line.to_owned(), truncated: false };
     guest.handle(vec![timed(Input::Line(line))]).await.unwrap()
 }
 
@@ -82,22 +83,23 @@ async fn a_decision_unknown_to_the_previous_contract_never_grants_more_than_was_
     let AskKind::Questions(questions) = &ask.kind else { panic!("{ask:?}") };
     assert_eq!(
         questions[0].options,
-        [Choice { id: "x".to_owned(), label: "x".to_owned(), description: None }]
+        [QuestionChoice { id: "x".to_owned(), label: "x".to_owned(), description: None }]
     );
     assert!(
         !questions[0].optional && !questions[0].secret && ask.options.is_empty() && !ask.changeable
     );
     for (decision, told) in [
-        (Decision::AllowOnce, "allow"),
-        (Decision::AllowAlways, "always"),
-        (Decision::Deny(None), "deny"),
-        (Decision::Declined, "deny"),
-        (Decision::Chosen("x".to_owned()), "dismissed"),
-        (Decision::AllowChanged("{}".to_owned()), "dismissed"),
-        (Decision::Dismissed, "dismissed"),
-        (Decision::DenyAndStop, "stop"),
+        (AskDecision::AllowOnce, "allow"),
+        (AskDecision::AllowAlways, "always"),
+        (AskDecision::Deny(None), "deny"),
+        (AskDecision::Declined, "deny"),
+        (AskDecision::Chosen("x".to_owned()), "dismissed"),
+        (AskDecision::AllowChanged("{}".to_owned()), "dismissed"),
+        (AskDecision::Dismissed, "dismissed"),
+        (AskDecision::DenyAndStop, "stop"),
     ] {
-        let answer = Input::Command(Command::Answer(Answer { ask: 1, decision: decision.clone() }));
+        let answer =
+            Input::Command(HostCommand::Answer(AskAnswer { ask: 1, decision: decision.clone() }));
         let actions = guest.handle(vec![timed(answer)]).await.unwrap();
         let [Action::Write(write)] = &actions[..] else { panic!("{actions:?}") };
         let [Chunk::Text(line)] = &write.body[..] else { panic!("{write:?}") };
@@ -109,7 +111,7 @@ async fn a_decision_unknown_to_the_previous_contract_never_grants_more_than_was_
 async fn examining_a_component_of_the_previous_contract_names_that_contract() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("demo.wasm");
-    let engine = Engine::new(&Limits::default(), None).unwrap();
+    let engine = Engine::new(&ResourceLimits::default(), None).unwrap();
     std::fs::write(&path, component("demo")).unwrap();
     assert_eq!(engine.inspect(&path).await.unwrap().contract, "aetheel:backend@0.1.1");
     std::fs::write(&path, Wat::new("mini", "1").build()).unwrap();

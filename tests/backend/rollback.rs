@@ -110,7 +110,7 @@ async fn a_kept_component_can_be_restored_if_none_serves() {
     fs::remove_file(folder.path().join("backends/mini.wasm")).unwrap();
     let stand = Stand::over(folder, &[]).await;
     assert!(stand.registry.get("mini").is_none());
-    stand.registry.put_back("mini", None).await.unwrap();
+    stand.registry.restore_previous("mini", None).await.unwrap();
     stand.serves("mini", "3").await;
     assert_eq!(fs::read(stand.file("mini.wasm")).unwrap(), answering("mini", "3"));
 }
@@ -127,7 +127,7 @@ async fn a_rollback_changes_the_serving_file_and_only_if_it_would_then_be_chosen
     let files: [(&str, &[u8]); 2] =
         [("one.wasm", &made("1.0.0", "^1")), ("two.wasm", &made("2.0.0", "^2"))];
     let mut stand = Stand::new(&[], &files).await;
-    stand.registry.agent_is("mini", "2.0.0").await;
+    stand.registry.set_agent_version("mini", "2.0.0").await;
     stand.keeps("mini", 1).await;
     stand.put("two.wasm", &made("2.1.0", "^2"));
     stand.serves("mini", "2.1.0").await;
@@ -145,7 +145,7 @@ async fn a_rollback_changes_the_serving_file_and_only_if_it_would_then_be_chosen
         stand.news().await;
     }
     stand.keeps("mini", 2).await;
-    stand.registry.agent_is("mini", "1.0.0").await;
+    stand.registry.set_agent_version("mini", "1.0.0").await;
     stand.serves("mini", "1.0.0").await;
     stand.keeps("mini", 3).await;
     let refused = stand.registry.roll_back("mini", &generation(&stand)).await;

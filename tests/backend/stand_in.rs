@@ -28,7 +28,7 @@ fn damage(folder: &std::path::Path) {
 }
 
 fn stands_in(stand: &Stand) -> bool {
-    stand.registry.chosen("mini").unwrap().stands_in
+    stand.registry.serving_info("mini").unwrap().is_fallback
 }
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn a_kept_component_serves_in_place_of_a_damaged_file_until_a_valid_one_ar
         stand.reports
     );
     stand.serves("mini", "2").await;
-    let of = stand.registry.stand_in_of(&stand.file("mini.wasm"));
+    let of = stand.registry.fallback_of(&stand.file("mini.wasm"));
     assert_eq!(of, Some(("mini".to_owned(), "2".to_owned())));
 
     // Another damaged file does not end the stand-in.
@@ -102,7 +102,7 @@ async fn a_kept_component_that_is_not_trusted_does_not_stand_in() {
 async fn a_rollback_without_a_generation_writes_the_stand_in_to_the_file() {
     let stand = restarted(&[], damage).await;
     let before = stand.registry.component("mini").unwrap().generation().clone();
-    assert_eq!(stand.registry.put_back("mini", None).await.unwrap(), before);
+    assert_eq!(stand.registry.restore_previous("mini", None).await.unwrap(), before);
     assert_eq!(fs::read(stand.file("mini.wasm")).unwrap(), answering("mini", "2"));
     assert!(!stands_in(&stand));
     stand.serves("mini", "2").await;

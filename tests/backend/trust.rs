@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Cursor;
 
-use aetheel::backend::{AdmissionError, Distrust, LoadReport, Standing};
+use aetheel::backend::{AdmissionError, Distrust, LoadReport, TrustState};
 use aetheel::turn::{Backend as _, Backends as _};
 use minisign::KeyPair;
 
@@ -51,7 +51,7 @@ async fn a_component_without_a_pin_loads_once_its_pin_is_added() {
     stand.registry.rescan();
     assert!(matches!(&stand.news().await, LoadReport::Loaded { .. }));
     stand.serves("mini", "1").await;
-    assert_eq!(stand.registry.chosen("mini").unwrap().standing, Standing::Pinned);
+    assert_eq!(stand.registry.serving_info("mini").unwrap().trust, TrustState::Pinned);
 
     stand.put("mini.wasm", &answering("mini", "2"));
     assert!(matches!(distrust(&stand.news().await), Distrust::NotPinned(_)));
@@ -129,8 +129,8 @@ async fn only_components_signed_by_a_known_key_serve_and_the_signature_may_come_
     stand.put("mini.wasm.minisig", sign(&ours, &one, "mini 1").as_bytes());
     assert!(matches!(&stand.news().await, LoadReport::Loaded { .. }));
     stand.serves("mini", "1").await;
-    let wanted = Standing::Signed { key: 2, comment: "mini 1".to_owned() };
-    assert_eq!(stand.registry.chosen("mini").unwrap().standing, wanted);
+    let wanted = TrustState::Signed { key: 2, comment: "mini 1".to_owned() };
+    assert_eq!(stand.registry.serving_info("mini").unwrap().trust, wanted);
 
     stand.put("mini.wasm", &answering("mini", "2"));
     assert_eq!(

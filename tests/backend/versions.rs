@@ -22,31 +22,34 @@ async fn the_component_for_the_installed_agent_serves_with_a_reason() {
     ];
     let mut stand = Stand::new(&[], &files).await;
     stand.serves("mini", "2.0.0").await;
-    let chosen = stand.registry.chosen("mini").unwrap();
+    let chosen = stand.registry.serving_info("mini").unwrap();
     assert!(
         chosen.doubtful
             && chosen.why.as_deref().unwrap().starts_with("the agent's version is unknown"),
         "{chosen:?}"
     );
 
-    assert!(stand.registry.agent_is("mini", "1.4.2").await, "another one serves now");
+    assert!(stand.registry.set_agent_version("mini", "1.4.2").await, "another one serves now");
     let LoadReport::Loaded { generation, path, .. } = stand.news().await else {
         panic!("it is loaded")
     };
     assert_eq!((generation.number, path), (2, stand.file("old.wasm")));
     stand.serves("mini", "1.0.0").await;
-    let chosen = stand.registry.chosen("mini").unwrap();
+    let chosen = stand.registry.serving_info("mini").unwrap();
     assert_eq!(chosen.why.as_deref(), Some("it is made for agent versions ^1, installed is 1.4.2"));
     assert_eq!(
-        (chosen.doubtful, chosen.others.len(), chosen.others[0].version.as_str()),
+        (chosen.doubtful, chosen.alternatives.len(), chosen.alternatives[0].version.as_str()),
         (false, 1, "2.0.0")
     );
 
-    assert!(!stand.registry.agent_is("mini", "1.4.3").await, "the same one serves");
-    assert!(stand.registry.agent_is("mini", "2.0.1").await);
+    assert!(!stand.registry.set_agent_version("mini", "1.4.3").await, "the same one serves");
+    assert!(stand.registry.set_agent_version("mini", "2.0.1").await);
     stand.serves("mini", "2.0.0").await;
-    assert!(!stand.registry.agent_is("mini", "3.0.0").await, "none fits, so the highest serves");
-    assert!(stand.registry.chosen("mini").unwrap().doubtful);
+    assert!(
+        !stand.registry.set_agent_version("mini", "3.0.0").await,
+        "none fits, so the highest serves"
+    );
+    assert!(stand.registry.serving_info("mini").unwrap().doubtful);
 }
 
 #[tokio::test]
@@ -62,7 +65,7 @@ async fn a_running_link_keeps_its_component_when_the_choice_changes() {
     let stand = Stand::new(&[], &files).await;
     let mut running = stand.registry.get("mini").unwrap().open().await.unwrap();
     assert_eq!(version_told(&running.handle(prompt(1, 1)).await.unwrap()), "2.0.0");
-    assert!(stand.registry.agent_is("mini", "1.0.0").await);
+    assert!(stand.registry.set_agent_version("mini", "1.0.0").await);
     assert_eq!(version_told(&running.handle(vec![timed(Input::Timer(1))]).await.unwrap()), "2.0.0");
     stand.serves("mini", "1.0.0").await;
 }
@@ -70,12 +73,12 @@ async fn a_running_link_keeps_its_component_when_the_choice_changes() {
 #[tokio::test]
 async fn a_later_file_serves_or_waits_depending_on_the_agents_version() {
     let mut stand = Stand::new(&[], &[("a.wasm", &made_for("mini", "1.0.0", "^1"))]).await;
-    assert!(!stand.registry.agent_is("mini", "1.1.0").await, "there is nothing to choose");
-    assert_eq!(stand.registry.chosen("mini").unwrap().why, None);
+    assert!(!stand.registry.set_agent_version("mini", "1.1.0").await, "there is nothing to choose");
+    assert_eq!(stand.registry.serving_info("mini").unwrap().why, None);
     stand.put("b.wasm", &made_for("mini", "2.0.0", "^2"));
     let report = stand.news().await;
     assert!(
-        matches!(&report, LoadReport::StandsBy { name, path } if name == "mini" && *path == stand.file("b.wasm")),
+        matches!(&report, LoadReport::Standby { name, path } if name == "mini" && *path == stand.file("b.wasm")),
         "{report:?}"
     );
     stand.serves("mini", "1.0.0").await;
@@ -103,7 +106,7 @@ async fn when_the_chosen_file_vanishes_another_one_serves() {
         matches!(&stand.news().await, LoadReport::Loaded { path, .. } if *path == stand.file("old.wasm"))
     );
     stand.serves("mini", "1.0.0").await;
-    assert!(stand.registry.chosen("mini").unwrap().others.is_empty());
+    assert!(stand.registry.serving_info("mini").unwrap().alternatives.is_empty());
     // The last component continues to serve without its file.
     std::fs::remove_file(stand.file("old.wasm")).unwrap();
     assert!(matches!(&stand.news().await, LoadReport::Vanished { .. }));

@@ -1,6 +1,6 @@
 //! Tests of handovers: a node takes over everything of another node, once.
 
-use aetheel::cluster::{Cluster, ClusterError, Handover, Joined};
+use aetheel::cluster::{Cluster, ClusterError, Handover, JoinKind};
 
 use super::{bodies, declare_dead, labelled, letter, node, node_of, numbers, pinned, receive};
 use crate::support::postgres::Postgres;
@@ -20,23 +20,24 @@ async fn only_handover(node: &Cluster) -> Handover {
 async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
-    ann.settled().await.unwrap();
-    let mut lines = ann.lines();
+    ann.confirm_local_state().await.unwrap();
+    let mut lines = ann.journal();
     lines.append("one\n").await.unwrap();
     lines.append("two\n").await.unwrap();
     ann.mirror().write("sessions.md", "# Sessions\n").await.unwrap();
     ann.mirror().write("discord.md", "").await.unwrap();
-    let threaded = aetheel::cluster::Letter { thread: Some(12), ..letter("channel:1", "in hand") };
+    let threaded =
+        aetheel::cluster::ClusterMessage { thread: Some(12), ..letter("channel:1", "in hand") };
     ann.post(&[threaded, letter("channel:2", "x")]).await.unwrap();
     let mut anns = ann.inbox();
     let in_hand = receive(&mut anns).await;
     let (bob, cyd) = (node(&postgres, "bob").await, node(&postgres, "cyd").await);
-    assert_eq!(bob.adopt().await, Ok(0), "it is alive");
+    assert_eq!(bob.claim_dead().await, Ok(0), "it is alive");
 
     declare_dead(&postgres, "ann");
-    let (bobs, cyds) = tokio::join!(bob.adopt(), cyd.adopt());
+    let (bobs, cyds) = tokio::join!(bob.claim_dead(), cyd.claim_dead());
     assert_eq!(bobs.unwrap() + cyds.unwrap(), 1);
-    assert_eq!(bob.adopt().await, Ok(0));
+    assert_eq!(bob.claim_dead().await, Ok(0));
     let (heir, other) =
         if node_of(&postgres, "channel:1") == "bob" { (&bob, &cyd) } else { (&cyd, &bob) };
     assert_eq!(other.handovers().await.unwrap(), []);
@@ -53,17 +54,17 @@ async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
         }
     );
     // A node that was suspended and does not know of the handover yet.
-    assert!(ann.lease().lasts());
+    assert!(ann.lease().is_valid());
     assert_eq!(lines.append("late\n").await, Err(ClusterError::Fenced));
     assert_eq!(lines.replace("late\n").await, Err(ClusterError::Fenced));
     assert_eq!(ann.mirror().write("sessions.md", "late").await, Err(ClusterError::Fenced));
     assert_eq!(ann.post(&[letter("channel:1", "late")]).await, Err(ClusterError::Fenced));
-    assert_eq!(ann.tell_all("late", "").await, Err(ClusterError::Fenced));
-    assert_eq!(ann.done(&numbers(&in_hand)).await, Err(ClusterError::Fenced));
-    assert_eq!(ann.adopt().await, Err(ClusterError::Fenced));
-    assert_eq!(ann.hand_over("channel:1", "", &[]).await, Err(ClusterError::Fenced));
-    assert_eq!(ann.settled().await, Err(ClusterError::Fenced));
-    assert_eq!(ann.lines().read().await.unwrap(), "");
+    assert_eq!(ann.broadcast("late", "").await, Err(ClusterError::Fenced));
+    assert_eq!(ann.ack_messages(&numbers(&in_hand)).await, Err(ClusterError::Fenced));
+    assert_eq!(ann.claim_dead().await, Err(ClusterError::Fenced));
+    assert_eq!(ann.transfer_lane("channel:1", "", &[]).await, Err(ClusterError::Fenced));
+    assert_eq!(ann.confirm_local_state().await, Err(ClusterError::Fenced));
+    assert_eq!(ann.journal().read().await.unwrap(), "");
 
     // Messages wait until the handover is imported.
     let mut inbox = heir.inbox();
@@ -71,36 +72,40 @@ async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
     heir.claim(&["channel:9".to_owned()]).await.unwrap();
     other.post(&[letter("channel:9", "does not")]).await.unwrap();
     assert_eq!(bodies(&receive(&mut inbox).await), ["does not"]);
-    assert!(!heir.has("channel:1"));
-    heir.taken_in(left.id, &[]).await.unwrap();
-    heir.taken_in(left.id, &[]).await.unwrap();
-    assert!(heir.has("channel:1") && heir.has("channel:2"));
+    assert!(!heir.has_open_lane("channel:1"));
+    heir.ack_handover(left.id, &[]).await.unwrap();
+    heir.ack_handover(left.id, &[]).await.unwrap();
+    assert!(heir.has_open_lane("channel:1") && heir.has_open_lane("channel:2"));
     assert_eq!(bodies(&receive(&mut inbox).await), ["in hand", "x", "waits"]);
     assert_eq!(heir.handovers().await.unwrap(), []);
 
     // The dead node returns, and starts without lanes.
     let back = node(&postgres, "ann").await;
-    assert_eq!(back.joined(), Joined::Adopted);
-    assert_eq!(node(&postgres, "ann").await.joined(), Joined::Adopted, "until it has settled");
+    assert_eq!(back.join_kind(), JoinKind::Replaced);
+    assert_eq!(
+        node(&postgres, "ann").await.join_kind(),
+        JoinKind::Replaced,
+        "until it has settled"
+    );
     let back = node(&postgres, "ann").await;
-    back.settled().await.unwrap();
+    back.confirm_local_state().await.unwrap();
     assert_eq!(back.my_lanes().await.unwrap(), []);
-    assert_eq!(node(&postgres, "ann").await.joined(), Joined::Again);
+    assert_eq!(node(&postgres, "ann").await.join_kind(), JoinKind::Returning);
 }
 
 #[tokio::test]
 async fn a_node_that_returns_before_it_is_taken_over_keeps_everything() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
-    ann.settled().await.unwrap();
-    ann.lines().append("one\n").await.unwrap();
+    ann.confirm_local_state().await.unwrap();
+    ann.journal().append("one\n").await.unwrap();
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
     let bob = node(&postgres, "bob").await;
     declare_dead(&postgres, "ann");
     let back = node(&postgres, "ann").await;
-    assert_eq!(back.joined(), Joined::Again);
-    assert_eq!(bob.adopt().await, Ok(0));
-    assert!(back.lines().read().await.unwrap() == "one\n" && back.has("channel:1"));
+    assert_eq!(back.join_kind(), JoinKind::Returning);
+    assert_eq!(bob.claim_dead().await, Ok(0));
+    assert!(back.journal().read().await.unwrap() == "one\n" && back.has_open_lane("channel:1"));
 }
 
 #[tokio::test]
@@ -109,18 +114,18 @@ async fn a_returning_node_is_either_taken_over_or_keeps_everything() {
     let bob = node(&postgres, "bob").await;
     for _ in 0..20 {
         let ann = node(&postgres, "ann").await;
-        ann.settled().await.unwrap();
-        ann.lines().append("x\n").await.unwrap();
+        ann.confirm_local_state().await.unwrap();
+        ann.journal().append("x\n").await.unwrap();
         declare_dead(&postgres, "ann");
-        let (adopted, back) = tokio::join!(bob.adopt(), node(&postgres, "ann"));
-        let journal = back.lines().read().await.unwrap();
+        let (adopted, back) = tokio::join!(bob.claim_dead(), node(&postgres, "ann"));
+        let journal = back.journal().read().await.unwrap();
         if adopted.unwrap() == 1 {
-            assert_eq!((back.joined(), journal.as_str()), (Joined::Adopted, ""));
+            assert_eq!((back.join_kind(), journal.as_str()), (JoinKind::Replaced, ""));
             let left = only_handover(&bob).await;
             assert!(left.journal.contains("x\n"));
-            bob.taken_in(left.id, &[]).await.unwrap();
+            bob.ack_handover(left.id, &[]).await.unwrap();
         } else {
-            assert_eq!(back.joined(), Joined::Again);
+            assert_eq!(back.join_kind(), JoinKind::Returning);
             assert!(journal.ends_with("x\n"));
         }
     }
@@ -130,17 +135,17 @@ async fn a_returning_node_is_either_taken_over_or_keeps_everything() {
 async fn handovers_that_a_dead_node_had_not_imported_pass_to_the_next_one_oldest_first() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
-    ann.lines().append("of ann\n").await.unwrap();
+    ann.journal().append("of ann\n").await.unwrap();
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
     bob.claim(&["channel:2".to_owned()]).await.unwrap();
-    bob.tell_all("ready", "{}").await.unwrap();
+    bob.broadcast("ready", "{}").await.unwrap();
     declare_dead(&postgres, "ann");
-    assert_eq!(bob.adopt().await, Ok(1));
+    assert_eq!(bob.claim_dead().await, Ok(1));
     // Bob had imported Ann's lines into his journal already, but had not confirmed the handover.
-    bob.lines().append("of bob, and of ann\n").await.unwrap();
+    bob.journal().append("of bob, and of ann\n").await.unwrap();
     declare_dead(&postgres, "bob");
     let cyd = node(&postgres, "cyd").await;
-    assert_eq!(cyd.adopt().await, Ok(1));
+    assert_eq!(cyd.claim_dead().await, Ok(1));
     let left = cyd.handovers().await.unwrap();
     let journals: Vec<&str> = left.iter().map(|left| left.journal.as_str()).collect();
     assert_eq!(journals, ["of ann\n", "of bob, and of ann\n"]);
@@ -148,10 +153,10 @@ async fn handovers_that_a_dead_node_had_not_imported_pass_to_the_next_one_oldest
     cyd.post(&["channel:1", "channel:2"].map(|root| letter(root, "hello"))).await.unwrap();
     let mut inbox = cyd.inbox();
     // Only the messages to every node arrive. The lane waits for both handovers.
-    cyd.taken_in(left[0].id, &[]).await.unwrap();
+    cyd.ack_handover(left[0].id, &[]).await.unwrap();
     assert_eq!(bodies(&receive(&mut inbox).await), ["{}", "{}"]);
-    assert!(!cyd.has("channel:1"));
-    cyd.taken_in(left[1].id, &[]).await.unwrap();
+    assert!(!cyd.has_open_lane("channel:1"));
+    cyd.ack_handover(left[1].id, &[]).await.unwrap();
     assert_eq!(bodies(&receive(&mut inbox).await), ["hello", "hello"]);
 }
 
@@ -164,30 +169,30 @@ async fn a_lane_that_is_handed_over_continues_on_the_other_node() {
     let mut anns = ann.inbox();
     let first = receive(&mut anns).await;
 
-    ann.hold_letters("channel:1", true).await.unwrap();
-    assert!(!ann.has("channel:1"));
-    assert_eq!(ann.in_hand("channel:1"), 1);
+    ann.hold_messages("channel:1", true).await.unwrap();
+    assert!(!ann.has_open_lane("channel:1"));
+    assert_eq!(ann.in_flight_count("channel:1"), 1);
     ann.post(&[letter("channel:1", "second"), letter("channel:2", "other")]).await.unwrap();
     assert_eq!(bodies(&receive(&mut anns).await), ["other"]);
     // There is no other node.
-    assert_eq!(ann.hand_over("channel:1", "lines\n", &[]).await, Ok(None));
-    assert!(!ann.has("channel:1"), "still paused");
-    ann.hold_letters("channel:1", false).await.unwrap();
+    assert_eq!(ann.transfer_lane("channel:1", "lines\n", &[]).await, Ok(None));
+    assert!(!ann.has_open_lane("channel:1"), "still paused");
+    ann.hold_messages("channel:1", false).await.unwrap();
     let second = receive(&mut anns).await;
     assert_eq!(bodies(&second), ["second"]);
-    assert!(ann.has("channel:1"));
+    assert!(ann.has_open_lane("channel:1"));
 
     let bob = node(&postgres, "bob").await;
-    ann.hold_letters("channel:1", true).await.unwrap();
-    ann.done(&numbers(&first)).await.unwrap();
-    ann.done(&numbers(&second)).await.unwrap();
-    assert_eq!(ann.in_hand("channel:1"), 0);
+    ann.hold_messages("channel:1", true).await.unwrap();
+    ann.ack_messages(&numbers(&first)).await.unwrap();
+    ann.ack_messages(&numbers(&second)).await.unwrap();
+    assert_eq!(ann.in_flight_count("channel:1"), 0);
     ann.post(&[letter("channel:1", "third")]).await.unwrap();
     let files = [file("sessions.md", "line\n")];
-    let handed = ann.hand_over("channel:1", "lines\n", &files).await;
+    let handed = ann.transfer_lane("channel:1", "lines\n", &files).await;
     assert_eq!(handed, Ok(Some("bob".to_owned())));
     assert_eq!(
-        ann.hand_over("channel:1", "lines\n", &files).await,
+        ann.transfer_lane("channel:1", "lines\n", &files).await,
         handed,
         "the repeated call has no effect"
     );
@@ -195,20 +200,20 @@ async fn a_lane_that_is_handed_over_continues_on_the_other_node() {
     assert_eq!((left.from.as_str(), left.journal.as_str()), ("ann", "lines\n"));
     assert_eq!((&left.roots[..], &left.files[..]), (&["channel:1".to_owned()][..], &files[..]));
     // The lane cannot be handed over again before it was imported.
-    assert_eq!(bob.hand_over("channel:1", "", &[]).await, Ok(None));
+    assert_eq!(bob.transfer_lane("channel:1", "", &[]).await, Ok(None));
     bob.claim(&["channel:3".to_owned()]).await.unwrap();
     bob.post(&[letter("channel:3", "here")]).await.unwrap();
     let mut bobs = bob.inbox();
     assert_eq!(bodies(&receive(&mut bobs).await), ["here"]);
-    bob.taken_in(left.id, &[]).await.unwrap();
+    bob.ack_handover(left.id, &[]).await.unwrap();
     let third = receive(&mut bobs).await;
     assert_eq!(bodies(&third), ["third"]);
-    bob.done(&numbers(&third)).await.unwrap();
+    bob.ack_messages(&numbers(&third)).await.unwrap();
 
     // The lane is handed back. That it was paused on this node before no longer matters.
-    assert_eq!(bob.hand_over("channel:1", "", &[]).await, Ok(Some("ann".to_owned())));
-    ann.taken_in(only_handover(&ann).await.id, &[]).await.unwrap();
-    assert!(ann.has("channel:1"));
+    assert_eq!(bob.transfer_lane("channel:1", "", &[]).await, Ok(Some("ann".to_owned())));
+    ann.ack_handover(only_handover(&ann).await.id, &[]).await.unwrap();
+    assert!(ann.has_open_lane("channel:1"));
     bob.post(&[letter("channel:1", "fourth")]).await.unwrap();
     assert_eq!(bodies(&receive(&mut anns).await), ["fourth"]);
 }
@@ -220,14 +225,14 @@ async fn a_lane_is_handed_over_to_a_node_with_its_label_and_never_to_a_draining_
     ann.post(&["channel:1", "channel:2"].map(|root| pinned(root, "x", "cuda"))).await.unwrap();
     let (big, gpu) = (node(&postgres, "big").await, labelled(&postgres, "gpu", "cuda").await);
     postgres.ask("update aetheel.node set room = 100 where name = 'big'");
-    assert_eq!(ann.hand_over("channel:1", "", &[]).await, Ok(Some("gpu".to_owned())));
-    Cluster::want_drain(&postgres.url(), "gpu", true).await.unwrap();
-    assert_eq!(ann.hand_over("channel:2", "", &[]).await, Ok(Some("big".to_owned())));
-    Cluster::want_drain(&postgres.url(), "big", true).await.unwrap();
+    assert_eq!(ann.transfer_lane("channel:1", "", &[]).await, Ok(Some("gpu".to_owned())));
+    Cluster::request_drain(&postgres.url(), "gpu", true).await.unwrap();
+    assert_eq!(ann.transfer_lane("channel:2", "", &[]).await, Ok(Some("big".to_owned())));
+    Cluster::request_drain(&postgres.url(), "big", true).await.unwrap();
     ann.post(&[letter("channel:3", "x")]).await.unwrap();
-    assert_eq!(ann.hand_over("channel:3", "", &[]).await, Ok(None));
-    assert!(ann.has("channel:3"), "it was not paused before");
-    assert_eq!(ann.hand_over("channel:8", "", &[]).await, Ok(None), "there is no such lane");
+    assert_eq!(ann.transfer_lane("channel:3", "", &[]).await, Ok(None));
+    assert!(ann.has_open_lane("channel:3"), "it was not paused before");
+    assert_eq!(ann.transfer_lane("channel:8", "", &[]).await, Ok(None), "there is no such lane");
     drop((big, gpu));
 }
 
@@ -237,14 +242,14 @@ async fn renewals_report_dead_nodes_and_pending_handovers() {
     let options = super::options("bob", "bob", std::time::Duration::from_secs(2));
     let bob = Cluster::join(&postgres.url(), options).await.unwrap();
     let (ann, cyd) = (node(&postgres, "ann").await, node(&postgres, "cyd").await);
-    ann.lines().append("one\n").await.unwrap();
+    ann.journal().append("one\n").await.unwrap();
     ann.leave().await;
     cyd.leave().await;
     let mut peers = bob.peers();
-    let gone = peers.wait_for(|peers| peers.living == 1 && peers.left_behind == 1);
+    let gone = peers.wait_for(|peers| peers.live_nodes == 1 && peers.dead_nodes == 1);
     tokio::time::timeout(super::TIMEOUT, gone).await.expect("the node learns of it").unwrap();
-    assert_eq!(bob.adopt().await, Ok(1), "the other one left nothing");
-    let come = peers.wait_for(|peers| peers.left_behind == 0 && peers.handovers == 1);
+    assert_eq!(bob.claim_dead().await, Ok(1), "the other one left nothing");
+    let come = peers.wait_for(|peers| peers.dead_nodes == 0 && peers.handovers == 1);
     tokio::time::timeout(super::TIMEOUT, come).await.expect("the node learns of it").unwrap();
 }
 
@@ -258,7 +263,7 @@ async fn after_a_database_outage_nodes_have_time_to_return_before_a_takeover() {
         super::NodeOptions { takeover_grace: grace, ..super::options("bob", "bob", super::LEASE) };
     let bob = super::joined(&postgres, patient).await;
     declare_dead(&postgres, "ann");
-    assert_eq!(bob.adopt().await, Ok(0), "the database has just started");
+    assert_eq!(bob.claim_dead().await, Ok(0), "the database has just started");
     let cyd = node(&postgres, "cyd").await;
-    assert_eq!(cyd.adopt().await, Ok(1), "without a grace");
+    assert_eq!(cyd.claim_dead().await, Ok(1), "without a grace");
 }

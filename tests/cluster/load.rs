@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use aetheel::cluster::{Cluster, ClusterError, Letter, SharedLines};
+use aetheel::cluster::{Cluster, ClusterError, ClusterMessage, JournalLines};
 
 use super::{TIMEOUT, declare_dead, letter, node, numbers};
 use crate::support::postgres::Postgres;
@@ -17,7 +17,7 @@ const BATCH: usize = 100;
 /// all are acknowledged.
 struct Worker {
     cluster: Cluster,
-    lines: SharedLines,
+    lines: JournalLines,
     known: HashSet<String>,
     /// Handled messages in order.
     journal: String,
@@ -25,7 +25,7 @@ struct Worker {
 
 impl Worker {
     fn of(cluster: Cluster) -> Self {
-        let lines = cluster.lines();
+        let lines = cluster.journal();
         Self { cluster, lines, known: HashSet::new(), journal: String::new() }
     }
 
@@ -34,7 +34,7 @@ impl Worker {
         for left in self.cluster.handovers().await.unwrap() {
             self.known.extend(left.journal.lines().map(str::to_owned));
             self.journal.insert_str(0, &left.journal);
-            self.cluster.taken_in(left.id, &[]).await.unwrap();
+            self.cluster.ack_handover(left.id, &[]).await.unwrap();
         }
     }
 
@@ -57,18 +57,18 @@ impl Worker {
             if self.journal.lines().count() >= dies_after {
                 kill();
                 let numbers = numbers(&letters);
-                assert_eq!(self.cluster.done(&numbers).await, Err(ClusterError::Fenced));
+                assert_eq!(self.cluster.ack_messages(&numbers).await, Err(ClusterError::Fenced));
                 assert_eq!(self.lines.append("late\n").await, Err(ClusterError::Fenced));
                 return;
             }
-            self.cluster.done(&numbers(&letters)).await.unwrap();
+            self.cluster.ack_messages(&numbers(&letters)).await.unwrap();
         }
     }
 }
 
 /// Posts the messages of some lanes. No other task posts to these lanes.
 async fn post(cluster: Cluster, lanes: std::ops::Range<usize>) {
-    let all: Vec<Letter> = (0..MESSAGES / LANES)
+    let all: Vec<ClusterMessage> = (0..MESSAGES / LANES)
         .flat_map(|number| lanes.clone().map(move |lane| (lane, number)))
         .map(|(lane, number)| letter(&format!("channel:{lane}"), &format!("{lane} {number}")))
         .collect();
@@ -113,7 +113,7 @@ async fn twenty_thousand_messages_are_handled_once_and_in_order_although_a_node_
     });
     dying.await.unwrap();
     let mut survivor = working.await.unwrap();
-    assert_eq!(bob.adopt().await, Ok(1));
+    assert_eq!(bob.claim_dead().await, Ok(1));
     survivor.import_handovers().await;
     survivor.work(MESSAGES, usize::MAX, || ()).await;
     for posted in posts {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aetheel::cluster::{Cluster, ClusterError, Letter, Load};
+use aetheel::cluster::{Cluster, ClusterError, ClusterMessage, Load};
 
 use super::{bodies, declare_dead, labelled, letter, node, node_of, numbers, pinned, receive};
 use crate::support::postgres::Postgres;
@@ -25,7 +25,7 @@ async fn messages_of_two_posters_arrive_in_one_order_and_none_is_skipped() {
     let mut all = Vec::new();
     while all.len() < 600 {
         let letters = receive(&mut inbox).await;
-        ann.done(&numbers(&letters)).await.unwrap();
+        ann.ack_messages(&numbers(&letters)).await.unwrap();
         all.extend(letters);
     }
     for posted in posting {
@@ -39,14 +39,15 @@ async fn messages_of_two_posters_arrive_in_one_order_and_none_is_skipped() {
         assert_eq!(of_one.len(), 300);
         assert!(of_one.is_sorted(), "as they were posted");
     }
-    assert_eq!(ann.in_hand("channel:1"), 0);
+    assert_eq!(ann.in_flight_count("channel:1"), 0);
 }
 
 #[tokio::test]
 async fn a_message_with_a_known_key_is_ignored() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
-    let keyed = |key: &str, body: &str| Letter { key: key.to_owned(), ..letter("channel:1", body) };
+    let keyed =
+        |key: &str, body: &str| ClusterMessage { key: key.to_owned(), ..letter("channel:1", body) };
     let long = "k".repeat(10_000);
     let batch =
         [keyed("k1", "one"), keyed("k1", "twice"), keyed("k2", "two"), keyed(&long, "long")];
@@ -57,8 +58,8 @@ async fn a_message_with_a_known_key_is_ignored() {
     assert_eq!(bodies(&letters), ["one", "two", "long"]);
     // Keys also remain known after the message was acknowledged, whatever lane the repeated message
     // names.
-    ann.done(&numbers(&letters)).await.unwrap();
-    let elsewhere = Letter { root: "channel:2".to_owned(), ..keyed("k1", "elsewhere") };
+    ann.ack_messages(&numbers(&letters)).await.unwrap();
+    let elsewhere = ClusterMessage { root: "channel:2".to_owned(), ..keyed("k1", "elsewhere") };
     ann.post(&[keyed("k2", "again"), elsewhere, keyed("k3", "three")]).await.unwrap();
     assert_eq!(bodies(&receive(&mut inbox).await), ["three"]);
 }
@@ -69,7 +70,7 @@ async fn keys_of_acknowledged_messages_are_kept_for_a_day_without_their_bodies()
     let ann = node(&postgres, "ann").await;
     ann.post(&[letter("channel:1", "a secret"), letter("channel:1", "another")]).await.unwrap();
     let letters = receive(&mut ann.inbox()).await;
-    ann.done(&numbers(&letters)).await.unwrap();
+    ann.ack_messages(&numbers(&letters)).await.unwrap();
     let kept = || postgres.ask("select key, body from aetheel.mail");
     assert_eq!(kept(), "channel:1 a secret|\nchannel:1 another|");
     postgres
@@ -87,21 +88,21 @@ async fn keys_of_acknowledged_messages_are_kept_for_a_day_without_their_bodies()
 async fn unacknowledged_messages_are_redelivered_to_the_next_process() {
     let postgres = Postgres::start();
     let before = node(&postgres, "ann").await;
-    before.settled().await.unwrap();
+    before.confirm_local_state().await.unwrap();
     before.post(&["1", "2", "3"].map(|body| letter("channel:1", body))).await.unwrap();
     let mut inbox = before.inbox();
     let letters = receive(&mut inbox).await;
     assert_eq!(bodies(&letters), ["1", "2", "3"]);
-    assert_eq!(before.in_hand("channel:1"), 3);
-    before.done(&[letters[1].number]).await.unwrap();
-    assert_eq!(before.in_hand("channel:1"), 2);
+    assert_eq!(before.in_flight_count("channel:1"), 3);
+    before.ack_messages(&[letters[1].number]).await.unwrap();
+    assert_eq!(before.in_flight_count("channel:1"), 2);
     // The message is not delivered to this process again.
     before.post(&[letter("channel:1", "4")]).await.unwrap();
     assert_eq!(bodies(&receive(&mut inbox).await), ["4"]);
     let after = node(&postgres, "ann").await;
     let rest = receive(&mut after.inbox()).await;
     assert_eq!(bodies(&rest), ["1", "3", "4"]);
-    assert_eq!(before.done(&numbers(&rest)).await, Err(ClusterError::Fenced));
+    assert_eq!(before.ack_messages(&numbers(&rest)).await, Err(ClusterError::Fenced));
 }
 
 #[tokio::test]
@@ -111,7 +112,7 @@ async fn any_message_body_arrives_unchanged() {
     let hostile =
         ["'; drop table aetheel.mail; --", "{\"a\":\"\\u0000\"}", "\\", "é\u{10ffff}", ""];
     let mut letters = hostile.map(|body| letter("cron:'x'; --", body)).to_vec();
-    letters.push(Letter { key: "nul \0".to_owned(), ..letter("channel:1", "a\0b") });
+    letters.push(ClusterMessage { key: "nul \0".to_owned(), ..letter("channel:1", "a\0b") });
     letters.push(letter("channel:1", &"x".repeat(3_000_000)));
     ann.post(&letters).await.unwrap();
     let come = receive(&mut ann.inbox()).await;
@@ -129,7 +130,7 @@ async fn hundreds_of_new_lanes_are_distributed_by_the_free_slots_of_nodes() {
     postgres.ask("update aetheel.node set room = 300 where name = 'ann'");
     postgres.ask("update aetheel.node set room = 100 where name = 'bob'");
     postgres.ask("update aetheel.node set room = 1000, draining = true where name = 'cyd'");
-    let letters: Vec<Letter> =
+    let letters: Vec<ClusterMessage> =
         (0..300).map(|number| letter(&format!("channel:{number}"), "hello")).collect();
     cyd.post(&letters).await.unwrap();
     let lanes = || postgres.ask("select node, count(*) from aetheel.lane group by node order by 1");
@@ -139,7 +140,7 @@ async fn hundreds_of_new_lanes_are_distributed_by_the_free_slots_of_nodes() {
     assert_eq!(receive(&mut bob.inbox()).await.len(), 50);
     // A lane stays on its node, however many free slots the others have.
     postgres.ask("update aetheel.node set room = 100000 where name = 'bob'");
-    let again: Vec<Letter> =
+    let again: Vec<ClusterMessage> =
         (0..300).map(|number| letter(&format!("channel:{number}"), "again")).collect();
     cyd.post(&again).await.unwrap();
     assert_eq!(lanes(), "ann|250\nbob|50");
@@ -171,13 +172,13 @@ async fn a_pinned_lane_goes_to_a_node_with_its_label_if_one_is_alive() {
 async fn a_draining_node_gets_new_lanes_only_if_no_other_is_alive() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
-    assert_eq!(Cluster::want_drain(&postgres.url(), "ann", true).await, Ok(true));
-    assert_eq!(Cluster::want_drain(&postgres.url(), "cyd", true).await, Ok(false));
+    assert_eq!(Cluster::request_drain(&postgres.url(), "ann", true).await, Ok(true));
+    assert_eq!(Cluster::request_drain(&postgres.url(), "cyd", true).await, Ok(false));
     postgres.ask("update aetheel.node set room = 50 where name = 'ann'");
     ann.post(&[letter("channel:1", "x")]).await.unwrap();
     assert_eq!(node_of(&postgres, "channel:1"), "bob");
     declare_dead(&postgres, "bob");
-    assert_eq!(ann.adopt().await, Ok(0), "the command takes over nothing");
+    assert_eq!(ann.claim_dead().await, Ok(0), "the command takes over nothing");
     ann.post(&[letter("channel:2", "x")]).await.unwrap();
     assert_eq!(node_of(&postgres, "channel:2"), "ann", "people are answered");
     drop(bob);
@@ -189,8 +190,8 @@ async fn a_request_to_drain_survives_a_crash_and_ends_when_the_node_leaves() {
     let short = |name| super::options(name, name, std::time::Duration::from_secs(2));
     let ann = Cluster::join(&postgres.url(), short("ann")).await.unwrap();
     let mut peers = ann.peers();
-    Cluster::want_drain(&postgres.url(), "ann", true).await.unwrap();
-    tokio::time::timeout(super::TIMEOUT, peers.wait_for(|peers| peers.drain_wanted))
+    Cluster::request_drain(&postgres.url(), "ann", true).await.unwrap();
+    tokio::time::timeout(super::TIMEOUT, peers.wait_for(|peers| peers.drain_requested))
         .await
         .unwrap()
         .unwrap();
@@ -211,8 +212,8 @@ async fn a_message_to_all_reaches_each_living_node_in_order() {
     postgres.ask("update aetheel.node set turns = lease where name = 'cyd'");
     bob.claim(&["channel:1".to_owned()]).await.unwrap();
     ann.post(&[letter("channel:1", "before")]).await.unwrap();
-    ann.tell_all("ready", "{}").await.unwrap();
-    ann.tell_all("ready", "{}").await.unwrap();
+    ann.broadcast("ready", "{}").await.unwrap();
+    ann.broadcast("ready", "{}").await.unwrap();
     ann.post(&[letter("channel:1", "after")]).await.unwrap();
     let (anns, bobs) = (receive(&mut ann.inbox()).await, receive(&mut bob.inbox()).await);
     assert_eq!(bodies(&anns), ["{}", "{}"]);
@@ -253,22 +254,28 @@ async fn a_node_knows_its_lanes_and_the_database_knows_the_lane_of_each_thread()
     ann.claim(&["channel:1".to_owned(), "channel:7".to_owned(), "channel:1".to_owned()])
         .await
         .unwrap();
-    assert!(ann.has("channel:1") && !ann.has("channel:7") && bob.has("channel:7"));
-    let in_thread =
-        |thread: u64, body: &str| Letter { thread: Some(thread), ..letter("channel:1", body) };
+    assert!(
+        ann.has_open_lane("channel:1")
+            && !ann.has_open_lane("channel:7")
+            && bob.has_open_lane("channel:7")
+    );
+    let in_thread = |thread: u64, body: &str| ClusterMessage {
+        thread: Some(thread),
+        ..letter("channel:1", body)
+    };
     bob.post(&[in_thread(u64::MAX, "a"), in_thread(12, "b"), in_thread(12, "c")]).await.unwrap();
     let lanes = ann.my_lanes().await.unwrap();
     assert_eq!(lanes.len(), 1);
     assert_eq!((lanes[0].root.as_str(), lanes[0].threads.len()), ("channel:1", 2));
-    assert_eq!(ann.root_known(12).await, Ok(Some("channel:1".to_owned())));
-    assert_eq!(bob.root_known(u64::MAX).await, Ok(Some("channel:1".to_owned())));
-    assert_eq!(bob.root_known(7).await, Ok(Some("channel:7".to_owned())));
-    assert_eq!(bob.root_known(8).await, Ok(None));
+    assert_eq!(ann.find_root(12).await, Ok(Some("channel:1".to_owned())));
+    assert_eq!(bob.find_root(u64::MAX).await, Ok(Some("channel:1".to_owned())));
+    assert_eq!(bob.find_root(7).await, Ok(Some("channel:7".to_owned())));
+    assert_eq!(bob.find_root(8).await, Ok(None));
     // The node learns of lanes that others assign to it at its next renewal.
     postgres.ask("update aetheel.node set draining = true where name = 'bob'");
     bob.post(&[letter("cron:daily", "x")]).await.unwrap();
     let mut lease = ann.lease().watch();
-    while !ann.has("cron:daily") {
+    while !ann.has_open_lane("cron:daily") {
         tokio::time::timeout(super::TIMEOUT, lease.changed()).await.expect("a renewal").unwrap();
     }
 }
@@ -280,7 +287,7 @@ async fn a_load_is_written_with_the_next_renewal_and_can_be_read_from_outside() 
     let ann = Cluster::join(&postgres.url(), short).await.unwrap();
     let gpu = labelled(&postgres, "gpu", "cuda").await;
     let load = Load {
-        room: f64::NAN,
+        free_slots: f64::NAN,
         running: 3,
         waiting: u32::MAX,
         draining: true,
@@ -291,11 +298,11 @@ async fn a_load_is_written_with_the_next_renewal_and_can_be_read_from_outside() 
     gpu.post(&[letter("channel:1", "x"), letter("channel:2", "y"), letter("channel:2", "z")])
         .await
         .unwrap();
-    gpu.take_seat().await.unwrap();
+    gpu.become_leader().await.unwrap();
     let mut lease = ann.lease().watch();
     let nodes = loop {
         let nodes = Cluster::nodes(&postgres.url()).await.unwrap();
-        if nodes[0].load.running == 3 && ann.peers().borrow().seat.is_some() {
+        if nodes[0].load.running == 3 && ann.peers().borrow().leader.is_some() {
             break nodes;
         }
         tokio::time::timeout(super::TIMEOUT, lease.changed()).await.expect("a renewal").unwrap();
@@ -304,14 +311,14 @@ async fn a_load_is_written_with_the_next_renewal_and_can_be_read_from_outside() 
     assert_eq!(names, BTreeSet::from(["ann", "gpu"]));
     assert_eq!(
         nodes[0].load,
-        Load { room: 0.0, waiting: u32::try_from(i32::MAX).unwrap(), ..load }
+        Load { free_slots: 0.0, waiting: u32::try_from(i32::MAX).unwrap(), ..load }
     );
-    assert_eq!((nodes[0].seat, nodes[1].seat), (false, true));
+    assert_eq!((nodes[0].is_leader, nodes[1].is_leader), (false, true));
     assert_eq!(nodes[1].labels, ["cuda"]);
     let counts: BTreeMap<&str, (u64, u64)> =
-        nodes.iter().map(|node| (node.name.as_str(), (node.lanes, node.letters))).collect();
+        nodes.iter().map(|node| (node.name.as_str(), (node.lanes, node.messages))).collect();
     assert_eq!(counts.values().map(|(lanes, _)| lanes).sum::<u64>(), 2);
     assert_eq!(counts.values().map(|(_, letters)| letters).sum::<u64>(), 3);
     let peers = ann.peers().borrow().clone();
-    assert_eq!((peers.living, peers.seat.as_deref()), (2, Some("gpu")));
+    assert_eq!((peers.live_nodes, peers.leader.as_deref()), (2, Some("gpu")));
 }

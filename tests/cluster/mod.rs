@@ -8,7 +8,9 @@ mod turns;
 
 use std::time::Duration;
 
-use aetheel::cluster::{Cluster, ClusterError, Inbox, Joined, Letter, NodeOptions, Owner, Taken};
+use aetheel::cluster::{
+    Cluster, ClusterError, ClusterMessage, Inbox, JoinKind, LaneOwner, NodeOptions, ReceivedMessage,
+};
 
 use crate::support::link::{Link, Way};
 use crate::support::postgres::Postgres;
@@ -46,7 +48,7 @@ async fn labelled(postgres: &Postgres, name: &str, label: &str) -> Cluster {
 async fn joined(postgres: &Postgres, options: NodeOptions) -> Cluster {
     let cluster = Cluster::join(&postgres.url(), options).await.unwrap();
     let mut peers = cluster.peers();
-    let renewed = peers.wait_for(|peers| peers.living > 0);
+    let renewed = peers.wait_for(|peers| peers.live_nodes > 0);
     tokio::time::timeout(TIMEOUT, renewed).await.expect("a renewal").unwrap();
     cluster
 }
@@ -58,8 +60,8 @@ fn declare_dead(postgres: &Postgres, name: &str) {
     ));
 }
 
-fn letter(root: &str, body: &str) -> Letter {
-    Letter {
+fn letter(root: &str, body: &str) -> ClusterMessage {
+    ClusterMessage {
         key: format!("{root} {body}"),
         root: root.to_owned(),
         thread: None,
@@ -69,21 +71,21 @@ fn letter(root: &str, body: &str) -> Letter {
     }
 }
 
-fn pinned(root: &str, body: &str, label: &str) -> Letter {
-    Letter { label: Some(label.to_owned()), ..letter(root, body) }
+fn pinned(root: &str, body: &str, label: &str) -> ClusterMessage {
+    ClusterMessage { label: Some(label.to_owned()), ..letter(root, body) }
 }
 
 /// Returns the next messages that a node receives.
-async fn receive(inbox: &mut Inbox) -> Vec<Taken> {
+async fn receive(inbox: &mut Inbox) -> Vec<ReceivedMessage> {
     tokio::time::timeout(TIMEOUT, inbox.next()).await.expect("letters").unwrap()
 }
 
 /// Returns the bodies of messages.
-fn bodies(letters: &[Taken]) -> Vec<&str> {
+fn bodies(letters: &[ReceivedMessage]) -> Vec<&str> {
     letters.iter().map(|letter| letter.body.as_str()).collect()
 }
 
-fn numbers(letters: &[Taken]) -> Vec<i64> {
+fn numbers(letters: &[ReceivedMessage]) -> Vec<i64> {
     letters.iter().map(|letter| letter.number).collect()
 }
 
@@ -95,7 +97,7 @@ fn node_of(postgres: &Postgres, root: &str) -> String {
 async fn each_node_has_a_journal_and_files_of_its_own() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
-    let (mut anns, mut bobs) = (ann.lines(), bob.lines());
+    let (mut anns, mut bobs) = (ann.journal(), bob.journal());
     anns.append("one\n").await.unwrap();
     bobs.append("a\n").await.unwrap();
     anns.append("two\ntwo and a half\n").await.unwrap();
@@ -115,15 +117,15 @@ async fn each_node_has_a_journal_and_files_of_its_own() {
 async fn a_restarted_node_keeps_its_lanes_and_its_previous_process_can_write_nothing_more() {
     let postgres = Postgres::start();
     let before = node(&postgres, "ann").await;
-    assert_eq!(before.joined(), Joined::First);
-    before.settled().await.unwrap();
-    let mut lines = before.lines();
+    assert_eq!(before.join_kind(), JoinKind::First);
+    before.confirm_local_state().await.unwrap();
+    let mut lines = before.journal();
     lines.append("one\n").await.unwrap();
     before.mirror().write("sessions.md", "mine").await.unwrap();
     before.claim(&["channel:1".to_owned()]).await.unwrap();
-    before.hold_letters("channel:1", true).await.unwrap();
+    before.hold_messages("channel:1", true).await.unwrap();
     let after = node(&postgres, "ann").await;
-    assert_eq!(after.joined(), Joined::Again);
+    assert_eq!(after.join_kind(), JoinKind::Returning);
     assert!(after.first_number() > before.first_number());
     assert_eq!(lines.append("late\n").await, Err(ClusterError::Fenced));
     assert_eq!(lines.replace("late\n").await, Err(ClusterError::Fenced));
@@ -131,7 +133,7 @@ async fn a_restarted_node_keeps_its_lanes_and_its_previous_process_can_write_not
     let late = [letter("channel:1", "late")];
     assert_eq!(before.post(&late).await, Err(ClusterError::Fenced));
     assert_eq!(before.claim(&["channel:2".to_owned()]).await, Err(ClusterError::Fenced));
-    let mut lines = after.lines();
+    let mut lines = after.journal();
     lines.append("two\n").await.unwrap();
     assert_eq!(lines.read().await.unwrap(), "one\ntwo\n");
     let files = after.mirror().read().await.unwrap();
@@ -141,18 +143,18 @@ async fn a_restarted_node_keeps_its_lanes_and_its_previous_process_can_write_not
     assert_eq!(bodies(&receive(&mut after.inbox()).await), ["hello"]);
     // This also holds after its lease, as long as no other node took over.
     declare_dead(&postgres, "ann");
-    assert_eq!(node(&postgres, "ann").await.joined(), Joined::Again);
-    assert_eq!(after.lines().append("late\n").await, Err(ClusterError::Fenced));
+    assert_eq!(node(&postgres, "ann").await.join_kind(), JoinKind::Returning);
+    assert_eq!(after.journal().append("late\n").await, Err(ClusterError::Fenced));
 }
 
 #[tokio::test]
 async fn a_node_counts_as_new_until_it_has_settled() {
     let postgres = Postgres::start();
-    assert_eq!(node(&postgres, "ann").await.joined(), Joined::First);
+    assert_eq!(node(&postgres, "ann").await.join_kind(), JoinKind::First);
     let again = node(&postgres, "ann").await;
-    assert_eq!(again.joined(), Joined::First, "it may have died before it wrote anything");
-    again.settled().await.unwrap();
-    assert_eq!(node(&postgres, "ann").await.joined(), Joined::Again);
+    assert_eq!(again.join_kind(), JoinKind::First, "it may have died before it wrote anything");
+    again.confirm_local_state().await.unwrap();
+    assert_eq!(node(&postgres, "ann").await.join_kind(), JoinKind::Returning);
 }
 
 #[tokio::test]
@@ -168,20 +170,20 @@ async fn two_machines_cannot_have_one_name() {
 async fn a_machine_with_the_name_of_a_dead_one_takes_over_its_lanes() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
-    ann.settled().await.unwrap();
-    ann.lines().append("one\n").await.unwrap();
+    ann.confirm_local_state().await.unwrap();
+    ann.journal().append("one\n").await.unwrap();
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
     declare_dead(&postgres, "ann");
     let other = Cluster::join(&postgres.url(), options("ann", "other", LEASE)).await.unwrap();
-    assert_eq!(other.joined(), Joined::First);
-    assert_eq!(other.lines().read().await.unwrap(), "");
+    assert_eq!(other.join_kind(), JoinKind::First);
+    assert_eq!(other.journal().read().await.unwrap(), "");
     let left = other.handovers().await.unwrap();
     assert_eq!((left[0].from.as_str(), left[0].journal.as_str()), ("ann", "one\n"));
     assert_eq!(left[0].roots, ["channel:1"]);
-    assert!(!other.has("channel:1"));
-    other.taken_in(left[0].id, &[]).await.unwrap();
-    assert!(other.has("channel:1"));
-    assert_eq!(ann.lines().append("late\n").await, Err(ClusterError::Fenced));
+    assert!(!other.has_open_lane("channel:1"));
+    other.ack_handover(left[0].id, &[]).await.unwrap();
+    assert!(other.has_open_lane("channel:1"));
+    assert_eq!(ann.journal().append("late\n").await, Err(ClusterError::Fenced));
 }
 
 #[tokio::test]
@@ -191,7 +193,7 @@ async fn without_the_database_a_node_stops_before_others_may_take_over() {
     // On a machine that stalls for longer than the lease, the node is fenced before its first line.
     let (ann, mut lines) = loop {
         let ann = Cluster::join(&postgres.url(), options("ann", "ann", lease)).await.unwrap();
-        let mut lines = ann.lines();
+        let mut lines = ann.journal();
         match lines.append("one\n").await {
             Ok(()) => break (ann, lines),
             Err(error) => {
@@ -202,7 +204,7 @@ async fn without_the_database_a_node_stops_before_others_may_take_over() {
     postgres.kill();
     let lost = lines.append("lost\n").await;
     assert!(matches!(lost, Err(ClusterError::Away(_) | ClusterError::Fenced)), "{lost:?}");
-    ann.lease().over().await;
+    ann.lease().wait_until_ended().await;
     assert_eq!(lines.append("late\n").await, Err(ClusterError::Fenced));
     assert_eq!(ann.inbox().next().await, Err(ClusterError::Fenced));
     postgres.again();
@@ -215,7 +217,7 @@ async fn a_killed_server_that_returns_in_time_only_causes_a_delay() {
     let mut postgres = Postgres::start();
     // Long enough even if the machine restarts the server slowly.
     let ann = joined(&postgres, options("ann", "ann", Duration::from_secs(60))).await;
-    let mut lines = ann.lines();
+    let mut lines = ann.journal();
     lines.append("one\n").await.unwrap();
     let mut inbox = ann.inbox();
     ann.post(&[letter("channel:1", "before")]).await.unwrap();
@@ -229,7 +231,7 @@ async fn a_killed_server_that_returns_in_time_only_causes_a_delay() {
     assert_eq!(lines.read().await.unwrap(), "one\ntwo, again\n");
     ann.post(&late).await.unwrap();
     assert_eq!(bodies(&receive(&mut inbox).await), ["after"]);
-    assert!(ann.lease().lasts());
+    assert!(ann.lease().is_valid());
 }
 
 #[tokio::test]
@@ -239,7 +241,7 @@ async fn a_connection_lost_while_idle_is_replaced_without_a_failure() {
     let link = Link::to_postgres(folder.path(), postgres.folder());
     let url = postgres.url_by(folder.path());
     let ann = Cluster::join(&url, options("ann", "ann", LEASE)).await.unwrap();
-    let mut lines = ann.lines();
+    let mut lines = ann.journal();
     for round in 0..10 {
         lines.append(&format!("line {round}\n")).await.unwrap();
         ann.post(&[letter("channel:1", &round.to_string())]).await.unwrap();
@@ -256,7 +258,7 @@ async fn a_command_before_the_first_start_of_a_node_says_what_to_do() {
     let postgres = Postgres::start();
     let asked = [
         Cluster::nodes(&postgres.url()).await.err(),
-        Cluster::want_drain(&postgres.url(), "ann", true).await.err(),
+        Cluster::request_drain(&postgres.url(), "ann", true).await.err(),
     ];
     for refused in asked {
         let why = refused.expect("refused").to_string();
@@ -271,7 +273,7 @@ async fn a_read_only_server_counts_as_unreachable() {
     postgres.read_only(true);
     // Sessions of the database learn of the restart one after the other.
     loop {
-        match ann.lines().append("x\n").await {
+        match ann.journal().append("x\n").await {
             Ok(()) => tokio::task::yield_now().await,
             Err(error) => break assert!(matches!(error, ClusterError::Away(_)), "{error}"),
         }
@@ -282,24 +284,24 @@ async fn a_read_only_server_counts_as_unreachable() {
 async fn every_node_knows_which_node_has_a_channel() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
-    assert_eq!(ann.owner_of(1).await, Ok(Owner::Nobody("channel:1".to_owned())));
+    assert_eq!(ann.owner_of(1).await, Ok(LaneOwner::Unassigned("channel:1".to_owned())));
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
-    let in_thread = Letter { thread: Some(12), ..letter("channel:1", "in a thread") };
+    let in_thread = ClusterMessage { thread: Some(12), ..letter("channel:1", "in a thread") };
     bob.post(&[in_thread]).await.unwrap();
     for channel in [1, 12] {
-        assert_eq!(ann.owner_of(channel).await, Ok(Owner::Here));
-        assert_eq!(bob.owner_of(channel).await, Ok(Owner::Another));
+        assert_eq!(ann.owner_of(channel).await, Ok(LaneOwner::ThisNode));
+        assert_eq!(bob.owner_of(channel).await, Ok(LaneOwner::OtherNode));
     }
-    ann.hold_letters("channel:1", true).await.unwrap();
-    assert_eq!(ann.owner_of(1).await, Ok(Owner::Moving));
-    assert_eq!(ann.owner_of(12).await, Ok(Owner::Moving));
-    let heir = ann.hand_over("channel:1", "", &[]).await.unwrap();
+    ann.hold_messages("channel:1", true).await.unwrap();
+    assert_eq!(ann.owner_of(1).await, Ok(LaneOwner::Moving));
+    assert_eq!(ann.owner_of(12).await, Ok(LaneOwner::Moving));
+    let heir = ann.transfer_lane("channel:1", "", &[]).await.unwrap();
     assert_eq!(heir.as_deref(), Some("bob"));
-    assert_eq!(ann.owner_of(1).await, Ok(Owner::Another));
-    assert_eq!(bob.owner_of(12).await, Ok(Owner::Moving), "it has not been assigned yet");
+    assert_eq!(ann.owner_of(1).await, Ok(LaneOwner::OtherNode));
+    assert_eq!(bob.owner_of(12).await, Ok(LaneOwner::Moving), "it has not been assigned yet");
     let left = bob.handovers().await.unwrap();
-    bob.taken_in(left[0].id, &[]).await.unwrap();
-    assert_eq!(bob.owner_of(12).await, Ok(Owner::Here));
+    bob.ack_handover(left[0].id, &[]).await.unwrap();
+    assert_eq!(bob.owner_of(12).await, Ok(LaneOwner::ThisNode));
 }
 
 #[tokio::test]
@@ -345,7 +347,7 @@ async fn many_nodes_create_the_tables_at_the_same_time_and_one_becomes_the_leade
     for node in nodes {
         let told = told.clone();
         tokio::spawn(async move {
-            node.take_seat().await.unwrap();
+            node.become_leader().await.unwrap();
             told.send(node).unwrap();
         });
     }
@@ -354,9 +356,9 @@ async fn many_nodes_create_the_tables_at_the_same_time_and_one_becomes_the_leade
         let served_by = tokio::time::timeout(TIMEOUT, served.recv()).await;
         let node = served_by.expect("the next one").unwrap();
         assert!(served.try_recv().is_err(), "one at a time");
-        node.keep_seat_file("schedules.md", node.name()).await.unwrap();
+        node.write_leader_file("schedules.md", node.name()).await.unwrap();
         if let Some(before) = before.replace(node.clone()) {
-            assert_eq!(before.keep_seat_file("x.md", "").await, Err(ClusterError::Fenced));
+            assert_eq!(before.write_leader_file("x.md", "").await, Err(ClusterError::Fenced));
         }
         node.leave().await;
     }
@@ -367,37 +369,37 @@ async fn logins_and_files_of_the_leader_are_for_the_current_leader_only() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     let now = jiff::Timestamp::now().as_millisecond();
-    assert_eq!(ann.logging_in(now).await, Err(ClusterError::Fenced), "there is no leader");
-    ann.take_seat().await.unwrap();
+    assert_eq!(ann.record_login(now).await, Err(ClusterError::Fenced), "there is no leader");
+    ann.become_leader().await.unwrap();
     let day = 24 * 60 * 60 * 1_000;
-    ann.logging_in(now - day - 60_000).await.unwrap();
-    ann.logging_in(now - 5).await.unwrap();
-    ann.logging_in(now - 5).await.unwrap();
-    assert_eq!(bob.logging_in(now).await, Err(ClusterError::Fenced));
-    assert_eq!(bob.keep_seat_file("schedules.md", "bob").await, Err(ClusterError::Fenced));
-    assert_eq!(bob.seat_file("schedules.md").await, Ok(None));
-    ann.keep_seat_file("schedules.md", "1").await.unwrap();
-    ann.keep_seat_file("schedules.md", "2").await.unwrap();
-    assert_eq!(bob.seat_file("schedules.md").await, Ok(Some("2".to_owned())));
+    ann.record_login(now - day - 60_000).await.unwrap();
+    ann.record_login(now - 5).await.unwrap();
+    ann.record_login(now - 5).await.unwrap();
+    assert_eq!(bob.record_login(now).await, Err(ClusterError::Fenced));
+    assert_eq!(bob.write_leader_file("schedules.md", "bob").await, Err(ClusterError::Fenced));
+    assert_eq!(bob.leader_file("schedules.md").await, Ok(None));
+    ann.write_leader_file("schedules.md", "1").await.unwrap();
+    ann.write_leader_file("schedules.md", "2").await.unwrap();
+    assert_eq!(bob.leader_file("schedules.md").await, Ok(Some("2".to_owned())));
 
     // A node that restarts is still the leader: no other node becomes it meanwhile.
     let again = node(&postgres, "ann").await;
-    assert_eq!(ann.logging_in(now).await, Err(ClusterError::Fenced));
-    again.take_seat().await.unwrap();
-    again.give_seat().await.unwrap();
-    assert_eq!(again.logging_in(now).await, Err(ClusterError::Fenced));
-    bob.take_seat().await.unwrap();
-    bob.logging_in(now).await.unwrap();
+    assert_eq!(ann.record_login(now).await, Err(ClusterError::Fenced));
+    again.become_leader().await.unwrap();
+    again.resign_leader().await.unwrap();
+    assert_eq!(again.record_login(now).await, Err(ClusterError::Fenced));
+    bob.become_leader().await.unwrap();
+    bob.record_login(now).await.unwrap();
     assert_eq!(bob.logins().await.unwrap(), [now - 5, now - 5, now]);
 
     // A dead leader is replaced when its lease has expired.
     let waiting = tokio::spawn({
         let again = again.clone();
-        async move { again.take_seat().await }
+        async move { again.become_leader().await }
     });
-    bob.keep_seat_file("schedules.md", "3").await.unwrap();
+    bob.write_leader_file("schedules.md", "3").await.unwrap();
     declare_dead(&postgres, "bob");
     tokio::time::timeout(TIMEOUT, waiting).await.expect("it becomes the leader").unwrap().unwrap();
-    assert_eq!(bob.keep_seat_file("schedules.md", "4").await, Err(ClusterError::Fenced));
-    assert_eq!(again.seat_file("schedules.md").await, Ok(Some("3".to_owned())));
+    assert_eq!(bob.write_leader_file("schedules.md", "4").await, Err(ClusterError::Fenced));
+    assert_eq!(again.leader_file("schedules.md").await, Ok(Some("3".to_owned())));
 }

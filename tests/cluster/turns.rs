@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aetheel::cluster::{Cluster, ClusterError, Joined, NodeOptions};
+use aetheel::cluster::{Cluster, ClusterError, JoinKind, NodeOptions};
 use aetheel::lease::{Lease, boot_ms};
 
 use super::{BOT, TIMEOUT, bodies, declare_dead, letter, node, options, receive};
@@ -28,7 +28,7 @@ fn with_turns(name: &str, lease: Duration) -> NodeOptions {
 /// Waits until a lease has expired.
 async fn wait_for_expiry(lease: &Lease) {
     let waiting = async {
-        while lease.lasts() {
+        while lease.is_valid() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -38,7 +38,7 @@ async fn wait_for_expiry(lease: &Lease) {
 async fn opened(node: &Cluster) -> Vec<String> {
     let waiting = async {
         loop {
-            let opened = node.open_waited().await.unwrap();
+            let opened = node.open_waiting_lanes().await.unwrap();
             if !opened.is_empty() {
                 return opened;
             }
@@ -52,14 +52,14 @@ async fn opened(node: &Cluster) -> Vec<String> {
 /// taken over both.
 async fn taken_over(postgres: &Postgres) -> (Cluster, Cluster) {
     let ann = super::joined(postgres, with_turns("ann", super::LEASE)).await;
-    ann.settled().await.unwrap();
+    ann.confirm_local_state().await.unwrap();
     ann.claim(&["channel:1".to_owned(), "channel:2".to_owned()]).await.unwrap();
     let bob = super::joined(postgres, with_turns("bob", super::LEASE)).await;
     declare_dead(postgres, "ann");
-    assert_eq!(bob.adopt().await, Ok(1));
+    assert_eq!(bob.claim_dead().await, Ok(1));
     let left = bob.handovers().await.unwrap().remove(0);
     let begun = ["channel:1".to_owned()];
-    assert_eq!(bob.taken_in(left.id, &begun).await.unwrap(), ["channel:2"]);
+    assert_eq!(bob.ack_handover(left.id, &begun).await.unwrap(), ["channel:2"]);
     (ann, bob)
 }
 
@@ -68,13 +68,13 @@ async fn a_node_continues_when_the_database_returns_after_its_lease() {
     let postgres = Postgres::start();
     let (ann, link, _folder) = linked(&postgres, with_turns("ann", SHORT_LEASE)).await;
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
-    let mut lines = ann.lines();
+    let mut lines = ann.journal();
     lines.append("one\n").await.unwrap();
     link.set(Way::Cut);
     wait_for_expiry(&ann.lease()).await;
     assert!(matches!(lines.append("two\n").await, Err(ClusterError::Away(_))));
-    assert!(!ann.lease().is_over() && ann.turns().lasts());
-    let mut away = ann.away();
+    assert!(!ann.lease().is_ended() && ann.turn_lease().is_valid());
+    let mut away = ann.database_away();
     let away = tokio::time::timeout(TIMEOUT, away.wait_for(|away| *away)).await;
     away.expect("a failed renewal").unwrap();
     let gone = format!("select count(*) from aetheel.node where bot = {BOT} and lease <= now()");
@@ -83,7 +83,7 @@ async fn a_node_continues_when_the_database_returns_after_its_lease() {
     }
 
     link.set(Way::Open);
-    tokio::time::timeout(TIMEOUT, ann.lease().lasting()).await.expect("its lease");
+    tokio::time::timeout(TIMEOUT, ann.lease().wait_until_valid()).await.expect("its lease");
     lines.append("two, again\n").await.unwrap();
     assert_eq!(lines.read().await.unwrap(), "one\ntwo, again\n");
     ann.post(&[letter("channel:1", "hello")]).await.unwrap();
@@ -97,12 +97,12 @@ async fn a_call_during_a_short_lapse_of_the_lease_can_be_repeated() {
     ann.lease().set(1);
     let late = [letter("channel:1", "hello")];
     assert!(matches!(ann.post(&late).await, Err(ClusterError::Away(_))));
-    assert!(matches!(ann.lines().append("one\n").await, Err(ClusterError::Away(_))));
+    assert!(matches!(ann.journal().append("one\n").await, Err(ClusterError::Away(_))));
     assert!(matches!(ann.owner_of(1).await, Err(ClusterError::Away(_))));
     // The renewal was already under way.
     ann.lease().extend(boot_ms() + 60_000);
     ann.post(&late).await.unwrap();
-    ann.lines().append("one\n").await.unwrap();
+    ann.journal().append("one\n").await.unwrap();
 }
 
 #[tokio::test]
@@ -114,11 +114,11 @@ async fn a_node_that_was_taken_over_while_it_had_no_database_is_fenced() {
     link.set(Way::Cut);
     wait_for_expiry(&ann.lease()).await;
     declare_dead(&postgres, "ann");
-    assert_eq!(bob.adopt().await, Ok(1));
+    assert_eq!(bob.claim_dead().await, Ok(1));
     link.set(Way::Open);
-    tokio::time::timeout(TIMEOUT, ann.lease().over()).await.expect("its end");
-    assert!(!ann.turns().lasts(), "its agents end too");
-    assert_eq!(ann.lines().append("late\n").await, Err(ClusterError::Fenced));
+    tokio::time::timeout(TIMEOUT, ann.lease().wait_until_ended()).await.expect("its end");
+    assert!(!ann.turn_lease().is_valid(), "its agents end too");
+    assert_eq!(ann.journal().append("late\n").await, Err(ClusterError::Fenced));
 }
 
 #[tokio::test]
@@ -128,13 +128,13 @@ async fn a_lane_with_a_begun_turn_is_opened_when_the_turn_lease_has_expired() {
     bob.post(&[letter("channel:1", "waits"), letter("channel:2", "does not")]).await.unwrap();
     let mut inbox = bob.inbox();
     assert_eq!(bodies(&receive(&mut inbox).await), ["does not"]);
-    assert!(!bob.has("channel:1"));
-    assert_eq!(bob.open_waited().await.unwrap(), [""; 0]);
+    assert!(!bob.has_open_lane("channel:1"));
+    assert_eq!(bob.open_waiting_lanes().await.unwrap(), [""; 0]);
     let waiting = bob.waiting_lanes().await.unwrap();
     assert_eq!(waiting.iter().map(|row| row.root.as_str()).collect::<Vec<_>>(), ["channel:1"]);
 
     postgres.ask("update aetheel.lane set waits_until = clock_timestamp() where not open");
-    assert_eq!(bob.open_waited().await.unwrap(), ["channel:1"]);
+    assert_eq!(bob.open_waiting_lanes().await.unwrap(), ["channel:1"]);
     assert_eq!(bodies(&receive(&mut inbox).await), ["waits"]);
     assert_eq!(bob.waiting_lanes().await.unwrap(), []);
 }
@@ -144,12 +144,12 @@ async fn a_lane_with_a_begun_turn_is_opened_when_the_other_machine_reports_its_e
     let postgres = Postgres::start();
     let (_ann, bob) = taken_over(&postgres).await;
     // Reports of other machines do not matter.
-    bob.agents_ended().await.unwrap();
-    node(&postgres, "cyd").await.agents_ended().await.unwrap();
-    assert_eq!(bob.open_waited().await.unwrap(), [""; 0]);
+    bob.report_agents_ended().await.unwrap();
+    node(&postgres, "cyd").await.report_agents_ended().await.unwrap();
+    assert_eq!(bob.open_waiting_lanes().await.unwrap(), [""; 0]);
     let back = Cluster::join(&postgres.url(), with_turns("ann", SHORT_LEASE)).await.unwrap();
-    assert_eq!(back.joined(), Joined::Adopted);
-    back.agents_ended().await.unwrap();
+    assert_eq!(back.join_kind(), JoinKind::Replaced);
+    back.report_agents_ended().await.unwrap();
     assert_eq!(opened(&bob).await, ["channel:1"]);
 }
 
@@ -159,16 +159,16 @@ async fn a_lane_that_waits_for_a_machine_still_waits_for_it_on_the_next_node() {
     let (_ann, _bob) = taken_over(&postgres).await;
     let cyd = node(&postgres, "cyd").await;
     declare_dead(&postgres, "bob");
-    assert_eq!(cyd.adopt().await, Ok(1));
+    assert_eq!(cyd.claim_dead().await, Ok(1));
     let left = cyd.handovers().await.unwrap().remove(0);
     let begun = ["channel:1".to_owned()];
-    assert_eq!(cyd.taken_in(left.id, &begun).await.unwrap(), ["channel:2"]);
+    assert_eq!(cyd.ack_handover(left.id, &begun).await.unwrap(), ["channel:2"]);
     let back = Cluster::join(&postgres.url(), with_turns("bob", SHORT_LEASE)).await.unwrap();
-    back.agents_ended().await.unwrap();
+    back.report_agents_ended().await.unwrap();
     let ends = "select waits_for, waits_until > now() + interval '1 minute' from aetheel.lane";
     assert_eq!(postgres.ask(&format!("{ends} where root = 'channel:1'")), "ann|t");
     let back = Cluster::join(&postgres.url(), with_turns("ann", SHORT_LEASE)).await.unwrap();
-    back.agents_ended().await.unwrap();
+    back.report_agents_ended().await.unwrap();
     assert_eq!(opened(&cyd).await, ["channel:1"]);
 }
 
@@ -176,11 +176,11 @@ async fn a_lane_that_waits_for_a_machine_still_waits_for_it_on_the_next_node() {
 async fn a_node_learns_that_another_one_became_the_leader() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
-    ann.take_seat().await.unwrap();
-    assert_eq!((ann.has_seat().await, bob.has_seat().await), (Ok(true), Ok(false)));
+    ann.become_leader().await.unwrap();
+    assert_eq!((ann.is_leader().await, bob.is_leader().await), (Ok(true), Ok(false)));
     declare_dead(&postgres, "ann");
-    bob.take_seat().await.unwrap();
-    assert_eq!((ann.has_seat().await, bob.has_seat().await), (Ok(false), Ok(true)));
+    bob.become_leader().await.unwrap();
+    assert_eq!((ann.is_leader().await, bob.is_leader().await), (Ok(false), Ok(true)));
 }
 
 #[tokio::test]
@@ -194,6 +194,6 @@ async fn a_slow_database_makes_no_node_leave() {
     for _ in 0..6 {
         let renewed = tokio::time::timeout(TIMEOUT, renewed.changed()).await;
         renewed.expect("a renewal").unwrap();
-        assert!(lease.lasts() && !lease.is_over());
+        assert!(lease.is_valid() && !lease.is_ended());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel::discord::Windows;
+use aetheel::discord::TimeLimits;
 use aetheel::redact::Redactor;
 use aetheel::split::split;
 
@@ -370,7 +370,7 @@ async fn a_command_is_answered_even_where_the_bot_may_not_post() {
 async fn when_an_interaction_token_expires_the_answer_continues_as_ordinary_messages() {
     let local = LocalDiscord::start().await;
     let bot =
-        Bot::with_windows(&local, Windows::default().interaction(Duration::from_secs(3))).await;
+        Bot::with_windows(&local, TimeLimits::default().interaction(Duration::from_secs(3))).await;
     let id = local.slash(CHANNEL, ANN, "ask", Some("slow"));
     let mut turn = bot.turn(&local, "slow").await;
     turn.say("Early");

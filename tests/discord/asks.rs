@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aetheel::agent::{AnswerForm, Decision, Question};
+use aetheel::agent::{AnswerForm, AskDecision, Question};
 use aetheel::dispatch::{AnswerRefusal, Excerpt, OpenQuestion, Outlet as _, Settlement, Subject};
-use aetheel::event::{Lane, Origin};
+use aetheel::event::{EventOrigin, Lane};
 
 use super::bot::{Bot, Home, Turn, answer};
 use crate::support::discord::{
@@ -61,7 +61,7 @@ pub(super) async fn with_buttons(local: &LocalDiscord) -> Message {
 }
 
 /// Waits until a question was answered. Returns its id, the person's name and the decision.
-pub(super) async fn decision(local: &LocalDiscord, bot: &Bot) -> (String, String, Decision) {
+pub(super) async fn decision(local: &LocalDiscord, bot: &Bot) -> (String, String, AskDecision) {
     local.wait_for("a decision", |_| bot.home.decided.lock().unwrap().pop()).await
 }
 
@@ -80,7 +80,7 @@ async fn expect_private_refusal(local: &LocalDiscord, interaction: u64, refusal:
     assert_eq!((word.content, word.ephemeral), (refusal.to_string(), true));
 }
 
-fn answered(decision: Decision) -> Settlement {
+fn answered(decision: AskDecision) -> Settlement {
     Settlement::Answered { by: "ann".to_owned(), decision }
 }
 
@@ -111,9 +111,9 @@ async fn a_question_is_posted_below_the_draft_and_typing_stops_while_it_waits() 
 
     let press = local.press(message.id, ANN, "Allow once");
     let decided = decision(&local, &bot).await;
-    assert_eq!(decided, (question.id.clone(), "ann".to_owned(), Decision::AllowOnce));
+    assert_eq!(decided, (question.id.clone(), "ann".to_owned(), AskDecision::AllowOnce));
     assert_eq!(acknowledged(&local, press).await, 6);
-    turn.settled(&question.id, &answered(Decision::AllowOnce));
+    turn.settled(&question.id, &answered(AskDecision::AllowOnce));
     let over =
         local.wait_for_message(CHANNEL, |text| text.ends_with("```\n-# ✅ Allowed by ann")).await;
     assert_eq!((over.id, local.buttons(over.id).len()), (message.id, 0));
@@ -174,7 +174,7 @@ async fn a_typed_word_answers_a_question_and_is_not_a_prompt() {
     assert_eq!(told.reply_to, Some(refused));
     local.mention(CHANNEL, ANN, "allow me to explain");
     let allowed = local.mention(CHANNEL, ANN, "allow");
-    assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
+    assert_eq!(decision(&local, &bot).await.2, AskDecision::AllowOnce);
     bot.event(&local, "allow me to explain").await;
     assert_eq!(bot.home.last_seen(CHANNEL).await, Some(allowed));
     // Without an open question, the word is an ordinary prompt.
@@ -189,18 +189,18 @@ async fn every_button_makes_its_decision_and_texts_come_from_a_modal() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let all = [
-        ("Allow once", Decision::AllowOnce),
-        ("Always", Decision::AllowAlways),
-        ("Deny", Decision::Deny(None)),
-        ("Deny and stop", Decision::DenyAndStop),
-        ("Deny and say why…", Decision::Deny(Some("use ninja".to_owned()))),
+        ("Allow once", AskDecision::AllowOnce),
+        ("Always", AskDecision::AllowAlways),
+        ("Deny", AskDecision::Deny(None)),
+        ("Deny and stop", AskDecision::DenyAndStop),
+        ("Deny and say why…", AskDecision::Deny(Some("use ninja".to_owned()))),
     ];
     for (label, expected) in all {
         let question = permission(Some("Always"));
         let (turn, _) = bot.asked(&local, (CHANNEL, ANN, label), &question).await;
         let message = with_buttons(&local).await;
         let mut press = local.press(message.id, ANN, label);
-        if expected == Decision::Deny(Some("use ninja".to_owned())) {
+        if expected == AskDecision::Deny(Some("use ninja".to_owned())) {
             assert_eq!(acknowledged(&local, press).await, 9);
             press = local.fill(press, ANN, "use ninja").await;
         }
@@ -299,7 +299,7 @@ async fn several_questions_are_asked_one_after_the_other_in_one_message() {
     local.fill(press, ANN, "twelve").await;
     let owned =
         |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
-    let answers = Decision::Answers(vec![
+    let answers = AskDecision::Answers(vec![
         ("colour".to_owned(), owned(&["green"])),
         ("letters".to_owned(), owned(&["b", "d"])),
         ("number".to_owned(), owned(&["twelve"])),
@@ -335,7 +335,7 @@ async fn a_plan_is_shown_completely_and_a_sign_in_address_is_a_link() {
         "the buttons are below the last piece: {shown:#?}"
     );
     assert!((0..120).all(|number| shown.concat().contains(&format!("number {number}"))));
-    turn.settled("a", &answered(Decision::AllowOnce));
+    turn.settled("a", &answered(AskDecision::AllowOnce));
     local.wait_for_message(CHANNEL, |text| text.contains("Allowed by ann")).await;
     turn.done("so").await;
     let address = "https://example.com/device?code=AB-12";
@@ -344,7 +344,7 @@ async fn a_plan_is_shown_completely_and_a_sign_in_address_is_a_link() {
     let message = local.wait_for_message(CHANNEL, |text| text.contains(address)).await;
     assert_eq!(local.buttons(message.id), ["Sign in", "Done", "Cancel"]);
     local.press(message.id, ANN, "Done");
-    assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
+    assert_eq!(decision(&local, &bot).await.2, AskDecision::AllowOnce);
     turn.done("so").await;
 }
 
@@ -451,7 +451,7 @@ async fn a_question_without_a_channel_is_dismissed() {
     local.mention(CHANNEL, ANN, "go");
     let mut event = bot.event(&local, "go").await;
     (event.lane, event.origin) =
-        (Lane::Heartbeat("tidy".to_owned()), Origin::Internal { channel: None });
+        (Lane::Heartbeat("tidy".to_owned()), EventOrigin::Internal { channel: None });
     let mut turn = Turn::of(&bot, &event);
     assert!(turn.ask(&permission(None)).load(Ordering::SeqCst));
     // A question that cannot be shown is logged, but is not a delivery failure.
@@ -505,7 +505,7 @@ async fn a_press_is_acknowledged_in_time_while_other_requests_are_slow() {
     let (at, kind) =
         local.wait_for("the acknowledgement", |local| local.interaction(press).acknowledged).await;
     assert!(kind == 6 && at - local.interaction(press).used < Duration::from_secs(2));
-    assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
+    assert_eq!(decision(&local, &bot).await.2, AskDecision::AllowOnce);
     turn.done("so").await;
 }
 
@@ -535,7 +535,7 @@ async fn a_question_whose_turn_continues_keeps_its_message() {
     local.mention(CHANNEL, ANN, "more");
     let mut turn = bot.turn(&local, "more").await;
     turn.ask(&question);
-    turn.settled(&question.id, &answered(Decision::AllowOnce));
+    turn.settled(&question.id, &answered(AskDecision::AllowOnce));
     let over = local.wait_for_message(CHANNEL, |text| text.contains("Allowed by ann")).await;
     assert_eq!((over.id, local.buttons(over.id).len()), (message.id, 0));
     let asked =

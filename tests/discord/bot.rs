@@ -9,18 +9,21 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex};
 use std::time::Duration;
 
 use aetheel::agent::{
-    Action, Ask, AskKind, Chunk, Command, Decision, EventKind, Exit, Input, Text, ToolEnd,
-    ToolOutput, ToolStart, ToolStatus, Write as WriteAction,
+    Action, AgentEventKind, Ask, AskDecision, AskKind, Chunk, Exit, HostCommand, Input, TextEvent,
+    ToolEnd, ToolOutput, ToolStart, ToolStatus, Write as WriteAction,
 };
 use aetheel::config::{AllowLists, BusyPolicy};
-use aetheel::discord::{Accept, Discord, Listening, Options, Sharing, StartError, Windows};
-use aetheel::dispatch::{
-    Again, AgainRefusal, Answer, DeliveryError, Dispatcher, Notice, OpenQuestion, Opened, Outlet,
-    Parts, Person, PriorDelivery, Reply, Settlement, Subject, Unseen,
+use aetheel::discord::{
+    Discord, DiscordOptions, EventSharing, GatewayListener, OfferHandler, StartError, TimeLimits,
 };
-use aetheel::event::{Attached, Event, Lane, NewEvent};
+use aetheel::dispatch::{
+    DeliveryError, Dispatcher, DispatcherDeps, Notice, OfferEffect, OfferRefusal, OpenQuestion,
+    OpenedThread, Outlet, Person, PriorDelivery, QuestionDismissal, Reply, Settlement, Subject,
+    TurnAnswer,
+};
+use aetheel::event::{AttachedFile, Event, Lane, NewEvent};
 use aetheel::fold::Transcript;
-use aetheel::queue::Limits;
+use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::{Backend, Backends, ProcessCommand};
 use aetheel::workspace::Workspace;
@@ -63,15 +66,15 @@ pub struct Home {
     /// Questions that agents asked.
     asked: Mutex<Vec<OpenQuestion>>,
     /// Answers of turns that ended.
-    pub answers: Mutex<Vec<Answer>>,
+    pub answers: Mutex<Vec<TurnAnswer>>,
     /// Events for which a thread was requested.
     pub threads: Mutex<Vec<Event>>,
     /// Questions that people answered: the id, the person's name and the decision.
-    pub decided: Mutex<Vec<(String, String, Decision)>>,
+    pub decided: Mutex<Vec<(String, String, AskDecision)>>,
     /// Ids of the offers whose button was pressed, and the person.
     pub pressed: Mutex<Vec<(String, Person)>>,
     /// Refusal of every such press, if set.
-    pub refused_press: Mutex<Option<AgainRefusal>>,
+    pub refused_press: Mutex<Option<OfferRefusal>>,
     /// Ids of questions whose turns continue after the restart.
     pub continues: Mutex<Vec<String>>,
     sessions: AtomicUsize,
@@ -196,7 +199,7 @@ impl Home {
             Input::Line(line) if line.text == "ask" => {
                 Ok(home.asks.lock().unwrap().take().map(Action::Ask).into_iter().collect())
             }
-            Input::Command(Command::Answer(_)) => {
+            Input::Command(HostCommand::Answer(_)) => {
                 let body = vec![Chunk::Text("answered\n".to_owned())];
                 Ok(vec![Action::Write(WriteAction { proc: 1, body })])
             }
@@ -206,11 +209,14 @@ impl Home {
 
     /// Creates a dispatcher whose own replies go to [`Silent`].
     async fn dispatcher(self: &Arc<Self>, discord: &Discord) -> Dispatcher {
-        let limits =
-            Limits { max_concurrent: 1_000, max_depth: 1_000, busy_policy: BusyPolicy::Reject };
+        let limits = QueueLimits {
+            max_concurrent: 1_000,
+            max_depth: 1_000,
+            busy_policy: BusyPolicy::Reject,
+        };
         let backends = Arc::new(TwoBackends::new(self));
         let (folder, collected) = (self.folder.path(), Arc::new(Collected::default()));
-        let mut parts: Parts =
+        let mut parts: DispatcherDeps =
             parts(folder, "demo", backends, self.launcher(), &collected, limits).await;
         parts.outlet = Arc::new(Silent { discord: discord.clone(), home: Arc::clone(self) });
         parts.workspace = self.workspace.clone();
@@ -227,14 +233,18 @@ impl Home {
     }
 
     /// Handles buttons of offers that the dispatcher does not know.
-    fn accept(self: &Arc<Self>) -> Accept {
+    fn accept(self: &Arc<Self>) -> OfferHandler {
         let home = Arc::clone(self);
-        Accept::new(move |id, person| {
+        OfferHandler::new(move |id, person| {
             let refused = *home.refused_press.lock().unwrap();
             let pressed = refused.map_or_else(
                 || {
                     home.pressed.lock().unwrap().push((id.clone(), person));
-                    Ok(if id.starts_with("lost-") { Again::Delivered } else { Again::Started })
+                    Ok(if id.starts_with("lost-") {
+                        OfferEffect::Delivered
+                    } else {
+                        OfferEffect::Started
+                    })
                 },
                 Err,
             );
@@ -301,7 +311,7 @@ impl Outlet for Silent {
         Box::new(SilentReply(Arc::clone(&self.home)))
     }
 
-    async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
+    async fn fetch(&self, attached: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
         self.discord.fetch(attached, limit).await
     }
 
@@ -309,13 +319,17 @@ impl Outlet for Silent {
         self.discord.notify(notice).await
     }
 
-    async fn open_thread(&self, event: &Event, traces: PriorDelivery) -> Result<Opened, String> {
+    async fn open_thread(
+        &self,
+        event: &Event,
+        traces: PriorDelivery,
+    ) -> Result<OpenedThread, String> {
         self.home.threads.lock().unwrap().push(event.clone());
         self.discord.open_thread(event, traces).await
     }
 
-    async fn put_away(&self, event: &Event) {
-        self.discord.put_away(event).await;
+    async fn remove_waiting_marker(&self, event: &Event) {
+        self.discord.remove_waiting_marker(event).await;
     }
 }
 
@@ -323,20 +337,20 @@ struct SilentReply(Arc<Home>);
 
 #[async_trait]
 impl Reply for SilentReply {
-    fn update(&mut self, _: &EventKind, _: &Transcript) {}
+    fn update(&mut self, _: &AgentEventKind, _: &Transcript) {}
 
-    fn ask(&mut self, question: &OpenQuestion, _: Unseen) {
+    fn ask(&mut self, question: &OpenQuestion, _: QuestionDismissal) {
         self.0.asked.lock().unwrap().push(question.clone());
     }
 
-    fn settled(&mut self, id: &str, how: &Settlement) {
+    fn question_settled(&mut self, id: &str, how: &Settlement) {
         if let Settlement::Answered { by, decision } = how {
             let decided = (id.to_owned(), by.clone(), decision.clone());
             self.0.decided.lock().unwrap().push(decided);
         }
     }
 
-    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+    async fn finish(self: Box<Self>, answer: TurnAnswer) -> Result<(), DeliveryError> {
         self.0.answers.lock().unwrap().push(answer);
         Ok(())
     }
@@ -347,7 +361,7 @@ pub struct Bot {
     pub discord: Discord,
     pub dispatcher: Dispatcher,
     pub home: Arc<Home>,
-    pub listening: Listening,
+    pub listening: GatewayListener,
 }
 
 /// Allows every test user, also in direct messages.
@@ -355,8 +369,8 @@ pub fn everybody() -> AllowLists {
     AllowLists { users: vec![ANN, BOB, OWNER], ..AllowLists::default() }
 }
 
-pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
-    Options {
+pub fn options(local: &LocalDiscord, windows: TimeLimits) -> DiscordOptions {
+    DiscordOptions {
         token: TOKEN.to_owned().into(),
         api_base: local.url().to_owned(),
         dashboard: false,
@@ -369,55 +383,58 @@ pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
         owners: Vec::new(),
         allowed: everybody(),
         redactor: Redactor::default(),
-        windows,
+        time_limits: windows,
         lease: aetheel::lease::Lease::endless(),
     }
 }
 
 /// Connects without state of a previous process.
-pub async fn connect(options: Options) -> Result<Discord, StartError> {
+pub async fn connect(options: DiscordOptions) -> Result<Discord, StartError> {
     let home = Home::new().await;
     Discord::connect(options, home.workspace.discord_notes().clone()).await
 }
 
 impl Bot {
     pub async fn start(local: &LocalDiscord) -> Self {
-        Self::with_windows(local, Windows::default()).await
+        Self::with_windows(local, TimeLimits::default()).await
     }
 
-    pub async fn with_windows(local: &LocalDiscord, windows: Windows) -> Self {
+    pub async fn with_windows(local: &LocalDiscord, windows: TimeLimits) -> Self {
         Self::try_start(local, windows, Home::new().await).await.expect("the bot starts")
     }
 
     /// Starts a bot that allows only these users.
     pub async fn allowing(local: &LocalDiscord, allowed: AllowLists) -> Self {
-        let options = Options { allowed, ..options(local, Windows::default()) };
+        let options = DiscordOptions { allowed, ..options(local, TimeLimits::default()) };
         Self::with_options(options, Home::new().await).await.expect("the bot starts")
     }
 
     /// Starts a bot with the state of `home`.
     pub async fn with_home(local: &LocalDiscord, home: &Arc<Home>) -> Self {
         let home = Arc::clone(home);
-        Self::try_start(local, Windows::default(), home).await.expect("the bot starts")
+        Self::try_start(local, TimeLimits::default(), home).await.expect("the bot starts")
     }
 
     pub async fn try_start(
         local: &LocalDiscord,
-        windows: Windows,
+        windows: TimeLimits,
         home: Arc<Home>,
     ) -> Result<Self, StartError> {
         Self::with_options(options(local, windows), home).await
     }
 
-    pub async fn with_options(options: Options, home: Arc<Home>) -> Result<Self, StartError> {
+    pub async fn with_options(
+        options: DiscordOptions,
+        home: Arc<Home>,
+    ) -> Result<Self, StartError> {
         Self::sharing(options, home, None).await
     }
 
     /// Starts a bot as one of several nodes.
     pub async fn sharing(
-        options: Options,
+        options: DiscordOptions,
         home: Arc<Home>,
-        sharing: Option<Sharing>,
+        sharing: Option<EventSharing>,
     ) -> Result<Self, StartError> {
         let notes = home.workspace.discord_notes().clone();
         let discord = Discord::connect(options, notes).await?;
@@ -526,11 +543,11 @@ impl Turn {
 
     /// Opens the reply to an event that a previous process may have begun to answer.
     pub fn resumed(bot: &Bot, event: &Event, traces: PriorDelivery) -> Self {
-        Self { reply: bot.discord.open_kept(event, traces), transcript: Transcript::default() }
+        Self { reply: bot.discord.open_tracked(event, traces), transcript: Transcript::default() }
     }
 
     pub fn say(&mut self, text: &str) {
-        self.report(EventKind::Text(Text {
+        self.report(AgentEventKind::Text(TextEvent {
             part: 0,
             text: text.to_owned(),
             replace: false,
@@ -539,7 +556,7 @@ impl Turn {
     }
 
     pub fn say_instead(&mut self, text: &str) {
-        self.report(EventKind::Text(Text {
+        self.report(AgentEventKind::Text(TextEvent {
             part: 0,
             text: text.to_owned(),
             replace: true,
@@ -548,7 +565,7 @@ impl Turn {
     }
 
     pub fn tool(&mut self, name: &str, title: &str) {
-        self.report(EventKind::ToolStart(ToolStart {
+        self.report(AgentEventKind::ToolStart(ToolStart {
             id: "t1".to_owned(),
             parent: None,
             kind: "bash".to_owned(),
@@ -562,7 +579,7 @@ impl Turn {
     /// Adds output of the running tool.
     pub fn tool_prints(&mut self, text: &str) {
         let (id, text) = ("t1".to_owned(), text.to_owned());
-        self.report(EventKind::ToolOutput(ToolOutput { id, text }));
+        self.report(AgentEventKind::ToolOutput(ToolOutput { id, text }));
     }
 
     pub fn tool_done(&mut self) {
@@ -573,14 +590,15 @@ impl Turn {
             exit_code: None,
             diffs: Vec::new(),
         };
-        self.report(EventKind::ToolEnd(end));
+        self.report(AgentEventKind::ToolEnd(end));
     }
 
     /// Shows a question. The returned flag is set if it is dismissed because nobody can see it.
     pub fn ask(&mut self, question: &OpenQuestion) -> Arc<AtomicBool> {
         let dismissed = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&dismissed);
-        self.reply.ask(question, Unseen::new(move || seen.store(true, Ordering::SeqCst)));
+        self.reply
+            .ask(question, QuestionDismissal::new(move || seen.store(true, Ordering::SeqCst)));
         dismissed
     }
 
@@ -590,15 +608,15 @@ impl Turn {
     }
 
     /// Delivers the answer, without a time limit.
-    pub async fn deliver(self, answer: Answer) -> Result<(), DeliveryError> {
+    pub async fn deliver(self, answer: TurnAnswer) -> Result<(), DeliveryError> {
         self.reply.finish(answer).await
     }
 
     pub fn settled(&mut self, id: &str, how: &Settlement) {
-        self.reply.settled(id, how);
+        self.reply.question_settled(id, how);
     }
 
-    fn report(&mut self, event: EventKind) {
+    fn report(&mut self, event: AgentEventKind) {
         self.transcript.apply(&event);
         self.reply.update(&event, &self.transcript);
     }
@@ -607,22 +625,22 @@ impl Turn {
         self.finish(answer(text)).await.expect("delivered");
     }
 
-    pub async fn finish(self, answer: Answer) -> Result<(), DeliveryError> {
+    pub async fn finish(self, answer: TurnAnswer) -> Result<(), DeliveryError> {
         tokio::time::timeout(LIMIT * 3, self.reply.finish(answer))
             .await
             .expect("delivered or refused in time")
     }
 }
 
-pub fn answer(text: &str) -> Answer {
-    Answer {
+pub fn answer(text: &str) -> TurnAnswer {
+    TurnAnswer {
         text: text.to_owned(),
         failure: None,
         notices: Vec::new(),
         backend: "demo".to_owned(),
         model: None,
         detail: None,
-        orphaned: false,
+        agent_lost: false,
         paused: false,
         usage: None,
         took: Duration::from_secs(1),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aetheel::config::AllowLists;
-use aetheel::discord::{Options, Windows};
+use aetheel::discord::{DiscordOptions, TimeLimits};
 use aetheel::event::Lane;
 
 use super::bot::{Bot, Home, Log, options};
@@ -16,7 +16,7 @@ async fn home(local: &LocalDiscord, channels: impl IntoIterator<Item = u64>) -> 
     let home = Home::new().await;
     for channel in channels {
         let message = local.mention(channel, ANN, "before");
-        home.workspace.discord_notes().note(channel, message);
+        home.workspace.discord_notes().note_seen(channel, message);
     }
     home
 }
@@ -24,7 +24,7 @@ async fn home(local: &LocalDiscord, channels: impl IntoIterator<Item = u64>) -> 
 /// Starts a bot that allows only Ann.
 async fn start(local: &LocalDiscord, home: &Arc<Home>) -> Bot {
     let allowed = AllowLists { users: vec![ANN], ..AllowLists::default() };
-    let options = Options { allowed, ..options(local, Windows::default()) };
+    let options = DiscordOptions { allowed, ..options(local, TimeLimits::default()) };
     Bot::with_options(options, Arc::clone(home)).await.expect("the bot starts")
 }
 
@@ -125,7 +125,7 @@ async fn the_newest_outdated_message_gets_a_reply_and_earlier_ones_a_reaction() 
     let home = Home::new().await;
     let eleven = Duration::from_secs(11 * 60);
     let before = local.mention_earlier(CHANNEL, ANN, "answered before", eleven * 2);
-    home.workspace.discord_notes().note(CHANNEL, before);
+    home.workspace.discord_notes().note_seen(CHANNEL, before);
     let [first, second, newest] =
         ["one", "two", "three"].map(|prompt| local.mention_earlier(CHANNEL, ANN, prompt, eleven));
     let _bot = start(&local, &home).await;
@@ -144,7 +144,7 @@ async fn outdated_messages_are_counted_and_reported_once() {
     let home = Home::with(|home| home.kept = true).await;
     let hour = Duration::from_secs(3_600);
     let before = local.mention_earlier(CHANNEL, ANN, "answered before", hour * 2);
-    home.workspace.discord_notes().note(CHANNEL, before);
+    home.workspace.discord_notes().note_seen(CHANNEL, before);
     let mut newest = 0;
     for number in 0..130 {
         newest = local.mention_earlier(CHANNEL, ANN, &format!("old {number}"), hour);
@@ -172,7 +172,7 @@ async fn a_restart_continues_an_interrupted_catch_up() {
     let home = Home::with(|home| home.kept = true).await;
     home.busy.send_replace(true);
     let before = local.mention(CHANNEL, ANN, "before");
-    home.workspace.discord_notes().note(CHANNEL, before);
+    home.workspace.discord_notes().note_seen(CHANNEL, before);
     for number in 0..150 {
         local.mention(CHANNEL, ANN, &number.to_string());
     }
@@ -199,7 +199,7 @@ async fn a_restart_continues_an_interrupted_catch_up() {
 async fn authors_learn_that_their_message_was_handled_more_than_two_minutes_late() {
     let local = LocalDiscord::start().await;
     let home = Home::new().await;
-    home.workspace.discord_notes().note(CHANNEL, 1);
+    home.workspace.discord_notes().note_seen(CHANNEL, 1);
     // The local clock is wrong; the age is computed from Discord's.
     local.faults().clock_ahead(-60);
     local.mention_earlier(CHANNEL, ANN, "long ago", Duration::from_secs(60 + 150));

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use aetheel::config::AllowLists;
-use aetheel::discord::{Options, Windows};
+use aetheel::discord::{DiscordOptions, TimeLimits};
 
 use super::bot::{Bot, Home, options};
 use crate::support::discord::{ANN, CHANNEL, GUILD, LocalDiscord, OTHER, ROLE, THREAD};
 
-fn impatient() -> Windows {
-    Windows::default().reconnect(Duration::from_secs(3))
+fn impatient() -> TimeLimits {
+    TimeLimits::default().reconnect(Duration::from_secs(3))
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
         guilds: vec![GUILD],
         ..AllowLists::default()
     };
-    let options = Options { allowed, ..options(&local, impatient()) };
+    let options = DiscordOptions { allowed, ..options(&local, impatient()) };
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     for (channel, text) in [(CHANNEL, "before"), (THREAD, "thread before")] {
         local.mention(channel, ANN, text);
@@ -102,8 +102,8 @@ async fn messages_written_while_the_program_was_down_are_answered_at_the_start()
     let local = LocalDiscord::start().await;
     let home = Home::new().await;
     let old = local.mention(CHANNEL, ANN, "answered before");
-    home.workspace.discord_notes().note(CHANNEL, old);
-    home.workspace.discord_notes().note(THREAD, 1);
+    home.workspace.discord_notes().note_seen(CHANNEL, old);
+    home.workspace.discord_notes().note_seen(THREAD, 1);
     local.mention_earlier(THREAD, ANN, "an hour ago", Duration::from_secs(3_600));
     local.mention_earlier(THREAD, ANN, "nine minutes ago", Duration::from_secs(540));
     local.mention(CHANNEL, ANN, "written while down");
@@ -148,7 +148,7 @@ async fn a_start_aborted_while_discord_is_unreachable_stops_logging_in() {
     let local = LocalDiscord::start().await;
     local.faults().refuse_gateway(true);
     let home = Home::new().await;
-    let start = Bot::try_start(&local, Windows::default(), home);
+    let start = Bot::try_start(&local, TimeLimits::default(), home);
     assert!(
         tokio::time::timeout(Duration::from_secs(2), start).await.is_err(),
         "ready without a gateway"

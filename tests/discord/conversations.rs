@@ -1,9 +1,9 @@
 //! Tests of threads, waiting prompts, edits and deletions.
 
 use aetheel::config::AllowLists;
-use aetheel::discord::Options;
+use aetheel::discord::DiscordOptions;
 use aetheel::dispatch::{Outlet as _, PriorDelivery, Setting};
-use aetheel::event::{EventKind, Lane, Origin};
+use aetheel::event::{EventKind, EventOrigin, Lane};
 
 use super::bot::{Barrier, Bot, Home, Log, Turn, options};
 use crate::support::discord::{ANN, BOB, BOT, CHANNEL, DIRECT, Fault, LocalDiscord, THREAD};
@@ -26,7 +26,7 @@ async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
     // The thread and the messages of an earlier attempt are found, even if Discord no longer knows
     // their nonces.
     let asked = bot.home.threads.lock().unwrap()[0].clone();
-    let again = PriorDelivery { stem: "another".to_owned(), ..PriorDelivery::unkept() };
+    let again = PriorDelivery { stem: "another".to_owned(), ..PriorDelivery::untracked() };
     let opened = bot.discord.open_thread(&asked, again).await.unwrap();
     let [(thread, CHANNEL, name)] = &local.threads()[..] else {
         panic!("one thread: {:?}", local.threads())
@@ -47,7 +47,7 @@ async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
     );
     assert_eq!(
         (&event.lane, &event.origin),
-        (&Lane::Channel(*thread), &Origin::Message { channel: *thread, message: first })
+        (&Lane::Channel(*thread), &EventOrigin::Message { channel: *thread, message: first })
     );
     Turn::of(&bot, &event).done("Fixed.").await;
     assert_eq!(
@@ -92,7 +92,7 @@ async fn in_its_threads_the_bot_needs_no_mention_and_ignores_talk_among_others()
     let (log, _guard) = Log::start();
     // The channel's access lists also apply to its threads.
     let allowed = AllowLists { users: vec![ANN], channels: vec![CHANNEL], ..AllowLists::default() };
-    let options = Options { allowed, ..options(&local, Default::default()) };
+    let options = DiscordOptions { allowed, ..options(&local, Default::default()) };
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     local.say(THREAD, ANN, "nobody spoke to the bot here");
     local.say(CHANNEL, ANN, "nor here");
@@ -136,7 +136,7 @@ async fn without_the_message_content_intent_mentions_in_threads_are_prompts() {
     assert_eq!(bot.home.prompts(), ["a thread of the bot's", "can be read"]);
     // Options of the channel apply to the thread.
     bot.dispatcher.choose(&Lane::Channel(CHANNEL), Setting::Model, Some("sonnet")).await.unwrap();
-    let shown = bot.dispatcher.view(&Lane::Channel(THREAD)).await;
+    let shown = bot.dispatcher.lane_status(&Lane::Channel(THREAD)).await;
     let model = shown.options.iter().find(|option| option.setting == Setting::Model).unwrap();
     assert_eq!(model.current.as_deref(), Some("sonnet"));
 }

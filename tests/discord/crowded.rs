@@ -1,6 +1,6 @@
 //! Tests with more requests per second than Discord accepts.
 
-use aetheel::discord::Windows;
+use aetheel::discord::TimeLimits;
 
 use super::bot::{Bot, Home, options};
 use crate::support::discord::{ANN, LocalDiscord, room};
@@ -8,7 +8,7 @@ use crate::support::discord::{ANN, LocalDiscord, room};
 #[tokio::test]
 async fn a_draft_beyond_the_request_budget_is_shown_later() {
     let local = LocalDiscord::start().await;
-    let mut options = options(&local, Windows::default());
+    let mut options = options(&local, TimeLimits::default());
     // Three of the four are available to drafts and typing indicators.
     options.requests_per_second = 4;
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");

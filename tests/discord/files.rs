@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use aetheel::agent::Usage;
 use aetheel::config::FooterPart;
-use aetheel::discord::Windows;
-use aetheel::dispatch::{Answer, AnswerFile, Excerpt, OpenQuestion, Outlet, Subject};
-use aetheel::event::Attached;
+use aetheel::discord::TimeLimits;
+use aetheel::dispatch::{AnswerFile, Excerpt, OpenQuestion, Outlet, Subject, TurnAnswer};
+use aetheel::event::AttachedFile;
 use aetheel::split::split;
 
 use super::bot::{Bot, Home, answer, options};
@@ -14,7 +14,7 @@ use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord};
 
 /// Starts a bot that attaches answers of more than 3,000 characters as files.
 async fn attaching(local: &LocalDiscord) -> Bot {
-    let mut options = options(local, Windows::default());
+    let mut options = options(local, TimeLimits::default());
     options.long_answer = Some(3_000);
     Bot::with_options(options, Home::new().await).await.expect("the bot starts")
 }
@@ -35,7 +35,7 @@ async fn attached_files_belong_to_the_prompt_and_need_no_text() {
         &[("cat.png", "image/png", 3, &url), ("../x\n", "", 4, "https://cdn.discordapp.com/x")],
     );
     let event = bot.event(&local, "look").await;
-    let file = |name: &str, media_type: &str, size, source: &str| Attached {
+    let file = |name: &str, media_type: &str, size, source: &str| AttachedFile {
         name: name.to_owned(),
         media_type: Some(media_type.to_owned()),
         size,
@@ -59,7 +59,7 @@ async fn a_file_is_downloaded_within_its_limit_or_the_reason_is_reported() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let reason = async |source: String| {
-        let file = Attached { name: "x".to_owned(), media_type: None, size: 1, source };
+        let file = AttachedFile { name: "x".to_owned(), media_type: None, size: 1, source };
         bot.discord.fetch(&file, 10_000).await.expect_err("refused")
     };
     let huge = vec![b'x'; 1 << 20];
@@ -133,7 +133,7 @@ async fn files_of_the_agent_are_posted_once_below_its_answer() {
     // The response to the upload is lost, and another file no longer exists.
     let posted = answer("Here it is.");
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 2);
-    turn.finish(Answer {
+    turn.finish(TurnAnswer {
         files: vec![file("gone.png", &folder.path().join("none")), file("cat.png", &path)],
         ..posted
     })
@@ -198,7 +198,7 @@ async fn a_long_subject_of_a_question_is_attached() {
 #[tokio::test]
 async fn a_configured_footer_is_below_the_answer() {
     let local = LocalDiscord::start().await;
-    let mut options = options(&local, Windows::default());
+    let mut options = options(&local, TimeLimits::default());
     options.footer = vec![
         FooterPart::Backend,
         FooterPart::Model,
@@ -209,7 +209,7 @@ async fn a_configured_footer_is_below_the_answer() {
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     local.mention(CHANNEL, ANN, "go");
     let usage = Usage { input: 3_120, output: 800, cost_usd: Some(0.0234), ..Usage::default() };
-    let told = Answer {
+    let told = TurnAnswer {
         model: Some("opus".to_owned()),
         usage: Some(usage),
         took: Duration::from_secs(12),

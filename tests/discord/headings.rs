@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aetheel::discord::Windows;
-use aetheel::event::{Event, Origin};
+use aetheel::discord::TimeLimits;
+use aetheel::event::{Event, EventOrigin};
 use aetheel::split::split;
 
 use super::bot::{Bot, Home, Turn};
@@ -40,11 +40,11 @@ async fn the_prompt_of_a_command_is_above_its_answer_from_the_first_draft_on() {
 #[tokio::test]
 async fn the_prompt_is_also_above_a_failure_without_text_and_an_attached_answer() {
     let local = LocalDiscord::start().await;
-    let mut options = super::bot::options(&local, Windows::default());
+    let mut options = super::bot::options(&local, TimeLimits::default());
     options.long_answer = Some(3_000);
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     local.slash(CHANNEL, ANN, "ask", Some("go"));
-    let failed = aetheel::dispatch::Answer {
+    let failed = aetheel::dispatch::TurnAnswer {
         failure: Some("It failed.".to_owned()),
         ..super::bot::answer("")
     };
@@ -78,10 +78,11 @@ async fn the_prompt_is_shown_once_and_also_without_the_interaction_token() {
 
     // The answer does not use the command's token: it is a message of its own, which shows no
     // command.
-    let Origin::Interaction { channel, interaction, .. } = event.origin else {
+    let EventOrigin::Interaction { channel, interaction, .. } = event.origin else {
         panic!("{event:?}")
     };
-    let late = Event { origin: Origin::Interaction { channel, interaction, pass: None }, ..event };
+    let late =
+        Event { origin: EventOrigin::Interaction { channel, interaction, pass: None }, ..event };
     Turn::of(&bot, &late).done("Late.").await;
     assert_eq!(local.texts(CHANNEL).last().unwrap(), "> 💬 go\nLate.");
 }
@@ -103,7 +104,7 @@ async fn a_reply_to_such_an_answer_does_not_repeat_the_prompt_to_the_agent() {
 async fn the_shown_prompt_contains_no_part_of_a_secret() {
     let local = LocalDiscord::start().await;
     let mut options =
-        super::bot::options(&local, Windows::default().interaction(Duration::from_secs(60)));
+        super::bot::options(&local, TimeLimits::default().interaction(Duration::from_secs(60)));
     options.redactor = aetheel::redact::Redactor::new(&["sk-canary-value".to_owned().into()]);
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     let prompt = format!("{} sk-canary-value", "x".repeat(190));

@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use aetheel::agent::Decision;
+use aetheel::agent::AskDecision;
 use aetheel::config::AllowLists;
-use aetheel::discord::{Options, Windows};
+use aetheel::discord::{DiscordOptions, TimeLimits};
 use aetheel::dispatch::{DeliveryError, PriorDelivery, Settlement};
-use aetheel::event::{EventKind, Lane, NewEvent, Origin};
+use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
 use aetheel::split::split;
 
 use super::asks::{decision, permission, with_buttons};
@@ -37,8 +37,8 @@ fn is_pending(delivery: &mut Delivery) -> bool {
 }
 
 /// Starts a bot that retries only when something changes.
-async fn patient(local: &LocalDiscord) -> (Bot, aetheel::discord::Clock) {
-    let windows = Windows::default().again(HOUR, HOUR);
+async fn patient(local: &LocalDiscord) -> (Bot, aetheel::discord::OffsetClock) {
+    let windows = TimeLimits::default().retry(HOUR, HOUR);
     let clock = windows.clock();
     (Bot::with_windows(local, windows).await, clock)
 }
@@ -59,7 +59,7 @@ async fn wait_until_delayed(local: &LocalDiscord, log: &Log, times: usize) {
 async fn wait_until_failed(
     local: &LocalDiscord,
     log: &Log,
-    clock: &aetheel::discord::Clock,
+    clock: &aetheel::discord::OffsetClock,
     words: &str,
 ) {
     local
@@ -115,7 +115,7 @@ async fn a_question_survives_150_seconds_without_discord_and_is_answered_afterwa
     assert!(!dismissed.load(Ordering::SeqCst), "the delivery is not given up");
     local.wait_for("the bot", |local| (local.connections() > 0).then_some(())).await;
     local.press(message.id, ANN, "Allow once");
-    assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
+    assert_eq!(decision(&local, &bot).await.2, AskDecision::AllowOnce);
 }
 
 #[tokio::test]
@@ -303,7 +303,7 @@ async fn a_deleted_channel_ends_the_delivery_and_is_reported() {
     let error = turn.finish(answer("text")).await.expect_err("nobody can see it");
     assert!(matches!(&error, DeliveryError::Gone(why) if why.contains("10003")), "{error:?}");
     // Deliveries that wait behind the failed one must end too.
-    let behind = Turn::resumed(&bot, &bot.event(&local, "go").await, PriorDelivery::unkept());
+    let behind = Turn::resumed(&bot, &bot.event(&local, "go").await, PriorDelivery::untracked());
     assert!(matches!(behind.finish(answer("text")).await, Err(DeliveryError::Gone(_))));
 }
 
@@ -351,14 +351,14 @@ async fn two_hundred_prompts_stay_within_discords_limits_and_answers_precede_rea
     let local = LocalDiscord::start().await;
     // Discord's own limit is lower. The margin is for a machine that also runs other tests.
     local.faults().most_per_second(50);
-    let mut options = options(&local, Windows::default());
+    let mut options = options(&local, TimeLimits::default());
     options.requests_per_second = 25;
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     // Every prompt waits behind an event from elsewhere.
     bot.home.busy.send_replace(true);
     let count = 200;
     for number in 0..count {
-        let (lane, origin) = (Lane::Channel(room(number)), Origin::Internal { channel: None });
+        let (lane, origin) = (Lane::Channel(room(number)), EventOrigin::Internal { channel: None });
         bot.submit(NewEvent::new(EventKind::Cron, lane, origin, "before"));
         local.mention(room(number), ANN, &format!("prompt {number}"));
     }
@@ -388,7 +388,7 @@ async fn two_hundred_prompts_stay_within_discords_limits_and_answers_precede_rea
 #[tokio::test]
 async fn an_answer_that_becomes_a_file_deletes_no_shown_message() {
     let local = LocalDiscord::start().await;
-    let mut options = options(&local, Windows::default());
+    let mut options = options(&local, TimeLimits::default());
     options.long_answer = Some(16_000);
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     let mut turn = asked(&local, &bot, "go").await;
@@ -418,7 +418,7 @@ async fn text_after_a_steering_message_is_posted_below_it_also_after_a_restart()
     let local = LocalDiscord::start().await;
     let (bot, _clock) = patient(&local).await;
     let noted = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let (traces, note) = (PriorDelivery::unkept(), noted.clone());
+    let (traces, note) = (PriorDelivery::untracked(), noted.clone());
     let traces = PriorDelivery {
         note: Arc::new(move |ids: &[u64]| *note.lock().unwrap() = ids.to_vec()),
         ..traces
@@ -450,7 +450,7 @@ async fn text_after_a_steering_message_is_posted_below_it_also_after_a_restart()
 async fn the_stop_button_of_an_answer_works_and_disappears_at_its_end() {
     let local = LocalDiscord::start().await;
     let allowed = AllowLists { users: vec![ANN], ..AllowLists::default() };
-    let options = Options { allowed, ..options(&local, Windows::default()) };
+    let options = DiscordOptions { allowed, ..options(&local, TimeLimits::default()) };
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     bot.home.busy.send_replace(true);
     let mut turn = asked(&local, &bot, "go").await;

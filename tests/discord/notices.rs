@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use aetheel::dispatch::{AgainRefusal, Answer, Notice, Offer, Outlet, Person, PriorDelivery};
-use aetheel::event::{Event, Origin};
+use aetheel::dispatch::{Notice, Offer, OfferRefusal, Outlet, Person, PriorDelivery, TurnAnswer};
+use aetheel::event::{Event, EventOrigin};
 
 use super::bot::{Bot, Home, Turn, answer, options};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER};
@@ -86,7 +86,8 @@ async fn a_retryable_failure_has_a_button_until_the_retry_succeeds() {
     local.slash(CHANNEL, ANN, "ask", Some("do"));
     let commanded = bot.event(&local, "do").await;
     for (at, event) in [asked, commanded].into_iter().enumerate() {
-        let failed = Answer { failure: failure.clone(), offer: offer.clone(), ..answer("Half an") };
+        let failed =
+            TurnAnswer { failure: failure.clone(), offer: offer.clone(), ..answer("Half an") };
         Turn::of(&bot, &event).finish(failed).await.expect("delivered");
         let message = button(&local).await;
         let asked = ["", "> 💬 do\n"][at];
@@ -98,7 +99,7 @@ async fn a_retryable_failure_has_a_button_until_the_retry_succeeds() {
             local.buttons(message.id),
             ["Show the answer again (when a newer backend can read it)"]
         );
-        *bot.home.refused_press.lock().unwrap() = Some(AgainRefusal::NotYet);
+        *bot.home.refused_press.lock().unwrap() = Some(OfferRefusal::NotYet);
         assert_eq!(
             acknowledged(
                 &local,
@@ -111,7 +112,7 @@ async fn a_retryable_failure_has_a_button_until_the_retry_succeeds() {
             .await,
             4
         );
-        wait_for_followup(&local, &AgainRefusal::NotYet.to_string()).await;
+        wait_for_followup(&local, &OfferRefusal::NotYet.to_string()).await;
         assert_eq!(local.buttons(message.id).len(), 1, "a newer one may follow");
         *bot.home.refused_press.lock().unwrap() = None;
         assert_eq!(
@@ -140,13 +141,13 @@ async fn other_people_are_refused_privately_and_a_stale_offer_loses_its_button()
     let bot = Bot::start(&local).await;
     bot.discord.notify(notice()).await.unwrap();
     let message = button(&local).await;
-    *bot.home.refused_press.lock().unwrap() = Some(AgainRefusal::NotYours);
+    *bot.home.refused_press.lock().unwrap() = Some(OfferRefusal::NotYours);
     assert_eq!(acknowledged(&local, local.press(message.id, BOB, "Try again")).await, 4);
-    wait_for_followup(&local, &AgainRefusal::NotYours.to_string()).await;
+    wait_for_followup(&local, &OfferRefusal::NotYours.to_string()).await;
     assert_eq!(local.buttons(message.id).len(), 1, "others can still press it");
-    *bot.home.refused_press.lock().unwrap() = Some(AgainRefusal::Gone);
+    *bot.home.refused_press.lock().unwrap() = Some(OfferRefusal::Gone);
     assert_eq!(acknowledged(&local, local.press(message.id, ANN, "Try again")).await, 7);
-    wait_for_followup(&local, &AgainRefusal::Gone.to_string()).await;
+    wait_for_followup(&local, &OfferRefusal::Gone.to_string()).await;
     assert_eq!(local.buttons(message.id), Vec::<String>::new());
     assert_eq!(local.messages(CHANNEL)[0].content, "I was interrupted. (interrupted)");
     assert_eq!(bot.home.pressed.lock().unwrap().len(), 0);
@@ -227,11 +228,13 @@ async fn an_answer_to_a_command_is_complete_after_a_restart() {
     // The next process continues in these messages, with the command's token or, without it, as
     // with ordinary messages.
     let ids = [draft[0].id, draft[1].id];
-    let Origin::Interaction { channel, interaction, pass: Some(_) } = event.origin else {
+    let EventOrigin::Interaction { channel, interaction, pass: Some(_) } = event.origin else {
         panic!("no interaction token: {event:?}")
     };
-    let passless =
-        Event { origin: Origin::Interaction { channel, interaction, pass: None }, ..event.clone() };
+    let passless = Event {
+        origin: EventOrigin::Interaction { channel, interaction, pass: None },
+        ..event.clone()
+    };
     for event in [event, passless] {
         let (later, _) = prior_delivery(&ids, true);
         Turn::resumed(&bot, &event, later).done(&format!("{above}\n\n{below} more")).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aetheel::config::AllowLists;
 use aetheel::dispatch::Setting;
-use aetheel::event::{EventKind, Lane, NewEvent, Origin};
+use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
 
 use super::bot::{Bot, Home, everybody};
 use crate::support::discord::{
@@ -25,7 +25,7 @@ async fn use_command(
 
 /// Returns the options that are set for the channel.
 async fn chosen_options(bot: &Bot) -> Vec<(Setting, String)> {
-    let options = bot.dispatcher.view(&Lane::Channel(CHANNEL)).await.options.into_iter();
+    let options = bot.dispatcher.lane_status(&Lane::Channel(CHANNEL)).await.options.into_iter();
     options
         .filter(|option| option.chosen)
         .map(|option| (option.setting, option.current.unwrap_or_default()))
@@ -81,7 +81,7 @@ async fn a_long_queue_is_one_message() {
     let bot = Bot::start(&local).await;
     bot.home.busy.send_replace(true);
     for _ in 0..101 {
-        let origin = Origin::Internal { channel: None };
+        let origin = EventOrigin::Internal { channel: None };
         let lane = Lane::Channel(CHANNEL);
         let event = NewEvent::new(EventKind::Message, lane, origin, "[".repeat(60));
         bot.submit(NewEvent { author: Some("*".repeat(60)), ..event });

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use aetheel::config::AllowLists;
-use aetheel::discord::Windows;
-use aetheel::event::{EventKind, Lane, Origin, Quoted};
+use aetheel::discord::TimeLimits;
+use aetheel::event::{EventKind, EventOrigin, Lane, QuotedMessage};
 
 use super::bot::{Barrier, Bot, Home, connect, everybody, options};
 use crate::support::discord::{
@@ -26,7 +26,7 @@ async fn the_mention_is_removed_from_a_prompt_and_other_mentions_are_readable() 
     let event = bot.event(&local, "tell @olga of @crew in #other").await;
     assert_eq!(event.kind, EventKind::Message);
     assert_eq!(event.lane, Lane::Channel(CHANNEL));
-    assert_eq!(event.origin, Origin::Message { channel: CHANNEL, message: id });
+    assert_eq!(event.origin, EventOrigin::Message { channel: CHANNEL, message: id });
     assert_eq!((event.author.as_deref(), event.asker), (Some("ann"), Some(ANN)));
     assert_eq!((event.parent, bot.home.last_seen(CHANNEL).await), (None, Some(id)));
     // Neither a user without the role nor another channel is allowed.
@@ -76,7 +76,7 @@ async fn replied_to_and_forwarded_messages_are_part_of_the_prompt() {
     local.reply(broken, ANN, &format!("<@{BOT}> mend it"));
     let event = bot.event(&local, "mend it").await;
     let quoted = |author: Option<&str>, text: &str| {
-        Some(Quoted { author: author.map(str::to_owned), text: text.to_owned() })
+        Some(QuotedMessage { author: author.map(str::to_owned), text: text.to_owned() })
     };
     assert_eq!(event.quoted, quoted(Some("parrot"), "@aetheel it broke"));
     assert_eq!(
@@ -253,7 +253,7 @@ async fn commands_ask_reset_and_stop_under_both_names() {
     let bot = Bot::allowing(&local, AllowLists { channels: vec![CHANNEL], ..everybody() }).await;
     local.slash(CHANNEL, ANN, "claude", Some(" by the other name "));
     let event = bot.event(&local, "by the other name").await;
-    assert!(matches!(event.origin, Origin::Interaction { channel: CHANNEL, .. }));
+    assert!(matches!(event.origin, EventOrigin::Interaction { channel: CHANNEL, .. }));
     local.mention(THREAD, ANN, "in a thread");
     bot.event(&local, "in a thread").await;
     bot.dispatcher.idle().await;
@@ -284,7 +284,7 @@ async fn commands_are_registered_at_once_and_only_when_they_changed() {
     let puts = |local: &LocalDiscord| {
         local.requests().iter().filter(|request| request.method == "PUT").count()
     };
-    connect(options(&local, Windows::default())).await.unwrap();
+    connect(options(&local, TimeLimits::default())).await.unwrap();
     let registered = local.commands();
     let names: Vec<&str> = registered
         .as_array()
@@ -306,9 +306,9 @@ async fn commands_are_registered_at_once_and_only_when_they_changed() {
     ] {
         assert_eq!(names.iter().filter(|known| **known == name).count(), 1, "{name} in {names:?}");
     }
-    connect(options(&local, Windows::default())).await.unwrap();
+    connect(options(&local, TimeLimits::default())).await.unwrap();
     assert_eq!(puts(&local), 1, "nothing changed");
-    let mut without = options(&local, Windows::default());
+    let mut without = options(&local, TimeLimits::default());
     without.command_alias = None;
     connect(without).await.unwrap();
     assert_eq!(puts(&local), 2);

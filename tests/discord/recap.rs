@@ -1,12 +1,12 @@
 //! Tests of the earlier messages of a channel that Discord returns for a recap.
 
-use aetheel::dispatch::{Outlet, Said};
+use aetheel::dispatch::{Outlet, RecapMessage};
 
 use super::bot::{Bot, answer};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OTHER, OTHER_BOT, OWNER, room};
 
-fn by(author: &str, text: &str) -> Said {
-    Said { author: Some(author.to_owned()), text: text.to_owned() }
+fn by(author: &str, text: &str) -> RecapMessage {
+    RecapMessage { author: Some(author.to_owned()), text: text.to_owned() }
 }
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn a_recap_contains_messages_of_people_and_of_the_bot_but_not_of_programs(
     let event = bot.event(&local, "and then?").await;
     local.say(CHANNEL, BOB, "afterwards");
     let said = bot.discord.recap(&event).await;
-    let own = Said { author: None, text: "Noted.".to_owned() };
+    let own = RecapMessage { author: None, text: "Noted.".to_owned() };
     assert_eq!(said, [by("bob", "ask @olga"), by("ann", "@aetheel what now?"), own]);
 }
 
@@ -42,7 +42,7 @@ async fn a_recap_contains_the_last_thirty_messages_or_none_if_discord_refuses_th
     local.mention(room(1), ANN, "go on");
     let event = bot.event(&local, "go on").await;
     let said = bot.discord.recap(&event).await;
-    let last: Vec<Said> = (10..40).map(|number| by("bob", &number.to_string())).collect();
+    let last: Vec<RecapMessage> = (10..40).map(|number| by("bob", &number.to_string())).collect();
     assert_eq!(said, last, "oldest first");
     local.faults().close_channel(room(1), true);
     assert_eq!(bot.discord.recap(&event).await, []);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aetheel::discord::{StartError, Windows};
+use aetheel::discord::{StartError, TimeLimits};
 
 use super::bot::{Bot, Home, Log, connect, options};
 use crate::support::discord::LocalDiscord;
@@ -11,7 +11,7 @@ use crate::support::discord::LocalDiscord;
 async fn a_refused_token_is_an_error_that_says_what_to_do() {
     let local = LocalDiscord::start().await;
     local.faults().refuse_token(true);
-    let error = connect(options(&local, Windows::default())).await.err().unwrap();
+    let error = connect(options(&local, TimeLimits::default())).await.err().unwrap();
     assert_eq!(error, StartError::TokenRefused);
     let text = error.to_string();
     assert!(
@@ -29,7 +29,7 @@ async fn refused_intents_are_explained() {
         let local = LocalDiscord::start().await;
         local.faults().close_logins_with(code);
         let error =
-            Bot::try_start(&local, Windows::default(), Home::new().await).await.err().unwrap();
+            Bot::try_start(&local, TimeLimits::default(), Home::new().await).await.err().unwrap();
         assert_eq!(error, StartError::Intents(code));
         assert!(error.to_string().contains("Privileged Gateway Intents"));
     }
@@ -52,7 +52,7 @@ async fn a_token_revoked_while_connected_stops_everything() {
 async fn an_address_without_discord_is_named() {
     let local = LocalDiscord::start().await;
     let mut options =
-        options(&local, Windows::default().send(Duration::from_secs(1), Duration::from_secs(1)));
+        options(&local, TimeLimits::default().send(Duration::from_secs(1), Duration::from_secs(1)));
     options.api_base = "http://127.0.0.1:9".to_owned();
     let text = connect(options).await.err().unwrap().to_string();
     assert!(text.contains("http://127.0.0.1:9") && text.contains("DISCORD_API_BASE"), "{text}");

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aetheel::discord::{Options, Windows};
+use aetheel::discord::{DiscordOptions, TimeLimits};
 
 use super::bot::{Bot, Home, options};
 use crate::support::discord::{ANN, CHANNEL, DIRECT, LocalDiscord};
@@ -14,7 +14,7 @@ const ASKED: Duration = Duration::from_millis(400);
 const KEPT: Duration = Duration::from_millis(500);
 
 async fn start(local: &LocalDiscord, shards: Option<u32>) -> Bot {
-    let options = Options { shards, ..options(local, Windows::default().identify(KEPT)) };
+    let options = DiscordOptions { shards, ..options(local, TimeLimits::default().identify(KEPT)) };
     Bot::with_options(options, Home::new().await).await.expect("the bot starts")
 }
 

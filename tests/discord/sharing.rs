@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::discord::{Heard, Logins, Parent, Receipt, Sharing, Windows};
+use aetheel::discord::{EventSharing, GatewayEvent, LoginHistory, Parent, Receipt, TimeLimits};
 use aetheel::event::Lane;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
@@ -26,9 +26,9 @@ struct ForwarderState {
     /// Channels whose events go to the second node, with their threads. All others go to the first.
     second: HashSet<u64>,
     /// The senders of events to each node.
-    inboxes: Vec<mpsc::UnboundedSender<(Heard, Receipt)>>,
+    inboxes: Vec<mpsc::UnboundedSender<(GatewayEvent, Receipt)>>,
     /// Events that Discord sent to the bot.
-    heard: Vec<Heard>,
+    heard: Vec<GatewayEvent>,
     /// Keys of the events that were forwarded.
     forwarded: HashSet<String>,
     /// Keys of the events that were handled, each with the node.
@@ -37,12 +37,12 @@ struct ForwarderState {
 }
 
 #[async_trait]
-impl Logins for Forwarder {
+impl LoginHistory for Forwarder {
     async fn logins(&self) -> Vec<i64> {
         self.state.lock().unwrap().logins.clone()
     }
 
-    async fn logging_in(&self, at_ms: i64) {
+    async fn record_login(&self, at_ms: i64) {
         self.state.lock().unwrap().logins.push(at_ms);
     }
 }
@@ -73,14 +73,14 @@ impl Forwarder {
             }
         });
         let (seat, logins) = (self.seats[node].subscribe(), Arc::clone(self) as _);
-        let sharing = Sharing { out, from, seat, logins };
-        let options = options(local, Windows::default());
+        let sharing = EventSharing { outgoing: out, incoming: from, leader: seat, logins };
+        let options = options(local, TimeLimits::default());
         Bot::sharing(options, Arc::clone(home), Some(sharing)).await.expect("the node starts")
     }
 
-    fn forward(self: &Arc<Self>, heard: &Heard) {
+    fn forward(self: &Arc<Self>, heard: &GatewayEvent) {
         let text = serde_json::to_string(heard).expect("it can be written");
-        let read: Heard = serde_json::from_str(&text).expect("it can be read");
+        let read: GatewayEvent = serde_json::from_str(&text).expect("it can be read");
         assert!(read == *heard && read.key() == heard.key(), "{heard:?}");
         assert!(heard.key().len() <= 100, "{heard:?}");
         let mut state = self.state.lock().unwrap();
@@ -103,7 +103,7 @@ impl Forwarder {
         }
     }
 
-    fn send_to(self: &Arc<Self>, state: &ForwarderState, node: usize, heard: Heard) {
+    fn send_to(self: &Arc<Self>, state: &ForwarderState, node: usize, heard: GatewayEvent) {
         let (this, key) = (Arc::clone(self), heard.key());
         let done = Receipt::new(move || this.state.lock().unwrap().done.push((key, node)));
         let _ = state.inboxes[node].send((heard, done));
@@ -358,12 +358,12 @@ async fn saved_positions_move_with_their_channels_and_missed_messages_are_read()
             first.home.state("discord.md").contains(&format!("`channel:{CROWD}`")).then_some(())
         })
         .await;
-    let lines = first.discord.give(theirs).await;
+    let lines = first.discord.export_channels(theirs).await;
     assert!(
         lines.contains(&format!("- `channel:{CHANNEL}` seen to `")) && lines.lines().count() == 1,
         "{lines}"
     );
-    first.discord.given(theirs).await.expect("saved");
+    first.discord.forget_channels(theirs).await.expect("saved");
     assert_eq!(
         (first.home.last_seen(CHANNEL).await, first.home.last_seen(CROWD).await.is_some()),
         (None, true)
@@ -374,7 +374,7 @@ async fn saved_positions_move_with_their_channels_and_missed_messages_are_read()
     local.wait_for("the logout", |local| (local.connections() == 0).then_some(())).await;
     local.mention(CHANNEL, ANN, "on the way");
     for _ in 0..2 {
-        let channels = second.discord.absorb(&lines, |_| true).await.expect("saved");
+        let channels = second.discord.import_channels(&lines, |_| true).await.expect("saved");
         assert_eq!(channels, [CHANNEL]);
         assert!(second.home.state("discord.md").contains(&format!("`channel:{CHANNEL}` seen to")));
         second.discord.catch_up(channels);
@@ -392,7 +392,7 @@ async fn an_open_question_of_a_dead_node_is_closed_by_the_node_that_takes_over()
     let message = with_buttons_in(&local, CHANNEL).await;
     local.wait_for("the saved question", |_| first.home.is_noted(&question.id).then_some(())).await;
     let lines = first.home.state("discord.md");
-    second.discord.absorb(&lines, |_| true).await.expect("saved");
+    second.discord.import_channels(&lines, |_| true).await.expect("saved");
     local.wait_for("the buttons to be removed", |local| (!local.asks(message)).then_some(())).await;
     local
         .wait_for("the saved question to be removed", |_| {
@@ -405,12 +405,12 @@ async fn an_open_question_of_a_dead_node_is_closed_by_the_node_that_takes_over()
 async fn the_root_of_a_thread_is_its_parent_channel() {
     let local = LocalDiscord::start().await;
     let bot = Bot::with_home(&local, &Home::new().await).await;
-    assert_eq!(bot.discord.root_of(THREAD).await, Ok(CHANNEL));
-    assert_eq!(bot.discord.root_of(CHANNEL).await, Ok(CHANNEL));
-    assert_eq!(bot.discord.root_of(1).await, Ok(1), "Discord does not know this channel");
+    assert_eq!(bot.discord.root_channel(THREAD).await, Ok(CHANNEL));
+    assert_eq!(bot.discord.root_channel(CHANNEL).await, Ok(CHANNEL));
+    assert_eq!(bot.discord.root_channel(1).await, Ok(1), "Discord does not know this channel");
     local.faults().away(true);
     let began = std::time::Instant::now();
-    assert!(bot.discord.root_of(OTHER).await.is_err());
+    assert!(bot.discord.root_channel(OTHER).await.is_err());
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 

@@ -1,13 +1,13 @@
 //! Tests of the answers of heartbeats and cron jobs, for which nobody waits.
 
-use aetheel::dispatch::Answer;
-use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
+use aetheel::dispatch::TurnAnswer;
+use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 
 use super::bot::{Bot, Turn, answer};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 
 fn heartbeat() -> Event {
-    let origin = Origin::Internal { channel: Some(CHANNEL) };
+    let origin = EventOrigin::Internal { channel: Some(CHANNEL) };
     NewEvent::new(EventKind::Heartbeat, Lane::Heartbeat("inbox".to_owned()), origin, "look")
         .accepted(1, 0)
 }
@@ -62,7 +62,7 @@ async fn the_answer_of_a_heartbeat_is_posted_once_and_completely() {
 async fn a_failed_heartbeat_is_reported() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
-    let failed = Answer {
+    let failed = TurnAnswer {
         failure: Some(
             "Query timed out after 120 s, the limit here. Ask it to go on; the operator raises the limit with `QUERY_TIMEOUT_MS`. (timeout, ab12)".to_owned(),
         ),

@@ -6,7 +6,7 @@
 
 use std::io::Write;
 
-use aetheel::vigil;
+use aetheel::supervisor;
 
 use super::bot::Bot;
 use crate::support::discord::{LIMIT, LocalDiscord};
@@ -24,12 +24,14 @@ fn a_panic_in_reception_is_noticed_with_the_tasks_name() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a process of its own; run by a_panic_in_reception_is_noticed_with_the_tasks_name"]
 async fn a_bot_whose_reception_panics() {
-    let _watch = vigil::keep();
+    let _watch = supervisor::supervise();
     let local = LocalDiscord::start().await;
     // Reception logs the login.
     tracing_subscriber::fmt().with_writer(|| Brittle).init();
     let bot = Bot::start(&local).await;
-    let fallen = tokio::time::timeout(LIMIT, vigil::fallen()).await.expect("the panic is noticed");
+    let fallen = tokio::time::timeout(LIMIT, supervisor::first_failure())
+        .await
+        .expect("the panic is noticed");
     assert_eq!((fallen.name, fallen.how), ("reception", "panicked"));
     drop(bot);
 }

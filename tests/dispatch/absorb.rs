@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Again, AgainRefusal, Dispatcher, Person, Refusal, Router};
-use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
-use aetheel::queue::Limits;
+use aetheel::dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, PromptRefusal, Router};
+use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::queue::QueueLimits;
 use aetheel::workspace::{Journal, LineStore};
 
 use super::kept::quick;
@@ -89,7 +89,8 @@ impl Node {
     ) -> Self {
         let (folder, collected) = (tempfile::tempdir().unwrap(), Arc::new(Collected::default()));
         let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::with_feature(plain(), None))));
-        let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
+        let limits =
+            QueueLimits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
         let mut parts =
             parts(folder.path(), "scripted", backends, launcher.clone(), &collected, limits).await;
         let lines = Lines::default();
@@ -106,11 +107,11 @@ impl Node {
     async fn ask(&self, channel: u64, prompt: &str) -> u64 {
         let key = Some(format!("test:{prompt}"));
         let event = NewEvent { asker: Some(ANN), key, ..message(channel, prompt) };
-        self.dispatcher.submit(event).unwrap().safe().await.unwrap()
+        self.dispatcher.submit(event).unwrap().wait_until_saved().await.unwrap()
     }
 
     async fn absorb(&self, text: &str, first: u64) -> usize {
-        let absorbed = self.dispatcher.absorb(text, first, |_| true).await.unwrap();
+        let absorbed = self.dispatcher.import_lanes(text, first, |_| true).await.unwrap();
         let count = absorbed.len();
         absorbed.begin();
         count
@@ -124,9 +125,9 @@ impl Node {
         prompts
     }
 
-    async fn press(&self, id: &str) -> Result<Again, AgainRefusal> {
+    async fn press(&self, id: &str) -> Result<OfferEffect, OfferRefusal> {
         let ann = Person::User { id: ANN, roles: vec![], owner: false, name: "Ann".to_owned() };
-        self.dispatcher.again(id, &ann, true).await
+        self.dispatcher.accept_offer(id, &ann, true).await
     }
 }
 
@@ -163,18 +164,18 @@ async fn journal_of_a_dead_node(start: u64) -> String {
     journal.used_tool(first + 5);
     journal.offered(first + 5, now, false);
     accept(6, 12, "heard by what used a tool");
-    journal.heard(first + 6, first + 3);
+    journal.joined_turn(first + 6, first + 3);
     accept(7, 15, "heard by what is over");
-    journal.heard(first + 7, first + 90);
+    journal.joined_turn(first + 7, first + 90);
     accept(8, 11, "heard by what ran");
-    journal.heard(first + 8, first + 1);
+    journal.joined_turn(first + 8, first + 1);
     journal.finished(&accept(9, 16, "finished"), now);
     let hook = NewEvent {
         key: Some("boot:1".to_owned()),
         ..NewEvent::new(
             EventKind::Hook,
             Lane::Hook("startup".to_owned()),
-            Origin::Internal { channel: None },
+            EventOrigin::Internal { channel: None },
             "hook",
         )
     };
@@ -214,15 +215,16 @@ async fn check_handled(node: &Node, start: u64) {
     let offer = notices[0].offer.clone().unwrap();
     assert_eq!(offer.id, format!("{}-0", (start << 32) + 3));
     assert!(offer.id.len() < 64);
-    assert_eq!(node.press(&offer.id).await, Ok(Again::Started));
-    assert_eq!(node.press(&format!("{}-0", (start << 32) + 5)).await, Ok(Again::Started));
+    assert_eq!(node.press(&offer.id).await, Ok(OfferEffect::Started));
+    assert_eq!(node.press(&format!("{}-0", (start << 32) + 5)).await, Ok(OfferEffect::Started));
     node.collected.answers(7).await;
     assert_eq!(
         node.prompts().await,
         ["heard by what ran", "offered", "ran", "used a tool", "waited"]
     );
     assert!(
-        node.journal.knows("test:finished") && node.journal.knows("test:heard by what is over")
+        node.journal.contains_key("test:finished")
+            && node.journal.contains_key("test:heard by what is over")
     );
 }
 
@@ -245,9 +247,9 @@ async fn imported_events_are_treated_as_after_a_restart() {
     let third = Node::begin(9, "", quick()).await;
     assert!(other.journal.flush().await);
     assert_eq!(third.absorb(&other.lines.text(), 0).await, 0);
-    assert!(third.journal.knows("test:ran"));
+    assert!(third.journal.contains_key("test:ran"));
     let taken = NewEvent { key: Some("test:ran".to_owned()), ..message(11, "ran") };
-    assert_eq!(third.dispatcher.submit(taken).err(), Some(Refusal::Known));
+    assert_eq!(third.dispatcher.submit(taken).err(), Some(PromptRefusal::Known));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,7 +257,7 @@ async fn events_imported_twice_run_once_whatever_dies_in_between() {
     let text = journal_of_a_dead_node(5).await;
     let node = Node::begin(2, "", quick()).await;
     // The node dies before anything begins.
-    assert_eq!(node.dispatcher.absorb(&text, 0, |_| true).await.unwrap().len(), 8);
+    assert_eq!(node.dispatcher.import_lanes(&text, 0, |_| true).await.unwrap().len(), 8);
     let again = Node::begin(7, &node.lines.text(), quick()).await;
     assert_eq!(again.absorb(&text, 0).await, 0, "it is there already");
     check_handled(&again, 5).await;
@@ -301,9 +303,9 @@ async fn events_that_cannot_be_written_are_not_imported() {
     let text = journal_of_a_dead_node(5).await;
     let node = Node::begin(2, "", quick()).await;
     node.lines.full.store(true, Ordering::SeqCst);
-    let refused = node.dispatcher.absorb(&text, 0, |_| true).await;
-    assert_eq!(refused.err(), Some(Refusal::NotSaved));
-    assert!(node.journal.open_events().is_empty() && !node.journal.knows("test:finished"));
+    let refused = node.dispatcher.import_lanes(&text, 0, |_| true).await;
+    assert_eq!(refused.err(), Some(PromptRefusal::NotSaved));
+    assert!(node.journal.open_events().is_empty() && !node.journal.contains_key("test:finished"));
     node.lines.full.store(false, Ordering::SeqCst);
     assert_eq!(node.absorb(&text, 0).await, 8);
     check_handled(&node, 5).await;
@@ -320,7 +322,7 @@ async fn a_lane_is_idle_once_none_of_its_events_is_in_flight() {
     node.ask(7, "two").await;
     assert!(!node.dispatcher.is_idle_in(seven) && node.dispatcher.is_idle_in(other));
     let to_open = NewEvent { opens_thread: true, ..message(8, "a thread") };
-    node.dispatcher.submit(to_open).unwrap().safe().await.unwrap();
+    node.dispatcher.submit(to_open).unwrap().wait_until_saved().await.unwrap();
     assert!(!node.dispatcher.is_idle_in(other), "the lane is paused");
     gate.send_replace(true);
     node.collected.answers(2).await;
@@ -334,7 +336,7 @@ async fn a_lane_is_idle_once_none_of_its_events_is_in_flight() {
     let declined = node.dispatcher.decline(message(9, "no"), "No.").await.unwrap().unwrap();
     let nine = |lane: &Lane| *lane == Lane::Channel(9);
     assert!(!node.dispatcher.is_idle_in(nine), "a refusal is being delivered");
-    node.dispatcher.declined(declined);
+    node.dispatcher.refusal_sent(declined);
     assert!(node.dispatcher.is_idle_in(nine));
 }
 
@@ -347,17 +349,19 @@ async fn a_lane_keeps_its_offers_when_it_moves_and_returns() {
     let id = format!("{}-0", (1_u64 << 32) + 5);
     assert!(one.dispatcher.is_idle_in(fourteen), "people decide about it");
     for (from, to) in [(&one, &two), (&two, &one), (&one, &two)] {
-        let left = from.dispatcher.leave(fourteen);
+        let left = from.dispatcher.export_lanes(fourteen);
         assert_eq!(to.absorb(&left, 0).await, 1);
-        assert!(from.dispatcher.left(fourteen).await);
-        assert_eq!(from.press(&id).await, Err(AgainRefusal::Gone));
+        assert!(from.dispatcher.forget_lanes(fourteen).await);
+        assert_eq!(from.press(&id).await, Err(OfferRefusal::Gone));
     }
-    assert_eq!(two.press(&id).await, Ok(Again::Started));
+    assert_eq!(two.press(&id).await, Ok(OfferEffect::Started));
     two.collected.answers(1).await;
     assert_eq!(two.prompts().await, ["offered"]);
-    assert!(two.dispatcher.leave(|lane| *lane == Lane::Channel(11)).is_empty());
+    assert!(two.dispatcher.export_lanes(|lane| *lane == Lane::Channel(11)).is_empty());
     one.dispatcher.idle().await;
-    assert!(one.dispatcher.leave(|lane| *lane == Lane::Channel(11)).contains("message `11/1`"));
+    assert!(
+        one.dispatcher.export_lanes(|lane| *lane == Lane::Channel(11)).contains("message `11/1`")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -405,7 +409,7 @@ async fn in_a_cluster_people_are_asked_about_every_turn_that_had_begun() {
         assert_eq!(node.prompts().await, ["waited"], "no turn that had begun is repeated");
         let offer = notices.iter().find(|notice| notice.channel == Some(11)).unwrap();
         let pressed = node.press(&offer.offer.clone().unwrap().id).await;
-        assert_eq!(pressed, Ok(Again::Started));
+        assert_eq!(pressed, Ok(OfferEffect::Started));
         assert_eq!(node.prompts().await, ["ran", "waited"]);
     }
 }
@@ -414,14 +418,16 @@ async fn in_a_cluster_people_are_asked_about_every_turn_that_had_begun() {
 async fn events_that_another_node_has_are_not_imported() {
     let text = journal_of_a_dead_node(5).await;
     let node = Node::begin_shared(6, "", quick()).await;
-    let lanes = node.dispatcher.lanes_of(&text);
+    let lanes = node.dispatcher.open_lanes_of(&text);
     assert!(lanes.contains(&Lane::Channel(11)) && lanes.contains(&Lane::Channel(12)), "{lanes:?}");
     let theirs = |lane: &Lane| *lane != Lane::Channel(11);
-    let absorbed = node.dispatcher.absorb(&text, 0, theirs).await.unwrap();
+    let absorbed = node.dispatcher.import_lanes(&text, 0, theirs).await.unwrap();
     assert_eq!(absorbed.len(), 5);
     absorbed.begin();
     assert_eq!(node.prompts().await, [""; 0]);
-    assert!(!node.journal.knows("test:waited") && node.journal.knows("test:finished"));
+    assert!(
+        !node.journal.contains_key("test:waited") && node.journal.contains_key("test:finished")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aetheel::agent::{
-    Action, AllowedTools, AnswerForm, Ask, AskKind, AskOption, Choice, Chunk, Command, Decision,
-    EventKind, Exit, Input, Question, Scope, ToolStart, Write,
+    Action, AgentEventKind, AllowedTools, AnswerForm, Ask, AskDecision, AskKind, AskOption, Chunk,
+    DecisionScope, Exit, HostCommand, Input, Question, QuestionChoice, ToolStart, Write,
 };
 use aetheel::dispatch::{AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
-use aetheel::event::{EventKind as Asked, Lane, NewEvent, Origin};
+use aetheel::event::{EventKind as Asked, EventOrigin, Lane, NewEvent};
 use aetheel::turn::ProcessCommand;
 
 use super::turns::only_recording;
@@ -81,9 +81,9 @@ fn ask(what: &str) -> Ask {
         scope,
     };
     let own = vec![
-        option("never", false, Scope::Always),
-        option("ever", true, Scope::Project),
-        option("yes", true, Scope::Once),
+        option("never", false, DecisionScope::Always),
+        option("ever", true, DecisionScope::Project),
+        option("yes", true, DecisionScope::Once),
     ];
     let options = if what == "options" { own } else { vec![] };
     Ask {
@@ -99,8 +99,8 @@ fn ask(what: &str) -> Ask {
     }
 }
 
-fn choice(id: &str, label: &str) -> Choice {
-    Choice { id: id.to_owned(), ..Choice::plain(label) }
+fn choice(id: &str, label: &str) -> QuestionChoice {
+    QuestionChoice { id: id.to_owned(), ..QuestionChoice::plain(label) }
 }
 
 /// Like `plain`, but asks at `ask WHAT` and `ask-again WHAT`, and writes every decision to the
@@ -112,10 +112,10 @@ fn asking() -> Understanding {
             Ok(vec![Action::Ask(ask(&line.text[4..]))])
         }
         Input::Line(line) if line.text == "withdraw" => Ok(vec![Action::AskWithdrawn(9)]),
-        Input::Command(Command::Answer(answer)) => {
+        Input::Command(HostCommand::Answer(answer)) => {
             let told = serde_json::to_string(&answer.decision).unwrap();
             Ok(vec![
-                event(EventKind::Notice(told.clone())),
+                event(AgentEventKind::Notice(told.clone())),
                 Action::Write(Write { proc: 1, body: vec![Chunk::Text(format!("{told}\n"))] }),
             ])
         }
@@ -162,7 +162,7 @@ async fn asked(what: &str) -> (Desk, OpenQuestion) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
     let pairs = |values: &[(&str, &str)]| {
-        Decision::Answers(
+        AskDecision::Answers(
             values
                 .iter()
                 .map(|(id, value)| ((*id).to_owned(), vec![(*value).to_owned()]))
@@ -171,13 +171,13 @@ async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
     };
     let words = "because";
     for (what, given, got) in [
-        ("ls", Decision::AllowOnce, Decision::AllowOnce),
-        ("make", Decision::AllowAlways, Decision::AllowAlways),
-        ("ls", Decision::Deny(None), Decision::Deny(None)),
-        ("ls", Decision::Deny(Some(" ".into())), Decision::Deny(None)),
-        ("plan", Decision::Deny(Some(words.into())), Decision::Deny(Some(words.into()))),
-        ("ls", Decision::DenyAndStop, Decision::DenyAndStop),
-        ("sign-in", Decision::AllowOnce, Decision::AllowOnce),
+        ("ls", AskDecision::AllowOnce, AskDecision::AllowOnce),
+        ("make", AskDecision::AllowAlways, AskDecision::AllowAlways),
+        ("ls", AskDecision::Deny(None), AskDecision::Deny(None)),
+        ("ls", AskDecision::Deny(Some(" ".into())), AskDecision::Deny(None)),
+        ("plan", AskDecision::Deny(Some(words.into())), AskDecision::Deny(Some(words.into()))),
+        ("ls", AskDecision::DenyAndStop, AskDecision::DenyAndStop),
+        ("sign-in", AskDecision::AllowOnce, AskDecision::AllowOnce),
         // People choose a label, and the agent gets its own value.
         (
             "questions",
@@ -214,10 +214,10 @@ async fn the_agents_own_options_are_shown_with_their_duration_and_sent_by_id() {
     ];
     assert_eq!(words[..3], wanted.map(|(word, label)| (word, label.to_owned())));
     let unknown =
-        desk.dispatcher.answer(&question.id, &user(ANN), Decision::Chosen("other".to_owned()));
+        desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::Chosen("other".to_owned()));
     assert!(matches!(unknown, Err(AnswerRefusal::Misfit(_))), "{unknown:?}");
     assert_eq!(
-        desk.dispatcher.answer_in_words(&Lane::Channel(7), &user(ANN), "never"),
+        desk.dispatcher.answer_from_text(&Lane::Channel(7), &user(ANN), "never"),
         Some(Ok(()))
     );
     let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
@@ -230,17 +230,24 @@ async fn the_agents_own_options_are_shown_with_their_duration_and_sent_by_id() {
 async fn a_changed_input_is_accepted_only_if_allowed_and_only_as_an_object() {
     let (desk, question) = asked("change").await;
     let change = |input: &str| {
-        desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowChanged(input.to_owned()))
+        desk.dispatcher.answer(
+            &question.id,
+            &user(ANN),
+            AskDecision::AllowChanged(input.to_owned()),
+        )
     };
     assert!(matches!(change("rm -rf /"), Err(AnswerRefusal::Misfit(_))));
     assert_eq!(
-        question.in_words(r#"change {"command":"pwd"}"#),
-        Some(Decision::AllowChanged(r#"{"command":"pwd"}"#.to_owned()))
+        question.parse_decision(r#"change {"command":"pwd"}"#),
+        Some(AskDecision::AllowChanged(r#"{"command":"pwd"}"#.to_owned()))
     );
     assert_eq!(change(r#"{"command":"pwd"}"#), Ok(()));
     let (desk, question) = asked("ls").await;
-    let refused =
-        desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowChanged("{}".to_owned()));
+    let refused = desk.dispatcher.answer(
+        &question.id,
+        &user(ANN),
+        AskDecision::AllowChanged("{}".to_owned()),
+    );
     assert!(matches!(refused, Err(AnswerRefusal::Misfit(_))), "{refused:?}");
 }
 
@@ -257,7 +264,7 @@ async fn answers_match_the_kind_of_question_and_secret_ones_are_neither_shown_no
             .iter()
             .map(|(id, value)| ((*id).to_owned(), vec![(*value).to_owned()]))
             .collect();
-        desk.dispatcher.answer(&question.id, &user(ANN), Decision::Answers(pairs))
+        desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::Answers(pairs))
     };
     for (values, misfit) in [
         (
@@ -285,10 +292,10 @@ async fn answers_match_the_kind_of_question_and_secret_ones_are_neither_shown_no
 #[tokio::test(flavor = "multi_thread")]
 async fn declining_differs_from_an_empty_answer() {
     let (desk, question) = asked("questions").await;
-    desk.dispatcher.answer(&question.id, &user(ANN), Decision::Declined).unwrap();
+    desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::Declined).unwrap();
     assert_eq!(desk.collected.answers(1).await[0].1.notices[0], r#""declined""#);
     let (desk, question) = asked("ls").await;
-    let refused = desk.dispatcher.answer(&question.id, &user(ANN), Decision::Declined);
+    let refused = desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::Declined);
     assert!(matches!(refused, Err(AnswerRefusal::Misfit(_))), "{refused:?}");
 }
 
@@ -296,7 +303,7 @@ async fn declining_differs_from_an_empty_answer() {
 async fn a_typed_word_answers_the_latest_question_of_its_lane() {
     let (desk, question) = asked("ls").await;
     let said = |lane: u64, words: &str, person| {
-        desk.dispatcher.answer_in_words(&Lane::Channel(lane), &person, words)
+        desk.dispatcher.answer_from_text(&Lane::Channel(lane), &person, words)
     };
     assert_eq!(question.asker, Some(ANN));
     assert_eq!(said(8, "allow", user(ANN)), None, "no question is open there");
@@ -324,13 +331,13 @@ async fn asker_owner_and_approvers_may_answer_and_nobody_else() {
         let expected = if may { Ok(()) } else { Err(AnswerRefusal::NotYours) };
         assert_eq!(desk.dispatcher.may_answer(&question.id, &person), expected, "{person:?}");
         assert_eq!(
-            desk.dispatcher.answer(&question.id, &person, Decision::AllowOnce),
+            desk.dispatcher.answer(&question.id, &person, AskDecision::AllowOnce),
             expected,
             "{person:?}"
         );
         if !may {
             // The question is still open, and the refused answer was not shown to anybody.
-            desk.dispatcher.answer(&question.id, &user(ANN), Decision::Deny(None)).unwrap();
+            desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::Deny(None)).unwrap();
         }
         desk.collected.answers(1).await;
         assert_eq!(desk.collected.settled(1).await.len(), 1);
@@ -345,7 +352,7 @@ async fn questions_without_an_asker_are_for_owners_and_the_terminal_answers_its_
             .submit(NewEvent::new(
                 Asked::Heartbeat,
                 lane,
-                Origin::Internal { channel: None },
+                EventOrigin::Internal { channel: None },
                 prompt,
             ))
             .unwrap();
@@ -354,14 +361,14 @@ async fn questions_without_an_asker_are_for_owners_and_the_terminal_answers_its_
     let question = desk.collected.questions(1).await.remove(0);
     for person in [user(ANN), Person::Terminal] {
         assert_eq!(
-            desk.dispatcher.answer(&question.id, &person, Decision::AllowOnce),
+            desk.dispatcher.answer(&question.id, &person, AskDecision::AllowOnce),
             Err(AnswerRefusal::NotYours)
         );
     }
-    desk.dispatcher.answer(&question.id, &user(CREW), Decision::AllowOnce).unwrap();
+    desk.dispatcher.answer(&question.id, &user(CREW), AskDecision::AllowOnce).unwrap();
     submit(Lane::Console, "ls");
     let question = desk.collected.questions(2).await.remove(1);
-    desk.dispatcher.answer(&question.id, &Person::Terminal, Decision::AllowOnce).unwrap();
+    desk.dispatcher.answer(&question.id, &Person::Terminal, AskDecision::AllowOnce).unwrap();
     desk.collected.answers(2).await;
 }
 
@@ -371,7 +378,8 @@ async fn exactly_one_of_many_simultaneous_decisions_wins() {
     let tries: Vec<_> = (0..16)
         .map(|number| {
             let (dispatcher, id) = (desk.dispatcher.clone(), question.id.clone());
-            let decision = if number % 2 == 0 { Decision::AllowOnce } else { Decision::Deny(None) };
+            let decision =
+                if number % 2 == 0 { AskDecision::AllowOnce } else { AskDecision::Deny(None) };
             tokio::task::spawn_blocking(move || {
                 dispatcher.answer(&id, &user(ANN), decision.clone()).map(|()| decision)
             })
@@ -388,7 +396,7 @@ async fn exactly_one_of_many_simultaneous_decisions_wins() {
     let answers = desk.collected.answers(1).await;
     assert_eq!(answers[0].1.notices, [serde_json::to_string(&won[0]).unwrap()]);
     assert_eq!(
-        desk.dispatcher.answer("0123456789abcdef", &user(ANN), Decision::AllowOnce),
+        desk.dispatcher.answer("0123456789abcdef", &user(ANN), AskDecision::AllowOnce),
         Err(AnswerRefusal::Gone)
     );
 }
@@ -397,19 +405,19 @@ async fn exactly_one_of_many_simultaneous_decisions_wins() {
 async fn an_invalid_decision_leaves_the_question_open() {
     let answers = |values: &[(&str, &[&str])]| {
         let owned = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
-        Decision::Answers(
+        AskDecision::Answers(
             values.iter().map(|(id, given)| ((*id).to_owned(), owned(given))).collect(),
         )
     };
     let long = "x".repeat(20 << 10);
     for (what, misfits) in [
-        ("ls", vec![Decision::AllowAlways, answers(&[]), Decision::Deny(Some(long.clone()))]),
-        ("plan", vec![Decision::AllowAlways]),
-        ("sign-in", vec![Decision::AllowAlways]),
+        ("ls", vec![AskDecision::AllowAlways, answers(&[]), AskDecision::Deny(Some(long.clone()))]),
+        ("plan", vec![AskDecision::AllowAlways]),
+        ("sign-in", vec![AskDecision::AllowAlways]),
         (
             "questions",
             vec![
-                Decision::AllowOnce,
+                AskDecision::AllowOnce,
                 answers(&[("a", &["tea"])]),
                 answers(&[("a", &["coffee"]), ("b", &["so"])]),
                 answers(&[("a", &["tea", "***"]), ("b", &["so"])]),
@@ -424,7 +432,7 @@ async fn an_invalid_decision_leaves_the_question_open() {
                 desk.dispatcher.answer(&question.id, &user(ANN), misfit.clone()).unwrap_err();
             assert!(matches!(refusal, AnswerRefusal::Misfit(_)), "{what}: {misfit:?}");
         }
-        desk.dispatcher.answer(&question.id, &user(ANN), Decision::Deny(None)).unwrap();
+        desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::Deny(None)).unwrap();
         desk.collected.answers(1).await;
     }
 }
@@ -437,7 +445,7 @@ async fn stop_ends_a_waiting_turn_and_its_question() {
     assert!(answer.failure.unwrap() == "Stopped.");
     assert_eq!(desk.collected.settled(1).await, [(question.id.clone(), Settlement::TurnEnded)]);
     assert_eq!(
-        desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce),
+        desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::AllowOnce),
         Err(AnswerRefusal::Gone)
     );
 }
@@ -461,7 +469,7 @@ async fn a_question_ends_with_its_turn_and_when_it_is_withdrawn() {
         say.send(true).unwrap();
         assert_eq!(desk.collected.settled(1).await, [(question.id.clone(), how)]);
         assert_eq!(
-            desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce),
+            desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::AllowOnce),
             Err(AnswerRefusal::Gone)
         );
         assert_eq!(desk.collected.answers(1).await[0].1.failure, None);
@@ -492,9 +500,9 @@ async fn a_question_is_shown_after_the_text_before_it_and_without_secrets() {
         ("curl -H ***", "May I curl -H ***?")
     );
     assert!(
-        matches!(&desk.collected.shown.lock().unwrap()[..], [EventKind::Text(text)] if text.text == "before ")
+        matches!(&desk.collected.shown.lock().unwrap()[..], [AgentEventKind::Text(text)] if text.text == "before ")
     );
-    desk.dispatcher.answer(&question.id, &user(ANN), Decision::DenyAndStop).unwrap();
+    desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::DenyAndStop).unwrap();
     desk.collected.answers(1).await;
 }
 
@@ -521,7 +529,7 @@ async fn a_tool_that_the_operator_did_not_list_is_refused_without_a_question() {
     .await;
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
     let question = desk.collected.questions(1).await.remove(0);
-    desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce).unwrap();
+    desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::AllowOnce).unwrap();
     desk.collected.answers(1).await;
 }
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use aetheel::agent::{Action, Chunk, Command, Exit, Input, Part};
-use aetheel::dispatch::Refusal;
-use aetheel::event::{Attached, NewEvent};
+use aetheel::agent::{Action, Chunk, Exit, HostCommand, Input, PromptPart};
+use aetheel::dispatch::PromptRefusal;
+use aetheel::event::{AttachedFile, NewEvent};
 
 use crate::support::scripted::{
     Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain, spawn,
@@ -13,8 +13,8 @@ use crate::support::scripted::{
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand pixels";
 
-fn file(name: &str, source: &str) -> Attached {
-    Attached {
+fn file(name: &str, source: &str) -> AttachedFile {
+    AttachedFile {
         name: name.to_owned(),
         media_type: Some("image/png".to_owned()),
         size: 20,
@@ -26,14 +26,16 @@ fn file(name: &str, source: &str) -> Attached {
 fn writing_files() -> Understanding {
     let plain = plain();
     Arc::new(move |state, input| {
-        let Input::Command(Command::StartTurn(start)) = input else { return plain(state, input) };
+        let Input::Command(HostCommand::StartTurn(start)) = input else {
+            return plain(state, input);
+        };
         let Action::Spawn(mut action) = spawn(start, &[]) else { unreachable!("it spawns") };
         action.stdin = start
             .parts
             .iter()
             .flat_map(|part| match part {
-                Part::Text(text) => vec![Chunk::Text(format!("{text}\n"))],
-                Part::Image(image) => vec![
+                PromptPart::Text(text) => vec![Chunk::Text(format!("{text}\n"))],
+                PromptPart::Image(image) => vec![
                     Chunk::Text(format!(
                         "image {} {} {} at {}\n<",
                         image.name, image.media_type, image.size, image.path
@@ -41,7 +43,7 @@ fn writing_files() -> Understanding {
                     Chunk::Base64(image.blob),
                     Chunk::Text(">\n".to_owned()),
                 ],
-                Part::File(file) => vec![Chunk::Text(format!(
+                PromptPart::File(file) => vec![Chunk::Text(format!(
                     "file {} {} {} at {}\n",
                     file.name, file.media_type, file.size, file.path
                 ))],
@@ -82,7 +84,7 @@ async fn desk(feature: Option<&'static str>, files: &[(&str, &[u8])]) -> (Desk, 
     (desk, found)
 }
 
-fn with(prompt: &str, attached: Vec<Attached>) -> NewEvent {
+fn with(prompt: &str, attached: Vec<AttachedFile>) -> NewEvent {
     NewEvent { attached, ..message(1, prompt) }
 }
 
@@ -174,13 +176,13 @@ async fn too_many_and_too_large_files_are_refused_before_anything_is_read() {
     let (desk, _) = desk(None, &[]).await;
     let many = desk.dispatcher.submit(with("look", vec![file("a", "a"); 11])).unwrap_err();
     assert_eq!(many.to_string(), "That is 11 files, at most 10 are taken. Send fewer.");
-    let huge = Attached { size: (10 << 20) + 1, ..file("my @everyone/film.mp4", "a") };
+    let huge = AttachedFile { size: (10 << 20) + 1, ..file("my @everyone/film.mp4", "a") };
     let large = desk.dispatcher.submit(with("look", vec![file("a", "a"), huge])).unwrap_err();
     assert_eq!(
         large.to_string(),
         "\"my _everyone_film.mp4\" is too large: 10485761 bytes, at most 10485760 are taken. Send a smaller one."
     );
-    assert!(matches!(large, Refusal::FileTooLarge { .. }));
+    assert!(matches!(large, PromptRefusal::FileTooLarge { .. }));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use aetheel::agent::{Command, Input, Outcome};
-use aetheel::turn::Agent as KnownAgent;
+use aetheel::agent::{HostCommand, Input, TurnOutcome};
+use aetheel::turn::InstalledAgent as KnownAgent;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -28,12 +28,12 @@ fn lines(word: &str) -> String {
 fn reader(number: u32, digest: &str, shows: &'static str) -> Arc<ScriptedBackend> {
     let understanding = Arc::new(move |_: &mut _, input: &Input| {
         Ok(match input {
-            Input::Command(Command::StartTurn(start)) => vec![spawn(start, &[])],
+            Input::Command(HostCommand::StartTurn(start)) => vec![spawn(start, &[])],
             Input::Line(line) => {
                 let line: Value = serde_json::from_str(&line.text).unwrap();
                 match (line["type"].as_str().unwrap(), line["text"].as_str()) {
                     (kind, Some(text)) if kind == shows => vec![event(text_event(text))],
-                    ("done", _) => vec![done(Outcome::Completed)],
+                    ("done", _) => vec![done(TurnOutcome::Completed)],
                     _ => vec![],
                 }
             }

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{Command, EventKind, Exit, Input, ToolStart};
+use aetheel::agent::{AgentEventKind, Exit, HostCommand, Input, ToolStart};
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Answer, Dispatcher};
-use aetheel::queue::Limits;
+use aetheel::dispatch::{Dispatcher, TurnAnswer};
+use aetheel::queue::QueueLimits;
 use aetheel::turn::ProcessCommand;
 
 use crate::support::scripted::{
@@ -29,7 +29,7 @@ fn tools() -> Understanding {
             let of_sub_agent = line.text.starts_with("tool ");
             let (id, parent) = (line.text.clone(), of_sub_agent.then(|| "task".to_owned()));
             let (kind, native_name, title) = ("bash".to_owned(), "Bash".to_owned(), String::new());
-            Ok(vec![event(EventKind::ToolStart(ToolStart {
+            Ok(vec![event(AgentEventKind::ToolStart(ToolStart {
                 id,
                 parent,
                 kind,
@@ -44,7 +44,7 @@ fn tools() -> Understanding {
 }
 
 /// Asks an agent that prints lines without a pause until it is stopped.
-async fn ask(line: fn(usize) -> String, timeout: Duration) -> (Answer, usize) {
+async fn ask(line: fn(usize) -> String, timeout: Duration) -> (TurnAnswer, usize) {
     let launcher = ScriptedLauncher::new(move |mut agent: Agent| async move {
         for batch in 0.. {
             let lines: Vec<String> = (0..100).map(|number| line(batch * 100 + number)).collect();
@@ -61,10 +61,10 @@ async fn ask(line: fn(usize) -> String, timeout: Duration) -> (Answer, usize) {
 }
 
 /// Returns the answer of an agent, and how many tools were shown.
-async fn asked(launcher: Arc<ScriptedLauncher>, timeout: Duration) -> (Answer, usize) {
+async fn asked(launcher: Arc<ScriptedLauncher>, timeout: Duration) -> (TurnAnswer, usize) {
     let folder = tempfile::tempdir().unwrap();
     let collected = Arc::new(Collected::default());
-    let limits = Limits { max_concurrent: 1, max_depth: 10, busy_policy: BusyPolicy::Queue };
+    let limits = QueueLimits { max_concurrent: 1, max_depth: 10, busy_policy: BusyPolicy::Queue };
     let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(tools()))));
     let mut parts = parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
     parts.host.query_timeout = timeout;
@@ -76,7 +76,7 @@ async fn asked(launcher: Arc<ScriptedLauncher>, timeout: Duration) -> (Answer, u
         .lock()
         .unwrap()
         .iter()
-        .filter(|event| matches!(event, EventKind::ToolStart(_)))
+        .filter(|event| matches!(event, AgentEventKind::ToolStart(_)))
         .count();
     (answer, shown)
 }
@@ -144,11 +144,11 @@ const ROUNDS: u32 = 3;
 /// Runs an agent that starts four tools of its own. Returns the answer, the number of tools that
 /// were shown, and the `max-turns` that the guest received. An agent with the feature then ends;
 /// one without it waits until it is stopped.
-async fn four_tools_of(feature: Option<&'static str>) -> (Answer, usize, Option<u32>) {
+async fn four_tools_of(feature: Option<&'static str>) -> (TurnAnswer, usize, Option<u32>) {
     let given = Arc::new(Mutex::new(None));
     let (understood, noted) = (tools(), Arc::clone(&given));
     let understanding: Understanding = Arc::new(move |state, input| {
-        if let Input::Command(Command::StartTurn(start)) = input {
+        if let Input::Command(HostCommand::StartTurn(start)) = input {
             *noted.lock().unwrap() = Some(start.settings.max_turns);
         }
         understood(state, input)
@@ -164,7 +164,7 @@ async fn four_tools_of(feature: Option<&'static str>) -> (Answer, usize, Option<
     });
     let folder = tempfile::tempdir().unwrap();
     let collected = Arc::new(Collected::default());
-    let limits = Limits { max_concurrent: 1, max_depth: 10, busy_policy: BusyPolicy::Queue };
+    let limits = QueueLimits { max_concurrent: 1, max_depth: 10, busy_policy: BusyPolicy::Queue };
     let backend = ScriptedBackend::with_feature(understanding, feature);
     let backends = Arc::new(OneBackend(Arc::new(backend)));
     let mut parts = parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
@@ -174,7 +174,7 @@ async fn four_tools_of(feature: Option<&'static str>) -> (Answer, usize, Option<
     dispatcher.submit(message(7, "go")).unwrap();
     let answer = collected.answers(1).await.remove(0).1;
     let shown = collected.shown.lock().unwrap();
-    let shown = shown.iter().filter(|event| matches!(event, EventKind::ToolStart(_))).count();
+    let shown = shown.iter().filter(|event| matches!(event, AgentEventKind::ToolStart(_))).count();
     let given = given.lock().unwrap().expect("its turn began");
     (answer, shown, given)
 }

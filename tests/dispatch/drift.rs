@@ -4,14 +4,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use aetheel::agent::{Command, EventKind, Exit, Input, Outcome, Unrecognised};
+use aetheel::agent::{AgentEventKind, Exit, HostCommand, Input, TurnOutcome, Unrecognised};
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, status_rows};
 use aetheel::event::Lane;
-use aetheel::queue::Limits;
+use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::{self, What};
-use aetheel::turn::{Agent as KnownAgent, Agents, GuestFailure};
+use aetheel::turn::recording::{self, EntryKind};
+use aetheel::turn::{Agents, GuestFailure, InstalledAgent as KnownAgent};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -28,10 +28,10 @@ const SECRET: &str = "sk-canary-0123456789";
 fn reader(narrow: bool) -> Understanding {
     Arc::new(move |_, input| {
         Ok(match input {
-            Input::Command(Command::StartTurn(start)) => vec![spawn(start, &[])],
+            Input::Command(HostCommand::StartTurn(start)) => vec![spawn(start, &[])],
             Input::Line(line) => match line.text.split_once(' ').unwrap_or((&line.text, "")) {
                 ("text", text) if !narrow => vec![event(text_event(text))],
-                ("done", _) => vec![done(Outcome::Completed)],
+                ("done", _) => vec![done(TurnOutcome::Completed)],
                 ("trap", _) => return Err(GuestFailure::Trapped("unreachable".to_owned())),
                 (word, what) => {
                     let what =
@@ -40,7 +40,7 @@ fn reader(narrow: bool) -> Understanding {
                         r#"{{"type":"{what}","key":"{SECRET}","said":"{}"}}"#,
                         "x".repeat(500)
                     );
-                    vec![event(EventKind::Unrecognised(Unrecognised {
+                    vec![event(AgentEventKind::Unrecognised(Unrecognised {
                         what,
                         path: Some("type".to_owned()),
                         sample,
@@ -90,7 +90,8 @@ impl Scene {
             }
         });
         let (collected, backends) = (Arc::new(Collected::default()), Arc::new(backends));
-        let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
+        let limits =
+            QueueLimits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
         let mut parts =
             parts(folder, "scripted", backends.clone(), launcher, &collected, limits).await;
         parts.host.agents.set(
@@ -234,7 +235,7 @@ async fn unreadable_output_is_a_failure_of_its_own_kind_and_is_recorded() {
             let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
             let entries = recording::read(&text).unwrap().1;
             endings.extend(entries.into_iter().filter_map(|entry| {
-                if let What::Ending { how, .. } = entry.what { Some(how) } else { None }
+                if let EntryKind::Ending { how, .. } = entry.kind { Some(how) } else { None }
             }));
         }
     }
@@ -337,7 +338,7 @@ async fn the_status_shows_unknown_output_to_owners() {
     let folder = TempDir::new().unwrap();
     let mut scene = Scene::new(folder.path(), one(wide()), true).await;
     scene.answer("huh event foo;huh event foo;text Hello;done").await;
-    let view = scene.dispatcher.view(&SEVEN).await;
+    let view = scene.dispatcher.lane_status(&SEVEN).await;
     let rows = |owner| {
         status_rows(&view, owner, jiff::Timestamp::now())
             .into_iter()
@@ -346,6 +347,6 @@ async fn the_status_shows_unknown_output_to_owners() {
     };
     assert_eq!((rows(true), rows(false)), (1, 0), "{view:?}");
     scene.backends.load(ScriptedBackend::new(reader(false)).of_generation(2, "b"));
-    let view = scene.dispatcher.view(&SEVEN).await;
+    let view = scene.dispatcher.lane_status(&SEVEN).await;
     assert!(view.warnings.1.is_empty(), "another component has no unknown output yet: {view:?}");
 }

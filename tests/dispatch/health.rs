@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::Dispatcher;
 use aetheel::event::Lane;
-use aetheel::queue::Limits;
+use aetheel::queue::QueueLimits;
 use aetheel::turn::{Backend, Backends};
 use async_trait::async_trait;
 
@@ -33,7 +33,7 @@ impl Backends for Pair {
 async fn dispatcher(sharing: &str, folder: &std::path::Path) -> Dispatcher {
     let backends = Arc::new(Pair(Arc::new(LastingBackend::new(sharing, 1))));
     let launcher = ScriptedLauncher::new(|_: Agent| async {});
-    let limits = Limits { max_concurrent: 1, max_depth: 1, busy_policy: BusyPolicy::Reject };
+    let limits = QueueLimits { max_concurrent: 1, max_depth: 1, busy_policy: BusyPolicy::Reject };
     Dispatcher::new(
         parts(folder, "lasting", backends, launcher, &Arc::new(Collected::default()), limits).await,
     )

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use aetheel::agent::{Action, Command, Exit, Input, SteerOutcome, Steered};
+use aetheel::agent::{Action, Exit, HostCommand, Input, SteerOutcome, SteerResult};
 use aetheel::event::NewEvent;
 use tokio::sync::watch;
 
@@ -28,7 +28,7 @@ fn working_until(go: &watch::Sender<bool>) -> Arc<ScriptedLauncher> {
 fn steerable() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
-        Input::Command(Command::Steer(steer)) => Ok(vec![Action::Steered(Steered {
+        Input::Command(HostCommand::Steer(steer)) => Ok(vec![Action::Steered(SteerResult {
             message: steer.message,
             outcome: SteerOutcome::Injected,
         })]),
@@ -46,7 +46,10 @@ fn a_steered_message_is_complete_with_its_turn_and_not_before() {
     first.wait_for_output();
     let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
     assert!(file(folder.path()).contains("and this"), "it is saved before anybody is informed");
-    assert_eq!(first.runtime.block_on(steered.outcome()), aetheel::dispatch::Steered::Injected);
+    assert_eq!(
+        first.runtime.block_on(steered.outcome()),
+        aetheel::dispatch::SteeringResult::Injected
+    );
     first.die();
     // Neither the prompt nor the steered message is lost.
     let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
@@ -58,7 +61,10 @@ fn a_steered_message_is_complete_with_its_turn_and_not_before() {
     first.ask("one");
     first.wait_for_output();
     let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
-    assert_eq!(first.runtime.block_on(steered.outcome()), aetheel::dispatch::Steered::Injected);
+    assert_eq!(
+        first.runtime.block_on(steered.outcome()),
+        aetheel::dispatch::SteeringResult::Injected
+    );
     go.send_replace(true);
     first.answers(1);
     first.wait_for_journal(folder.path(), |text| {
@@ -76,7 +82,7 @@ fn a_steered_message_is_named_in_the_offer_to_repeat_its_turn_and_does_not_run_a
     let note = |text: &str| NewEvent { key: Some(format!("test:{text}")), ..message(7, text) };
     let (steers, tools) = (steerable(), with_tools());
     let both: Understanding = Arc::new(move |state, input| match input {
-        Input::Command(Command::Steer(_)) => steers(state, input),
+        Input::Command(HostCommand::Steer(_)) => steers(state, input),
         _ => tools(state, input),
     });
     let (go, _) = watch::channel(false);
@@ -94,7 +100,10 @@ fn a_steered_message_is_named_in_the_offer_to_repeat_its_turn_and_does_not_run_a
     first.ask("one");
     first.wait_for_output();
     let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
-    assert_eq!(first.runtime.block_on(steered.outcome()), aetheel::dispatch::Steered::Injected);
+    assert_eq!(
+        first.runtime.block_on(steered.outcome()),
+        aetheel::dispatch::SteeringResult::Injected
+    );
     go.send_replace(true);
     first.wait_for_journal(folder.path(), |text| {
         text.contains("`1` used a tool") && text.contains("`2` heard by `1`")

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{EventKind, Exit};
+use aetheel::agent::{AgentEventKind, Exit};
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{
-    Answer, DeliveryError, Dispatcher, OpenQuestion, Outlet, Reply, Settlement, Unseen,
+    DeliveryError, Dispatcher, OpenQuestion, Outlet, QuestionDismissal, Reply, Settlement,
+    TurnAnswer,
 };
-use aetheel::event::{Event, EventKind as Asked, Lane, NewEvent, Origin};
+use aetheel::event::{Event, EventKind as Asked, EventOrigin, Lane, NewEvent};
 use aetheel::fold::Transcript;
-use aetheel::queue::Limits;
+use aetheel::queue::QueueLimits;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 
@@ -173,13 +174,14 @@ async fn the_turn_of_a_hook_runs_no_hooks_and_the_current_file_applies() {
     let startup = NewEvent::new(
         Asked::Hook,
         Lane::Hook("startup".into()),
-        Origin::Internal { channel: None },
+        EventOrigin::Internal { channel: None },
         "Say hello.",
     );
     desk.dispatcher.submit(startup).unwrap();
     desk.dispatcher.idle().await;
     assert_eq!(desk.launcher.prompts(), ["Say hello."]);
-    let other = |kind, lane| NewEvent::new(kind, lane, Origin::Internal { channel: None }, "look");
+    let other =
+        |kind, lane| NewEvent::new(kind, lane, EventOrigin::Internal { channel: None }, "look");
     for (kind, lane) in [
         (Asked::Heartbeat, Lane::Heartbeat("inbox".into())),
         (Asked::Cron, Lane::Cron("backup".into())),
@@ -228,9 +230,12 @@ async fn the_answer_of_a_hook_goes_to_its_channel_and_its_memory_to_the_file() {
             (event.origin.clone(), answer.text.trim().to_owned(), answer.failure.clone())
         })
         .collect();
-    assert_eq!(told[0], (Origin::Internal { channel: Some(42) }, "Off we go.".to_owned(), None));
-    assert_eq!(told[1].0, Origin::Message { channel: 7, message: 1 });
-    assert_eq!(told[2], (Origin::Internal { channel: None }, "ok".to_owned(), None));
+    assert_eq!(
+        told[0],
+        (EventOrigin::Internal { channel: Some(42) }, "Off we go.".to_owned(), None)
+    );
+    assert_eq!(told[1].0, EventOrigin::Message { channel: 7, message: 1 });
+    assert_eq!(told[2], (EventOrigin::Internal { channel: None }, "ok".to_owned(), None));
     let memory =
         std::fs::read_to_string(desk.folder.path().join("config/memory/channel-7.md")).unwrap();
     assert!(memory.contains("[hook:agent_begin:channel:7] began"), "{memory}");
@@ -310,7 +315,8 @@ async fn the_agent_of_a_hook_is_not_kept_and_its_questions_are_dismissed() {
             }
         });
         let collected = Arc::new(Collected::default());
-        let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
+        let limits =
+            QueueLimits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
         let backends = Replaceable::new(LastingBackend::new(sharing, 1));
         let parts =
             parts(folder.path(), "lasting", backends, launcher.clone(), &collected, limits).await;
@@ -349,11 +355,11 @@ impl Outlet for Watching {
 
 #[async_trait]
 impl Reply for WatchingReply {
-    fn update(&mut self, _: &EventKind, _: &Transcript) {}
-    fn ask(&mut self, _: &OpenQuestion, _: Unseen) {}
-    fn settled(&mut self, _: &str, _: &Settlement) {}
+    fn update(&mut self, _: &AgentEventKind, _: &Transcript) {}
+    fn ask(&mut self, _: &OpenQuestion, _: QuestionDismissal) {}
+    fn question_settled(&mut self, _: &str, _: &Settlement) {}
 
-    async fn finish(self: Box<Self>, _: Answer) -> Result<(), DeliveryError> {
+    async fn finish(self: Box<Self>, _: TurnAnswer) -> Result<(), DeliveryError> {
         self.1.send(std::fs::read_to_string(&self.0).unwrap()).unwrap();
         Ok(())
     }
@@ -369,7 +375,7 @@ async fn memory_is_written_before_the_answer_is_delivered_and_the_event_complete
         agent.exit(Exit::Code(0), "").await;
     });
     let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(plain()))));
-    let limits = Limits { max_concurrent: 1, max_depth: 1, busy_policy: BusyPolicy::Reject };
+    let limits = QueueLimits { max_concurrent: 1, max_depth: 1, busy_policy: BusyPolicy::Reject };
     let mut parts =
         parts(folder.path(), "scripted", backends, launcher, &Arc::default(), limits).await;
     let (seen, mut memory) = mpsc::unbounded_channel();

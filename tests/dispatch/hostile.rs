@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Answer, Dispatcher};
+use aetheel::dispatch::{Dispatcher, TurnAnswer};
 use aetheel::process::{Custody, Means};
-use aetheel::queue::Limits;
+use aetheel::queue::QueueLimits;
 
 use crate::support::scripted::{Collected, OneBackend, ScriptedBackend, message, parts, plain};
 
 /// Asks an agent that is this shell script. `timeout` is the turn's time limit.
-async fn ask(script: &str, timeout: Duration) -> (Answer, Duration) {
+async fn ask(script: &str, timeout: Duration) -> (TurnAnswer, Duration) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("agent");
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -21,7 +21,7 @@ async fn ask(script: &str, timeout: Duration) -> (Answer, Duration) {
     let collected = Arc::new(Collected::default());
     let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(plain()))));
     let custody = Custody::new(Means::Best).unwrap();
-    let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
+    let limits = QueueLimits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
     let mut parts =
         parts(folder.path(), "scripted", backends, Arc::new(custody), &collected, limits).await;
     parts.host.agents.set_program("scripted", "agent", &program);

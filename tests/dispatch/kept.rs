@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{EventKind, Exit, ToolStart};
+use aetheel::agent::{AgentEventKind, Exit, ToolStart};
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Again, AgainRefusal, Dispatcher, Opened, Person, Refusal, Stopped};
-use aetheel::event::{EventKind as Asked, Lane, NewEvent, Origin};
-use aetheel::queue::Limits;
+use aetheel::dispatch::{
+    Dispatcher, OfferEffect, OfferRefusal, OpenedThread, Person, PromptRefusal, StopResult,
+};
+use aetheel::event::{EventKind as Asked, EventOrigin, Lane, NewEvent};
+use aetheel::queue::QueueLimits;
 use aetheel::workspace::Journal;
 use tokio::sync::watch;
 
@@ -46,7 +48,7 @@ impl Gateway {
         understanding: &Understanding,
         launcher: Arc<ScriptedLauncher>,
         slots: usize,
-        thread: Option<Result<Opened, String>>,
+        thread: Option<Result<OpenedThread, String>>,
     ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -60,7 +62,7 @@ impl Gateway {
             Some("steer"),
         ))));
         let limits =
-            Limits { max_concurrent: slots, max_depth: 100, busy_policy: BusyPolicy::Queue };
+            QueueLimits { max_concurrent: slots, max_depth: 100, busy_policy: BusyPolicy::Queue };
         let (dispatcher, journal) = runtime.block_on(async {
             let mut parts =
                 parts(folder, "scripted", backends, launcher.clone(), &collected, limits).await;
@@ -78,7 +80,7 @@ impl Gateway {
         let key = Some(format!("test:{prompt}"));
         let submitted = NewEvent { asker: Some(ANN), key, ..message(7, prompt) };
         self.runtime
-            .block_on(async { self.dispatcher.submit(submitted).unwrap().safe().await })
+            .block_on(async { self.dispatcher.submit(submitted).unwrap().wait_until_saved().await })
             .unwrap()
     }
 
@@ -147,7 +149,7 @@ pub(super) fn with_tools() -> Understanding {
                 target: None,
                 input: "{}".to_owned(),
             };
-            return Ok(vec![event(EventKind::ToolStart(start))]);
+            return Ok(vec![event(AgentEventKind::ToolStart(start))]);
         }
         plain(state, input)
     })
@@ -190,7 +192,7 @@ fn waiting_prompts_run_after_a_restart_in_order_and_before_new_ones() {
     assert_eq!(answers, ["one", "two", "three", "four"]);
     let again = NewEvent { key: Some("test:two".to_owned()), ..message(7, "two") };
     let _inside = second.runtime.enter();
-    assert_eq!(second.dispatcher.submit(again).err(), Some(Refusal::Known));
+    assert_eq!(second.dispatcher.submit(again).err(), Some(PromptRefusal::Known));
     second.wait_for_journal(folder.path(), |text| text.matches("- [x]").count() == 4);
     second.die();
     let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
@@ -244,13 +246,13 @@ fn a_turn_that_used_a_tool_is_offered_and_repeated_once() {
 
     let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
     let press = |id: &str, person: &Person| {
-        third.runtime.block_on(third.dispatcher.again(id, person, true))
+        third.runtime.block_on(third.dispatcher.accept_offer(id, person, true))
     };
-    assert_eq!(press(&offer.id, &person(5)), Err(AgainRefusal::NotYours));
-    assert_eq!(press(&offer.id, &Person::Terminal), Err(AgainRefusal::NotYours));
-    assert_eq!(press("99-0", &ann()), Err(AgainRefusal::Gone));
-    assert_eq!(press(&offer.id, &ann()), Ok(Again::Started));
-    assert_eq!(press(&offer.id, &ann()), Err(AgainRefusal::Gone), "a second press has no effect");
+    assert_eq!(press(&offer.id, &person(5)), Err(OfferRefusal::NotYours));
+    assert_eq!(press(&offer.id, &Person::Terminal), Err(OfferRefusal::NotYours));
+    assert_eq!(press("99-0", &ann()), Err(OfferRefusal::Gone));
+    assert_eq!(press(&offer.id, &ann()), Ok(OfferEffect::Started));
+    assert_eq!(press(&offer.id, &ann()), Err(OfferRefusal::Gone), "a second press has no effect");
     assert_eq!(third.answers(1), [(1, "one".to_owned(), None)]);
     assert_eq!(third.prompts(), ["one"], "and the question was not asked again");
     assert_eq!(third.runtime.block_on(third.collected.notices(0)).len(), 0);
@@ -305,7 +307,11 @@ fn a_prompt_that_ran_at_three_crashes_is_set_aside_and_reported() {
     assert_eq!(fourth.prompts(), Vec::<String>::new());
     fourth
         .runtime
-        .block_on(fourth.dispatcher.again(&notices[0].offer.clone().unwrap().id, &ann(), true))
+        .block_on(fourth.dispatcher.accept_offer(
+            &notices[0].offer.clone().unwrap().id,
+            &ann(),
+            true,
+        ))
         .unwrap();
     assert_eq!(fourth.answers(1), [(1, "deadly".to_owned(), None)]);
 }
@@ -348,12 +354,13 @@ fn a_stopped_hook_runs_again_after_a_restart_only_if_it_has_a_key() {
             agent.exit(Exit::Signal(15), "").await;
         });
         let first = Gateway::begin(folder.path(), &plain(), launcher, 1);
-        let (lane, origin) = (Lane::Hook("startup".to_owned()), Origin::Internal { channel: None });
+        let (lane, origin) =
+            (Lane::Hook("startup".to_owned()), EventOrigin::Internal { channel: None });
         let hook =
             NewEvent { key: key.clone(), ..NewEvent::new(Asked::Hook, lane, origin, "hello") };
         first
             .runtime
-            .block_on(async { first.dispatcher.submit(hook).unwrap().safe().await })
+            .block_on(async { first.dispatcher.submit(hook).unwrap().wait_until_saved().await })
             .unwrap();
         first.wait_for_journal(folder.path(), |text| text.contains("started"));
         first.runtime.block_on(first.dispatcher.shutdown(Duration::ZERO));
@@ -441,7 +448,7 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
     let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
     third
         .runtime
-        .block_on(third.dispatcher.again(&notice.offer.unwrap().id, &ann(), true))
+        .block_on(third.dispatcher.accept_offer(&notice.offer.unwrap().id, &ann(), true))
         .unwrap();
     assert_eq!(third.answers(1), [(1, "one".to_owned(), None)]);
     let traces = third.collected.traces.lock().unwrap();
@@ -460,7 +467,7 @@ fn a_refusal_is_shown_once_and_never_runs_whenever_the_gateway_dies() {
     };
     // One refusal was shown to the user, and for the other the process died before that.
     let told = decline(&first, "told").unwrap();
-    first.dispatcher.declined(told);
+    first.dispatcher.refusal_sent(told);
     let untold = decline(&first, "untold").unwrap();
     assert!(decline(&first, "untold").is_none(), "it is refused already");
     first.die();
@@ -477,7 +484,7 @@ fn a_refusal_is_shown_once_and_never_runs_whenever_the_gateway_dies() {
         for prompt in ["told", "untold"] {
             assert_eq!(
                 second.dispatcher.submit(refused(prompt)).err(),
-                Some(Refusal::Known),
+                Some(PromptRefusal::Known),
                 "{prompt}"
             );
         }
@@ -497,8 +504,8 @@ fn a_stopped_turn_does_not_return_if_the_gateway_dies_before_its_end() {
     first.ask("running");
     first.ask("waiting");
     first.wait_for_journal(folder.path(), |text| text.contains("`1` started"));
-    let stopped = first.runtime.block_on(first.dispatcher.stop_for_good(&Lane::Channel(7)));
-    assert_eq!(stopped, Stopped { running: true, waiting: 1 });
+    let stopped = first.runtime.block_on(first.dispatcher.stop_durably(&Lane::Channel(7)));
+    assert_eq!(stopped, StopResult { running: true, waiting: 1 });
     first.die();
     let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     second.ask("new");
@@ -540,8 +547,8 @@ fn a_tool_is_shown_only_after_its_use_is_on_disk() {
     let gateway = Gateway::begin(folder.path(), &with_tools(), launcher, 1);
     let (seen, path) = (Arc::new(Mutex::new(Vec::new())), folder.path().to_owned());
     let noted = seen.clone();
-    let look = move |event: &EventKind| {
-        if matches!(event, EventKind::ToolStart(_)) {
+    let look = move |event: &AgentEventKind| {
+        if matches!(event, AgentEventKind::ToolStart(_)) {
             noted.lock().unwrap().push(file(&path).contains("used a tool"));
         }
     };
@@ -562,7 +569,7 @@ fn a_tool_is_shown_only_after_its_use_is_on_disk() {
         );
         let sequence = prompt + 1;
         assert!(file(folder.path()).contains(&format!("`{sequence}` used a tool")));
-        gateway.runtime.block_on(gateway.dispatcher.stop_for_good(&Lane::Channel(7)));
+        gateway.runtime.block_on(gateway.dispatcher.stop_durably(&Lane::Channel(7)));
         gateway.answers(until);
     }
     assert_eq!(*seen.lock().unwrap(), [true; 10]);
@@ -572,7 +579,7 @@ fn a_tool_is_shown_only_after_its_use_is_on_disk() {
 fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() {
     let folder = tempfile::tempdir().unwrap();
     let first = Gateway::begin(folder.path(), &plain(), quick(), 1);
-    let origin = Origin::Interaction { channel: 7, interaction: 50, pass: None };
+    let origin = EventOrigin::Interaction { channel: 7, interaction: 50, pass: None };
     let asked = NewEvent {
         asker: Some(ANN),
         key: Some("test:new".to_owned()),
@@ -582,7 +589,9 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() 
     };
     first
         .runtime
-        .block_on(async { first.dispatcher.submit(asked.clone()).unwrap().safe().await })
+        .block_on(async {
+            first.dispatcher.submit(asked.clone()).unwrap().wait_until_saved().await
+        })
         .unwrap();
     // Discord does not answer: the prompt neither runs nor blocks the channel.
     first
@@ -598,7 +607,7 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() 
         &plain(),
         stuck(&[]),
         1,
-        Some(Ok(Opened { thread: 900, first: 901 })),
+        Some(Ok(OpenedThread { thread: 900, first: 901 })),
     );
     second.wait_for_journal(folder.path(), |text| text.contains("`1` started"));
     {
@@ -607,7 +616,7 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() 
             second.dispatcher.is_busy(&Lane::Channel(900))
                 && !second.dispatcher.is_busy(&Lane::Channel(7))
         );
-        assert_eq!(second.dispatcher.submit(asked).err(), Some(Refusal::Known));
+        assert_eq!(second.dispatcher.submit(asked).err(), Some(PromptRefusal::Known));
     }
     second.die();
 
@@ -626,7 +635,7 @@ fn a_thread_that_cannot_be_opened_is_reported_and_ends_the_event() {
         NewEvent { key: Some("test:new".to_owned()), opens_thread: true, ..message(7, "new") };
     gateway
         .runtime
-        .block_on(async { gateway.dispatcher.submit(asked).unwrap().safe().await })
+        .block_on(async { gateway.dispatcher.submit(asked).unwrap().wait_until_saved().await })
         .unwrap();
     assert_eq!(gateway.answers(1), [(1, String::new(), Some("Not here.".to_owned()))]);
     gateway.wait_for_journal(folder.path(), |text| text.contains("- [x] `1`"));

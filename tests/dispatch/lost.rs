@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel::agent::{
-    EventKind as Told, Exit, FailureKind, Input, Outcome, ToolStart, Unrecognised,
+    AgentEventKind as Told, Exit, FailureKind, Input, ToolStart, TurnOutcome, Unrecognised,
 };
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Again, AgainRefusal, Answer, Dispatcher, Person};
-use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
-use aetheel::queue::Limits;
+use aetheel::dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, TurnAnswer};
+use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
-use aetheel::turn::replay::Tape;
+use aetheel::turn::replay::ParsedRecording;
 use aetheel::turn::{Backend, Backends, GuestFailure, ProcessCommand};
 use aetheel::workspace::{Journal, LostState, LostTurn, SessionId, Workspace};
 use tokio::sync::watch;
@@ -85,7 +85,7 @@ impl Gateway {
         journal: bool,
         timeout: Duration,
     ) -> Self {
-        Self::recorded(folder, backend, launcher, (journal, timeout), RecordingLimits::ENDLESS)
+        Self::recorded(folder, backend, launcher, (journal, timeout), RecordingLimits::UNLIMITED)
     }
 
     fn recorded(
@@ -102,7 +102,8 @@ impl Gateway {
             .unwrap();
         let collected = Arc::new(Collected::default());
         let backends = Arc::new(Replaceable(Mutex::new(backend)));
-        let limits = Limits { max_concurrent: 2, max_depth: 100, busy_policy: BusyPolicy::Queue };
+        let limits =
+            QueueLimits { max_concurrent: 2, max_depth: 100, busy_policy: BusyPolicy::Queue };
         let (dispatcher, workspace, journal) = runtime.block_on(async {
             let mut parts =
                 parts(folder, "scripted", backends.clone(), launcher.clone(), &collected, limits)
@@ -121,7 +122,7 @@ impl Gateway {
     }
 
     fn ask(&self, prompt: &str) {
-        let origin = Origin::Message { channel: 7, message: 100 + prompt.len() as u64 };
+        let origin = EventOrigin::Message { channel: 7, message: 100 + prompt.len() as u64 };
         let submitted = NewEvent {
             asker: Some(ANN),
             origin,
@@ -129,11 +130,11 @@ impl Gateway {
             ..message(7, prompt)
         };
         self.runtime
-            .block_on(async { self.dispatcher.submit(submitted).unwrap().safe().await })
+            .block_on(async { self.dispatcher.submit(submitted).unwrap().wait_until_saved().await })
             .unwrap();
     }
 
-    fn answers(&self, count: usize) -> Vec<(Event, Answer)> {
+    fn answers(&self, count: usize) -> Vec<(Event, TurnAnswer)> {
         self.runtime.block_on(self.collected.answers(count))
     }
 
@@ -146,11 +147,11 @@ impl Gateway {
     }
 
     fn reread(&self) {
-        self.runtime.block_on(self.dispatcher.reread(None));
+        self.runtime.block_on(self.dispatcher.reread_lost(None));
     }
 
-    fn press(&self, id: &str, person: u64) -> Result<Again, AgainRefusal> {
-        self.runtime.block_on(self.dispatcher.again(id, &user(person, false), true))
+    fn press(&self, id: &str, person: u64) -> Result<OfferEffect, OfferRefusal> {
+        self.runtime.block_on(self.dispatcher.accept_offer(id, &user(person, false), true))
     }
 
     /// Waits until nothing runs or waits.
@@ -219,7 +220,10 @@ fn one_lost(folder: &Path) -> (Gateway, LostTurn) {
 fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
     // If a part of the answer was shown, the reply is not lost.
     let protocol = || {
-        Ok(vec![event(text_event("half")), done(Outcome::Failed(failure(FailureKind::Protocol)))])
+        Ok(vec![
+            event(text_event("half")),
+            done(TurnOutcome::Failed(failure(FailureKind::Protocol))),
+        ])
     };
     let unknown = || {
         event(Told::Unrecognised(Unrecognised {
@@ -275,13 +279,13 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
         assert_eq!((lost.channel, lost.message, lost.asker), (Some(7), Some(103), Some(ANN)));
         assert_eq!(
             gateway.press(&format!("lost-{}", lost.turn), ANN),
-            Err(AgainRefusal::NotYet),
+            Err(OfferRefusal::NotYet),
             "there is no newer component"
         );
         gateway.replace(solved());
         assert_eq!(
             gateway.press(&format!("lost-{}", lost.turn), ANN),
-            Ok(Again::Delivered),
+            Ok(OfferEffect::Delivered),
             "{kind}"
         );
         let (asked, answer) = gateway.answers(2).remove(1);
@@ -292,13 +296,13 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
         );
         assert_eq!(
             (asked.origin, asked.lane),
-            (Origin::Message { channel: 7, message: 103 }, Lane::Channel(7))
+            (EventOrigin::Message { channel: 7, message: 103 }, Lane::Channel(7))
         );
         gateway.wait_until_idle();
         assert_eq!(gateway.lost()[0].state, LostState::Delivered);
         assert_eq!(
             gateway.press(&format!("lost-{}", lost.turn), ANN),
-            Err(AgainRefusal::Delivered)
+            Err(OfferRefusal::Delivered)
         );
         assert_eq!(gateway.launcher.prompts(), ["one"], "no agent was started");
     }
@@ -310,7 +314,7 @@ fn missing_answers_and_other_failures_do_not_count_as_lost_replies() {
     let at_once: Understanding = Arc::new(|_, _| Err(GuestFailure::Trapped("at once".to_owned())));
     let signed_out: Understanding = Arc::new(move |state, input| match input {
         Input::Line(line) if line.text == "out" => {
-            Ok(vec![done(Outcome::Failed(failure(FailureKind::Authentication)))])
+            Ok(vec![done(TurnOutcome::Failed(failure(FailureKind::Authentication)))])
         }
         _ => plain_words(state, input),
     });
@@ -415,7 +419,7 @@ fn a_generation_that_reads_lost_replies_is_announced_once_and_delivers_all() {
     gateway.reread();
     let notices = gateway.runtime.block_on(gateway.collected.notices(1));
     let for_owners =
-        gateway.runtime.block_on(gateway.dispatcher.view(&Lane::Channel(7))).warnings.1;
+        gateway.runtime.block_on(gateway.dispatcher.lane_status(&Lane::Channel(7))).warnings.1;
     assert!(
         for_owners
             .iter()
@@ -429,18 +433,22 @@ fn a_generation_that_reads_lost_replies_is_announced_once_and_delivers_all() {
     );
     let offer = notices[0].offer.clone().unwrap();
     assert_eq!(offer.label, "Deliver them");
-    assert_eq!(gateway.press(&offer.id, ANN), Err(AgainRefusal::NotOperator));
+    assert_eq!(gateway.press(&offer.id, ANN), Err(OfferRefusal::NotOperator));
     let owner = user(BOB, true);
-    let press = || gateway.runtime.block_on(gateway.dispatcher.again(&offer.id, &owner, true));
-    assert_eq!(press(), Ok(Again::Delivered));
+    let press =
+        || gateway.runtime.block_on(gateway.dispatcher.accept_offer(&offer.id, &owner, true));
+    assert_eq!(press(), Ok(OfferEffect::Delivered));
     let texts: Vec<String> =
         gateway.answers(4).into_iter().skip(2).map(|(_, answer)| answer.text).collect();
     assert_eq!(texts, ["the answer", "the answer"]);
     gateway.wait_until_idle();
-    assert_eq!(press(), Err(AgainRefusal::Gone));
-    let stranger =
-        gateway.runtime.block_on(gateway.dispatcher.again("lost-ab12", &user(BOB, false), false));
-    assert_eq!(stranger, Err(AgainRefusal::NotAdmitted));
+    assert_eq!(press(), Err(OfferRefusal::Gone));
+    let stranger = gateway.runtime.block_on(gateway.dispatcher.accept_offer(
+        "lost-ab12",
+        &user(BOB, false),
+        false,
+    ));
+    assert_eq!(stranger, Err(OfferRefusal::NotAdmitted));
 }
 
 #[test]
@@ -461,7 +469,7 @@ fn a_recovered_reply_waits_for_its_lanes_turn_and_survives_a_stop() {
     gateway.ask("two");
     assert_eq!(
         gateway.press(&format!("lost-{}", lost.turn), BOB),
-        Ok(Again::Delivered),
+        Ok(OfferEffect::Delivered),
         "everybody who may use the bot there may press"
     );
     assert_eq!(gateway.answers(0).len(), 0, "a turn runs");
@@ -486,7 +494,7 @@ fn a_recording_truncated_at_its_size_limit_gets_no_invented_end() {
         agent.say(&["done"]).await;
         agent.exit(Exit::Code(0), "").await;
     });
-    let room = RecordingLimits { bytes: 80_000, ..RecordingLimits::ENDLESS };
+    let room = RecordingLimits { bytes: 80_000, ..RecordingLimits::UNLIMITED };
     let backend = Arc::new(ScriptedBackend::new(trapping()));
     let gateway =
         Gateway::recorded(folder.path(), backend, launcher, (true, Duration::from_secs(60)), room);
@@ -496,7 +504,7 @@ fn a_recording_truncated_at_its_size_limit_gets_no_invented_end() {
     let lost = gateway.lost().remove(0);
     let text = recording(folder.path(), &lost);
     assert!(text.len() <= 20_000, "{}", text.len());
-    let tape = Tape::read(&text).unwrap();
+    let tape = ParsedRecording::read(&text).unwrap();
     assert!(tape.cut().unwrap().contains("RECORDINGS_MAX_MIB"), "{:?}", tape.cut());
     // The newer parser reads every remaining line, and finds half an answer.
     gateway.replace(solved());
@@ -509,7 +517,7 @@ fn a_recording_truncated_at_its_size_limit_gets_no_invented_end() {
         "{read:?}"
     );
     gateway.reread();
-    assert_eq!(gateway.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::NotYet));
+    assert_eq!(gateway.press(&format!("lost-{}", lost.turn), ANN), Err(OfferRefusal::NotYet));
     assert_eq!((gateway.lost()[0].state, gateway.answers(1).len()), (LostState::Lost, 1));
 }
 
@@ -523,8 +531,8 @@ fn button_and_command_together_deliver_once() {
     let (owner, dispatcher) = (user(ANN, true), &gateway.dispatcher);
     let (pressed, again, asked) = gateway.runtime.block_on(async {
         tokio::join!(
-            dispatcher.again(&id, &owner, true),
-            dispatcher.again(&id, &owner, true),
+            dispatcher.accept_offer(&id, &owner, true),
+            dispatcher.accept_offer(&id, &owner, true),
             dispatcher.deliver_all(&turns)
         )
     });
@@ -598,7 +606,7 @@ fn a_reply_is_delivered_once_whenever_the_gateway_dies() {
         let pressed = gateway.press(&id, ANN);
         assert_eq!(
             pressed,
-            if by_press { Ok(Again::Delivered) } else { Err(AgainRefusal::Delivered) },
+            if by_press { Ok(OfferEffect::Delivered) } else { Err(OfferRefusal::Delivered) },
             "{when}"
         );
         let comes = usize::from(by_itself || by_press);
@@ -674,7 +682,7 @@ fn an_event_that_runs_again_supersedes_its_lost_attempt() {
     gateway.wait_until_idle();
     assert_eq!(gateway.lost()[0].state, LostState::GivenUp);
     gateway.reread();
-    assert_eq!(gateway.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::Gone));
+    assert_eq!(gateway.press(&format!("lost-{}", lost.turn), ANN), Err(OfferRefusal::Gone));
     assert_eq!(gateway.runtime.block_on(gateway.collected.notices(0)).len(), 0);
 }
 
@@ -689,7 +697,7 @@ fn the_terminal_recovers_its_own_lost_turns_and_a_gateway_ignores_them() {
         false,
         Duration::from_secs(60),
     );
-    let asked = NewEvent::new(EventKind::Message, Lane::Console, Origin::Console, "go");
+    let asked = NewEvent::new(EventKind::Message, Lane::Console, EventOrigin::Console, "go");
     {
         let _inside = console.runtime.enter();
         console.dispatcher.submit(asked).unwrap();
@@ -705,7 +713,7 @@ fn the_terminal_recovers_its_own_lost_turns_and_a_gateway_ignores_them() {
     assert_eq!(gateway.runtime.block_on(gateway.collected.notices(0)).len(), 0);
     assert_eq!(
         gateway.press(&format!("lost-{}", gateway.lost()[0].turn), ANN),
-        Err(AgainRefusal::Gone)
+        Err(OfferRefusal::Gone)
     );
     gateway.die();
 

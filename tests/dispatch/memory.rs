@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use aetheel::agent::{Command, Exit, Input};
-use aetheel::event::{EventKind, Lane, NewEvent, Origin};
+use aetheel::agent::{Exit, HostCommand, Input};
+use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
 
 use crate::support::scripted::{
     Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain,
@@ -16,7 +16,7 @@ async fn remembering() -> (Desk, Arc<Mutex<Vec<String>>>) {
     let prompts = Arc::new(Mutex::new(Vec::new()));
     let (seen, usual) = (prompts.clone(), plain());
     let understanding: Understanding = Arc::new(move |state, input| {
-        if let Input::Command(Command::StartTurn(start)) = &input {
+        if let Input::Command(HostCommand::StartTurn(start)) = &input {
             seen.lock().unwrap().push(start.settings.system_prompt.clone().unwrap());
         }
         usual(state, input)
@@ -55,12 +55,15 @@ async fn a_members_memory_reaches_no_other_channel_no_webhook_and_no_operator() 
     ask(&desk, of(1, 5, "Bob", "bob-in-one")).await;
     ask(&desk, of(2, 5, "Bob", "bob-in-two")).await;
     let internal = |kind, lane| {
-        NewEvent::new(kind, lane, Origin::Internal { channel: None }, "from: elsewhere")
+        NewEvent::new(kind, lane, EventOrigin::Internal { channel: None }, "from: elsewhere")
     };
     ask(&desk, internal(EventKind::Webhook, Lane::Webhook("deploy".to_owned()))).await;
     ask(&desk, internal(EventKind::Cron, Lane::Cron("daily".to_owned()))).await;
-    ask(&desk, NewEvent::new(EventKind::Message, Lane::Console, Origin::Console, "from: console"))
-        .await;
+    ask(
+        &desk,
+        NewEvent::new(EventKind::Message, Lane::Console, EventOrigin::Console, "from: console"),
+    )
+    .await;
     ask(&desk, of(1, 4, "Ann", "again")).await;
     let prompts = prompts.lock().unwrap();
     assert_eq!(prompts.len(), 7);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel::agent::Exit;
-use aetheel::dispatch::Refusal;
+use aetheel::dispatch::PromptRefusal;
 use aetheel::event::Lane;
 use tokio::sync::watch;
 
@@ -70,7 +70,7 @@ async fn lanes_keep_their_order_and_never_run_two_turns_at_once() {
             .submit(message(number % 10, &format!("{} event {number}", number % 10)))
         {
             Ok(_) => accepted += 1,
-            Err(Refusal::Busy { slots: 4 }) => busy += 1,
+            Err(PromptRefusal::Busy { slots: 4 }) => busy += 1,
             Err(other) => panic!("{other}"),
         }
     }
@@ -95,17 +95,20 @@ async fn a_new_channel_is_refused_while_all_slots_are_taken_but_a_busy_one_may_w
         Desk::new(launcher, DeskOptions { slots: 2, depth: 3, ..DeskOptions::default() }).await;
     desk.ask(1, "a");
     desk.ask(2, "b");
-    assert_eq!(desk.dispatcher.submit(message(3, "c")).err(), Some(Refusal::Busy { slots: 2 }));
+    assert_eq!(
+        desk.dispatcher.submit(message(3, "c")).err(),
+        Some(PromptRefusal::Busy { slots: 2 })
+    );
     for _ in 0..3 {
         desk.ask(1, "more");
     }
     assert_eq!(
         desk.dispatcher.submit(message(1, "too much")).err(),
-        Some(Refusal::Full { depth: 3 })
+        Some(PromptRefusal::Full { depth: 3 })
     );
     assert_eq!(
         desk.dispatcher.submit(message(1, &"x".repeat((256 << 10) + 1))).err(),
-        Some(Refusal::TooLong { bytes: (256 << 10) + 1, limit: 256 << 10 })
+        Some(PromptRefusal::TooLong { bytes: (256 << 10) + 1, limit: 256 << 10 })
     );
     release.send(true).unwrap();
     let answers = desk.collected.answers(5).await;
@@ -120,7 +123,7 @@ async fn shutdown_waits_for_accepted_events() {
     desk.ask(1, "waiting");
     let dispatcher = desk.dispatcher.clone();
     let shutdown = tokio::spawn(async move { dispatcher.shutdown(Duration::from_secs(60)).await });
-    while desk.dispatcher.submit(message(1, "late")).err() != Some(Refusal::ShuttingDown) {
+    while desk.dispatcher.submit(message(1, "late")).err() != Some(PromptRefusal::ShuttingDown) {
         tokio::task::yield_now().await;
     }
     release.send(true).unwrap();

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aetheel::agent::{
-    Action, AgentEvent, Ask, AskKind, Chunk, Command, Decision, EventKind, Input, Safety,
-    ToolStart, Write,
+    Action, AgentEvent, AgentEventKind, Ask, AskDecision, AskKind, Chunk, HostCommand, Input,
+    Safety, ToolStart, Write,
 };
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, Person};
 use aetheel::event::NewEvent;
-use aetheel::queue::Limits;
+use aetheel::queue::QueueLimits;
 use aetheel::turn::recording::Recorder;
 use aetheel::turn::{Backends, ProcessCommand};
 use aetheel::workspace::Journal;
@@ -54,7 +54,8 @@ impl Gateway {
             .build()
             .unwrap();
         let collected = Arc::new(Collected::default());
-        let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
+        let limits =
+            QueueLimits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
         let launcher = Arc::new(shelf.clone());
         let (dispatcher, journal, recorder) = runtime.block_on(async {
             let mut parts =
@@ -64,7 +65,7 @@ impl Gateway {
             parts.journal = Some(journal.clone());
             let recorder = parts.recorder.clone();
             let dispatcher = Dispatcher::new(parts);
-            dispatcher.revive().await;
+            dispatcher.restore_agents().await;
             let _ = dispatcher.recover().await;
             (dispatcher, journal, recorder)
         });
@@ -75,7 +76,7 @@ impl Gateway {
         let key = Some(format!("test:{prompt}"));
         let submitted = NewEvent { asker: Some(ANN), key, ..message(7, prompt) };
         self.runtime
-            .block_on(async { self.dispatcher.submit(submitted).unwrap().safe().await })
+            .block_on(async { self.dispatcher.submit(submitted).unwrap().wait_until_saved().await })
             .unwrap();
     }
 
@@ -230,7 +231,7 @@ fn asking() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
         Input::Line(line) if line.text == "ask" => Ok(vec![Action::Ask(question())]),
-        Input::Command(Command::Answer(answer)) => {
+        Input::Command(HostCommand::Answer(answer)) => {
             let told = format!("{:?}\n", answer.decision);
             Ok(vec![Action::Write(Write { proc: 1, body: vec![Chunk::Text(told)] })])
         }
@@ -302,7 +303,7 @@ fn an_open_question_has_the_same_id_and_its_answer_reaches_the_agent_once() {
     );
     let shown = second.runtime.block_on(second.collected.questions(1)).remove(0);
     assert_eq!(shown.id, id);
-    second.dispatcher.answer(&id, &ann(), Decision::AllowOnce).unwrap();
+    second.dispatcher.answer(&id, &ann(), AskDecision::AllowOnce).unwrap();
     assert_eq!(second.answer(), ("before after".to_owned(), None));
     assert_eq!(told.blocking_recv().as_deref(), Some("AllowOnce"));
     assert!(told.try_recv().is_err());
@@ -322,7 +323,7 @@ fn a_question_stays_open_however_often_the_gateway_dies() {
         gateway = Gateway::begin(folder.path(), &shelf, Setup::of(asking()));
         assert_eq!(gateway.runtime.block_on(gateway.collected.questions(1)).remove(0).id, id);
     }
-    gateway.dispatcher.answer(&id, &ann(), Decision::AllowOnce).unwrap();
+    gateway.dispatcher.answer(&id, &ann(), AskDecision::AllowOnce).unwrap();
     assert_eq!(gateway.answer(), ("before after".to_owned(), None));
     assert_eq!(agents.prompts().len(), 1);
 }
@@ -334,7 +335,7 @@ fn a_question_answered_before_a_crash_is_neither_asked_nor_answered_again() {
     let first = Gateway::begin(folder.path(), &shelf, Setup::of(asking()));
     first.ask("go");
     let id = first.runtime.block_on(first.collected.questions(1)).remove(0).id;
-    first.dispatcher.answer(&id, &ann(), Decision::Deny(None)).unwrap();
+    first.dispatcher.answer(&id, &ann(), AskDecision::Deny(None)).unwrap();
     assert_eq!(told.blocking_recv().as_deref(), Some("Deny(None)"));
     first.die();
     let second = Gateway::begin(folder.path(), &shelf, Setup::of(asking()));
@@ -367,15 +368,15 @@ fn other(capitals: bool) -> Understanding {
     Arc::new(move |state, input| {
         let mut actions = usual(state, input)?;
         for action in &mut actions {
-            if let Action::Event(AgentEvent { kind: EventKind::Text(text), .. }) = action
+            if let Action::Event(AgentEvent { kind: AgentEventKind::Text(text), .. }) = action
                 && capitals
             {
                 text.text = text.text.to_uppercase();
             }
         }
         if matches!(input, Input::Line(_)) {
-            actions.push(event(EventKind::Thinking(match text_event("hm") {
-                EventKind::Text(text) => text,
+            actions.push(event(AgentEventKind::Thinking(match text_event("hm") {
+                AgentEventKind::Text(text) => text,
                 _ => unreachable!(),
             })));
         }
@@ -395,7 +396,9 @@ fn a_running_turn_moves_only_to_a_generation_whose_replay_agrees() {
         gateway.ask("go");
         gateway.wait_for_text("one, ");
         loads.load(ScriptedBackend::new(other(!agrees)).of_generation(2, "b"));
-        gateway.runtime.block_on(async { gateway.dispatcher.renew(&["scripted".to_owned()]) });
+        gateway
+            .runtime
+            .block_on(async { gateway.dispatcher.upgrade_turns(&["scripted".to_owned()]) });
         if agrees {
             let path = recording(folder.path());
             gateway.wait_until("the turn to move", || {
@@ -404,10 +407,9 @@ fn a_running_turn_moves_only_to_a_generation_whose_replay_agrees() {
         }
         leave.send_replace(true);
         assert_eq!(gateway.answer(), ("one, two".to_owned(), None), "agrees: {agrees}");
-        let thought =
-            gateway.collected.shown.lock().unwrap().iter().any(
-                |event| matches!(event, EventKind::Thinking(thinking) if thinking.text == "hm"),
-            );
+        let thought = gateway.collected.shown.lock().unwrap().iter().any(
+            |event| matches!(event, AgentEventKind::Thinking(thinking) if thinking.text == "hm"),
+        );
         assert_eq!(thought, agrees, "which generation reads the second half");
         assert_eq!(agents.prompts().len(), 1);
     }

@@ -9,7 +9,7 @@ use aetheel::agent::{Descriptor, Exit};
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::Dispatcher;
 use aetheel::event::Lane;
-use aetheel::queue::Limits;
+use aetheel::queue::QueueLimits;
 use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure};
 use async_trait::async_trait;
 
@@ -88,7 +88,8 @@ impl Place {
         });
         let (backends, collected) =
             (Arc::new(Only(Mutex::new(backend))), Arc::new(Collected::default()));
-        let limits = Limits { max_concurrent: 1, max_depth: 10, busy_policy: BusyPolicy::Queue };
+        let limits =
+            QueueLimits { max_concurrent: 1, max_depth: 10, busy_policy: BusyPolicy::Queue };
         let parts = parts(
             folder.path(),
             "scripted",

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aetheel::agent::{
-    Action, Ask, AskKind, Chunk, Command, Decision, Exit, Input, Mode, ToolStart, Write, only_looks,
+    Action, Ask, AskDecision, AskKind, Chunk, Exit, HostCommand, Input, Mode, ToolStart, Write,
+    is_read_only,
 };
 use aetheel::dispatch::{Person, Settlement};
 use aetheel::event::NewEvent;
@@ -54,7 +55,7 @@ fn asking() -> Understanding {
             };
             Ok(vec![Action::Ask(ask)])
         }
-        Input::Command(Command::Answer(answer)) => {
+        Input::Command(HostCommand::Answer(answer)) => {
             let told = format!("{}\n", serde_json::to_string(&answer.decision).unwrap());
             Ok(vec![Action::Write(Write { proc: 1, body: vec![Chunk::Text(told)] })])
         }
@@ -119,7 +120,7 @@ async fn changes_are_refused_with_a_reason_for_the_agent_and_for_people() {
 async fn reading_may_be_allowed_and_so_may_changes_once_a_person_approved_the_plan() {
     let desk = planning(&["file_read /etc/x", "plan", "bash make"], Mode::Plan, Some("plan")).await;
     for (number, decision) in
-        [(1, Decision::Deny(None)), (2, Decision::AllowOnce), (3, Decision::AllowOnce)]
+        [(1, AskDecision::Deny(None)), (2, AskDecision::AllowOnce), (3, AskDecision::AllowOnce)]
     {
         let question = desk.collected.questions(number).await.remove(number - 1);
         desk.dispatcher.answer(&question.id, &ann(), decision).unwrap();
@@ -131,7 +132,7 @@ async fn reading_may_be_allowed_and_so_may_changes_once_a_person_approved_the_pl
     let desk = planning(&["plan", "bash make"], Mode::Plan, Some("plan")).await;
     let question = desk.collected.questions(1).await.remove(0);
     desk.dispatcher
-        .answer(&question.id, &ann(), Decision::Deny(Some("not yet".to_owned())))
+        .answer(&question.id, &ann(), AskDecision::Deny(Some("not yet".to_owned())))
         .unwrap();
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert!(answer.text.contains("Only planning is allowed here"), "{}", answer.text);
@@ -142,7 +143,7 @@ async fn reading_may_be_allowed_and_so_may_changes_once_a_person_approved_the_pl
 async fn outside_plan_mode_people_are_asked() {
     let desk = planning(&["bash make"], Mode::Build, Some("plan")).await;
     let question = desk.collected.questions(1).await.remove(0);
-    desk.dispatcher.answer(&question.id, &ann(), Decision::AllowOnce).unwrap();
+    desk.dispatcher.answer(&question.id, &ann(), AskDecision::AllowOnce).unwrap();
     assert!(desk.collected.answers(1).await.remove(0).1.text.contains("allow-once"));
 }
 
@@ -157,12 +158,12 @@ fn every_recorded_permission_request_of_every_backend_is_refused() {
                     let looks = ["read", "view", "search", "glob", "grep", "list", "fetch"];
                     let name = tool.native_name.to_lowercase();
                     assert_eq!(
-                        only_looks(tool),
+                        is_read_only(tool),
                         looks.iter().any(|word| name.contains(word)),
                         "{}: {tool:?}",
                         case.path.display()
                     );
-                    *held.entry(backend).or_default() += usize::from(!only_looks(tool));
+                    *held.entry(backend).or_default() += usize::from(!is_read_only(tool));
                 }
             }
         }

@@ -2,7 +2,7 @@
 //! receives the earlier messages.
 
 use aetheel::agent::Exit;
-use aetheel::dispatch::Said;
+use aetheel::dispatch::RecapMessage;
 use aetheel::event::Lane;
 use aetheel::workspace::{SessionId, Workspace};
 
@@ -25,15 +25,16 @@ async fn files() -> Vec<(String, String)> {
             .unwrap();
         bindings.set_setting(lane, "scripted", "model", Some("opus".to_owned())).await.unwrap();
     }
-    let given = workspace.give(std::sync::Arc::new(|lane| *lane != Lane::Channel(8))).await;
-    let not_eight = workspace.give(std::sync::Arc::new(|lane| *lane == Lane::Channel(8))).await;
+    let given = workspace.export_lanes(std::sync::Arc::new(|lane| *lane != Lane::Channel(8))).await;
+    let not_eight =
+        workspace.export_lanes(std::sync::Arc::new(|lane| *lane == Lane::Channel(8))).await;
     assert!(not_eight[0].1.contains("channel:8") && !given[0].1.contains("channel:8"));
-    workspace.given(std::sync::Arc::new(|lane| *lane == Lane::Channel(7))).await.unwrap();
-    assert!(!bindings.knows(&lanes[0]).await && bindings.knows(&lanes[1]).await);
+    workspace.forget_lanes(std::sync::Arc::new(|lane| *lane == Lane::Channel(7))).await.unwrap();
+    assert!(!bindings.has_lane(&lanes[0]).await && bindings.has_lane(&lanes[1]).await);
     given
 }
 
-async fn desk(said: Vec<Said>, lines: &'static [&'static str]) -> (Desk, Workspace) {
+async fn desk(said: Vec<RecapMessage>, lines: &'static [&'static str]) -> (Desk, Workspace) {
     let launcher = ScriptedLauncher::new(move |agent: Agent| async move {
         agent.say(lines).await;
         agent.exit(Exit::Code(0), "").await;
@@ -46,14 +47,17 @@ async fn desk(said: Vec<Said>, lines: &'static [&'static str]) -> (Desk, Workspa
     let desk = Desk::new(launcher, desk_options).await;
     *desk.collected.said.lock().unwrap() = said;
     let workspace = Workspace::open(&desk.folder.path().join("config")).await.unwrap();
-    workspace.absorb(&files().await).await.unwrap();
+    workspace.import(&files().await).await.unwrap();
     (desk, workspace)
 }
 
-fn said() -> Vec<Said> {
+fn said() -> Vec<RecapMessage> {
     vec![
-        Said { author: Some("Ann".to_owned()), text: "the key is hunter2-hunter2".to_owned() },
-        Said { author: None, text: "Noted.".to_owned() },
+        RecapMessage {
+            author: Some("Ann".to_owned()),
+            text: "the key is hunter2-hunter2".to_owned(),
+        },
+        RecapMessage { author: None, text: "Noted.".to_owned() },
     ]
 }
 
@@ -62,7 +66,7 @@ async fn a_new_session_receives_the_earlier_messages_once_and_people_are_informe
     let (desk, workspace) = desk(said(), &["session here", "text ok", "done"]).await;
     assert!(workspace.bindings().get(&Lane::Channel(7), "scripted").await.moved);
     // Importing the same files again does not change that.
-    workspace.absorb(&files().await).await.unwrap();
+    workspace.import(&files().await).await.unwrap();
     for prompt in ["one", "two"] {
         desk.dispatcher.submit(message(7, prompt)).unwrap();
         desk.dispatcher.idle().await;
@@ -81,7 +85,7 @@ async fn a_new_session_receives_the_earlier_messages_once_and_people_are_informe
     assert!(!binding.moved && binding.session.is_some_and(|session| session.as_str() == "here"));
     assert_eq!(binding.settings["model"], "opus");
     // Existing state of this node is kept.
-    workspace.absorb(&files().await).await.unwrap();
+    workspace.import(&files().await).await.unwrap();
     let binding = workspace.bindings().get(&Lane::Channel(7), "scripted").await;
     assert!(!binding.moved && binding.session.is_some());
 }
@@ -108,6 +112,6 @@ async fn a_turn_without_a_session_does_not_use_up_the_recap_but_a_reset_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bindings_of_lanes_that_stay_on_their_node_are_not_imported() {
     let (_desk, workspace) = desk(vec![], &[]).await;
-    assert!(!workspace.bindings().knows(&Lane::Hook("startup".to_owned())).await);
-    assert!(!workspace.bindings().knows(&Lane::Channel(8)).await);
+    assert!(!workspace.bindings().has_lane(&Lane::Hook("startup".to_owned())).await);
+    assert!(!workspace.bindings().has_lane(&Lane::Channel(8)).await);
 }

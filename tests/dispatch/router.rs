@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use aetheel::dispatch::{Placed, Refusal, Router};
-use aetheel::event::{EventKind, Lane, NewEvent, Origin};
+use aetheel::dispatch::{Placement, PromptRefusal, Router};
+use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
 
 use crate::support::scripted::{Desk, DeskOptions, behind_a_gate, message};
 
@@ -19,7 +19,7 @@ pub struct Other {
 
 #[async_trait::async_trait]
 impl Router for Other {
-    fn elsewhere(&self, event: &NewEvent) -> bool {
+    fn is_remote(&self, event: &NewEvent) -> bool {
         self.lanes.contains(&event.lane)
     }
 
@@ -27,9 +27,9 @@ impl Router for Other {
         !self.lanes.contains(&Lane::Channel(channel))
     }
 
-    async fn send(&self, event: NewEvent) -> Result<(), Refusal> {
+    async fn send(&self, event: NewEvent) -> Result<(), PromptRefusal> {
         if self.away {
-            return Err(Refusal::NotSaved);
+            return Err(PromptRefusal::NotSaved);
         }
         self.sent.lock().unwrap().push(event);
         Ok(())
@@ -43,12 +43,12 @@ async fn an_event_goes_unchanged_to_the_node_that_has_its_lane() {
     let desk =
         Desk::new(launcher, DeskOptions { router: Some(other.clone()), ..DeskOptions::default() })
             .await;
-    let here = desk.dispatcher.submit_anywhere(message(7, "here")).await.unwrap();
-    assert!(matches!(here, Placed::Here(_)));
-    assert_eq!(here.safe().await, Ok(Some(1)));
+    let here = desk.dispatcher.submit_or_route(message(7, "here")).await.unwrap();
+    assert!(matches!(here, Placement::Local(_)));
+    assert_eq!(here.wait_until_saved().await, Ok(Some(1)));
     let event = NewEvent { key: Some("k".to_owned()), asker: Some(4), ..message(8, "there") };
-    let there = desk.dispatcher.submit_anywhere(event.clone()).await.unwrap();
-    assert_eq!(there.safe().await, Ok(None));
+    let there = desk.dispatcher.submit_or_route(event.clone()).await.unwrap();
+    assert_eq!(there.wait_until_saved().await, Ok(None));
     let sent = other.sent.lock().unwrap().clone();
     assert_eq!(sent, std::slice::from_ref(&event));
     let json = serde_json::to_string(&sent[0]).unwrap();
@@ -64,8 +64,8 @@ async fn an_event_that_cannot_be_sent_is_refused() {
     let (_gate, launcher) = behind_a_gate(true);
     let desk =
         Desk::new(launcher, DeskOptions { router: Some(other), ..DeskOptions::default() }).await;
-    let refused = desk.dispatcher.submit_anywhere(message(8, "there")).await;
-    assert_eq!(refused.err(), Some(Refusal::NotSaved));
+    let refused = desk.dispatcher.submit_or_route(message(8, "there")).await;
+    assert_eq!(refused.err(), Some(PromptRefusal::NotSaved));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,12 +74,17 @@ async fn a_forwarded_heartbeat_is_dropped_while_the_previous_one_waits() {
     let desk = Desk::new(launcher, DeskOptions::default()).await;
     let tick = |prompt: &str| {
         let lane = Lane::Heartbeat("inbox".to_owned());
-        NewEvent::new(EventKind::Heartbeat, lane, Origin::Internal { channel: Some(7) }, prompt)
+        NewEvent::new(
+            EventKind::Heartbeat,
+            lane,
+            EventOrigin::Internal { channel: Some(7) },
+            prompt,
+        )
     };
-    assert!(desk.dispatcher.submit_sent(tick("one")).unwrap().is_some());
-    assert!(desk.dispatcher.submit_sent(tick("two")).unwrap().is_none());
-    assert!(desk.dispatcher.submit_sent(message(7, "a message")).unwrap().is_some());
-    assert!(desk.dispatcher.submit_sent(message(7, "another")).unwrap().is_some());
+    assert!(desk.dispatcher.submit_routed(tick("one")).unwrap().is_some());
+    assert!(desk.dispatcher.submit_routed(tick("two")).unwrap().is_none());
+    assert!(desk.dispatcher.submit_routed(message(7, "a message")).unwrap().is_some());
+    assert!(desk.dispatcher.submit_routed(message(7, "another")).unwrap().is_some());
     gate.send_replace(true);
     desk.dispatcher.idle().await;
     let mut prompts = desk.launcher.prompts();

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Dispatcher, Parts, Setting};
+use aetheel::dispatch::{Dispatcher, DispatcherDeps, Setting};
 use aetheel::event::Lane;
-use aetheel::queue::Limits;
+use aetheel::queue::QueueLimits;
 use aetheel::workspace::Bindings;
 
 use crate::support::lasting::{AgentCommand, LastingAgent, LastingBackend, Replaceable, echoing};
@@ -48,8 +48,8 @@ async fn sharing(
 ) -> Desk {
     let collected = Arc::new(Collected::default());
     let backends = Replaceable::new(LastingBackend::new(sharing, 1));
-    let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
-    let parts: Parts =
+    let limits = QueueLimits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
+    let parts: DispatcherDeps =
         parts(folder.path(), "lasting", backends, launcher, &collected, limits).await;
     let bindings = parts.workspace.bindings().clone();
     Desk { dispatcher: Dispatcher::new(parts), collected, opened, bindings, folder }

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use aetheel::agent::{
-    Action, Chunk, Command, DeliveryWish, Exit, Input, Part, SteerOutcome, Steered as Report, Write,
+    Action, Chunk, Exit, HostCommand, Input, PromptPart, SteerDelivery, SteerOutcome,
+    SteerResult as Report, Write,
 };
-use aetheel::dispatch::{Refusal, Steered};
+use aetheel::dispatch::{PromptRefusal, SteeringResult};
 use aetheel::event::NewEvent;
 use aetheel::turn::ProcessCommand;
 
@@ -18,9 +19,9 @@ use crate::support::scripted::{
 fn steerable(outcome: Option<SteerOutcome>) -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
-        Input::Command(Command::Steer(steer)) => {
-            assert_eq!(steer.delivery, DeliveryWish::Steer);
-            let [Part::Text(text)] = &steer.parts[..] else { panic!("{:?}", steer.parts) };
+        Input::Command(HostCommand::Steer(steer)) => {
+            assert_eq!(steer.delivery, SteerDelivery::Steer);
+            let [PromptPart::Text(text)] = &steer.parts[..] else { panic!("{:?}", steer.parts) };
             let write = Action::Write(Write { proc: 1, body: vec![Chunk::Text(text.clone())] });
             let report =
                 outcome.map(|outcome| Action::Steered(Report { message: steer.message, outcome }));
@@ -65,16 +66,16 @@ fn note(text: &str) -> NewEvent {
     NewEvent { author: Some("ann".to_owned()), ..message(7, text) }
 }
 
-async fn steer(desk: &Desk, text: &str) -> Result<Steered, Refusal> {
+async fn steer(desk: &Desk, text: &str) -> Result<SteeringResult, PromptRefusal> {
     Ok(desk.dispatcher.steer(note(text)).await?.outcome().await)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_reaches_the_running_turn_escaped_and_with_its_author() {
     for (outcome, told) in [
-        (SteerOutcome::Injected, Steered::Injected),
-        (SteerOutcome::Queued, Steered::Queued),
-        (SteerOutcome::Dropped, Steered::Dropped),
+        (SteerOutcome::Injected, SteeringResult::Injected),
+        (SteerOutcome::Queued, SteeringResult::Queued),
+        (SteerOutcome::Dropped, SteeringResult::Dropped),
     ] {
         let desk = working(steerable(Some(outcome)), Some("steer")).await;
         assert_eq!(steer(&desk, "/not that way").await, Ok(told));
@@ -89,10 +90,10 @@ async fn a_message_reaches_the_running_turn_escaped_and_with_its_author() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_the_turn_cannot_accept_becomes_the_next_prompt() {
     for (outcome, feature, told) in [
-        (Some(SteerOutcome::NotNow), Some("steer"), Steered::NotNow),
+        (Some(SteerOutcome::NotNow), Some("steer"), SteeringResult::NotNow),
         // The turn ends without an outcome for the message.
-        (None, Some("steer"), Steered::NotNow),
-        (None, None, Steered::Unsupported),
+        (None, Some("steer"), SteeringResult::NotNow),
+        (None, None, SteeringResult::Unsupported),
     ] {
         let desk = working(steerable(outcome), feature).await;
         assert_eq!(steer(&desk, "and then").await, Ok(told), "{outcome:?}");
@@ -114,8 +115,8 @@ async fn without_a_running_turn_a_message_is_a_prompt() {
     let desk =
         Desk::new(listening(), DeskOptions { feature: Some("steer"), ..DeskOptions::default() })
             .await;
-    assert_eq!(steer(&desk, "hello").await, Ok(Steered::Prompt));
-    assert_eq!(Steered::Prompt.message(), None);
+    assert_eq!(steer(&desk, "hello").await, Ok(SteeringResult::Prompt));
+    assert_eq!(SteeringResult::Prompt.message(), None);
     assert_eq!(desk.collected.answers(1).await[0].1.text, "next");
     let long = steer(&desk, &"x".repeat(300 << 10)).await.unwrap_err().to_string();
     assert!(long.contains("too long"), "{long}");
@@ -127,7 +128,7 @@ async fn a_message_stopped_with_its_turn_is_refused_and_does_not_become_a_prompt
     let deaf: Understanding = {
         let usual = plain();
         Arc::new(move |state, input| {
-            if matches!(input, Input::Command(Command::Steer(_))) {
+            if matches!(input, Input::Command(HostCommand::Steer(_))) {
                 Ok(Vec::new())
             } else {
                 usual(state, input)
@@ -137,7 +138,7 @@ async fn a_message_stopped_with_its_turn_is_refused_and_does_not_become_a_prompt
     let desk = working(deaf, Some("steer")).await;
     let underway = desk.dispatcher.steer(note("and then")).await.unwrap();
     assert!(desk.dispatcher.stop(&aetheel::event::Lane::Channel(7)));
-    assert_eq!(underway.outcome().await, Steered::Stopped);
+    assert_eq!(underway.outcome().await, SteeringResult::Stopped);
     let answers = desk.collected.answers(2).await;
     let refused =
         answers.iter().find(|(event, _)| event.prompt == "and then").expect("it is refused");

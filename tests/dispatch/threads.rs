@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use aetheel::agent::{Command, Exit, Input, Safety, StartTurn};
+use aetheel::agent::{Exit, HostCommand, Input, Safety, StartTurn};
 use aetheel::dispatch::Setting;
 use aetheel::event::{Lane, NewEvent};
 
@@ -20,7 +20,7 @@ type Starts = Arc<Mutex<Vec<StartTurn>>>;
 fn noting(starts: &Starts) -> Understanding {
     let (starts, plain) = (Arc::clone(starts), plain());
     Arc::new(move |state, input| {
-        if let Input::Command(Command::StartTurn(start)) = input {
+        if let Input::Command(HostCommand::StartTurn(start)) = input {
             starts.lock().unwrap().push(start.clone());
         }
         plain(state, input)
@@ -137,6 +137,6 @@ async fn a_command_in_a_thread_sees_its_channels_settings_once_the_parent_is_kno
         desk.dispatcher.choose(&Lane::Channel(THREAD), Setting::Model, None).await.unwrap()
     };
     assert!(shown().await.starts_with("Model is the agent's default;"));
-    desk.dispatcher.learn(THREAD, CHANNEL);
+    desk.dispatcher.learn_parent(THREAD, CHANNEL);
     assert!(shown().await.starts_with("Model is big;"));
 }

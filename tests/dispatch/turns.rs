@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Action, Command, Exit, FailureKind, Input, Outcome, Safety, TimedInput};
+use aetheel::agent::{
+    Action, Exit, FailureKind, HostCommand, Input, Safety, TimedInput, TurnOutcome,
+};
 use aetheel::event::Lane;
-use aetheel::turn::recording::{What, read};
+use aetheel::turn::recording::{EntryKind, read};
 use aetheel::turn::{Backend as _, GuestFailure, ProcessCommand};
 
 use crate::support::scripted::{
@@ -75,8 +77,8 @@ async fn a_guest_that_ends_twice_gives_one_answer() {
         Input::Line(line) if line.text == "done" => {
             let late = event(text_event("too late"));
             Some(Ok(vec![
-                done(Outcome::Completed),
-                done(Outcome::Failed(failure(FailureKind::Other))),
+                done(TurnOutcome::Completed),
+                done(TurnOutcome::Failed(failure(FailureKind::Other))),
                 late,
             ]))
         }
@@ -154,21 +156,25 @@ async fn each_guest_failure_ends_its_own_turn_and_no_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forged_flags_values_programs_and_variables_start_nothing() {
-    use aetheel::agent::{Value, Variable};
+    use aetheel::agent::{AgentVariable, ArgumentValue};
     type Forgery = fn(&mut aetheel::agent::Spawn);
     let forgeries: [(&str, Forgery); 5] = [
-        ("undeclared flag", |plan| plan.arguments.push(Value::Text("--evil".into()))),
-        ("flag of a higher level", |plan| plan.arguments.push(Value::Text("--danger".into()))),
-        ("free text", |plan| plan.arguments.push(Value::Text("rm -rf /".into()))),
+        ("undeclared flag", |plan| plan.arguments.push(ArgumentValue::Text("--evil".into()))),
+        ("flag of a higher level", |plan| {
+            plan.arguments.push(ArgumentValue::Text("--danger".into()))
+        }),
+        ("free text", |plan| plan.arguments.push(ArgumentValue::Text("rm -rf /".into()))),
         ("program", |plan| plan.program = "/bin/sh".into()),
         ("variable", |plan| {
-            plan.environment
-                .push(Variable { name: "LD_PRELOAD".into(), value: Value::Text("x".into()) })
+            plan.environment.push(AgentVariable {
+                name: "LD_PRELOAD".into(),
+                value: ArgumentValue::Text("x".into()),
+            })
         }),
     ];
     for (name, forge) in forgeries {
         let guest = except(move |input| {
-            let Input::Command(Command::StartTurn(start)) = input else { return None };
+            let Input::Command(HostCommand::StartTurn(start)) = input else { return None };
             let Action::Spawn(mut plan) = spawn(start, &[]) else { unreachable!() };
             forge(&mut plan);
             Some(Ok(vec![Action::Spawn(plan)]))
@@ -192,7 +198,7 @@ async fn forged_flags_values_programs_and_variables_start_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_danger_flag_passes_at_the_danger_level_only() {
     let guest = except(|input| {
-        let Input::Command(Command::StartTurn(start)) = input else { return None };
+        let Input::Command(HostCommand::StartTurn(start)) = input else { return None };
         Some(Ok(vec![spawn(start, &["--danger"])]))
     });
     let desk_options =
@@ -328,7 +334,7 @@ async fn every_turn_reads_the_current_files() {
     let prompts = Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = prompts.clone();
     let guest = except(move |input| {
-        if let Input::Command(Command::StartTurn(start)) = input {
+        if let Input::Command(HostCommand::StartTurn(start)) = input {
             seen.lock().unwrap().push(start.settings.system_prompt.clone().unwrap());
         }
         None
@@ -385,24 +391,24 @@ async fn replaying_a_recording_yields_the_same_actions() {
     desk.dispatcher.idle().await;
     let (header, entries) = read(&only_recording(&desk)).unwrap();
     assert_eq!(header.backend, "scripted");
-    let turn = What::Turn {
+    let turn = EntryKind::Turn {
         turn: header.link.clone(),
         event: 1,
         lane: "channel:7".into(),
         session: 1,
         key: 1,
     };
-    assert_eq!(entries[0].what, turn);
+    assert_eq!(entries[0].kind, turn);
     assert_eq!(
-        entries.last().unwrap().what,
-        What::Ending { turn: header.link, how: "completed".into() }
+        entries.last().unwrap().kind,
+        EntryKind::Ending { turn: header.link, how: "completed".into() }
     );
     let mut guest = ScriptedBackend::new(plain()).open().await.unwrap();
     let (mut inputs, mut recorded) = (Vec::new(), Vec::new());
     for entry in entries {
-        match entry.what {
-            What::In(input) => inputs.push(TimedInput { at_ms: entry.t, input }),
-            What::Out(action) => recorded.push(action),
+        match entry.kind {
+            EntryKind::In(input) => inputs.push(TimedInput { at_ms: entry.t, input }),
+            EntryKind::Out(action) => recorded.push(action),
             _ => {}
         }
     }
@@ -412,11 +418,11 @@ async fn replaying_a_recording_yields_the_same_actions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn impossible_requests_are_answered_so_that_no_guest_waits_forever() {
-    use aetheel::agent::{Ask, AskKind, Decision, HttpRequest, OpenStream};
+    use aetheel::agent::{Ask, AskDecision, AskKind, HttpRequest, OpenStream};
     let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
     let notes = heard.clone();
     let guest = except(move |input| match input {
-        Input::Command(Command::StartTurn(_)) => Some(Ok(vec![
+        Input::Command(HostCommand::StartTurn(_)) => Some(Ok(vec![
             Action::Http(HttpRequest {
                 request: 5,
                 proc: 1,
@@ -446,10 +452,10 @@ async fn impossible_requests_are_answered_so_that_no_guest_waits_forever() {
             notes.lock().unwrap().push(closed.stream);
             vec![]
         })),
-        Input::Command(Command::Answer(answer)) => {
-            assert_eq!(answer.decision, Decision::Dismissed);
+        Input::Command(HostCommand::Answer(answer)) => {
+            assert_eq!(answer.decision, AskDecision::Dismissed);
             notes.lock().unwrap().push(answer.ask);
-            Some(Ok(vec![done(Outcome::Completed)]))
+            Some(Ok(vec![done(TurnOutcome::Completed)]))
         }
         _ => None,
     });

@@ -63,7 +63,7 @@ async fn the_panel_shows_supported_options_only_and_the_directory_to_owners_only
     release.send(true).unwrap();
     let desk =
         Desk::new(launcher, DeskOptions { feature: Some("model"), ..DeskOptions::default() }).await;
-    let options = async || desk.dispatcher.view(&SEVEN).await.options;
+    let options = async || desk.dispatcher.lane_status(&SEVEN).await.options;
     let settings: Vec<Setting> = options().await.iter().map(|option| option.setting).collect();
     assert_eq!(
         settings,
@@ -80,7 +80,7 @@ async fn the_panel_shows_supported_options_only_and_the_directory_to_owners_only
     desk.ask(7, "hello");
     desk.collected.answers(1).await;
     desk.dispatcher.idle().await;
-    let view = desk.dispatcher.view(&SEVEN).await;
+    let view = desk.dispatcher.lane_status(&SEVEN).await;
     assert_eq!(view.session.as_ref().map(|session| session.as_str()), Some("s-1"));
     let rows = |owner: bool| status_rows(&view, owner, jiff::Timestamp::now());
     let text = |owner: bool| {
@@ -107,7 +107,7 @@ async fn an_unusable_directory_causes_a_warning_that_hides_its_path_from_non_own
         "## channel #x 7\n- directory: /nowhere/secret\n",
     )
     .unwrap();
-    let view = desk.dispatcher.view(&SEVEN).await;
+    let view = desk.dispatcher.lane_status(&SEVEN).await;
     let text = |owner: bool| {
         status_rows(&view, owner, jiff::Timestamp::now())
             .iter()
@@ -130,9 +130,9 @@ async fn a_backend_is_chosen_and_the_choice_is_reset() {
     assert_eq!(choose(None).await.as_deref(), Ok("Backend is scripted; there are: `scripted`"));
     assert!(choose(Some("other")).await.unwrap_err().starts_with("There is no backend \"other\""));
     assert_eq!(choose(Some("scripted")).await.as_deref(), Ok("Backend is scripted from now on."));
-    assert!(desk.dispatcher.view(&SEVEN).await.options[0].chosen);
+    assert!(desk.dispatcher.lane_status(&SEVEN).await.options[0].chosen);
     choose(Some("unset")).await.unwrap();
-    assert!(!desk.dispatcher.view(&SEVEN).await.options[0].chosen);
+    assert!(!desk.dispatcher.lane_status(&SEVEN).await.options[0].chosen);
 }
 
 #[tokio::test]
@@ -143,7 +143,8 @@ async fn a_warning_says_that_an_agents_own_sandbox_cannot_work_or_hides_refusals
         let desk_options =
             DeskOptions { safety, own_sandbox: Some(works), ..DeskOptions::default() };
         let desk = Desk::new(launcher, desk_options).await;
-        let rows = status_rows(&desk.dispatcher.view(&SEVEN).await, false, jiff::Timestamp::now());
+        let rows =
+            status_rows(&desk.dispatcher.lane_status(&SEVEN).await, false, jiff::Timestamp::now());
         let status = rows.into_iter().map(|row| row.text).find(|text| text.contains("sandbox"));
         desk.ask(7, "hello");
         let answers = desk.collected.answers(1).await;

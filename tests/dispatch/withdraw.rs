@@ -1,6 +1,6 @@
 //! Tests of prompts that are withdrawn or changed while they wait.
 
-use aetheel::dispatch::Refusal;
+use aetheel::dispatch::PromptRefusal;
 use aetheel::event::NewEvent;
 
 use crate::support::scripted::{Desk, DeskOptions, behind_a_gate, message};
@@ -23,7 +23,7 @@ async fn waiting_prompts_can_be_edited_and_withdrawn_and_running_ones_continue()
     assert_eq!(dispatcher.amend("discord:third", "changed"), Ok(true));
     assert!(matches!(
         dispatcher.amend("discord:third", &"x".repeat(300 << 10)),
-        Err(Refusal::TooLong { .. })
+        Err(PromptRefusal::TooLong { .. })
     ));
     assert!(dispatcher.withdraw("discord:second"));
     assert!(!dispatcher.withdraw("discord:second"), "only once");

@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use aetheel::agent::{Action, AgentEvent, EventKind, Outcome, Spawn, Text, TurnDone, Value};
+use aetheel::agent::{
+    Action, AgentEvent, AgentEventKind, ArgumentValue, Spawn, TextEvent, TurnDone, TurnOutcome,
+};
 use serde_json::json;
 
 use super::installed;
@@ -556,7 +558,10 @@ fn acp(installation: &Installation) -> Vec<u8> {
     let spawn = Spawn {
         proc: 1,
         program: "goose".to_owned(),
-        arguments: vec![Value::Text("acp".to_owned()), Value::Text("--quiet".to_owned())],
+        arguments: vec![
+            ArgumentValue::Text("acp".to_owned()),
+            ArgumentValue::Text("--quiet".to_owned()),
+        ],
         environment: Vec::new(),
         stdin: Vec::new(),
         keep_open: false,
@@ -566,13 +571,17 @@ fn acp(installation: &Installation) -> Vec<u8> {
         turn: None,
     };
     wat.on_start = Some(vec![Action::Spawn(spawn)]);
-    let text =
-        EventKind::Text(Text { part: 0, text: "honk".to_owned(), replace: false, parent: None });
+    let text = AgentEventKind::Text(TextEvent {
+        part: 0,
+        text: "honk".to_owned(),
+        replace: false,
+        parent: None,
+    });
     let event = Action::Event(AgentEvent { session: 1, turn: 1, kind: text });
     let done = Action::TurnDone(TurnDone {
         session: 1,
         turn: 1,
-        outcome: Outcome::Completed,
+        outcome: TurnOutcome::Completed,
         text: None,
         usage: None,
     });

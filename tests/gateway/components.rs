@@ -166,7 +166,9 @@ async fn an_installed_component_serves_and_a_rollback_restores_the_previous_one(
 
 #[tokio::test]
 async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_restart() {
-    use aetheel::agent::{Action, AgentEvent, EventKind, Outcome, Text, TurnDone, Unrecognised};
+    use aetheel::agent::{
+        Action, AgentEvent, AgentEventKind, TextEvent, TurnDone, TurnOutcome, Unrecognised,
+    };
 
     let local = LocalDiscord::start().await;
     let installation = prepared(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
@@ -181,8 +183,8 @@ async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_res
     let wat = Wat {
         descriptor: json!({ "programs": [{ "name": "mini", "version-arguments": ["--version"] }] }),
         on_start: Some(vec![
-            event(EventKind::Unrecognised(unknown)),
-            event(EventKind::Text(Text {
+            event(AgentEventKind::Unrecognised(unknown)),
+            event(AgentEventKind::Text(TextEvent {
                 part: 0,
                 text: "2.0.0".to_owned(),
                 replace: false,
@@ -191,7 +193,7 @@ async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_res
             Action::TurnDone(TurnDone {
                 session: 1,
                 turn: 1,
-                outcome: Outcome::Completed,
+                outcome: TurnOutcome::Completed,
                 text: None,
                 usage: None,
             }),

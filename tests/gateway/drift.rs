@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use aetheel::agent::{Action, AgentEvent, EventKind, Outcome, Spawn, Text, TurnDone};
+use aetheel::agent::{Action, AgentEvent, AgentEventKind, Spawn, TextEvent, TurnDone, TurnOutcome};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -251,13 +251,13 @@ pub(super) fn reader(version: &str, answer: Option<&str>) -> Wat {
     };
     wat.on_start = Some(vec![Action::Spawn(spawn)]);
     let text = answer.map(|answer| {
-        let text = Text { part: 0, text: answer.to_owned(), replace: false, parent: None };
-        Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
+        let text = TextEvent { part: 0, text: answer.to_owned(), replace: false, parent: None };
+        Action::Event(AgentEvent { session: 1, turn: 1, kind: AgentEventKind::Text(text) })
     });
     let done = Action::TurnDone(TurnDone {
         session: 1,
         turn: 1,
-        outcome: Outcome::Completed,
+        outcome: TurnOutcome::Completed,
         text: None,
         usage: None,
     });

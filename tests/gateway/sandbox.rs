@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use aetheel::config::SandboxWish;
+use aetheel::config::SandboxMode;
 use aetheel::process::Sandbox;
 
 use super::secret_access::{change_owner, is_root, start, started};
@@ -14,7 +14,7 @@ use crate::support::program::{Installation, built};
 
 /// Returns whether this kernel supports the default sandbox.
 fn has_landlock() -> bool {
-    let there = Sandbox::probe(SandboxWish::Landlock);
+    let there = Sandbox::probe(SandboxMode::Landlock);
     if let Err(why) = &there {
         eprintln!("SKIPPED: {why}");
     }

@@ -307,9 +307,11 @@ fn a_core_module_is_refused_with_a_hint_to_make_a_component_of_it() {
 #[test]
 fn replay_shows_when_a_failed_turn_can_be_retried() {
     let bench = Bench::shipped("gemini", |case| case == "plain");
-    let tape = aetheel::turn::replay::Tape::read(&fs::read_to_string(bench.case("plain")).unwrap())
-        .unwrap();
-    let failure = aetheel::agent::Failure {
+    let tape = aetheel::turn::replay::ParsedRecording::read(
+        &fs::read_to_string(bench.case("plain")).unwrap(),
+    )
+    .unwrap();
+    let failure = aetheel::agent::AgentFailure {
         kind: aetheel::agent::FailureKind::RateLimited,
         message: "slow down".to_owned(),
         retry_after_ms: Some(1_500),
@@ -317,15 +319,15 @@ fn replay_shows_when_a_failed_turn_can_be_retried() {
     let done = aetheel::agent::TurnDone {
         session: 1,
         turn: 1,
-        outcome: aetheel::agent::Outcome::Failed(failure),
+        outcome: aetheel::agent::TurnOutcome::Failed(failure),
         text: None,
         usage: None,
     };
-    let step = aetheel::turn::replay::Step {
+    let step = aetheel::turn::replay::ReplayStep {
         entry: 0,
         actions: vec![aetheel::agent::Action::TurnDone(done)],
     };
-    let mut replayed = aetheel::turn::replay::Replayed::default();
+    let mut replayed = aetheel::turn::replay::ReplayResult::default();
     replayed.steps.push(step);
     let told = aetheel::kit::summary::summarize(&tape, &replayed);
     assert_eq!(told[0].text, "failed: rate-limited: slow down (again after 1.5 s)");

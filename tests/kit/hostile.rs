@@ -1,6 +1,6 @@
 //! Tests of guests that misbehave on purpose, and of the rule that detects each.
 
-use aetheel::agent::{Action, Outcome, SessionReady, Spawn, TurnDone, Value};
+use aetheel::agent::{Action, ArgumentValue, SessionReady, Spawn, TurnDone, TurnOutcome};
 use serde_json::json;
 
 use super::{Bench, Done};
@@ -10,7 +10,7 @@ use crate::support::guests::{EXITED, Wat};
 const LINE: u8 = 3;
 
 fn spawn(program: &str, arguments: &[&str]) -> Action {
-    let arguments = arguments.iter().map(|text| Value::Text((*text).to_owned())).collect();
+    let arguments = arguments.iter().map(|text| ArgumentValue::Text((*text).to_owned())).collect();
     let (environment, stdin) = (vec![], vec![]);
     let (session, turn) = (Some(1), Some(1));
     let program = program.to_owned();
@@ -32,7 +32,7 @@ fn done() -> Action {
     Action::TurnDone(TurnDone {
         session: 1,
         turn: 1,
-        outcome: Outcome::Completed,
+        outcome: TurnOutcome::Completed,
         text: None,
         usage: None,
     })

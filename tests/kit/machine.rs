@@ -5,17 +5,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aetheel::agent::{
-    Action, AgentEvent, Command, EventKind, Input, Line, Pipe, Safety, StartTurn, Text, TurnDone,
-    Unrecognised,
+    Action, AgentEvent, AgentEventKind, AgentLine, HostCommand, Input, Pipe, Safety, StartTurn,
+    TextEvent, TurnDone, Unrecognised,
 };
-use aetheel::agent::{Outcome, TurnRef};
+use aetheel::agent::{TurnOutcome, TurnRef};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::Limits;
+use aetheel::config::ResourceLimits;
 use aetheel::fold::Transcript;
-use aetheel::kit::machine::{Compared, Film, Found, Machine, Reading, STEPS, Sign, retell};
+use aetheel::kit::step_viewer::{
+    ComparisonState, ComponentReplay, STEPS, StepSearch, StepSign, StepViewer, TurnSteps,
+    replay_actions,
+};
 use aetheel::redact::Redactor;
 use aetheel::turn::Backends as _;
-use aetheel::turn::recording::{Entry, FORMAT, Header, Recorder, RecordingLimits, What};
+use aetheel::turn::recording::{
+    EntryKind, FORMAT, Header, Recorder, RecordingEntry, RecordingLimits,
+};
 use aetheel::turn::replay::{Batches, replay};
 
 use crate::support::built;
@@ -34,34 +39,36 @@ fn header() -> Header {
     }
 }
 
-fn turn(id: &str, session: u32, key: u32) -> What {
-    What::Turn { turn: id.to_owned(), event: 1, lane: "channel:7".to_owned(), session, key }
+fn turn(id: &str, session: u32, key: u32) -> EntryKind {
+    EntryKind::Turn { turn: id.to_owned(), event: 1, lane: "channel:7".to_owned(), session, key }
 }
 
-fn ending(id: &str) -> What {
-    What::Ending { turn: id.to_owned(), how: "completed".to_owned() }
+fn ending(id: &str) -> EntryKind {
+    EntryKind::Ending { turn: id.to_owned(), how: "completed".to_owned() }
 }
 
-fn text_of(what: impl IntoIterator<Item = What>) -> String {
+fn text_of(what: impl IntoIterator<Item = EntryKind>) -> String {
     let mut text = serde_json::to_string(&header()).unwrap();
     for (at, what) in what.into_iter().enumerate() {
         text.push('\n');
-        text.push_str(&serde_json::to_string(&Entry { t: at as f64, what }).unwrap());
+        text.push_str(
+            &serde_json::to_string(&RecordingEntry { t: at as f64, kind: what }).unwrap(),
+        );
     }
     text + "\n"
 }
 
-fn film(text: &str, turn: &str) -> Result<Film, String> {
+fn film(text: &str, turn: &str) -> Result<TurnSteps, String> {
     use std::io::Write as _;
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(text.as_bytes()).unwrap();
-    Film::open(file, turn)
+    TurnSteps::open(file, turn)
 }
 
 /// Folds the actions of a turn up to a step.
-fn folded(film: &Film, upto: usize, other: Option<&Reading>) -> Transcript {
+fn folded(film: &TurnSteps, upto: usize, other: Option<&ComponentReplay>) -> Transcript {
     let (mut told, mut done) = (Transcript::default(), false);
-    retell(film, upto, other, |action| match action {
+    replay_actions(film, upto, other, |action| match action {
         // Actions after the end of the turn are ignored.
         _ if done || film.is_ours(action) != Some(true) => {}
         Action::Event(event) => told.apply(&event.kind),
@@ -73,55 +80,60 @@ fn folded(film: &Film, upto: usize, other: Option<&Reading>) -> Transcript {
 }
 
 /// Waits for another component's replay of a turn.
-async fn compared(machine: &Machine, film: &Arc<Film>, turn: &str, digest: &str) -> Compared {
+async fn compared(
+    machine: &StepViewer,
+    film: &Arc<TurnSteps>,
+    turn: &str,
+    digest: &str,
+) -> ComparisonState {
     loop {
         match machine.compare(film, turn, "claude", digest).await {
-            Compared::Reads(_) | Compared::Busy => {}
+            ComparisonState::Reads(_) | ComparisonState::Busy => {}
             told => return told,
         }
     }
 }
 
-fn line(text: &str) -> What {
+fn line(text: &str) -> EntryKind {
     let text = text.to_owned();
-    What::In(Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text, truncated: false }))
+    EntryKind::In(Input::Line(AgentLine { proc: 1, pipe: Pipe::Stdout, text, truncated: false }))
 }
 
-fn start(session: u32, turn: u32) -> What {
+fn start(session: u32, turn: u32) -> EntryKind {
     let start = StartTurn { session, turn, ..StartTurn::plain("hello", Safety::Default) };
-    What::In(Input::Command(Command::StartTurn(start)))
+    EntryKind::In(Input::Command(HostCommand::StartTurn(start)))
 }
 
-fn event(session: u32, turn: u32, kind: EventKind) -> What {
-    What::Out(Action::Event(AgentEvent { session, turn, kind }))
+fn event(session: u32, turn: u32, kind: AgentEventKind) -> EntryKind {
+    EntryKind::Out(Action::Event(AgentEvent { session, turn, kind }))
 }
 
-fn say(session: u32, turn: u32, text: &str) -> What {
-    let text = Text { part: 0, text: text.to_owned(), replace: false, parent: None };
-    event(session, turn, EventKind::Text(text))
+fn say(session: u32, turn: u32, text: &str) -> EntryKind {
+    let text = TextEvent { part: 0, text: text.to_owned(), replace: false, parent: None };
+    event(session, turn, AgentEventKind::Text(text))
 }
 
-fn done(session: u32, turn: u32) -> What {
+fn done(session: u32, turn: u32) -> EntryKind {
     let (text, usage) = (None, None);
-    What::Out(Action::TurnDone(TurnDone {
+    EntryKind::Out(Action::TurnDone(TurnDone {
         session,
         turn,
-        outcome: Outcome::Completed,
+        outcome: TurnOutcome::Completed,
         text,
         usage,
     }))
 }
 
 async fn registry(folder: &Path) -> Arc<Registry> {
-    let engine = Engine::new(&Limits::default(), None).unwrap();
+    let engine = Engine::new(&ResourceLimits::default(), None).unwrap();
     Arc::new(Registry::start(engine, RegistryOptions::new(folder)).await.0)
 }
 
-fn machine(recordings: &Path, backends: Arc<Registry>, secret: &str) -> Machine {
+fn machine(recordings: &Path, backends: Arc<Registry>, secret: &str) -> StepViewer {
     let redactor = Redactor::new(&[secret.to_owned().into()]);
     let none = Redactor::default();
-    let recorder = Recorder::new(recordings.to_owned(), RecordingLimits::ENDLESS, none);
-    Machine::new(recorder, backends, redactor)
+    let recorder = Recorder::new(recordings.to_owned(), RecordingLimits::UNLIMITED, none);
+    StepViewer::new(recorder, backends, redactor)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,10 +148,13 @@ async fn every_recording_ends_like_its_replay_and_its_own_component_finds_no_dif
     let mut seen = 0;
     for (number, case) in cases("claude").into_iter().enumerate() {
         let entries = &case.tape.entries;
-        let starts =
-            |entry: &&Entry| matches!(entry.what, What::In(Input::Command(Command::StartTurn(_))));
-        let first = entries.iter().find(starts).map(|entry| entry.what.clone());
-        let Some(What::In(Input::Command(Command::StartTurn(first)))) = first else { continue };
+        let starts = |entry: &&RecordingEntry| {
+            matches!(entry.kind, EntryKind::In(Input::Command(HostCommand::StartTurn(_))))
+        };
+        let first = entries.iter().find(starts).map(|entry| entry.kind.clone());
+        let Some(EntryKind::In(Input::Command(HostCommand::StartTurn(first)))) = first else {
+            continue;
+        };
         if entries.iter().filter(starts).count() > 1 || number % 3 > 0 {
             continue;
         }
@@ -149,14 +164,14 @@ async fn every_recording_ends_like_its_replay_and_its_own_component_finds_no_dif
         let mut all = vec![turn("ab12", first.session, first.turn)];
         let mut steps = replayed.steps.iter().peekable();
         for (at, entry) in entries.iter().enumerate() {
-            if let What::In(_) = &entry.what {
-                all.push(entry.what.clone());
+            if let EntryKind::In(_) = &entry.kind {
+                all.push(entry.kind.clone());
             }
             while let Some(step) = steps.next_if(|step| step.entry == at) {
-                all.extend(step.actions.iter().cloned().map(What::Out));
+                all.extend(step.actions.iter().cloned().map(EntryKind::Out));
             }
         }
-        let told = all.iter().filter(|what| matches!(what, What::In(_))).count();
+        let told = all.iter().filter(|what| matches!(what, EntryKind::In(_))).count();
         all.push(ending("ab12"));
         let case = name("claude", &case);
         let file = recordings.path().join(format!("{case}.jsonl"));
@@ -167,7 +182,7 @@ async fn every_recording_ends_like_its_replay_and_its_own_component_finds_no_dif
         let wanted = &replayed.turns.get(&first.turn).cloned().unwrap_or_default().transcript;
         assert_eq!(&folded(&film, last, None), wanted, "{case}");
         match compared(&machine, &film, &case, &digest).await {
-            Compared::Done(reading) => {
+            ComparisonState::Done(reading) => {
                 assert_eq!((reading.count(), &reading.failure), (0, &None), "{case}");
             }
             other => panic!("{case}: {other:?}"),
@@ -176,10 +191,10 @@ async fn every_recording_ends_like_its_replay_and_its_own_component_finds_no_dif
     assert!(seen >= 20, "only {seen} recordings");
     let film = any_film();
     let unknown = compared(&machine, &film, "x", &"f".repeat(64)).await;
-    assert!(matches!(unknown, Compared::Failed(why) if why.contains("not there any more")));
+    assert!(matches!(unknown, ComparisonState::Failed(why) if why.contains("not there any more")));
 }
 
-fn any_film() -> Arc<Film> {
+fn any_film() -> Arc<TurnSteps> {
     Arc::new(film(&text_of([turn("x", 1, 1), start(1, 1), ending("x")]), "x").unwrap())
 }
 
@@ -192,9 +207,9 @@ fn steps_have_their_input_actions_and_notes_and_can_be_searched() {
         line("first"),
         line("second"),
         say(1, 1, "Hello "),
-        What::Host("kept a file".to_owned()),
+        EntryKind::Host("kept a file".to_owned()),
         line("third"),
-        event(1, 1, EventKind::Unrecognised(unknown)),
+        event(1, 1, AgentEventKind::Unrecognised(unknown)),
         line("fourth"),
         say(1, 1, "there"),
         done(1, 1),
@@ -207,11 +222,11 @@ fn steps_have_their_input_actions_and_notes_and_can_be_searched() {
     assert_eq!((how.as_str(), took), ("completed", 11.0));
     let told = film.read(2).unwrap();
     assert_eq!((told.line, told.t_ms, told.actions.len()), (5, 3, 1));
-    assert!(matches!(told.input, Some(Input::Line(Line { text, .. })) if text == "second"));
+    assert!(matches!(told.input, Some(Input::Line(AgentLine { text, .. })) if text == "second"));
     assert_eq!(told.notes, ["kept a file"]);
-    assert_eq!(film.next_with(0, Sign::Seen), Some(2));
-    assert_eq!(film.next_with(2, Sign::Unknown), Some(3));
-    assert_eq!(film.next_with(4, Sign::Seen), None);
+    assert_eq!(film.next_with(0, StepSign::Seen), Some(2));
+    assert_eq!(film.next_with(2, StepSign::Unknown), Some(3));
+    assert_eq!(film.next_with(4, StepSign::Seen), None);
     let texts: Vec<String> = (0..5).map(|step| folded(&film, step, None).text()).collect();
     assert_eq!(texts, ["", "", "Hello ", "Hello ", "Hello there"]);
     assert!(film.read(5).is_err() && film.read(usize::MAX).is_err());
@@ -239,7 +254,7 @@ fn turns_that_share_an_agent_are_shown_without_the_parts_of_others() {
         line("of both, two"),
         say(1, 1, "c"),
         say(2, 2, "y"),
-        What::In(Input::Command(Command::Interrupt(TurnRef { session: 2, turn: 2 }))),
+        EntryKind::In(Input::Command(HostCommand::Interrupt(TurnRef { session: 2, turn: 2 }))),
         ending("cd34"),
         line("alone again"),
         done(1, 1),
@@ -271,8 +286,8 @@ fn turns_that_share_an_agent_are_shown_without_the_parts_of_others() {
 #[test]
 fn missing_parts_of_a_recording_are_reported_and_the_rest_is_shown() {
     let whole = [turn("ab12", 1, 1), start(1, 1), line("one"), say(1, 1, "a")];
-    let told = |more: Vec<What>| text_of(whole.clone().into_iter().chain(more));
-    let cut = film(&told(vec![What::Cut("no room".to_owned())]), "ab12").unwrap();
+    let told = |more: Vec<EntryKind>| text_of(whole.clone().into_iter().chain(more));
+    let cut = film(&told(vec![EntryKind::Cut("no room".to_owned())]), "ab12").unwrap();
     assert!(cut.facts().fault.as_deref().is_some_and(|why| why.contains("no room")));
     let torn = told(vec![line("two"), ending("ab12")]);
     for (at, _) in torn.char_indices().skip(torn.find('\n').unwrap()) {
@@ -284,7 +299,7 @@ fn missing_parts_of_a_recording_are_reported_and_the_rest_is_shown() {
     let fault = film.facts().fault.clone().unwrap();
     assert!(fault.starts_with("line 6 of the recording is damaged"), "{fault}");
     assert_eq!((film.len(), folded(&film, 9, None).text()), (2, "a".to_owned()));
-    let lost = self::film(&told(vec![What::Lost(7), ending("ab12")]), "ab12").unwrap();
+    let lost = self::film(&told(vec![EntryKind::Lost(7), ending("ab12")]), "ab12").unwrap();
     assert_eq!((lost.facts().lost, lost.facts().fault.clone()), (7, None));
     for nothing in ["", "\n", "hello\n", "{}\n", "\0\0\0"] {
         assert!(self::film(nothing, "ab12").is_err(), "{nothing:?}");
@@ -344,9 +359,9 @@ async fn a_name_cannot_leave_the_folder_and_a_search_does_not_find_secrets() {
     }
     let film = machine.open("2026-11-23/ab12.jsonl", "ab12").await.unwrap();
     let found = async |after, words| machine.search(&film, after, words, None).await.unwrap();
-    assert_eq!(found(0, "needle HAYSTACK").await, Found::At(2));
-    assert_eq!(found(0, "a \"haystack\"").await, Found::At(2));
-    assert_eq!(found(2, "needle").await, Found::Nothing);
-    assert_eq!(found(0, "hunter22").await, Found::Nothing, "the word is a secret by now");
-    assert_eq!(found(0, "\"key\":\"***\"").await, Found::At(1));
+    assert_eq!(found(0, "needle HAYSTACK").await, StepSearch::At(2));
+    assert_eq!(found(0, "a \"haystack\"").await, StepSearch::At(2));
+    assert_eq!(found(2, "needle").await, StepSearch::Nothing);
+    assert_eq!(found(0, "hunter22").await, StepSearch::Nothing, "the word is a secret by now");
+    assert_eq!(found(0, "\"key\":\"***\"").await, StepSearch::At(1));
 }

@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use aetheel::agent::{Command, Exit, Input, Mode, Safety};
-use aetheel::turn::recording::What;
-use aetheel::turn::replay::Tape;
+use aetheel::agent::{Exit, HostCommand, Input, Mode, Safety};
+use aetheel::turn::recording::EntryKind;
+use aetheel::turn::replay::ParsedRecording;
 use serde_json::Value;
 
 use super::{Bench, done};
@@ -31,8 +31,8 @@ fn bench() -> Bench {
     bench
 }
 
-fn tape(bench: &Bench, name: &str) -> Tape {
-    Tape::read(&fs::read_to_string(bench.folder.path().join(name)).unwrap()).unwrap()
+fn tape(bench: &Bench, name: &str) -> ParsedRecording {
+    ParsedRecording::read(&fs::read_to_string(bench.folder.path().join(name)).unwrap()).unwrap()
 }
 
 #[test]
@@ -58,13 +58,13 @@ fn a_program_run_by_hand_becomes_a_recording_that_can_be_read_and_tested() {
     let text = fs::read_to_string(&path).unwrap();
     assert!(!text.contains("sk-canary-51") && text.contains("key ***"), "{text}");
     let tape = tape(&bench, "agent.jsonl");
-    let whats: Vec<&What> = tape.entries.iter().map(|entry| &entry.what).collect();
-    assert!(matches!(whats[0], What::Turn { key: 1, .. }), "{whats:?}");
+    let whats: Vec<&EntryKind> = tape.entries.iter().map(|entry| &entry.kind).collect();
+    assert!(matches!(whats[0], EntryKind::Turn { key: 1, .. }), "{whats:?}");
     assert!(
-        matches!(whats[1], What::In(Input::Command(Command::StartTurn(start))) if format!("{:?}", start.parts).contains("Greet me"))
+        matches!(whats[1], EntryKind::In(Input::Command(HostCommand::StartTurn(start))) if format!("{:?}", start.parts).contains("Greet me"))
     );
     assert!(
-        matches!(whats[2], What::Launch { command, .. } if command[0] == "./agent"),
+        matches!(whats[2], EntryKind::Launch { command, .. } if command[0] == "./agent"),
         "{whats:?}"
     );
     let folder = bench.folder.path().canonicalize().unwrap();
@@ -73,20 +73,22 @@ fn a_program_run_by_hand_becomes_a_recording_that_can_be_read_and_tested() {
         "it can be shared: {text}"
     );
     assert!(
-        matches!(whats[3], What::In(Input::Spawned(spawned)) if spawned.agent_version.as_deref() == Some("0.61.0")),
+        matches!(whats[3], EntryKind::In(Input::Spawned(spawned)) if spawned.agent_version.as_deref() == Some("0.61.0")),
         "{whats:?}"
     );
     assert_eq!(tape.header.agent_version.as_deref(), Some("0.61.0"));
     let told: Vec<&str> = whats
         .iter()
-        .filter_map(|what| if let What::Host(note) = what { Some(note.as_str()) } else { None })
+        .filter_map(
+            |what| if let EntryKind::Host(note) = what { Some(note.as_str()) } else { None },
+        )
         .collect();
     // The end of stdin is recorded too, unless the agent ended before.
     assert_eq!(told[0], "stdin: hello\n");
     assert!(
-        matches!(whats[whats.len() - 2], What::In(Input::Exited(exited)) if exited.how == Exit::Code(0) && exited.stderr_tail.contains("a warning"))
+        matches!(whats[whats.len() - 2], EntryKind::In(Input::Exited(exited)) if exited.how == Exit::Code(0) && exited.stderr_tail.contains("a warning"))
     );
-    assert!(matches!(whats[whats.len() - 1], What::Ending { how, .. } if how == "completed"));
+    assert!(matches!(whats[whats.len() - 1], EntryKind::Ending { how, .. } if how == "completed"));
 
     let read = bench.run(&["replay", bench.component(), "agent.jsonl"]);
     assert_eq!(read.code, Some(0), "{read:?}");
@@ -110,7 +112,7 @@ fn the_exit_code_is_the_commands_and_files_are_never_overwritten() {
         recorded.says(name);
         let last = tape(&bench, name).entries.pop().unwrap();
         assert!(
-            matches!(&last.what, What::Ending { how, .. } if how == "agent-failure: exit code 3"),
+            matches!(&last.kind, EntryKind::Ending { how, .. } if how == "agent-failure: exit code 3"),
             "{number}: {last:?}"
         );
     }
@@ -163,8 +165,8 @@ fn a_long_lived_agent_is_recorded_turn_by_turn() {
     let story: Vec<String> = tape
         .entries
         .iter()
-        .filter_map(|entry| match &entry.what {
-            What::In(Input::Command(Command::StartTurn(start))) => {
+        .filter_map(|entry| match &entry.kind {
+            EntryKind::In(Input::Command(HostCommand::StartTurn(start))) => {
                 assert!(
                     !start.one_shot
                         && start.settings.safety == Safety::Edit
@@ -173,8 +175,8 @@ fn a_long_lived_agent_is_recorded_turn_by_turn() {
                 );
                 Some(format!("turn {}: {:?}", start.turn, start.parts))
             }
-            What::In(Input::Line(line)) => Some(line.text.clone()),
-            What::Ending { how, .. } => Some(how.clone()),
+            EntryKind::In(Input::Line(line)) => Some(line.text.clone()),
+            EntryKind::Ending { how, .. } => Some(how.clone()),
             _ => None,
         })
         .collect();
@@ -230,8 +232,8 @@ fn an_interrupt_stops_the_agent_and_keeps_the_recording() {
     let lines: Vec<String> = tape
         .entries
         .iter()
-        .filter_map(|entry| match &entry.what {
-            What::In(Input::Line(line)) => Some(line.text.clone()),
+        .filter_map(|entry| match &entry.kind {
+            EntryKind::In(Input::Line(line)) => Some(line.text.clone()),
             _ => None,
         })
         .collect();

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aetheel::agent::{
-    Action, Attachment, Command, EventKind, Exit, Exited, Input, Line, Mode, Part, Pipe, Query,
-    QueryKind, Safety, SpawnFailed, StartTurn, Steer, TimedInput, TurnRef,
+    Action, AgentEventKind, AgentLine, AgentQuery, Attachment, Exit, Exited, HostCommand, Input,
+    Mode, Pipe, PromptPart, QueryKind, Safety, SpawnFailed, StartTurn, Steer, TimedInput, TurnRef,
 };
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::Limits;
+use aetheel::config::ResourceLimits;
 use aetheel::kit::Case;
 use aetheel::turn::{Backend, Backends as _};
 
@@ -49,7 +49,10 @@ fn component(lang: &str) -> Option<Vec<u8>> {
 /// Creates an engine with a cache that all tests share: compiling an interpreter takes many
 /// seconds, or minutes on a busy machine.
 fn engine() -> Engine {
-    let limits = Limits { compile: std::time::Duration::from_secs(600), ..Limits::default() };
+    let limits = ResourceLimits {
+        compile: std::time::Duration::from_secs(600),
+        ..ResourceLimits::default()
+    };
     Engine::new(&limits, Some(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends")))
         .unwrap()
 }
@@ -70,7 +73,7 @@ async fn actions_of(backend: &dyn Backend, inputs: &[TimedInput]) -> Result<Vec<
 
 fn reports_a_missing_field(action: &Action) -> bool {
     let Action::Event(event) = action else { return false };
-    matches!(&event.kind, EventKind::Unrecognised(told) if told.what.starts_with("no "))
+    matches!(&event.kind, AgentEventKind::Unrecognised(told) if told.what.starts_with("no "))
 }
 
 fn same(is: &[Action], expected: &[Action], what: &str) {
@@ -136,15 +139,15 @@ fn begin(change: impl FnOnce(&mut StartTurn)) -> Input {
         ..StartTurn::plain("hello", Safety::Danger)
     };
     change(&mut start);
-    Input::Command(Command::StartTurn(start))
+    Input::Command(HostCommand::StartTurn(start))
 }
 
 fn out(text: &str) -> Input {
-    Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false })
+    Input::Line(AgentLine { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false })
 }
 
 fn err(text: &str) -> Input {
-    Input::Line(Line { proc: 1, pipe: Pipe::Stderr, text: text.to_owned(), truncated: false })
+    Input::Line(AgentLine { proc: 1, pipe: Pipe::Stderr, text: text.to_owned(), truncated: false })
 }
 
 fn exited(how: Exit, stderr: &str) -> Input {
@@ -160,7 +163,7 @@ fn turns() -> Vec<(String, Vec<TimedInput>)> {
         size: 12,
         path: "/run/a b.png".into(),
     };
-    let interrupt = || Input::Command(Command::Interrupt(TurnRef { session: 1, turn: 1 }));
+    let interrupt = || Input::Command(HostCommand::Interrupt(TurnRef { session: 1, turn: 1 }));
     let result = |status: &str| {
         out(&format!(
             r#"{{"type":"result","status":"{status}","error":{{"type":"X","message":"broken"}},"stats":{{"input":1.6,"cached":-2,"output_tokens":5e9}}}}"#
@@ -176,8 +179,8 @@ fn turns() -> Vec<(String, Vec<TimedInput>)> {
         session: 1,
         turn: 1,
         message: 7,
-        parts: vec![Part::Text("more".into())],
-        delivery: aetheel::agent::DeliveryWish::Steer,
+        parts: vec![PromptPart::Text("more".into())],
+        delivery: aetheel::agent::SteerDelivery::Steer,
         fresh_id: FRESH.into(),
     };
     let cases = vec![
@@ -203,13 +206,13 @@ fn turns() -> Vec<(String, Vec<TimedInput>)> {
             "files",
             vec![begin(|start| {
                 start.parts.extend([
-                    Part::Image(file()),
-                    Part::File(file()),
-                    Part::Text("x".into()),
+                    PromptPart::Image(file()),
+                    PromptPart::File(file()),
+                    PromptPart::Text("x".into()),
                 ])
             })],
         ),
-        ("no prompt", vec![begin(|start| start.parts = vec![Part::Text(" \n\t".into())])]),
+        ("no prompt", vec![begin(|start| start.parts = vec![PromptPart::Text(" \n\t".into())])]),
         ("no parts", vec![begin(|start| start.parts.clear())]),
         ("a copy", vec![begin(|start| (start.fork, start.native_id) = (true, Some(FRESH.into())))]),
         ("somebody's session", vec![begin(|start| start.native_id = Some("latest".into()))]),
@@ -231,14 +234,18 @@ fn turns() -> Vec<(String, Vec<TimedInput>)> {
         ),
         (
             "shut down",
-            vec![begin(|_| ()), Input::Command(Command::Shutdown), exited(Exit::Signal(15), "")],
+            vec![
+                begin(|_| ()),
+                Input::Command(HostCommand::Shutdown),
+                exited(Exit::Signal(15), ""),
+            ],
         ),
-        ("a message for the turn", vec![begin(|_| ()), Input::Command(Command::Steer(steer))]),
+        ("a message for the turn", vec![begin(|_| ()), Input::Command(HostCommand::Steer(steer))]),
         (
             "a question",
             vec![
                 begin(|_| ()),
-                Input::Command(Command::Query(Query {
+                Input::Command(HostCommand::Query(AgentQuery {
                     query: 3,
                     session: Some(1),
                     kind: QueryKind::Models,
@@ -332,7 +339,7 @@ fn turns() -> Vec<(String, Vec<TimedInput>)> {
             "somebody else's output",
             vec![
                 begin(|_| ()),
-                Input::Line(Line {
+                Input::Line(AgentLine {
                     proc: 2,
                     pipe: Pipe::Stdout,
                     text: "x".into(),
@@ -461,7 +468,7 @@ fn garbled() -> Vec<(String, Vec<TimedInput>)> {
             };
             let line = |text| TimedInput {
                 at_ms: timed.at_ms,
-                input: Input::Line(Line { text, ..line.clone() }),
+                input: Input::Line(AgentLine { text, ..line.clone() }),
             };
             told.extend(texts.into_iter().map(line));
         }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aetheel::agent::{Decision, Exit, Part, SteerOutcome};
-use aetheel::turn::{Ending, Settled, Steering, StopReason};
+use aetheel::agent::{AskDecision, Exit, PromptPart, SteerOutcome};
+use aetheel::turn::{AskCloseReason, Ending, Steering, StopReason};
 use tokio::sync::oneshot;
 
 use super::{ALLOW, Bench, Seen};
@@ -76,7 +76,7 @@ async fn the_time_limit_is_paused_while_a_question_is_open_and_the_question_expi
     let bench = Bench::new("session", short, asking);
     let mut turn = bench.begin(7, None, "may-i");
     let Seen::Ask(_, answer) = turn.sees().await else { panic!("no question") };
-    assert!(matches!(turn.sees().await, Seen::Settled(7, Settled::Expired)));
+    assert!(matches!(turn.sees().await, Seen::Settled(7, AskCloseReason::Expired)));
     answer.decide(ALLOW);
     let result = turn.end().await;
     assert_eq!(
@@ -91,9 +91,9 @@ async fn a_withdrawn_question_is_settled_and_a_late_answer_is_harmless() {
     let bench = Bench::new("session", |_| {}, asking);
     let mut turn = bench.begin(7, None, "never-mind");
     let Seen::Ask(_, answer) = turn.sees().await else { panic!("no question") };
-    assert!(matches!(turn.sees().await, Seen::Settled(7, Settled::Withdrawn)));
+    assert!(matches!(turn.sees().await, Seen::Settled(7, AskCloseReason::Withdrawn)));
     assert_eq!(turn.end().await.ending, Ending::Completed);
-    assert!(!answer.decide(Decision::DenyAndStop), "nobody waits for the answer any more");
+    assert!(!answer.decide(AskDecision::DenyAndStop), "nobody waits for the answer any more");
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn a_stopped_turn_withdraws_its_question() {
     turn.stop.send(Some(StopReason::User)).unwrap();
     loop {
         match turn.sees().await {
-            Seen::Settled(7, Settled::TurnEnded) => break,
+            Seen::Settled(7, AskCloseReason::TurnEnded) => break,
             Seen::Event => {}
             other => panic!("{other:?}"),
         }
@@ -122,7 +122,9 @@ async fn a_message_reaches_the_agent_during_its_turn() {
     let mut turn = bench.begin(7, None, "may-i");
     let Seen::Ask(_, answer) = turn.sees().await else { panic!("no question") };
     let (reply_tx, outcome) = oneshot::channel();
-    turn.steer.send(Steering { parts: vec![Part::Text("to the left".into())], reply_tx }).unwrap();
+    turn.steer
+        .send(Steering { parts: vec![PromptPart::Text("to the left".into())], reply_tx })
+        .unwrap();
     assert_eq!(outcome.await.unwrap(), SteerOutcome::Injected);
     assert!(matches!(turn.sees().await, Seen::Event));
     answer.decide(ALLOW);

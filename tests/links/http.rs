@@ -4,8 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use aetheel::agent::{
-    Action, BasicAuth, Chunk, Command, Descriptor, Exit, Failure, FailureKind, HttpRequest, Input,
-    OpenStream, Outcome, Safety, Spawn, StartTurn, TimedInput, TurnDone, Value, Variable,
+    Action, AgentFailure, AgentVariable, ArgumentValue, BasicAuth, Chunk, Descriptor, Exit,
+    FailureKind, HostCommand, HttpRequest, Input, OpenStream, Safety, Spawn, StartTurn, TimedInput,
+    TurnDone, TurnOutcome,
 };
 use aetheel::event::Lane;
 use aetheel::redact::Redactor;
@@ -31,7 +32,7 @@ struct Caller {
     calls: Vec<Action>,
     inputs: Arc<Mutex<Vec<Input>>>,
     wait_for: usize,
-    outcome: Outcome,
+    outcome: TurnOutcome,
 }
 
 #[async_trait]
@@ -58,7 +59,7 @@ struct CallerGuest {
     calls: Vec<Action>,
     inputs: Arc<Mutex<Vec<Input>>>,
     wait_for: usize,
-    outcome: Outcome,
+    outcome: TurnOutcome,
 }
 
 #[async_trait]
@@ -67,13 +68,13 @@ impl Guest for CallerGuest {
         let mut out = Vec::new();
         for input in inputs {
             match input.input {
-                Input::Command(Command::StartTurn(_)) => out.push(Action::Spawn(Spawn {
+                Input::Command(HostCommand::StartTurn(_)) => out.push(Action::Spawn(Spawn {
                     proc: 1,
                     program: "agent".into(),
-                    arguments: vec![Value::Text("--port".into()), Value::Port],
-                    environment: vec![Variable {
+                    arguments: vec![ArgumentValue::Text("--port".into()), ArgumentValue::Port],
+                    environment: vec![AgentVariable {
                         name: "PASSWORD".into(),
-                        value: Value::Secret("password".into()),
+                        value: ArgumentValue::Secret("password".into()),
                     }],
                     stdin: vec![],
                     keep_open: false,
@@ -197,7 +198,7 @@ async fn lost_after_a_stream(agent: Agent) {
 
 /// Returns the guest's inputs after it made these calls.
 async fn inputs_after(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
-    turn(listening, calls, (wait_for, Outcome::Completed)).await.0
+    turn(listening, calls, (wait_for, TurnOutcome::Completed)).await.0
 }
 
 /// Runs a turn whose guest makes these calls and ends the turn with `outcome` after this many
@@ -205,7 +206,7 @@ async fn inputs_after(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
 async fn turn<F>(
     agent: fn(Agent) -> F,
     calls: Vec<Action>,
-    (wait_for, outcome): (usize, Outcome),
+    (wait_for, outcome): (usize, TurnOutcome),
 ) -> (Vec<Input>, TurnResult)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -225,7 +226,7 @@ where
     let launcher = ScriptedLauncher::new(agent);
     let recorder = Recorder::new(
         folder.path().join("recordings"),
-        RecordingLimits::ENDLESS,
+        RecordingLimits::UNLIMITED,
         Redactor::default(),
     );
     let links = Links::new(
@@ -354,7 +355,7 @@ async fn a_missing_or_closed_stream_is_reported() {
 
 #[tokio::test]
 async fn an_agent_lost_with_its_holder_has_not_failed_because_its_stream_ended_first() {
-    let failed = Outcome::Failed(Failure {
+    let failed = TurnOutcome::Failed(AgentFailure {
         kind: FailureKind::Crashed,
         message: "the events were lost".into(),
         retry_after_ms: None,

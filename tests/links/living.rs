@@ -310,7 +310,7 @@ async fn a_shared_agent_that_ignores_an_interrupt_finishes_its_other_turns_and_g
 
 #[tokio::test]
 async fn idle_agents_end_and_their_number_is_limited() {
-    let bench = Bench::new("session", |host| host.links_warm = 1, echoing);
+    let bench = Bench::new("session", |host| host.max_idle_links = 1, echoing);
     for channel in [7, 8, 9] {
         bench.turn(channel, None, "hi").await;
     }

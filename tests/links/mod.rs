@@ -9,14 +9,14 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{Ask, AskKey, Decision, EventKind, Safety, StartTurn};
+use aetheel::agent::{AgentEventKind, Ask, AskDecision, AskKey, Safety, StartTurn};
 use aetheel::event::Lane;
 use aetheel::fold::Transcript;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{
-    Answerer, Audience, Backends as _, Host, Launcher, Links, Settled, Steering, StopReason,
-    TurnRequest, TurnResult, Unasked, run,
+    Answerer, AskCloseReason, Audience, Backends as _, Host, Launcher, Links, Steering, StopReason,
+    TurnRequest, TurnResult, UnsolicitedTurn, run,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -31,7 +31,7 @@ struct Bench {
     /// Sessions that agents opened, as `native session`.
     opened: Arc<Mutex<Vec<String>>>,
     /// Output of agents outside of turns.
-    said: mpsc::UnboundedReceiver<Unasked>,
+    said: mpsc::UnboundedReceiver<UnsolicitedTurn>,
     _folder: tempfile::TempDir,
 }
 
@@ -49,7 +49,7 @@ impl Bench {
         let launcher = ScriptedLauncher::new(move |agent| behaviour(agent, Arc::clone(&told)));
         let recorder = Recorder::new(
             folder.path().join("recordings"),
-            RecordingLimits::ENDLESS,
+            RecordingLimits::UNLIMITED,
             Redactor::default(),
         );
         let (unasked, said) = mpsc::unbounded_channel();
@@ -121,7 +121,7 @@ impl Turn {
         let ended = tokio::time::timeout(LIMIT, self.running).await;
         let mut result = ended.expect("the turn ends").unwrap();
         // The answer counts as saved at once.
-        drop(std::mem::take(&mut result.place));
+        drop(std::mem::take(&mut result.slot));
         result
     }
 
@@ -138,13 +138,13 @@ impl Turn {
 enum Seen {
     Event,
     Ask(Box<Ask>, Answerer),
-    Settled(AskKey, Settled),
+    Settled(AskKey, AskCloseReason),
 }
 
 struct Follower(mpsc::UnboundedSender<Seen>);
 
 impl Audience for Follower {
-    fn event(&mut self, _: &EventKind, _: &Transcript) {
+    fn event(&mut self, _: &AgentEventKind, _: &Transcript) {
         let _ = self.0.send(Seen::Event);
     }
 
@@ -152,7 +152,7 @@ impl Audience for Follower {
         let _ = self.0.send(Seen::Ask(Box::new(ask.clone()), answer));
     }
 
-    fn settled(&mut self, ask: AskKey, how: Settled) {
+    fn settled(&mut self, ask: AskKey, how: AskCloseReason) {
         let _ = self.0.send(Seen::Settled(ask, how));
     }
 }
@@ -172,4 +172,4 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 }
 
 const LIMIT: Duration = Duration::from_secs(30);
-const ALLOW: Decision = Decision::AllowOnce;
+const ALLOW: AskDecision = AskDecision::AllowOnce;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
-use aetheel::turn::recording::{self, Entry, Header, What};
+use aetheel::turn::recording::{self, EntryKind, Header, RecordingEntry};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -56,7 +56,7 @@ pub struct ConsoleOutput {
 #[derive(Debug)]
 pub struct Recorded {
     pub header: Header,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<RecordingEntry>,
 }
 
 impl LiveGateway {
@@ -177,7 +177,7 @@ impl LiveGateway {
         all.sort_by(|one, other| one.header.started.cmp(&other.header.started));
         for recorded in &all {
             assert!(
-                recorded.entries.iter().any(|entry| matches!(entry.what, What::Ending { .. })),
+                recorded.entries.iter().any(|entry| matches!(entry.kind, EntryKind::Ending { .. })),
                 "no ending: {recorded:#?}"
             );
         }
@@ -294,8 +294,8 @@ impl Recorded {
     /// Returns the agent's arguments.
     #[track_caller]
     pub fn arguments(&self) -> &[String] {
-        let launched = self.entries.iter().find_map(|entry| match &entry.what {
-            What::Launch { command, .. } => Some(&command[1..]),
+        let launched = self.entries.iter().find_map(|entry| match &entry.kind {
+            EntryKind::Launch { command, .. } => Some(&command[1..]),
             _ => None,
         });
         launched.unwrap_or_else(|| panic!("nothing was launched: {self:#?}"))
@@ -303,8 +303,8 @@ impl Recorded {
 
     /// Returns the names of the agent's variables, sorted.
     pub fn environment(&self) -> Vec<&str> {
-        let launches = self.entries.iter().filter_map(|entry| match &entry.what {
-            What::Launch { environment, .. } => Some(environment),
+        let launches = self.entries.iter().filter_map(|entry| match &entry.kind {
+            EntryKind::Launch { environment, .. } => Some(environment),
             _ => None,
         });
         let mut names: Vec<&str> = launches.flatten().map(String::as_str).collect();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aetheel::agent::{Exit, Pipe};
-use aetheel::config::SandboxWish;
+use aetheel::config::SandboxMode;
 use aetheel::process::{Custody, Means, Sandbox};
 use aetheel::turn::{Launch, LaunchError, Launcher, Reach};
 use tempfile::TempDir;
@@ -22,9 +22,9 @@ use super::{run, sh};
 /// Lists the kinds of sandbox that this machine cannot provide, separated by commas.
 const SKIPPED_SANDBOXES: &str = "AETHEEL_TEST_WITHOUT";
 
-fn is_skipped(wish: SandboxWish) -> bool {
+fn is_skipped(wish: SandboxMode) -> bool {
     let name = match wish {
-        SandboxWish::Landlock => "landlock",
+        SandboxMode::Landlock => "landlock",
         _ => "bwrap",
     };
     std::env::var(SKIPPED_SANDBOXES)
@@ -43,7 +43,7 @@ pub(super) fn confining() -> Vec<Custody> {
         "there is no bwrap\nhint: run scripts/bubblewrap"
     );
     let mut all = Vec::new();
-    for wish in [SandboxWish::Landlock, SandboxWish::Bwrap] {
+    for wish in [SandboxMode::Landlock, SandboxMode::Bwrap] {
         match Sandbox::probe(wish) {
             Ok(sandbox) => all.extend(
                 [Means::Best, Means::Descent]
@@ -102,7 +102,7 @@ impl Machine {
         Reach {
             write: ["workspace/project", "home/.agent", "tmp"].map(|path| self.at(path)).into(),
             hidden: ["config", "recordings", ".env"].map(|path| self.at(path)).into(),
-            kept: vec![self.at("backends")],
+            read_only: vec![self.at("backends")],
             ..Reach::default()
         }
     }
@@ -470,7 +470,7 @@ async fn confined_start() {
         took.sort_unstable();
         eprintln!(
             "{}: p50 {:?}, p90 {:?}, has cgroups: {}",
-            custody.sandbox().words(),
+            custody.sandbox().describe(),
             took[100],
             took[180],
             custody.has_cgroups()

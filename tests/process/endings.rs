@@ -203,7 +203,7 @@ async fn an_abandoned_launch_leaves_nothing() {
 #[ignore = "claims the children of its process; run by without_a_cgroup_a_process_that_removes_all_its_marks_dies_with_its_run"]
 async fn a_process_of_its_own_that_adopts_orphans() {
     let Ok(seconds) = std::env::var("AETHEEL_TEST_HIDDEN") else { return };
-    let custody = Custody::new(Means::Descent).unwrap().alone();
+    let custody = Custody::new(Means::Descent).unwrap().as_sole_spawner();
     // Forked twice, without its environment, limits or session, so that nothing shows to which run
     // it belongs.
     let hidden = format!("echo hidden; exec /bin/sleep {seconds}");

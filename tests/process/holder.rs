@@ -10,11 +10,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use aetheel::agent::{Exit, Pipe, Signal};
-use aetheel::config::SandboxWish;
-use aetheel::process::holder::{HeldLauncher, HoldLimits, HoldOptions, HolderError, Holding, hold};
+use aetheel::config::SandboxMode;
+use aetheel::process::holder::{
+    HeldLauncher, HoldLimits, HoldOptions, HolderError, HolderStart, hold,
+};
 use aetheel::process::{Means, Sandbox};
 use aetheel::turn::{
-    Launch, LaunchError, Launcher, Process, ProcessCommand, ProcessEvent, Survivor,
+    AgentProcess, Launch, LaunchError, Launcher, ProcessCommand, ProcessEvent, Survivor,
 };
 use rustix::process::{Pid, Signal as KillSignal, kill_process};
 use tempfile::TempDir;
@@ -65,7 +67,7 @@ async fn gateway(state: &Path) -> HeldLauncher {
         loop {
             match HeldLauncher::connect(state, Sandbox::Off).await {
                 Ok(launcher) => return launcher,
-                Err(HolderError::Silent { .. }) => sleep(Duration::from_millis(5)).await,
+                Err(HolderError::NoAnswer { .. }) => sleep(Duration::from_millis(5)).await,
                 Err(error) => panic!("{error}"),
             }
         }
@@ -83,11 +85,11 @@ async fn until(what: &str, mut so: impl FnMut() -> bool) {
     assert!(timeout(SOON, waiting).await.is_ok(), "not within {SOON:?}: {what}");
 }
 
-fn record(process: &Process, lines: u64) {
+fn record(process: &AgentProcess, lines: u64) {
     process.commands.send(ProcessCommand::Recorded(lines)).unwrap();
 }
 
-fn write(process: &Process, text: &str) {
+fn write(process: &AgentProcess, text: &str) {
     process.commands.send(ProcessCommand::Write(text.as_bytes().to_vec())).unwrap();
 }
 
@@ -96,7 +98,7 @@ fn open(script: &str) -> Launch {
 }
 
 /// Receives this many lines.
-async fn lines(process: &mut Process, count: usize) -> Vec<String> {
+async fn lines(process: &mut AgentProcess, count: usize) -> Vec<String> {
     let mut received = Vec::new();
     let listening = async {
         while received.len() < count {
@@ -113,7 +115,7 @@ async fn lines(process: &mut Process, count: usize) -> Vec<String> {
 }
 
 /// Receives everything, and confirms lines as recorded when they arrive, after `received` lines.
-async fn read_recording(process: &mut Process, mut received: u64) -> RunOutput {
+async fn read_recording(process: &mut AgentProcess, mut received: u64) -> RunOutput {
     let mut all = RunOutput::default();
     let listening = async {
         while let Some(event) = process.events.recv().await {
@@ -164,7 +166,7 @@ async fn output_without_a_gateway_arrives_completely_and_in_order_with_the_exit_
     until("it ends by itself", || living(&run).is_empty()).await;
     let second = holder.gateway().await;
     let survivor = only(&second).await;
-    assert_eq!((survivor.run.as_str(), survivor.asked), (run.as_str(), 1));
+    assert_eq!((survivor.run.as_str(), survivor.attach_count), (run.as_str(), 1));
     assert_eq!((survivor.processes[0].commands, survivor.processes[0].recorded), (1, 0));
     let mut process = second.adopt(&run, 1, 1).await.unwrap();
     let received = read_recording(&mut process, 1).await;
@@ -262,18 +264,18 @@ async fn the_keepsake_of_a_run_is_stored_and_attempts_are_counted_until_it_progr
     let first = holder.gateway().await;
     let launch = open("echo one; read x");
     let run = launch.run.clone();
-    first.keep(&run, b"old".to_vec());
-    first.keep("no process", b"gone with its gateway".to_vec());
+    first.store_keepsake(&run, b"old".to_vec());
+    first.store_keepsake("no process", b"gone with its gateway".to_vec());
     let mut process = first.launch(launch).await.unwrap();
-    first.keep(&run, vec![0, 255, 7]);
+    first.store_keepsake(&run, vec![0, 255, 7]);
     lines(&mut process, 1).await;
     assert!(first.survivors().await.is_empty(), "it belongs to this gateway");
     first.leave().await;
     for life in 1..=3 {
         let next = holder.gateway().await;
         let survivor = only(&next).await;
-        assert_eq!((survivor.keepsake.as_slice(), survivor.asked), (&[0, 255, 7][..], life));
-        assert_eq!(only(&next).await.asked, life, "a gateway counts once");
+        assert_eq!((survivor.keepsake.as_slice(), survivor.attach_count), (&[0, 255, 7][..], life));
+        assert_eq!(only(&next).await.attach_count, life, "a gateway counts once");
         next.leave().await;
     }
     let next = holder.gateway().await;
@@ -281,7 +283,7 @@ async fn the_keepsake_of_a_run_is_stored_and_attempts_are_counted_until_it_progr
     record(&process, 1);
     next.leave().await;
     let last = holder.gateway().await;
-    assert_eq!(only(&last).await.asked, 1);
+    assert_eq!(only(&last).await.attach_count, 1);
     last.end(&run);
     assert!(last.survivors().await.is_empty());
     until("the process ends", || living(&run).is_empty()).await;
@@ -299,7 +301,7 @@ async fn only_one_gateway_may_connect_and_only_with_the_key() {
     let refused = HeldLauncher::connect(&holder.state(), Sandbox::Off).await.unwrap_err();
     assert!(refused.to_string().contains("not a gateway of the holder's"), "{refused}");
     let second = hold(HoldOptions::new(holder.state()), CancellationToken::new()).await;
-    assert!(matches!(second, Err(HolderError::Taken(_))), "{second:?}");
+    assert!(matches!(second, Err(HolderError::AlreadyServed(_))), "{second:?}");
     holder.end().await;
 }
 
@@ -417,7 +419,7 @@ async fn a_failed_start_is_reported_as_without_a_holder() {
 
 #[tokio::test]
 async fn a_process_that_the_gateway_confines_is_confined_in_the_holder() {
-    let sandbox = Sandbox::probe(SandboxWish::Auto).unwrap();
+    let sandbox = Sandbox::probe(SandboxMode::Auto).unwrap();
     if !sandbox.is_on() {
         eprintln!("SKIPPED: this machine has no sandbox");
         return;
@@ -448,7 +450,7 @@ async fn a_socket_may_have_a_long_path_and_be_left_over() {
     let gateway = gateway(&holder.state().join(deep)).await;
     let mut process = gateway.launch(sh("echo $AETHEEL_RUN")).await.unwrap();
     let received = read_recording(&mut process, 0).await;
-    let owner = gateway.scratch();
+    let owner = gateway.scratch_prefix();
     let owner = owner.strip_prefix("aetheel-").unwrap();
     assert!(texts(&received)[0].starts_with(owner), "{received:?} of {owner}");
     holder.end().await;
@@ -466,7 +468,7 @@ impl Started {
 
     async fn gateway(&self) -> HeldLauncher {
         let program = Some(PathBuf::from(env!("CARGO_BIN_EXE_aetheel")));
-        let holding = Holding { program, claim_within: Duration::from_secs(30) };
+        let holding = HolderStart { program, claim_within: Duration::from_secs(30) };
         HeldLauncher::start_or_connect(self.folder.path(), Sandbox::Off, holding).await.unwrap()
     }
 
@@ -550,18 +552,18 @@ async fn a_bound_launcher_fails_after_its_holder_is_lost_and_the_next_one_has_ot
     let holder = Started::new();
     let gateway = holder.gateway().await;
     let before = gateway.bind().await.unwrap();
-    assert_eq!(before.scratch(), gateway.scratch());
+    assert_eq!(before.scratch_prefix(), gateway.scratch_prefix());
     holder.kill(KillSignal::KILL);
     until("the holder is dead", || holder.pids().is_empty()).await;
     // The connection may not have ended yet.
     let lost = before.launch(sh("sleep 1000")).await;
     assert!(matches!(lost, Err(LaunchError::HolderLost(_))), "{lost:?}");
     let after = gateway.bind().await.unwrap();
-    assert_ne!(after.scratch(), before.scratch());
+    assert_ne!(after.scratch_prefix(), before.scratch_prefix());
     // Data that is kept before a launch reaches the holder that starts the process.
     let launch = sh("echo here; sleep 1000");
     let run = launch.run.clone();
-    after.keep(&run, b"kept".to_vec());
+    after.store_keepsake(&run, b"kept".to_vec());
     let mut process = after.launch(launch).await.unwrap();
     line(&mut process, "here").await;
     gateway.leave().await;

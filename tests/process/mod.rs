@@ -21,7 +21,9 @@ use std::time::{Duration, Instant};
 use aetheel::agent::descriptor::Framing;
 use aetheel::agent::{Exit, Pipe, Signal};
 use aetheel::process::{Custody, Means};
-use aetheel::turn::{Launch, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent, Reach};
+use aetheel::turn::{
+    AgentProcess, Launch, Launcher, OutputLine, ProcessCommand, ProcessEvent, Reach,
+};
 use tokio::time::timeout;
 
 /// Time limit for anything that should happen soon.
@@ -68,7 +70,7 @@ impl RunOutput {
 }
 
 /// Reads all output, and checks that nothing follows the end.
-async fn read_all(process: &mut Process) -> RunOutput {
+async fn read_all(process: &mut AgentProcess) -> RunOutput {
     let mut output = RunOutput::default();
     let listening = async {
         while let Some(event) = process.events.recv().await {
@@ -99,7 +101,7 @@ async fn run(custody: &Custody, launch: Launch) -> RunOutput {
 }
 
 /// Waits for a line of output.
-async fn line(process: &mut Process, wanted: &str) {
+async fn line(process: &mut AgentProcess, wanted: &str) {
     let waiting = async {
         loop {
             match process.events.recv().await {
@@ -116,7 +118,7 @@ async fn line(process: &mut Process, wanted: &str) {
     assert!(timeout(SOON, waiting).await.is_ok(), "no line {wanted:?}");
 }
 
-fn stop(process: &Process, signal: Signal, grace: Duration) {
+fn stop(process: &AgentProcess, signal: Signal, grace: Duration) {
     process.commands.send(ProcessCommand::Stop { signal, grace }).unwrap();
 }
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use aetheel::agent::Signal;
 use aetheel::process::{Custody, Means, Sandbox};
-use aetheel::turn::{Launch, Launcher as _, Process};
+use aetheel::turn::{AgentProcess, Launch, Launcher as _};
 
 use super::confined::{Machine, as_ordinary_user, confining, is_root, succeeding};
 use super::{SOON, line, read_all, stop};
@@ -38,14 +38,14 @@ fn with_variable(launch: Launch, name: &str, value: &str) -> Launch {
 }
 
 /// Starts an agent that has a secret in its environment and runs until it is stopped.
-async fn another_agent(custody: &Custody, machine: &Machine) -> Process {
+async fn another_agent(custody: &Custody, machine: &Machine) -> AgentProcess {
     let launch = with_variable(machine.launch("echo ready; exec sleep 1000"), "ITS_KEY", "SECRET");
     let mut process = custody.launch(launch).await.unwrap();
     line(&mut process, "ready").await;
     process
 }
 
-async fn end(mut process: Process) {
+async fn end(mut process: AgentProcess) {
     stop(&process, Signal::Kill, SOON);
     read_all(&mut process).await;
 }

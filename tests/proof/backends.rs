@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use aetheel::agent::{Action, Descriptor, EventKind, Input, TimedInput};
+use aetheel::agent::{Action, AgentEventKind, Descriptor, Input, TimedInput};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::Limits;
-use aetheel::turn::recording::{Entry, What};
+use aetheel::config::ResourceLimits;
+use aetheel::turn::recording::{EntryKind, RecordingEntry};
 use aetheel::turn::{Backend, Backends as _, Generation, Guest, GuestFailure};
 use async_trait::async_trait;
 
@@ -18,7 +18,7 @@ pub async fn shipped(name: &str) -> Arc<dyn Backend> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(format!("{name}.wasm"));
     std::fs::write(file, built(&format!("{name}.wasm"))).unwrap();
-    let engine = Engine::new(&Limits::default(), None).unwrap();
+    let engine = Engine::new(&ResourceLimits::default(), None).unwrap();
     let (registry, reports) = Registry::start(engine, RegistryOptions::new(folder.path())).await;
     registry.get(name).unwrap_or_else(|| panic!("{reports:?}"))
 }
@@ -35,7 +35,11 @@ pub struct Knowing {
 }
 
 impl Knowing {
-    pub fn new(backend: Arc<dyn Backend>, original: &[Entry], changed: &[Entry]) -> Self {
+    pub fn new(
+        backend: Arc<dyn Backend>,
+        original: &[RecordingEntry],
+        changed: &[RecordingEntry],
+    ) -> Self {
         let mut known = HashMap::new();
         let mut changed = changed.iter().filter_map(said);
         for original in original.iter().filter_map(said) {
@@ -55,11 +59,11 @@ impl Knowing {
     }
 }
 
-fn said(entry: &Entry) -> Option<&str> {
-    match &entry.what {
-        What::In(Input::Line(line)) => Some(&line.text),
-        What::In(Input::HttpResponse(response)) => Some(&response.body),
-        What::In(Input::StreamEvent(event)) => Some(&event.data),
+fn said(entry: &RecordingEntry) -> Option<&str> {
+    match &entry.kind {
+        EntryKind::In(Input::Line(line)) => Some(&line.text),
+        EntryKind::In(Input::HttpResponse(response)) => Some(&response.body),
+        EntryKind::In(Input::StreamEvent(event)) => Some(&event.data),
         _ => None,
     }
 }
@@ -131,7 +135,7 @@ impl Guest for Wrapped {
         let mut actions = self.guest.handle(inputs).await?;
         if self.original.is_none() {
             actions.retain(|action| match action {
-                Action::Event(event) => !matches!(event.kind, EventKind::Unrecognised(_)),
+                Action::Event(event) => !matches!(event.kind, AgentEventKind::Unrecognised(_)),
                 Action::Diagnostic(_) => false,
                 _ => true,
             });

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 
 use aetheel::agent::TurnKey;
 use aetheel::turn::Ending;
-use aetheel::turn::recording::Entry;
-use aetheel::turn::replay::{Batches, Replayed, endings, replay};
+use aetheel::turn::recording::RecordingEntry;
+use aetheel::turn::replay::{Batches, ReplayResult, endings, replay};
 use aetheel::turn::reread::reread;
 use serde_json::Value;
 
@@ -42,11 +42,11 @@ const REPLACED: (&str, &str, &str) = ("claude", "refusal", "model");
 struct Outcome {
     actions: Vec<Value>,
     endings: BTreeMap<TurnKey, Ending>,
-    replayed: Replayed,
+    replayed: ReplayResult,
 }
 
 impl Outcome {
-    async fn of(backend: &dyn aetheel::turn::Backend, entries: &[Entry]) -> Self {
+    async fn of(backend: &dyn aetheel::turn::Backend, entries: &[RecordingEntry]) -> Self {
         let replayed = replay(backend, entries, Batches::Of(BATCH)).await.unwrap();
         let actions = replayed.actions().map(|action| serde_json::to_value(action).unwrap());
         Self { actions: actions.collect(), endings: endings(entries, &replayed), replayed }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use aetheel::agent::{Command, Input, TurnKey};
+use aetheel::agent::{HostCommand, Input, TurnKey};
 use aetheel::kit::Case;
-use aetheel::turn::recording::{Entry, What};
+use aetheel::turn::recording::{EntryKind, RecordingEntry};
 use tempfile::NamedTempFile;
 
 use super::mutation::{Change, Holds, Mutant, Position, Recording};
@@ -59,15 +59,15 @@ pub fn recordings(name: &str) -> Vec<Original> {
 }
 
 /// Returns the entries of a changed recording.
-pub fn entries(mutant: &Mutant) -> Vec<Entry> {
+pub fn entries(mutant: &Mutant) -> Vec<RecordingEntry> {
     let entries = mutant.entries.iter();
     entries.map(|entry| serde_json::from_value(entry.clone()).unwrap()).collect()
 }
 
 /// Writes a recording in which `turn` has the id [`TURN`].
-pub fn recording_file(case: &Case, entries: &[Entry], turn: TurnKey) -> NamedTempFile {
+pub fn recording_file(case: &Case, entries: &[RecordingEntry], turn: TurnKey) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
-    let begun = What::Turn {
+    let begun = EntryKind::Turn {
         turn: TURN.to_owned(),
         event: 1,
         lane: "channel:7".to_owned(),
@@ -77,11 +77,11 @@ pub fn recording_file(case: &Case, entries: &[Entry], turn: TurnKey) -> NamedTem
     let mut lines = vec![serde_json::to_string(&case.tape.header).unwrap()];
     for entry in entries {
         let starts = matches!(
-            &entry.what,
-            What::In(Input::Command(Command::StartTurn(start))) if start.turn == turn
+            &entry.kind,
+            EntryKind::In(Input::Command(HostCommand::StartTurn(start))) if start.turn == turn
         );
         if starts {
-            let entry = Entry { t: entry.t, what: begun.clone() };
+            let entry = RecordingEntry { t: entry.t, kind: begun.clone() };
             lines.push(serde_json::to_string(&entry).unwrap());
         }
         lines.push(serde_json::to_string(entry).unwrap());

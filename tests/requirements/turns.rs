@@ -4,8 +4,8 @@
 use std::fs;
 
 use aetheel::config::BusyPolicy;
-use aetheel::event::{EventKind, Lane, NewEvent, Origin};
-use aetheel::queue::{Limits, Queue, Rejection};
+use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::queue::{Queue, QueueLimits, Rejection};
 use serde_json::Value;
 
 use super::{
@@ -223,8 +223,11 @@ async fn requirement_09_channels_run_side_by_side_each_in_its_order() {
 #[tokio::test]
 async fn requirement_11_all_events_go_through_one_numbered_queue() {
     // 11.1: events of every type, in one order.
-    let mut queue =
-        Queue::new(Limits { max_concurrent: 1, max_depth: 100, busy_policy: BusyPolicy::Queue });
+    let mut queue = Queue::new(QueueLimits {
+        max_concurrent: 1,
+        max_depth: 100,
+        busy_policy: BusyPolicy::Queue,
+    });
     let kinds = [
         EventKind::Message,
         EventKind::Heartbeat,
@@ -236,7 +239,7 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
         let event = NewEvent::new(
             kind,
             Lane::Channel(number as u64),
-            Origin::Internal { channel: None },
+            EventOrigin::Internal { channel: None },
             "do it",
         );
         assert_eq!(
@@ -252,7 +255,7 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
         queue.finish(event.sequence);
     }
     let waiting = |lane| {
-        let origin = Origin::Internal { channel: None };
+        let origin = EventOrigin::Internal { channel: None };
         NewEvent::new(EventKind::Message, Lane::Channel(lane), origin, "wait")
     };
     for lane in 0..=100 {

@@ -8,7 +8,9 @@
 use std::path::Path;
 
 use aetheel::agent::capability::{Capability, lines};
-use aetheel::agent::{Action, AgentEvent, Descriptor, EventKind, Outcome, Text, TurnDone};
+use aetheel::agent::{
+    Action, AgentEvent, AgentEventKind, Descriptor, TextEvent, TurnDone, TurnOutcome,
+};
 use serde_json::Value;
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::{Resolve, SizeAlign, Type, TypeDefKind};
@@ -135,7 +137,7 @@ impl Wat {
 
     fn module(&self) -> String {
         let text = || {
-            EventKind::Text(Text {
+            AgentEventKind::Text(TextEvent {
                 part: 0,
                 text: self.version.clone(),
                 replace: false,
@@ -146,7 +148,7 @@ impl Wat {
         let done = Action::TurnDone(TurnDone {
             session: 1,
             turn: 1,
-            outcome: Outcome::Completed,
+            outcome: TurnOutcome::Completed,
             text: None,
             usage: None,
         });

@@ -5,10 +5,10 @@
 use std::sync::{Arc, Mutex};
 
 use aetheel::agent::{
-    Action, AgentEvent, Ask, AskKind, Chunk, Command, Descriptor, EventKind, Exit, Failure,
-    FailureKind, Input, Model, Outcome, Part, Query, QueryAnswer, QueryKind, QueryResult,
-    SessionInfo, SessionReady, Spawn, SteerOutcome, Steered, Text, TimedInput, TurnDone, TurnRef,
-    Write,
+    Action, AgentEvent, AgentEventKind, AgentFailure, AgentQuery, Ask, AskKind, Chunk, Descriptor,
+    Exit, FailureKind, HostCommand, Input, Model, PromptPart, QueryAnswer, QueryKind, QueryResult,
+    SessionInfo, SessionReady, Spawn, SteerOutcome, SteerResult, TextEvent, TimedInput, TurnDone,
+    TurnOutcome, TurnRef, Write,
 };
 use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure, ProcessCommand};
 use async_trait::async_trait;
@@ -121,7 +121,7 @@ impl Guest for LastingGuest {
 impl Memory {
     fn take(&mut self, input: Input) -> Vec<Action> {
         match input {
-            Input::Command(Command::StartTurn(start)) => {
+            Input::Command(HostCommand::StartTurn(start)) => {
                 let mut out = Vec::new();
                 self.cwd.clone_from(&start.cwd);
                 if self.proc.is_none() {
@@ -149,45 +149,45 @@ impl Memory {
                         start.session
                     )));
                 }
-                let Some(Part::Text(text)) = start.parts.first() else { panic!("no prompt") };
+                let Some(PromptPart::Text(text)) = start.parts.first() else { panic!("no prompt") };
                 self.turns.push((start.session, start.turn));
                 out.push(self.say(&format!("prompt {} {} {text}", start.session, start.turn)));
                 out
             }
-            Input::Command(Command::Interrupt(turn)) => {
+            Input::Command(HostCommand::Interrupt(turn)) => {
                 vec![self.say(&format!("stop {}", turn.turn))]
             }
-            Input::Command(Command::Answer(answer)) => {
+            Input::Command(HostCommand::Answer(answer)) => {
                 vec![self.say(&format!("answer {} {:?}", answer.ask, answer.decision))]
             }
-            Input::Command(Command::Steer(steer)) => {
-                let Some(Part::Text(text)) = steer.parts.first() else { panic!("no text") };
-                let steered = Action::Steered(Steered {
+            Input::Command(HostCommand::Steer(steer)) => {
+                let Some(PromptPart::Text(text)) = steer.parts.first() else { panic!("no text") };
+                let steered = Action::Steered(SteerResult {
                     message: steer.message,
                     outcome: SteerOutcome::Injected,
                 });
                 vec![self.say(&format!("steer {} {text}", steer.turn)), steered]
             }
-            Input::Command(Command::Query(query)) => self.query(&query),
-            Input::Command(Command::Shutdown) if self.proc.is_some() => vec![self.say("bye")],
+            Input::Command(HostCommand::Query(query)) => self.query(&query),
+            Input::Command(HostCommand::Shutdown) if self.proc.is_some() => vec![self.say("bye")],
             Input::Line(line) => self.line(&line.text),
             Input::Exited(_) => {
                 self.proc = None;
-                let failure = Failure {
+                let failure = AgentFailure {
                     kind: FailureKind::Crashed,
                     message: "the agent exited".to_owned(),
                     retry_after_ms: None,
                 };
                 std::mem::take(&mut self.turns)
                     .into_iter()
-                    .map(|turn| done(turn, Outcome::Lost(failure.clone())))
+                    .map(|turn| done(turn, TurnOutcome::Lost(failure.clone())))
                     .collect()
             }
             _ => vec![],
         }
     }
 
-    fn query(&mut self, query: &Query) -> Vec<Action> {
+    fn query(&mut self, query: &AgentQuery) -> Vec<Action> {
         self.asked += 1;
         let answer = match &query.kind {
             QueryKind::Health if self.proc.is_some() => QueryResult::Health("it runs".to_owned()),
@@ -255,7 +255,12 @@ impl Memory {
                 vec![Action::Event(AgentEvent {
                     session,
                     turn,
-                    kind: EventKind::Text(Text { part: 0, text, replace: false, parent: None }),
+                    kind: AgentEventKind::Text(TextEvent {
+                        part: 0,
+                        text,
+                        replace: false,
+                        parent: None,
+                    }),
                 })]
             }
             "begin" => vec![Action::TurnBegun(TurnRef { session, turn })],
@@ -280,7 +285,7 @@ impl Memory {
                 self.turns.retain(|open| *open != (session, turn));
                 vec![done(
                     (session, turn),
-                    if word == "done" { Outcome::Completed } else { Outcome::Interrupted },
+                    if word == "done" { TurnOutcome::Completed } else { TurnOutcome::Interrupted },
                 )]
             }
             other => panic!("unexpected line of the agent: {other:?}"),
@@ -295,7 +300,7 @@ impl Memory {
     }
 }
 
-fn done((session, turn): (u32, u32), outcome: Outcome) -> Action {
+fn done((session, turn): (u32, u32), outcome: TurnOutcome) -> Action {
     Action::TurnDone(TurnDone { session, turn, outcome, text: None, usage: None })
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use aetheel::agent::{Action, TimedInput};
 use aetheel::kit::{Case, actions_beside, find};
-use aetheel::turn::recording::What;
+use aetheel::turn::recording::EntryKind;
 
 /// Returns the folder with the cases of a backend.
 pub fn fixtures(backend: &str) -> PathBuf {
@@ -32,8 +32,8 @@ pub fn name(backend: &str, case: &Case) -> String {
 
 /// Returns the inputs of the guest in a case.
 pub fn inputs(case: &Case) -> Vec<TimedInput> {
-    let inputs = case.tape.entries.iter().filter_map(|entry| match &entry.what {
-        What::In(input) => Some(TimedInput { at_ms: entry.t, input: input.clone() }),
+    let inputs = case.tape.entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::In(input) => Some(TimedInput { at_ms: entry.t, input: input.clone() }),
         _ => None,
     });
     inputs.collect()

@@ -10,23 +10,24 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use aetheel::agent::{
-    Action, AgentEvent, AllowedTools, Chunk, Command, Descriptor, EventKind, Exit, Failure,
-    FailureKind, Input, Mode, Outcome, Part, Pipe, Safety, SessionReady, Signal, Spawn, StartTurn,
-    Stop, Text, TimedInput, TurnDone, Value,
+    Action, AgentEvent, AgentEventKind, AgentFailure, AllowedTools, ArgumentValue, Chunk,
+    Descriptor, Exit, FailureKind, HostCommand, Input, Mode, Pipe, PromptPart, Safety,
+    SessionReady, Signal, Spawn, StartTurn, StopProcess, TextEvent, TimedInput, TurnDone,
+    TurnOutcome,
 };
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{
-    Answer, Choices, DeliveryError, Dispatcher, Notice, OpenQuestion, Opened, Outlet, Parts,
-    PriorDelivery, Reply, Router, Said, Settlement, Unseen,
+    Choices, DeliveryError, Dispatcher, DispatcherDeps, Notice, OpenQuestion, OpenedThread, Outlet,
+    PriorDelivery, QuestionDismissal, RecapMessage, Reply, Router, Settlement, TurnAnswer,
 };
-use aetheel::event::{Attached, Event, EventKind as Asked, Lane, NewEvent, Origin};
+use aetheel::event::{AttachedFile, Event, EventKind as Asked, EventOrigin, Lane, NewEvent};
 use aetheel::fold::Transcript;
-use aetheel::queue::Limits;
+use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{
-    Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch, LaunchError,
-    Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,
+    AgentProcess, Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch,
+    LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent,
 };
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
@@ -189,16 +190,20 @@ impl Backends for Replaceable {
 pub fn plain() -> Understanding {
     Arc::new(|state, input| {
         Ok(match input {
-            Input::Command(Command::StartTurn(start)) => {
+            Input::Command(HostCommand::StartTurn(start)) => {
                 state.start = Some(start.clone());
                 vec![spawn(start, &[])]
             }
-            Input::Command(Command::Interrupt(_)) => {
-                vec![Action::Stop(Stop { proc: 1, signal: Signal::Interrupt, grace_ms: 1000 })]
+            Input::Command(HostCommand::Interrupt(_)) => {
+                vec![Action::Stop(StopProcess {
+                    proc: 1,
+                    signal: Signal::Interrupt,
+                    grace_ms: 1000,
+                })]
             }
             Input::Line(line) => match line.text.split_once(' ').unwrap_or((&line.text, "")) {
                 ("text", text) => vec![event(text_event(text))],
-                ("notice", text) => vec![event(EventKind::Notice(text.to_owned()))],
+                ("notice", text) => vec![event(AgentEventKind::Notice(text.to_owned()))],
                 ("session", id) => {
                     vec![Action::SessionReady(SessionReady {
                         session: 1,
@@ -207,9 +212,9 @@ pub fn plain() -> Understanding {
                         title: None,
                     })]
                 }
-                ("done", _) => vec![done(Outcome::Completed)],
+                ("done", _) => vec![done(TurnOutcome::Completed)],
                 ("unknown-session", _) => {
-                    vec![done(Outcome::Failed(failure(FailureKind::SessionUnknown)))]
+                    vec![done(TurnOutcome::Failed(failure(FailureKind::SessionUnknown)))]
                 }
                 _ => vec![],
             },
@@ -219,16 +224,17 @@ pub fn plain() -> Understanding {
 }
 
 pub fn spawn(start: &StartTurn, arguments: &[&str]) -> Action {
-    let mut arguments: Vec<Value> =
-        arguments.iter().map(|text| Value::Text((*text).to_owned())).collect();
+    let mut arguments: Vec<ArgumentValue> =
+        arguments.iter().map(|text| ArgumentValue::Text((*text).to_owned())).collect();
     if let Some(id) = &start.native_id {
-        arguments.extend([Value::Text("--resume".to_owned()), Value::Text(id.clone())]);
+        arguments
+            .extend([ArgumentValue::Text("--resume".to_owned()), ArgumentValue::Text(id.clone())]);
     }
     let stdin = start
         .parts
         .iter()
         .filter_map(|part| {
-            if let Part::Text(text) = part { Some(Chunk::Text(text.clone())) } else { None }
+            if let PromptPart::Text(text) = part { Some(Chunk::Text(text.clone())) } else { None }
         })
         .collect();
     let (session, turn) = (Some(start.session), Some(start.turn));
@@ -246,20 +252,20 @@ pub fn spawn(start: &StartTurn, arguments: &[&str]) -> Action {
     })
 }
 
-pub fn event(kind: EventKind) -> Action {
+pub fn event(kind: AgentEventKind) -> Action {
     Action::Event(AgentEvent { session: 1, turn: 1, kind })
 }
 
-pub fn text_event(text: &str) -> EventKind {
-    EventKind::Text(Text { part: 0, text: text.to_owned(), replace: false, parent: None })
+pub fn text_event(text: &str) -> AgentEventKind {
+    AgentEventKind::Text(TextEvent { part: 0, text: text.to_owned(), replace: false, parent: None })
 }
 
-pub fn done(outcome: Outcome) -> Action {
+pub fn done(outcome: TurnOutcome) -> Action {
     Action::TurnDone(TurnDone { session: 1, turn: 1, outcome, text: None, usage: None })
 }
 
-pub fn failure(kind: FailureKind) -> Failure {
-    Failure { kind, message: "inner words /etc/secret".into(), retry_after_ms: None }
+pub fn failure(kind: FailureKind) -> AgentFailure {
+    AgentFailure { kind, message: "inner words /etc/secret".into(), retry_after_ms: None }
 }
 
 /// An in-process agent, as seen by its own code.
@@ -320,24 +326,24 @@ impl ScriptedLauncher {
 
 #[async_trait]
 impl Launcher for ScriptedLauncher {
-    async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
+    async fn launch(&self, launch: Launch) -> Result<AgentProcess, LaunchError> {
         let (events, received) = mpsc::channel(16);
         let (commands, receiver) = mpsc::unbounded_channel();
         self.launches.lock().unwrap().push(launch.clone());
         let prompt = String::from_utf8_lossy(&launch.stdin).into_owned();
         tokio::spawn((self.behaviour)(Agent { launch, prompt, events, commands: receiver }));
-        Ok(Process { events: received, commands, pid: None, held: false })
+        Ok(AgentProcess { events: received, commands, pid: None, held: false })
     }
 }
 
 /// An outlet that collects everything for tests to inspect.
 #[derive(Default)]
 pub struct Collected {
-    answers: watch::Sender<Vec<(Event, Answer)>>,
+    answers: watch::Sender<Vec<(Event, TurnAnswer)>>,
     /// Sequence numbers of events in the order in which their turns began.
     pub begun: Mutex<Vec<u64>>,
     /// The events that were shown while turns ran.
-    pub shown: Mutex<Vec<EventKind>>,
+    pub shown: Mutex<Vec<AgentEventKind>>,
     questions: watch::Sender<Vec<OpenQuestion>>,
     settled: watch::Sender<Vec<(String, Settlement)>>,
     /// Whether questions cannot be shown to anybody.
@@ -352,21 +358,21 @@ pub struct Collected {
     /// Events for which a thread was requested.
     pub threads: watch::Sender<Vec<u64>>,
     /// The result of opening a thread. `None`: Discord never answers.
-    pub thread: Mutex<Option<Result<Opened, String>>>,
+    pub thread: Mutex<Option<Result<OpenedThread, String>>>,
     /// Questions of an earlier process that stay open.
     pub continued: Mutex<Vec<String>>,
     /// Messages before the event, for recaps.
-    pub said: Mutex<Vec<Said>>,
+    pub said: Mutex<Vec<RecapMessage>>,
     /// Called with everything that is shown.
     pub look: OnceLock<Look>,
 }
 
 /// The function in [`Collected::look`].
-pub type Look = Box<dyn Fn(&EventKind) + Send + Sync>;
+pub type Look = Box<dyn Fn(&AgentEventKind) + Send + Sync>;
 
 impl Collected {
     /// Waits for `count` answers and returns them.
-    pub async fn answers(&self, count: usize) -> Vec<(Event, Answer)> {
+    pub async fn answers(&self, count: usize) -> Vec<(Event, TurnAnswer)> {
         all(&self.answers, count, "answers").await
     }
 
@@ -406,12 +412,12 @@ impl Outlet for CollectingOutlet {
         self.0.continued.lock().unwrap().extend_from_slice(ids);
     }
 
-    fn open_kept(&self, event: &Event, traces: PriorDelivery) -> Box<dyn Reply> {
+    fn open_tracked(&self, event: &Event, traces: PriorDelivery) -> Box<dyn Reply> {
         self.0.traces.lock().unwrap().push(traces);
         self.open(event)
     }
 
-    async fn open_thread(&self, event: &Event, _: PriorDelivery) -> Result<Opened, String> {
+    async fn open_thread(&self, event: &Event, _: PriorDelivery) -> Result<OpenedThread, String> {
         self.0.threads.send_modify(|threads| threads.push(event.sequence));
         let opened = self.0.thread.lock().unwrap().clone();
         match opened {
@@ -420,7 +426,7 @@ impl Outlet for CollectingOutlet {
         }
     }
 
-    async fn give_up(
+    async fn give_up_reply(
         &self,
         _: &Event,
         notice: Notice,
@@ -430,7 +436,7 @@ impl Outlet for CollectingOutlet {
         self.notify(notice).await
     }
 
-    async fn recap(&self, _: &Event) -> Vec<Said> {
+    async fn recap(&self, _: &Event) -> Vec<RecapMessage> {
         self.0.said.lock().unwrap().clone()
     }
 
@@ -444,7 +450,7 @@ impl Outlet for CollectingOutlet {
         Box::new(CollectingReply { collected: self.0.clone(), event: event.clone() })
     }
 
-    async fn fetch(&self, attached: &Attached, _: u64) -> Result<Vec<u8>, String> {
+    async fn fetch(&self, attached: &AttachedFile, _: u64) -> Result<Vec<u8>, String> {
         self.0
             .files
             .lock()
@@ -462,7 +468,7 @@ struct CollectingReply {
 
 #[async_trait]
 impl Reply for CollectingReply {
-    fn update(&mut self, event: &EventKind, _: &Transcript) {
+    fn update(&mut self, event: &AgentEventKind, _: &Transcript) {
         assert_ne!(*event, text_event("panic"), "the test requested a panic");
         if let Some(look) = self.collected.look.get() {
             look(event);
@@ -470,18 +476,18 @@ impl Reply for CollectingReply {
         self.collected.shown.lock().unwrap().push(event.clone());
     }
 
-    fn ask(&mut self, question: &OpenQuestion, unseen: Unseen) {
+    fn ask(&mut self, question: &OpenQuestion, unseen: QuestionDismissal) {
         if self.collected.blind.load(Ordering::SeqCst) {
             unseen.dismiss();
         }
         self.collected.questions.send_modify(|questions| questions.push(question.clone()));
     }
 
-    fn settled(&mut self, id: &str, how: &Settlement) {
+    fn question_settled(&mut self, id: &str, how: &Settlement) {
         self.collected.settled.send_modify(|settled| settled.push((id.to_owned(), how.clone())));
     }
 
-    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+    async fn finish(self: Box<Self>, answer: TurnAnswer) -> Result<(), DeliveryError> {
         self.collected.answers.send_modify(|answers| answers.push((self.event.clone(), answer)));
         Ok(())
     }
@@ -544,7 +550,7 @@ impl Desk {
         let secrets: Vec<_> = desk_options.secret.clone().map(Into::into).into_iter().collect();
         let redactor = Redactor::new(&secrets);
         let collected = Arc::new(Collected::default());
-        let limits = Limits {
+        let limits = QueueLimits {
             max_concurrent: desk_options.slots,
             max_depth: desk_options.depth,
             busy_policy: BusyPolicy::Reject,
@@ -561,7 +567,7 @@ impl Desk {
         parts.choices.allowed_tools = desk_options.allowed_tools;
         parts.recorder = Recorder::new(
             folder.path().join("recordings"),
-            RecordingLimits::ENDLESS,
+            RecordingLimits::UNLIMITED,
             redactor.clone(),
         );
         parts.redactor = redactor;
@@ -583,9 +589,9 @@ pub async fn parts(
     backends: Arc<dyn Backends>,
     launcher: Arc<dyn Launcher>,
     collected: &Arc<Collected>,
-    limits: Limits,
-) -> Parts {
-    Parts {
+    limits: QueueLimits,
+) -> DispatcherDeps {
+    DispatcherDeps {
         choices: Choices {
             backend: backend.into(),
             backends: vec![],
@@ -613,7 +619,7 @@ pub async fn parts(
         journal: None,
         recorder: Recorder::new(
             folder.join("recordings"),
-            RecordingLimits::ENDLESS,
+            RecordingLimits::UNLIMITED,
             Redactor::default(),
         ),
         redactor: Redactor::default(),
@@ -629,14 +635,14 @@ pub fn host(folder: &Path) -> Host {
         agents: Agents::default(),
         sandbox: String::new(),
         mounts: true,
-        fence: None,
+        reach_policy: None,
         wrapper: vec![],
         cwd: folder.to_owned(),
         query_timeout: Duration::from_secs(60),
         idle_timeout: None,
         ask_timeout: Duration::from_secs(600),
         link_idle: Duration::from_secs(900),
-        links_warm: 5,
+        max_idle_links: 5,
         stop_grace: Duration::from_millis(200),
         max_turns: 25,
         line_limit: 1 << 20,
@@ -645,7 +651,7 @@ pub fn host(folder: &Path) -> Host {
 }
 
 pub fn message(channel: u64, prompt: &str) -> NewEvent {
-    let origin = Origin::Message { channel, message: 1 };
+    let origin = EventOrigin::Message { channel, message: 1 };
     NewEvent::new(Asked::Message, Lane::Channel(channel), origin, prompt)
 }
 

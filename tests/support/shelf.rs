@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use aetheel::turn::{
-    Launch, LaunchError, Launcher, Process, ProcessCommand, ProcessEvent, SurvivingProcess,
+    AgentProcess, Launch, LaunchError, Launcher, ProcessCommand, ProcessEvent, SurvivingProcess,
     Survivor,
 };
 use async_trait::async_trait;
@@ -110,7 +110,7 @@ impl Shelf {
         Self { runs: Arc::new(Mutex::new(copied)), ..self.clone() }
     }
 
-    fn attach(&self, run: &str, proc: u32, received: u64) -> Process {
+    fn attach(&self, run: &str, proc: u32, received: u64) -> AgentProcess {
         let mut runs = self.runs.lock().unwrap();
         let held = runs.get_mut(run).unwrap().processes.get_mut(&proc).unwrap();
         let (gateway, events) = mpsc::channel(ROOM);
@@ -137,16 +137,16 @@ impl Shelf {
                 }
             }
         });
-        Process { events, commands, pid: None, held: true }
+        AgentProcess { events, commands, pid: None, held: true }
     }
 }
 
 #[async_trait]
 impl Launcher for Shelf {
-    async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
+    async fn launch(&self, launch: Launch) -> Result<AgentProcess, LaunchError> {
         let (run, proc, agents) = (launch.run.clone(), launch.proc, Arc::clone(&self.agents));
         let launched = self.runtime.spawn(async move { agents.launch(launch).await });
-        let Process { mut events, commands, .. } = launched.await.unwrap()?;
+        let AgentProcess { mut events, commands, .. } = launched.await.unwrap()?;
         let held =
             Held { events: vec![], recorded: 0, commands: 0, agent: commands, gateway: None };
         self.runs.lock().unwrap().entry(run.clone()).or_default().processes.insert(proc, held);
@@ -191,18 +191,23 @@ impl Launcher for Shelf {
             Survivor {
                 run: name.clone(),
                 keepsake: run.keepsake.clone(),
-                asked: run.asked,
+                attach_count: run.asked,
                 processes: run.processes.iter().map(process).collect(),
             }
         };
         runs.iter_mut().map(survivor).collect()
     }
 
-    async fn adopt(&self, run: &str, proc: u32, received: u64) -> Result<Process, LaunchError> {
+    async fn adopt(
+        &self,
+        run: &str,
+        proc: u32,
+        received: u64,
+    ) -> Result<AgentProcess, LaunchError> {
         Ok(self.attach(run, proc, received))
     }
 
-    fn keep(&self, run: &str, keepsake: Vec<u8>) {
+    fn store_keepsake(&self, run: &str, keepsake: Vec<u8>) {
         self.runs.lock().unwrap().entry(run.to_owned()).or_default().keepsake = keepsake;
     }
 

@@ -1,6 +1,6 @@
 //! Tests of which calls are accepted, and of the prompts they cause.
 
-use aetheel::event::{EventKind, Lane, Origin};
+use aetheel::event::{EventKind, EventOrigin, Lane};
 
 use super::{BEARER, DEFINITIONS, GITHUB, OLD, STANDARD, Stand, serve};
 use crate::support::caller::{Answered, Call};
@@ -24,7 +24,7 @@ async fn a_signed_call_becomes_an_event_whose_payload_is_data() {
     );
     assert_eq!(
         (event.origin, event.asker, event.author),
-        (Origin::Internal { channel: Some(7) }, None, None)
+        (EventOrigin::Internal { channel: Some(7) }, None, None)
     );
     assert_eq!(event.key.as_deref(), Some("webhook:deploy:msg_1"));
     assert!(event.prompt.starts_with("Say what was deployed.\n\n"), "{}", event.prompt);
@@ -170,7 +170,7 @@ async fn events_of_github_are_filtered_and_its_forms_are_read() {
         "{}",
         event.prompt
     );
-    assert_eq!(event.origin, Origin::Internal { channel: None });
+    assert_eq!(event.origin, EventOrigin::Internal { channel: None });
 
     stand.define(
         &DEFINITIONS
@@ -212,7 +212,7 @@ async fn a_changed_definition_applies_from_the_next_call_on() {
     );
     assert_eq!(call("2").send(stand.address).await.status, 202);
     let (event, _) = stand.desk.collected.answers(2).await.remove(1);
-    assert_eq!(event.origin, Origin::Internal { channel: Some(8) });
+    assert_eq!(event.origin, EventOrigin::Internal { channel: Some(8) });
     assert!(event.prompt.starts_with("Say nothing."), "{}", event.prompt);
     stand.define(&DEFINITIONS.replace("DEPLOY_SECRET, DEPLOY_SECRET_NEW", "DEPLOY_SECRET"));
     assert_eq!(call("3").send(stand.address).await.status, 401, "its secret is no longer valid");

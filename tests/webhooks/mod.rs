@@ -8,7 +8,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aetheel::agent::Exit;
-use aetheel::web::webhooks::{Bound, Definitions, Desk as Calls, Secrets, Serving};
+use aetheel::web::webhooks::{
+    Definitions, WebhookDeps as Calls, WebhookListener, WebhookSecrets, WebhookServer,
+};
 use aetheel::workspace::{WebhookFile, Workspace};
 
 use crate::support::caller::Call;
@@ -46,7 +48,7 @@ Look after it.
 /// The webhooks of a gateway, with its dispatcher.
 struct Stand {
     desk: Desk,
-    serving: Serving,
+    serving: WebhookServer,
     address: SocketAddr,
 }
 
@@ -82,7 +84,7 @@ impl Stand {
 }
 
 /// Listens on a free port, as the program does after a start.
-async fn serve(desk: &Desk) -> Serving {
+async fn serve(desk: &Desk) -> WebhookServer {
     let values = [
         ("DEPLOY_SECRET", OLD),
         ("DEPLOY_SECRET_NEW", STANDARD),
@@ -92,10 +94,10 @@ async fn serve(desk: &Desk) -> Serving {
     serve_with(desk, values.map(|(name, value)| (name.to_owned(), value.into())).into()).await
 }
 
-async fn serve_with(desk: &Desk, secrets: Secrets) -> Serving {
+async fn serve_with(desk: &Desk, secrets: WebhookSecrets) -> WebhookServer {
     let config = desk.folder.path().join("config");
     let deliveries = Workspace::open(&config).await.unwrap().deliveries().await.unwrap();
     let definitions = Definitions::new(WebhookFile::new(&config), secrets);
-    let bound = Bound::take("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let bound = WebhookListener::take("127.0.0.1:0".parse().unwrap()).await.unwrap();
     bound.serve(Calls { definitions, dispatcher: desk.dispatcher.clone(), deliveries })
 }

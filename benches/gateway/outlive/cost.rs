@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use aetheel::agent::descriptor::Framing;
 use aetheel::process::{Custody, Means};
-use aetheel::turn::{Launch, Launcher, Process, ProcessCommand, ProcessEvent, Reach};
+use aetheel::turn::{AgentProcess, Launch, Launcher, ProcessCommand, ProcessEvent, Reach};
 
 use super::holder::Holder;
 use crate::cpu::{self, Used};
@@ -232,7 +232,7 @@ async fn lines(launcher: &Arc<dyn Launcher>, script: &str) {
     assert_eq!(received, u64::from(LINES));
 }
 
-fn record(process: &Process, lines: u64) {
+fn record(process: &AgentProcess, lines: u64) {
     // Fails if the process has ended and none of its output is held.
     let _ = process.commands.send(ProcessCommand::Recorded(lines));
 }

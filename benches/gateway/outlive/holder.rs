@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aetheel::process::Sandbox;
-use aetheel::process::holder::{HeldLauncher, Holding};
+use aetheel::process::holder::{HeldLauncher, HolderStart};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::Home;
@@ -39,8 +39,10 @@ impl Holder {
 
     /// Returns a launcher that uses the holder, as a gateway does.
     pub async fn launcher(&self) -> HeldLauncher {
-        let holding =
-            Holding { program: Some(self.program.clone()), claim_within: Duration::from_secs(120) };
+        let holding = HolderStart {
+            program: Some(self.program.clone()),
+            claim_within: Duration::from_secs(120),
+        };
         HeldLauncher::start_or_connect(&self.state, Sandbox::Off, holding).await.unwrap()
     }
 

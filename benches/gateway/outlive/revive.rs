@@ -55,7 +55,7 @@ pub fn measure() {
             )
             .await;
             let (begun, used) = (Instant::now(), Used::now());
-            gateway.dispatcher.revive().await;
+            gateway.dispatcher.restore_agents().await;
             times.push(begun.elapsed());
             cpus.push(Used::since(used).own);
             let _ = gateway.dispatcher.recover().await;

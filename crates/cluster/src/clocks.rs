@@ -5,10 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::database::Database;
-use super::{ClusterError, SKEW_LIMIT, SKEW_TOLD};
+use super::{ClusterError, SKEW_LIMIT, SKEW_WARNING_LIMIT};
 
 /// Returns a lower bound for the difference between this machine's clock and the database's.
-pub(super) async fn clocks_apart(database: &Database) -> Result<Duration, ClusterError> {
+pub(super) async fn clock_skew(database: &Database) -> Result<Duration, ClusterError> {
     let before = Timestamp::now();
     let theirs: f64 = database
         .call(async |client| {
@@ -28,14 +28,14 @@ pub(super) async fn clocks_apart(database: &Database) -> Result<Duration, Cluste
 /// Returns an error if the clocks differ by more than [`SKEW_LIMIT`], and logs a warning above
 /// [`SKEW_TOLD`].
 pub(super) async fn compare_clocks(database: &Database) -> Result<(), ClusterError> {
-    let apart = clocks_apart(database).await?;
+    let apart = clock_skew(database).await?;
     let seconds = apart.as_secs();
     if apart > SKEW_LIMIT {
         return Err(ClusterError::Refused(format!(
             "its clock and this machine's differ by {seconds} s; set them by NTP"
         )));
     }
-    if apart > SKEW_TOLD {
+    if apart > SKEW_WARNING_LIMIT {
         tracing::warn!(
             seconds,
             "the clocks of this machine and of the cluster's database differ; set them by NTP"

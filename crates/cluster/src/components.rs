@@ -26,7 +26,7 @@ pub struct Component {
 
 /// A component that this node has not examined yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Handed {
+pub struct PublishedComponent {
     /// Its number. Components that were sent later have higher numbers.
     pub number: i64,
     /// The component. `bytes` is empty if it is larger than the requested limit.
@@ -40,7 +40,11 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns a [`ClusterError`]. Unless it is [`ClusterError::Away`], nothing was sent.
-    pub async fn hand_out(url: &str, bot: u64, component: &Component) -> Result<(), ClusterError> {
+    pub async fn publish_component(
+        url: &str,
+        bot: u64,
+        component: &Component,
+    ) -> Result<(), ClusterError> {
         let database = Database::parse(url, BULK_TIMEOUT)
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
         database.prepare().await?;
@@ -60,7 +64,10 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn next_component(&self, most: u64) -> Result<Option<Handed>, ClusterError> {
+    pub async fn next_component(
+        &self,
+        most: u64,
+    ) -> Result<Option<PublishedComponent>, ClusterError> {
         let (bot, name) = (self.inner.bot(), &self.inner.options.name);
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let statement = "select number, file, digest, from_node,
@@ -75,7 +82,7 @@ impl Cluster {
             .bulk()
             .call(async |client| client.query_opt(statement, &[&bot, name, &most]).await)
             .await?;
-        Ok(row.map(|row| Handed {
+        Ok(row.map(|row| PublishedComponent {
             number: row.get(0),
             component: Component {
                 file: row.get(1),
@@ -91,7 +98,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn looked_at_component(&self, number: i64) -> Result<(), ClusterError> {
+    pub async fn mark_component_seen(&self, number: i64) -> Result<(), ClusterError> {
         let statement = "looked as (
                  update aetheel.node set component = greatest(component, $4) from me
                  where node.bot = $1 and node.name = $2 and node.start = $3

@@ -32,13 +32,13 @@ pub(super) const OLDEST_SERVER: i32 = 140_000;
 pub(super) const SCHEMA: i32 = 3;
 const SCHEMA_SINCE: i32 = 1;
 /// The migrations. Each upgrades the schema by one version.
-const STEPS: [&str; SCHEMA as usize] =
+const MIGRATIONS: [&str; SCHEMA as usize] =
     [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
 /// Key of the advisory lock that a node holds while it checks and changes the schema.
 const SCHEMA_LOCK: i64 = 0x6165_7468_6565_6c01;
 
 /// The part of a connection that does the I/O for its `Client`.
-type Connection =
+type PgConnection =
     tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
 /// The address of the database, and an open connection to it.
@@ -47,7 +47,7 @@ pub(super) struct Database {
     tls: MakeRustlsConnect,
     client: Mutex<Option<Arc<Client>>>,
     /// Time limit for one call.
-    patience: Duration,
+    call_timeout: Duration,
 }
 
 impl Database {
@@ -77,7 +77,7 @@ impl Database {
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
         let (tls, _) = MakeRustlsConnect::with_native_certs()
             .map_err(|_| "needs the CA certificates of this machine, which are missing; install ca-certificates, or name a file in `SSL_CERT_FILE`")?;
-        Ok(Self { config, tls, client: Mutex::default(), patience })
+        Ok(Self { config, tls, client: Mutex::default(), call_timeout: patience })
     }
 
     /// Runs one call, within the time limit. The call must be safe to repeat: if an existing
@@ -94,7 +94,8 @@ impl Database {
         let mut is_repeated = false;
         loop {
             let (client, is_new) = self.client().await?;
-            let (failed, is_broken) = match timeout(self.patience, work.clone()(&client)).await {
+            let (failed, is_broken) = match timeout(self.call_timeout, work.clone()(&client)).await
+            {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(error)) => {
                     let is_broken = error.as_db_error().is_none() || client.is_closed();
@@ -105,7 +106,7 @@ impl Database {
             if !matches!(failed, ClusterError::Away(_)) {
                 return Err(failed);
             }
-            self.give_up(&client).await;
+            self.discard(&client).await;
             if is_new || is_repeated || !is_broken {
                 return Err(failed);
             }
@@ -114,7 +115,7 @@ impl Database {
     }
 
     /// Drops a connection, so that the next call opens a new one.
-    async fn give_up(&self, client: &Arc<Client>) {
+    async fn discard(&self, client: &Arc<Client>) {
         let mut known = self.client.lock().await;
         if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, client)) {
             *known = None;
@@ -139,7 +140,7 @@ impl Database {
         Ok((client, true))
     }
 
-    async fn connect(&self) -> Result<(Client, Connection), ClusterError> {
+    async fn connect(&self) -> Result<(Client, PgConnection), ClusterError> {
         timeout(CONNECT_TIMEOUT, self.config.connect(self.tls.clone()))
             .await
             .map_err(|_| ClusterError::Away("it cannot be reached in time".to_owned()))?
@@ -147,9 +148,9 @@ impl Database {
     }
 
     /// Returns a second connection to the same database, with another time limit for a call.
-    pub(super) fn apart(&self, patience: Duration) -> Self {
+    pub(super) fn another_connection(&self, patience: Duration) -> Self {
         let (config, tls) = (self.config.clone(), self.tls.clone());
-        Self { config, tls, client: Mutex::default(), patience }
+        Self { config, tls, client: Mutex::default(), call_timeout: patience }
     }
 
     /// Listens on a channel with a connection of its own, until that connection ends. Returns the
@@ -179,7 +180,7 @@ impl Database {
         };
         let asking = async {
             let listen = format!("listen {channel}");
-            match timeout(self.patience, client.batch_execute(&listen)).await {
+            match timeout(self.call_timeout, client.batch_execute(&listen)).await {
                 Ok(Ok(())) => {
                     heard.notify_one();
                     std::future::pending().await
@@ -209,7 +210,7 @@ impl Database {
     /// # Errors
     /// Returns [`ClusterError::Refused`] if no node has created it yet.
     pub(super) async fn has_tables(&self) -> Result<(), ClusterError> {
-        match self.call(async |client| form(client).await).await? {
+        match self.call(async |client| schema_version(client).await).await? {
             Some(_) => Ok(()),
             None => Err(ClusterError::Refused(
                 "it has no tables yet; hint: start the first node (`aetheel run` with this `CLUSTER_URL`), which makes them".to_owned(),
@@ -250,7 +251,7 @@ async fn make_tables(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgr
 }
 
 async fn make_tables_alone(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
-    let found = form(client).await?;
+    let found = schema_version(client).await?;
     let (begun, form) = (found.is_some(), found.unwrap_or_default());
     if form.0 > SCHEMA {
         return Ok(Some(form));
@@ -264,7 +265,7 @@ async fn make_tables_alone(client: &Client) -> Result<Option<(i32, i32)>, tokio_
                 create table aetheel.form (one bool primary key default true check (one), version int not null, since int not null);
                 insert into aetheel.form (version, since) values (0, 0);";
     }
-    for step in &STEPS[usize::try_from(form.0).unwrap_or(0)..] {
+    for step in &MIGRATIONS[usize::try_from(form.0).unwrap_or(0)..] {
         all += step;
     }
     all += &format!("update aetheel.form set version = {SCHEMA}, since = {SCHEMA_SINCE}; commit;");
@@ -277,7 +278,9 @@ async fn make_tables_alone(client: &Client) -> Result<Option<(i32, i32)>, tokio_
 
 /// Returns the schema version, and the oldest program version that can use it. Returns `None` if
 /// there is no schema.
-pub(super) async fn form(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
+pub(super) async fn schema_version(
+    client: &Client,
+) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
     let begun: bool =
         client.query_one("select to_regclass('aetheel.form') is not null", &[]).await?.get(0);
     if !begun {

@@ -29,7 +29,7 @@ pub enum ClusterError {
 
 impl ClusterError {
     /// Converts the error for the first connection: distinguishes an untrusted certificate.
-    pub(super) fn at_first(self) -> Self {
+    pub(super) fn on_first_connect(self) -> Self {
         match self {
             Self::Away(why) if why.contains(UNTRUSTED) => Self::Untrusted(why),
             error => error,

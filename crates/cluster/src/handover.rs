@@ -3,7 +3,7 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::{Cluster, ClusterError, FENCE, LaneRow, Value, first_number};
+use super::{Cluster, ClusterError, LaneRow, SEND_RATIO, SqlValue, first_number};
 
 /// The lanes and the state of another node, transferred to this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn next_numbers(&self) -> Result<u64, ClusterError> {
+    pub async fn next_number_block(&self) -> Result<u64, ClusterError> {
         let next = "select nextval('aetheel.start')";
         let row =
             self.inner.database.call(async |client| client.query_one(next, &[]).await).await?;
@@ -57,7 +57,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn adopt(&self) -> Result<usize, ClusterError> {
+    pub async fn claim_dead(&self) -> Result<usize, ClusterError> {
         if !self.inner.membership.may_take_over(&self.inner.options) {
             return Ok(0);
         }
@@ -129,11 +129,15 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn taken_in(&self, id: i64, begun: &[String]) -> Result<Vec<String>, ClusterError> {
-        let values: [(Value<'_>, Type); 2] = [(&id, Type::INT8), (&begun, Type::TEXT_ARRAY)];
+    pub async fn ack_handover(
+        &self,
+        id: i64,
+        begun: &[String],
+    ) -> Result<Vec<String>, ClusterError> {
+        let values: [(SqlValue<'_>, Type); 2] = [(&id, Type::INT8), (&begun, Type::TEXT_ARRAY)];
         let statement = "select * from aetheel.taken_in($1, $2, $3, $4, $5)";
         let rows = self.inner.fenced(statement, &values).await?;
-        Ok(self.opened(&rows))
+        Ok(self.mark_open(&rows))
     }
 
     /// Opens taken-over lanes in which no agent of the other machine can run any more: its lease
@@ -142,16 +146,16 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn open_waited(&self) -> Result<Vec<String>, ClusterError> {
+    pub async fn open_waiting_lanes(&self) -> Result<Vec<String>, ClusterError> {
         let rows = self.inner.fenced("select * from aetheel.open_waited($1, $2, $3)", &[]).await?;
-        Ok(self.opened(&rows))
+        Ok(self.mark_open(&rows))
     }
 
-    fn opened(&self, rows: &[Row]) -> Vec<String> {
+    fn mark_open(&self, rows: &[Row]) -> Vec<String> {
         let roots: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
         if !roots.is_empty() {
-            self.inner.lanes.lock().have_come(roots.iter().cloned().collect());
-            self.inner.heard.notify_one();
+            self.inner.lanes.lock().import(roots.iter().cloned().collect());
+            self.inner.mail_notify.notify_one();
         }
         roots
     }
@@ -162,10 +166,10 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn agents_ended(&self) -> Result<(), ClusterError> {
+    pub async fn report_agents_ended(&self) -> Result<(), ClusterError> {
         let inner = &self.inner;
         // Time for the agents to end.
-        let moment = (inner.options.lease / FENCE.1).as_secs_f64();
+        let moment = (inner.options.lease / SEND_RATIO.1).as_secs_f64();
         let statement = "ended as (
                  update aetheel.lane
                  set waits_until = least(waits_until,
@@ -173,7 +177,7 @@ impl Cluster {
                  from me where lane.bot = $1 and lane.waits_for = $4
              )
              select from me";
-        let values: [(Value<'_>, Type); 2] =
+        let values: [(SqlValue<'_>, Type); 2] =
             [(&inner.options.identity, Type::TEXT), (&moment, Type::FLOAT8)];
         inner.write(statement, &values).await
     }
@@ -185,7 +189,7 @@ impl Cluster {
     /// # Errors
     /// Returns a [`ClusterError`]. After [`ClusterError::Away`] the lane may have been transferred,
     /// and its messages stay held.
-    pub async fn hand_over(
+    pub async fn transfer_lane(
         &self,
         root: &str,
         journal: &str,
@@ -195,7 +199,7 @@ impl Cluster {
         let held_before = self.inner.lanes.lock().hold(root);
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
         let bodies: Vec<&str> = files.iter().map(|(_, body)| body.as_str()).collect();
-        let values: [(Value<'_>, Type); 4] = [
+        let values: [(SqlValue<'_>, Type); 4] = [
             (&root, Type::TEXT),
             (&journal, Type::TEXT),
             (&names, Type::TEXT_ARRAY),

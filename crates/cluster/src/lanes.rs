@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use tokio_postgres::types::Type;
 
 use super::database::Database;
-use super::{Cluster, ClusterError, Inner, NodeOptions};
+use super::{Cluster, ClusterError, ClusterState, NodeOptions};
 use aetheel_model::event::Lane;
 
 /// A lane of a node.
@@ -28,62 +28,62 @@ impl LaneRow {
 
 /// The node that serves a lane, according to the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum LaneOwner {
     /// This node.
-    Here,
+    ThisNode,
     /// This node, but the lane is being transferred to it or from it.
     Moving,
     /// Another node.
-    Another,
+    OtherNode,
     /// No node. The string is the lane's root, for [`Cluster::claim`].
-    Nobody(String),
+    Unassigned(String),
 }
 
 /// The lanes of this node and their messages, as far as this process knows.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct NodeLanes {
     /// Lanes of this node that are open and not held.
     open: HashSet<String>,
     /// Lanes whose messages must not be delivered, even by a query that has already begun.
     held: HashSet<String>,
     /// Messages that were delivered in this process, with their lanes.
-    given: BTreeMap<i64, Option<String>>,
+    in_flight: BTreeMap<i64, Option<String>>,
     /// The acknowledged ones of these. They are removed when the next query begins, because a
     /// running query may still return them.
-    pub(super) done: Vec<i64>,
+    pub(super) acknowledged: Vec<i64>,
 }
 
-impl Known {
+impl NodeLanes {
     /// Removes acknowledged messages, and returns the numbers of the others. Called when a query
     /// begins.
-    pub(super) fn given(&mut self) -> Vec<i64> {
-        for number in self.done.drain(..) {
-            self.given.remove(&number);
+    pub(super) fn in_flight_numbers(&mut self) -> Vec<i64> {
+        for number in self.acknowledged.drain(..) {
+            self.in_flight.remove(&number);
         }
-        self.given.keys().copied().collect()
+        self.in_flight.keys().copied().collect()
     }
 
     /// Marks a message as delivered. Returns `false` if it must not be delivered, because its lane
     /// was held after the query began, or because it was delivered before.
-    pub(super) fn give(&mut self, number: i64, root: Option<&str>) -> bool {
+    pub(super) fn mark_delivered(&mut self, number: i64, root: Option<&str>) -> bool {
         if let Some(root) = root {
             if self.held.contains(root) {
                 return false;
             }
             self.open.insert(root.to_owned());
         }
-        self.given.insert(number, root.map(str::to_owned)).is_none()
+        self.in_flight.insert(number, root.map(str::to_owned)).is_none()
     }
 
     /// Adds lanes that are open in the database, except those that are held here.
-    pub(super) fn are_open(&mut self, roots: impl IntoIterator<Item = String>) {
+    pub(super) fn mark_open(&mut self, roots: impl IntoIterator<Item = String>) {
         self.open.extend(roots.into_iter().filter(|root| !self.held.contains(root)));
     }
 
     /// Adds lanes that were transferred to this node and are open. If this node had them before,
     /// the messages that were in flight then are delivered again.
-    pub(super) fn have_come(&mut self, roots: HashSet<String>) {
-        self.given.retain(|_, lane| lane.as_ref().is_none_or(|root| !roots.contains(root)));
+    pub(super) fn import(&mut self, roots: HashSet<String>) {
+        self.in_flight.retain(|_, lane| lane.as_ref().is_none_or(|root| !roots.contains(root)));
         self.held.retain(|root| !roots.contains(root));
         self.open.extend(roots);
     }
@@ -94,12 +94,12 @@ impl Known {
         !self.held.insert(root.to_owned())
     }
 
-    fn in_hand(&self, root: &str) -> usize {
-        let of_it = self.given.values().filter(|lane| lane.as_deref() == Some(root)).count();
+    fn in_flight_count(&self, root: &str) -> usize {
+        let of_it = self.in_flight.values().filter(|lane| lane.as_deref() == Some(root)).count();
         let done = |number: &&i64| {
-            self.given.get(number).is_some_and(|lane| lane.as_deref() == Some(root))
+            self.in_flight.get(number).is_some_and(|lane| lane.as_deref() == Some(root))
         };
-        of_it - self.done.iter().filter(done).collect::<HashSet<_>>().len()
+        of_it - self.acknowledged.iter().filter(done).collect::<HashSet<_>>().len()
     }
 }
 
@@ -110,10 +110,10 @@ impl Cluster {
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
     pub async fn claim(&self, roots: &[String]) -> Result<(), ClusterError> {
-        let values: [(super::Value<'_>, Type); 1] = [(&roots, Type::TEXT_ARRAY)];
+        let values: [(super::SqlValue<'_>, Type); 1] = [(&roots, Type::TEXT_ARRAY)];
         let rows =
             self.inner.fenced("select * from aetheel.claim($1, $2, $3, $4)", &values).await?;
-        self.inner.lanes.lock().are_open(rows.iter().map(|row| row.get(0)));
+        self.inner.lanes.lock().mark_open(rows.iter().map(|row| row.get(0)));
         Ok(())
     }
 
@@ -162,7 +162,10 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn elsewhere(&self, lanes: &[Lane]) -> Result<HashSet<Lane>, ClusterError> {
+    pub async fn lanes_of_other_nodes(
+        &self,
+        lanes: &[Lane],
+    ) -> Result<HashSet<Lane>, ClusterError> {
         let (bot, name) = (self.inner.bot(), &self.inner.options.name);
         let roots: Vec<String> = lanes.iter().map(Lane::to_string).collect();
         let channels: Vec<Option<i64>> = lanes
@@ -194,10 +197,10 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns [`ClusterError::Fenced`] if another process took over from this one.
-    pub async fn owner_of(&self, channel: u64) -> Result<Owner, ClusterError> {
+    pub async fn owner_of(&self, channel: u64) -> Result<LaneOwner, ClusterError> {
         let own_root = format!("channel:{channel}");
-        if self.has(&own_root) && self.inner.membership.lease.lasts() {
-            return Ok(Owner::Here);
+        if self.has_open_lane(&own_root) && self.inner.membership.lease.is_valid() {
+            return Ok(LaneOwner::ThisNode);
         }
         let statement = "select its.root, lane.node, lane.open and not lane.held
              from (select coalesce((select root from aetheel.thread
@@ -206,17 +209,17 @@ impl Cluster {
              where exists (select from aetheel.node
                            where node.bot = $1 and node.name = $2 and node.start = $3)";
         let thread = channel.cast_signed();
-        let values: [(super::Value<'_>, Type); 2] =
+        let values: [(super::SqlValue<'_>, Type); 2] =
             [(&thread, Type::INT8), (&own_root, Type::TEXT)];
         let rows = self.inner.fenced(statement, &values).await?;
         let row = rows.first().ok_or(ClusterError::Fenced)?;
         let root: String = row.get(0);
         let held = self.inner.lanes.lock().held.contains(&root);
         Ok(match (row.get::<_, Option<&str>>(1), row.get::<_, Option<bool>>(2)) {
-            (None, _) => Owner::Nobody(root),
-            (Some(node), _) if node != self.name() => Owner::Another,
-            (Some(_), Some(true)) if !held => Owner::Here,
-            (Some(_), _) => Owner::Moving,
+            (None, _) => LaneOwner::Unassigned(root),
+            (Some(node), _) if node != self.name() => LaneOwner::OtherNode,
+            (Some(_), Some(true)) if !held => LaneOwner::ThisNode,
+            (Some(_), _) => LaneOwner::Moving,
         })
     }
 
@@ -224,7 +227,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn root_known(&self, channel: u64) -> Result<Option<String>, ClusterError> {
+    pub async fn find_root(&self, channel: u64) -> Result<Option<String>, ClusterError> {
         let (bot, thread) = (self.inner.bot(), channel.cast_signed());
         let itself = format!("channel:{channel}");
         let statement = "select root from aetheel.thread where bot = $1 and thread = $2
@@ -241,15 +244,15 @@ impl Cluster {
     /// Returns whether this node has an open lane, as far as this process knows. Events of other
     /// lanes are posted. They come back if the lane belongs to this node after all.
     #[must_use]
-    pub fn has(&self, root: &str) -> bool {
+    pub fn has_open_lane(&self, root: &str) -> bool {
         self.inner.lanes.lock().open.contains(root)
     }
 
     /// Returns the number of messages of a lane that were delivered in this process and are not
     /// acknowledged.
     #[must_use]
-    pub fn in_hand(&self, root: &str) -> usize {
-        self.inner.lanes.lock().in_hand(root)
+    pub fn in_flight_count(&self, root: &str) -> usize {
+        self.inner.lanes.lock().in_flight_count(root)
     }
 
     /// Holds back the messages of a lane of this node, or releases them. While a lane is held, none
@@ -257,7 +260,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn hold_letters(&self, root: &str, hold: bool) -> Result<(), ClusterError> {
+    pub async fn hold_messages(&self, root: &str, hold: bool) -> Result<(), ClusterError> {
         if hold {
             self.inner.lanes.lock().hold(root);
         }
@@ -275,7 +278,7 @@ impl Cluster {
     }
 }
 
-impl Inner {
+impl ClusterState {
     /// Releases a held lane, and opens it if the database says that it is open.
     pub(super) async fn let_go(&self, root: &str) -> Result<(), ClusterError> {
         let (bot, name) = (self.bot(), &self.options.name);
@@ -291,7 +294,7 @@ impl Inner {
             lanes.open.insert(root.to_owned());
         }
         drop(lanes);
-        self.heard.notify_one();
+        self.mail_notify.notify_one();
         Ok(())
     }
 }
@@ -309,7 +312,7 @@ pub(super) async fn open_lanes(
            and ($3::float8 is null or placed > clock_timestamp() - make_interval(secs => $3))";
     let rows = database
         .call(async |client| {
-            let values: [(super::Value<'_>, Type); 3] =
+            let values: [(super::SqlValue<'_>, Type); 3] =
                 [(&bot, Type::INT8), (name, Type::TEXT), (&within, Type::FLOAT8)];
             client.query_typed(statement, &values).await
         })

@@ -35,17 +35,17 @@
 mod clocks;
 mod components;
 mod database;
+mod dissolution;
 mod error;
 mod handover;
+mod inspect;
+mod journal;
 mod lanes;
-mod leaving;
-mod lines;
-mod look;
+mod leader;
 mod mail;
 mod membership;
 mod mirror;
 mod nodes;
-mod seat;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,36 +55,36 @@ use tokio::sync::{Notify, watch};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-pub use self::components::{Component, Handed};
+pub use self::components::{Component, PublishedComponent};
 use self::database::Database;
+pub use self::dissolution::DissolutionBlockers;
 pub use self::error::ClusterError;
 pub use self::handover::Handover;
-pub use self::lanes::{LaneRow, Owner};
-pub use self::leaving::InTheWay;
-pub use self::lines::SharedLines;
-pub use self::look::{Look, Skew, Tables};
-pub use self::mail::{Inbox, Letter, Taken};
+pub use self::inspect::{DatabaseStatus, Skew, Tables};
+pub use self::journal::JournalLines;
+pub use self::lanes::{LaneOwner, LaneRow};
+pub use self::mail::{ClusterMessage, Inbox, ReceivedMessage};
 use self::membership::Membership;
-pub use self::membership::{Joined, Load, Peers};
+pub use self::membership::{JoinKind, Load, Peers};
 pub use self::mirror::Mirror;
 pub use self::nodes::Node;
 use aetheel_model::lease::{Lease, boot_ms};
 
 /// How many times a lease is renewed within its duration.
-const RENEWALS: u32 = 4;
+const RENEWALS_PER_LEASE: u32 = 4;
 /// Numerator and denominator of the part of its duration after which a node stops sending.
-const FENCE: (u32, u32) = (2, 3);
+const SEND_RATIO: (u32, u32) = (2, 3);
 /// The number of low bits of an event number that count the events of one process start.
-const NUMBERS: u32 = 32;
+const EVENT_NUMBER_BITS: u32 = 32;
 /// A node whose clock differs by more cannot join: times of messages and of locks would be wrong.
 const SKEW_LIMIT: Duration = Duration::from_secs(60);
 /// A node whose clock differs by more logs a warning.
-const SKEW_TOLD: Duration = Duration::from_secs(2);
+const SKEW_WARNING_LIMIT: Duration = Duration::from_secs(2);
 
 /// Time limit for transfers that may be large.
 const BULK_TIMEOUT: Duration = Duration::from_secs(60);
 /// A parameter of a statement.
-type Value<'a> = &'a (dyn tokio_postgres::types::ToSql + Sync);
+type SqlValue<'a> = &'a (dyn tokio_postgres::types::ToSql + Sync);
 
 /// The settings of a node.
 #[derive(Clone, Debug)]
@@ -115,16 +115,16 @@ pub struct NodeOptions {
 /// A node's membership in the cluster. Cheap to clone; clones share all state.
 #[derive(Clone)]
 pub struct Cluster {
-    inner: Arc<Inner>,
+    inner: Arc<ClusterState>,
 }
 
-struct Inner {
+struct ClusterState {
     /// The connection for most calls.
     database: Database,
     /// The connection for renewals.
     renewals: Database,
     /// The connection for journal lines, which people wait for.
-    lines: Database,
+    journal: Database,
     options: NodeOptions,
     membership: Membership,
     /// The load to report with the next renewal.
@@ -132,14 +132,14 @@ struct Inner {
     peers: watch::Sender<Peers>,
     /// Whether the last renewal failed.
     away: watch::Sender<bool>,
-    lanes: Mutex<lanes::Known>,
+    lanes: Mutex<lanes::NodeLanes>,
     /// Ensures that only one query for messages runs at a time.
-    looking: tokio::sync::Mutex<()>,
+    poll_lock: tokio::sync::Mutex<()>,
     /// Notified when there may be messages.
-    heard: Arc<Notify>,
+    mail_notify: Arc<Notify>,
 }
 
-impl Inner {
+impl ClusterState {
     fn new(database: Database, options: NodeOptions, membership: Membership) -> Self {
         let load = Load {
             files: options.files.clone(),
@@ -147,8 +147,8 @@ impl Inner {
             ..Load::default()
         };
         Self {
-            renewals: database.apart(options.lease / RENEWALS),
-            lines: database.apart(options.lease / RENEWALS),
+            renewals: database.another_connection(options.lease / RENEWALS_PER_LEASE),
+            journal: database.another_connection(options.lease / RENEWALS_PER_LEASE),
             database,
             options,
             membership,
@@ -156,8 +156,8 @@ impl Inner {
             peers: watch::Sender::default(),
             away: watch::Sender::new(false),
             lanes: Mutex::default(),
-            looking: tokio::sync::Mutex::default(),
-            heard: Arc::default(),
+            poll_lock: tokio::sync::Mutex::default(),
+            mail_notify: Arc::default(),
         }
     }
 
@@ -167,13 +167,17 @@ impl Inner {
 
     /// Returns a connection for large transfers.
     fn bulk(&self) -> Database {
-        self.database.apart(BULK_TIMEOUT)
+        self.database.another_connection(BULK_TIMEOUT)
     }
 
     /// Writes for this node (`$1` is the bot, `$2` the node, `$3` its start) unless it was taken
     /// over. `statement` follows `with me as (…),`. It must write only if `me` has a row, and
     /// return one row if it did. No node can take over from this one before the transaction ends.
-    async fn write(&self, statement: &str, more: &[(Value<'_>, Type)]) -> Result<(), ClusterError> {
+    async fn write(
+        &self,
+        statement: &str,
+        more: &[(SqlValue<'_>, Type)],
+    ) -> Result<(), ClusterError> {
         self.write_by(&self.database, statement, more).await
     }
 
@@ -182,7 +186,7 @@ impl Inner {
         &self,
         database: &Database,
         statement: &str,
-        more: &[(Value<'_>, Type)],
+        more: &[(SqlValue<'_>, Type)],
     ) -> Result<(), ClusterError> {
         let statement = format!(
             "with me as (
@@ -200,7 +204,7 @@ impl Inner {
     async fn fenced(
         &self,
         statement: &str,
-        more: &[(Value<'_>, Type)],
+        more: &[(SqlValue<'_>, Type)],
     ) -> Result<Vec<Row>, ClusterError> {
         self.fenced_by(&self.database, statement, more).await
     }
@@ -209,18 +213,18 @@ impl Inner {
         &self,
         database: &Database,
         statement: &str,
-        more: &[(Value<'_>, Type)],
+        more: &[(SqlValue<'_>, Type)],
     ) -> Result<Vec<Row>, ClusterError> {
         let lease = &self.membership.lease;
-        if lease.is_over() {
+        if lease.is_ended() {
             return Err(ClusterError::Fenced);
         }
-        if !lease.lasts() {
+        if !lease.is_valid() {
             // The next renewal shows whether another node took over.
             return Err(ClusterError::Away("the lease of this node has run out".to_owned()));
         }
         let (bot, start) = (self.bot(), self.membership.start);
-        let mut values: Vec<(Value<'_>, Type)> =
+        let mut values: Vec<(SqlValue<'_>, Type)> =
             vec![(&bot, Type::INT8), (&self.options.name, Type::TEXT), (&start, Type::INT8)];
         values.extend(more.iter().cloned());
         database.call(async |client| client.query_typed(statement, &values).await).await
@@ -229,7 +233,7 @@ impl Inner {
 
 /// Returns the first event number of a process start.
 fn first_number(start: u64) -> u64 {
-    start << NUMBERS
+    start << EVENT_NUMBER_BITS
 }
 
 impl Cluster {
@@ -237,13 +241,13 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns a phrase to print after the variable's name.
-    pub fn check(url: &str) -> Result<(), String> {
+    pub fn check_url(url: &str) -> Result<(), String> {
         Database::parse(url, Duration::ZERO).map(drop)
     }
 
     /// Returns the password in a URL, so that it can be redacted.
     #[must_use]
-    pub fn password(url: &str) -> Option<String> {
+    pub fn password_of_url(url: &str) -> Option<String> {
         let config: tokio_postgres::Config = url.parse().ok()?;
         config.get_password().map(|password| String::from_utf8_lossy(password).into_owned())
     }
@@ -255,17 +259,18 @@ impl Cluster {
     /// Returns [`ClusterError::Refused`] or [`ClusterError::Untrusted`].
     pub async fn join(url: &str, options: NodeOptions) -> Result<Self, ClusterError> {
         // A result that arrives after the next renewal is useless.
-        let database = Database::parse(url, options.lease / RENEWALS)
+        let database = Database::parse(url, options.lease / RENEWALS_PER_LEASE)
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
         let mut told = false;
         loop {
             let asked_ms = boot_ms();
-            match Self::try_join(&database, &options).await.map_err(ClusterError::at_first) {
+            match Self::try_join(&database, &options).await.map_err(ClusterError::on_first_connect)
+            {
                 Ok((start, joined, roots)) => {
                     let membership = Membership::new((start, joined), asked_ms, &options);
-                    let inner = Arc::new(Inner::new(database, options, membership));
-                    inner.lanes.lock().are_open(roots);
-                    membership::keep(&inner);
+                    let inner = Arc::new(ClusterState::new(database, options, membership));
+                    inner.lanes.lock().mark_open(roots);
+                    membership::spawn_renewals(&inner);
                     return Ok(Self { inner });
                 }
                 Err(ClusterError::Away(why)) => {
@@ -282,10 +287,10 @@ impl Cluster {
     async fn try_join(
         database: &Database,
         options: &NodeOptions,
-    ) -> Result<(i64, Joined, Vec<String>), ClusterError> {
+    ) -> Result<(i64, JoinKind, Vec<String>), ClusterError> {
         database.prepare().await?;
         clocks::compare_clocks(database).await?;
-        let (start, joined) = membership::enter(database, options).await?;
+        let (start, joined) = membership::register(database, options).await?;
         Ok((start, joined, lanes::open_lanes(database, options, None).await?))
     }
 
@@ -305,21 +310,21 @@ impl Cluster {
     /// Returns the lease that permits this node's agents to run. After it, an agent of another node
     /// may run in the same lane.
     #[must_use]
-    pub fn turns(&self) -> Lease {
+    pub fn turn_lease(&self) -> Lease {
         self.inner.membership.turns.clone()
     }
 
     /// Returns a receiver that is `true` while renewals of the lease fail.
     #[must_use]
-    pub fn away(&self) -> watch::Receiver<bool> {
+    pub fn database_away(&self) -> watch::Receiver<bool> {
         self.inner.away.subscribe()
     }
 
     /// Returns how this node joined. Restarts keep this value until [`Cluster::settled`] is called,
     /// so that a process that crashes in between is followed by one that does the same work.
     #[must_use]
-    pub fn joined(&self) -> Joined {
-        self.inner.membership.joined
+    pub fn join_kind(&self) -> JoinKind {
+        self.inner.membership.join_kind
     }
 
     /// Records that this machine's local state matches this node: it has uploaded its own state, or
@@ -327,8 +332,8 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn settled(&self) -> Result<(), ClusterError> {
-        membership::settled(&self.inner).await
+    pub async fn confirm_local_state(&self) -> Result<(), ClusterError> {
+        membership::confirm_local_state(&self.inner).await
     }
 
     /// Returns the first event number of this process start. The numbers of all starts of all nodes
@@ -357,8 +362,8 @@ impl Cluster {
     /// Returns access to this node's journal. Only one instance in a process may write; others may
     /// read.
     #[must_use]
-    pub fn lines(&self) -> SharedLines {
-        SharedLines::of(self.clone())
+    pub fn journal(&self) -> JournalLines {
+        JournalLines::of(self.clone())
     }
 
     /// Returns access to this node's state files.
@@ -374,7 +379,7 @@ impl Cluster {
     pub async fn nodes(url: &str) -> Result<Vec<Node>, ClusterError> {
         let database = Database::parse(url, Duration::from_secs(5))
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
-        database.has_tables().await.map_err(ClusterError::at_first)?;
+        database.has_tables().await.map_err(ClusterError::on_first_connect)?;
         nodes::all(&database).await
     }
 
@@ -384,10 +389,10 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn want_drain(url: &str, node: &str, wanted: bool) -> Result<bool, ClusterError> {
+    pub async fn request_drain(url: &str, node: &str, wanted: bool) -> Result<bool, ClusterError> {
         let database = Database::parse(url, Duration::from_secs(5))
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
-        database.has_tables().await.map_err(ClusterError::at_first)?;
-        nodes::want_drain(&database, node, wanted).await
+        database.has_tables().await.map_err(ClusterError::on_first_connect)?;
+        nodes::request_drain(&database, node, wanted).await
     }
 }

@@ -11,21 +11,21 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 
-use super::{Cluster, ClusterError, Inner};
+use super::{Cluster, ClusterError, ClusterState};
 use aetheel_model::plain::hex;
 
 /// Time between two queries, because a notification may get lost.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Delay before the next query when the database is unreachable.
-const AGAIN: Duration = Duration::from_millis(250);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// The largest number of messages that one query returns.
-const MOST: i64 = 500;
+const MAX_MESSAGES: i64 = 500;
 /// Longer keys are replaced by their beginning and a digest, because an index limits their length.
-const LONGEST_KEY: usize = 512;
+const MAX_KEY_BYTES: usize = 512;
 
 /// A message for the node that has a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Letter {
+pub struct ClusterMessage {
     /// Unique among the messages of the bot. A second message with the same key is dropped.
     pub key: String,
     /// The root of its lane.
@@ -42,7 +42,7 @@ pub struct Letter {
 
 /// A message that was delivered to this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct ReceivedMessage {
     /// Its number, used to acknowledge it. Later messages have higher numbers.
     pub number: i64,
     /// The root of its lane, or `None` if it is addressed to this node.
@@ -59,12 +59,12 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns a [`ClusterError`]. Unless it is [`ClusterError::Away`], nothing was posted.
-    pub async fn post(&self, letters: &[Letter]) -> Result<(), ClusterError> {
+    pub async fn post(&self, letters: &[ClusterMessage]) -> Result<(), ClusterError> {
         if letters.is_empty() {
             return Ok(());
         }
-        let column = |of: fn(&Letter) -> &str| -> Vec<String> {
-            letters.iter().map(|letter| plain(of(letter))).collect()
+        let column = |of: fn(&ClusterMessage) -> &str| -> Vec<String> {
+            letters.iter().map(|letter| without_nul(of(letter))).collect()
         };
         let keys: Vec<String> = letters.iter().map(|letter| short_key(&letter.key)).collect();
         let roots = column(|letter| &letter.root);
@@ -73,7 +73,7 @@ impl Cluster {
         let kinds = column(|letter| &letter.kind);
         let bodies = column(|letter| &letter.body);
         let labels: Vec<Option<String>> =
-            letters.iter().map(|letter| letter.label.as_deref().map(plain)).collect();
+            letters.iter().map(|letter| letter.label.as_deref().map(without_nul)).collect();
         let inner = &self.inner;
         inner
             .fenced(
@@ -96,12 +96,12 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn tell_all(&self, kind: &str, body: &str) -> Result<(), ClusterError> {
+    pub async fn broadcast(&self, kind: &str, body: &str) -> Result<(), ClusterError> {
         let mark = uuid::Uuid::new_v4().to_string();
-        let (kind, body) = (plain(kind), plain(body));
+        let (kind, body) = (without_nul(kind), without_nul(body));
         let values = [(&mark, Type::TEXT), (&kind, Type::TEXT), (&body, Type::TEXT)];
         let values =
-            values.each_ref().map(|(value, kind)| (*value as super::Value<'_>, kind.clone()));
+            values.each_ref().map(|(value, kind)| (*value as super::SqlValue<'_>, kind.clone()));
         self.inner
             .fenced("select aetheel.tell_all($1, $2, $3, $4, $5, $6)", &values)
             .await
@@ -111,10 +111,10 @@ impl Cluster {
     /// Starts to receive the messages for this node.
     #[must_use]
     pub fn inbox(&self) -> Inbox {
-        let heard = Arc::clone(&self.inner.heard);
+        let heard = Arc::clone(&self.inner.mail_notify);
         let inner = Arc::clone(&self.inner);
         let listens = tokio::spawn(async move { listen(&inner).await });
-        Inbox { inner: Arc::clone(&self.inner), heard, listens }
+        Inbox { inner: Arc::clone(&self.inner), mail_notify: heard, listener: listens }
     }
 
     /// Acknowledges messages that are in this node's journal or were refused. Deletes their
@@ -124,7 +124,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn done(&self, numbers: &[i64]) -> Result<(), ClusterError> {
+    pub async fn ack_messages(&self, numbers: &[i64]) -> Result<(), ClusterError> {
         if numbers.is_empty() {
             return Ok(());
         }
@@ -134,16 +134,16 @@ impl Cluster {
              )
              select set_config('synchronous_commit', 'off', true) from me";
         self.inner.write(statement, &[(&numbers, Type::INT8_ARRAY)]).await?;
-        self.inner.lanes.lock().done.extend(numbers);
+        self.inner.lanes.lock().acknowledged.extend(numbers);
         Ok(())
     }
 }
 
 /// Receives the messages for one node.
 pub struct Inbox {
-    inner: Arc<Inner>,
-    heard: Arc<Notify>,
-    listens: JoinHandle<()>,
+    inner: Arc<ClusterState>,
+    mail_notify: Arc<Notify>,
+    listener: JoinHandle<()>,
 }
 
 impl Inbox {
@@ -154,18 +154,18 @@ impl Inbox {
     /// # Errors
     /// Returns [`ClusterError::Fenced`] if the node's lease was taken over, and
     /// [`ClusterError::Refused`].
-    pub async fn next(&mut self) -> Result<Vec<Taken>, ClusterError> {
+    pub async fn next(&mut self) -> Result<Vec<ReceivedMessage>, ClusterError> {
         loop {
-            if self.inner.membership.lease.is_over() {
+            if self.inner.membership.lease.is_ended() {
                 return Err(ClusterError::Fenced);
             }
-            match look(&self.inner).await {
+            match poll_messages(&self.inner).await {
                 Ok(letters) if letters.is_empty() => {
-                    let _ = tokio::time::timeout(LOOK, self.heard.notified()).await;
+                    let _ = tokio::time::timeout(POLL_INTERVAL, self.mail_notify.notified()).await;
                 }
                 Err(ClusterError::Away(why)) => {
                     tracing::debug!(why, "cannot query for messages");
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
                 looked => return looked,
             }
@@ -175,26 +175,26 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        self.listens.abort();
+        self.listener.abort();
     }
 }
 
 /// Listens for notifications until the node's lease is over.
-async fn listen(inner: &Inner) {
+async fn listen(inner: &ClusterState) {
     let payload = format!("{} {}", inner.options.bot.cast_signed(), inner.options.name);
-    while !inner.membership.lease.is_over() {
-        let why = inner.database.listen("aetheel_mail", &payload, &inner.heard).await;
+    while !inner.membership.lease.is_ended() {
+        let why = inner.database.listen("aetheel_mail", &payload, &inner.mail_notify).await;
         tracing::debug!(%why, "cannot listen for messages; querying for them");
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Queries for messages once.
-async fn look(inner: &Inner) -> Result<Vec<Taken>, ClusterError> {
+async fn poll_messages(inner: &ClusterState) -> Result<Vec<ReceivedMessage>, ClusterError> {
     // Only one query at a time: an acknowledged message may be forgotten once no query is running
     // that began before.
-    let _alone = inner.looking.lock().await;
-    let given = inner.lanes.lock().given();
+    let _alone = inner.poll_lock.lock().await;
+    let given = inner.lanes.lock().in_flight_numbers();
     let statement = "select mail.number, mail.root, mail.kind, mail.body
          from aetheel.mail
          left join aetheel.lane on lane.bot = mail.bot and lane.root = mail.root
@@ -205,9 +205,10 @@ async fn look(inner: &Inner) -> Result<Vec<Taken>, ClusterError> {
                        where node.bot = $1 and node.name = $2 and node.start = $3
                          and node.lease > clock_timestamp())
          order by mail.number limit $5";
-    let values: [(super::Value<'_>, Type); 2] = [(&given, Type::INT8_ARRAY), (&MOST, Type::INT8)];
+    let values: [(super::SqlValue<'_>, Type); 2] =
+        [(&given, Type::INT8_ARRAY), (&MAX_MESSAGES, Type::INT8)];
     let rows = inner.fenced(statement, &values).await?;
-    let letters = rows.iter().map(|row| Taken {
+    let letters = rows.iter().map(|row| ReceivedMessage {
         number: row.get(0),
         root: row.get(1),
         kind: row.get(2),
@@ -215,20 +216,22 @@ async fn look(inner: &Inner) -> Result<Vec<Taken>, ClusterError> {
     });
     // No `await` from here on: a message is marked as delivered only if it is returned.
     let mut lanes = inner.lanes.lock();
-    Ok(letters.filter(|letter| lanes.give(letter.number, letter.root.as_deref())).collect())
+    Ok(letters
+        .filter(|letter| lanes.mark_delivered(letter.number, letter.root.as_deref()))
+        .collect())
 }
 
 /// Replaces NUL characters, which PostgreSQL cannot store. In JSON they are escaped.
-fn plain(text: &str) -> String {
+fn without_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
 fn short_key(key: &str) -> String {
-    if key.len() <= LONGEST_KEY {
-        return plain(key);
+    if key.len() <= MAX_KEY_BYTES {
+        return without_nul(key);
     }
     let digest = hex(&Sha256::digest(key));
-    let begin: String = plain(key).chars().take(64).collect();
+    let begin: String = without_nul(key).chars().take(64).collect();
     format!("{begin}…{digest}")
 }
 
@@ -240,7 +243,7 @@ mod tests {
     fn keys_of_any_length_fit_an_index_and_stay_distinct() {
         assert_eq!(short_key("message:1"), "message:1");
         let (one, other) = ("x\0é".repeat(5_000), "x\0é".repeat(5_001));
-        assert!(short_key(&one).len() <= LONGEST_KEY);
+        assert!(short_key(&one).len() <= MAX_KEY_BYTES);
         assert!(!short_key(&one).contains('\0'));
         assert_ne!(short_key(&one), short_key(&other));
     }

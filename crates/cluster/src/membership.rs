@@ -14,16 +14,16 @@ use tokio_postgres::types::Type;
 
 use super::database::Database;
 use super::lanes::open_lanes;
-use super::{ClusterError, FENCE, Inner, NodeOptions, RENEWALS};
+use super::{ClusterError, ClusterState, NodeOptions, RENEWALS_PER_LEASE, SEND_RATIO};
 use aetheel_model::lease::{Lease, boot_ms};
-use aetheel_model::vigil;
+use aetheel_model::supervisor;
 
 /// The state that a node reports with each renewal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
     /// How many more turns it can run; negative if more turns wait than it can run. A new lane is
     /// assigned to the node with the highest value.
-    pub room: f64,
+    pub free_slots: f64,
     /// The number of running turns.
     pub running: u32,
     /// The number of waiting events.
@@ -40,15 +40,15 @@ pub struct Load {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peers {
     /// The number of running nodes, including this one.
-    pub living: usize,
+    pub live_nodes: usize,
     /// The number of dead nodes from which nobody has taken over ([`super::Cluster::adopt`]).
-    pub left_behind: usize,
+    pub dead_nodes: usize,
     /// The number of handovers that wait for this node ([`super::Cluster::handovers`]).
     pub handovers: usize,
     /// Whether an operator asked this node to transfer its lanes.
-    pub drain_wanted: bool,
+    pub drain_requested: bool,
     /// The node that has the seat, or had it last.
-    pub seat: Option<String>,
+    pub leader: Option<String>,
     /// Number of the latest component that was sent to all nodes
     /// ([`super::Cluster::next_component`]).
     pub component: i64,
@@ -56,13 +56,13 @@ pub struct Peers {
 
 /// How a node joins its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Joined {
+pub enum JoinKind {
     /// The machine was never part of the cluster.
     First,
     /// The node returns, and keeps its lanes and its journal.
-    Again,
+    Returning,
     /// Another node took over from it, so the local records of its lanes are outdated.
-    Adopted,
+    Replaced,
 }
 
 /// Acknowledged messages of yesterday are deleted once in this many renewals.
@@ -76,40 +76,40 @@ pub(super) struct Membership {
     /// The number of this process start.
     pub(super) start: i64,
     /// How the node joined.
-    pub(super) joined: Joined,
+    pub(super) join_kind: JoinKind,
     /// Permits writing to Discord.
     pub(super) lease: Lease,
     /// Permits its agents to run.
     pub(super) turns: Lease,
     /// When it last got its lease back after it had expired, in milliseconds of `boot_ms`; 0 if
     /// never.
-    back_ms: AtomicU64,
+    recovered_ms: AtomicU64,
 }
 
 impl Membership {
     /// Creates a membership whose leases were requested at `asked_ms`, an instant of `boot_ms`.
     pub(super) fn new(
-        (start, joined): (i64, Joined),
+        (start, join_kind): (i64, JoinKind),
         asked_ms: u64,
         options: &NodeOptions,
     ) -> Self {
-        let (speaks, turns) = spans(options);
+        let (speaks, turns) = lease_spans_ms(options);
         Self {
             start,
-            joined,
+            join_kind,
             lease: Lease::until(asked_ms + speaks),
             turns: Lease::until(asked_ms + turns),
-            back_ms: AtomicU64::new(0),
+            recovered_ms: AtomicU64::new(0),
         }
     }
 
     /// Extends the leases after a renewal that began at `asked_ms`, an instant of `boot_ms`.
     /// Returns whether the short lease had expired.
-    fn renewed(&self, asked_ms: u64, options: &NodeOptions) -> bool {
-        let (speaks, turns) = spans(options);
-        let had_run_out = !self.lease.lasts();
+    fn extend_leases(&self, asked_ms: u64, options: &NodeOptions) -> bool {
+        let (speaks, turns) = lease_spans_ms(options);
+        let had_run_out = !self.lease.is_valid();
         if had_run_out {
-            self.back_ms.store(boot_ms(), Ordering::Relaxed);
+            self.recovered_ms.store(boot_ms(), Ordering::Relaxed);
         }
         self.turns.extend(asked_ms + turns);
         self.lease.extend(asked_ms + speaks);
@@ -125,17 +125,17 @@ impl Membership {
     /// Returns whether this node may take over from others. If it was without the database itself,
     /// other nodes probably were too, and have `takeover_grace` to return.
     pub(super) fn may_take_over(&self, options: &NodeOptions) -> bool {
-        let back_ms = self.back_ms.load(Ordering::Relaxed);
+        let back_ms = self.recovered_ms.load(Ordering::Relaxed);
         let since = Duration::from_millis(boot_ms().saturating_sub(back_ms));
-        self.lease.lasts() && (back_ms == 0 || since >= options.takeover_grace)
+        self.lease.is_valid() && (back_ms == 0 || since >= options.takeover_grace)
     }
 }
 
 /// Returns the durations of the short and the long lease in milliseconds, counted from the request
 /// for them. Both end earlier here than in the database, by the same margin, because agents need
 /// time to end.
-fn spans(options: &NodeOptions) -> (u64, u64) {
-    let speaks = options.lease * FENCE.0 / FENCE.1;
+fn lease_spans_ms(options: &NodeOptions) -> (u64, u64) {
+    let speaks = options.lease * SEND_RATIO.0 / SEND_RATIO.1;
     let turns = options.turn_lease.max(options.lease) - (options.lease - speaks);
     let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(0);
     (millis(speaks), millis(turns))
@@ -143,10 +143,10 @@ fn spans(options: &NodeOptions) -> (u64, u64) {
 
 /// Registers the node and requests its first leases. Returns the number of this process start, and
 /// how the node joins. A repeated call returns the same [`Joined`].
-pub(super) async fn enter(
+pub(super) async fn register(
     database: &Database,
     options: &NodeOptions,
-) -> Result<(i64, Joined), ClusterError> {
+) -> Result<(i64, JoinKind), ClusterError> {
     let (bot, lease) = (options.bot.cast_signed(), options.lease.as_secs_f64());
     let turns = options.turn_lease.as_secs_f64();
     let version = env!("CARGO_PKG_VERSION");
@@ -171,9 +171,9 @@ pub(super) async fn enter(
         })
         .await?;
     let joined = |notes: &str| match notes {
-        "first" => Joined::First,
-        "adopted" => Joined::Adopted,
-        _ => Joined::Again,
+        "first" => JoinKind::First,
+        "adopted" => JoinKind::Replaced,
+        _ => JoinKind::Returning,
     };
     entered.map(|row| (row.get(0), joined(row.get(1)))).ok_or_else(|| {
         ClusterError::Refused(format!(
@@ -184,7 +184,7 @@ pub(super) async fn enter(
 }
 
 /// Records that the machine's local state matches this node.
-pub(super) async fn settled(inner: &Inner) -> Result<(), ClusterError> {
+pub(super) async fn confirm_local_state(inner: &ClusterState) -> Result<(), ClusterError> {
     let statement = "settled as (
              update aetheel.node set notes = 'kept' from me
              where node.bot = $1 and node.name = $2 and node.start = $3
@@ -195,34 +195,40 @@ pub(super) async fn settled(inner: &Inner) -> Result<(), ClusterError> {
 }
 
 /// Starts the task that renews the leases until they are over.
-pub(super) fn keep(inner: &Arc<Inner>) {
+pub(super) fn spawn_renewals(inner: &Arc<ClusterState>) {
     let inner = Arc::clone(inner);
-    vigil::errand("lease", async move {
+    supervisor::spawn_finite("lease", async move {
         let (membership, span) = (&inner.membership, inner.options.lease);
         let (mut renewals, mut ran_out) = (0_u32, false);
-        while !membership.lease.is_over() {
+        while !membership.lease.is_ended() {
             let asked_ms = boot_ms();
             match renew(&inner).await {
                 Ok(true) => {
                     ran_out = false;
-                    renewed(&inner, asked_ms).await;
+                    after_renewal(&inner, asked_ms).await;
                 }
                 Ok(false) => {
-                    return lost(&inner, "another node took over, or this node was started again");
+                    return end_membership(
+                        &inner,
+                        "another node took over, or this node was started again",
+                    );
                 }
                 Err(error) => {
                     if !inner.away.send_replace(true) {
                         tracing::warn!(%error, "cannot renew the lease of this node; trying again");
                     }
-                    if !membership.lease.lasts() && !std::mem::replace(&mut ran_out, true) {
+                    if !membership.lease.is_valid() && !std::mem::replace(&mut ran_out, true) {
                         tracing::error!(
                             "its lease has run out: this node sends nothing to discord until the database of the cluster is back; its agents continue"
                         );
                     }
                 }
             }
-            if !membership.turns.lasts() {
-                return lost(&inner, "the lease for its turns could not be renewed in time");
+            if !membership.turns.is_valid() {
+                return end_membership(
+                    &inner,
+                    "the lease for its turns could not be renewed in time",
+                );
             }
             if renewals.is_multiple_of(PURGE_EVERY)
                 && let Err(error) = purge(&inner).await
@@ -233,15 +239,15 @@ pub(super) fn keep(inner: &Arc<Inner>) {
             // The time of the call is subtracted, so that a slow database does not make renewals
             // rarer.
             let taken = Duration::from_millis(boot_ms().saturating_sub(asked_ms));
-            let next = (span / RENEWALS).saturating_sub(taken).max(SHORTEST_INTERVAL);
-            tokio::time::sleep(membership.turns.left().min(next)).await;
+            let next = (span / RENEWALS_PER_LEASE).saturating_sub(taken).max(SHORTEST_INTERVAL);
+            tokio::time::sleep(membership.turns.remaining().min(next)).await;
         }
     });
 }
 
-async fn renewed(inner: &Inner, asked_ms: u64) {
+async fn after_renewal(inner: &ClusterState, asked_ms: u64) {
     inner.away.send_replace(false);
-    let had_run_out = inner.membership.renewed(asked_ms, &inner.options);
+    let had_run_out = inner.membership.extend_leases(asked_ms, &inner.options);
     if had_run_out {
         tracing::info!(
             node = inner.options.name,
@@ -251,13 +257,13 @@ async fn renewed(inner: &Inner, asked_ms: u64) {
     // Lanes that were assigned since the last renewal, with a margin.
     let within = if had_run_out { inner.options.turn_lease } else { inner.options.lease };
     match open_lanes(&inner.renewals, &inner.options, Some(within.as_secs_f64())).await {
-        Ok(roots) => inner.lanes.lock().are_open(roots),
+        Ok(roots) => inner.lanes.lock().mark_open(roots),
         Err(error) => tracing::debug!(%error, "cannot query the new lanes"),
     }
 }
 
 /// Deletes messages that were acknowledged more than a day ago.
-async fn purge(inner: &Inner) -> Result<(), ClusterError> {
+async fn purge(inner: &ClusterState) -> Result<(), ClusterError> {
     let bot = inner.bot();
     // `skip locked` lets several nodes delete at the same time.
     let statement = "delete from aetheel.mail where bot = $1 and number in (
@@ -267,8 +273,8 @@ async fn purge(inner: &Inner) -> Result<(), ClusterError> {
     inner.renewals.call(async |client| client.execute(statement, &[&bot]).await).await.map(drop)
 }
 
-fn lost(inner: &Inner, why: &str) {
-    if !inner.membership.lease.is_over() {
+fn end_membership(inner: &ClusterState, why: &str) {
+    if !inner.membership.lease.is_ended() {
         let node = &inner.options.name;
         tracing::error!(node, why, "this node has lost its place in the cluster, and stops");
         inner.membership.end();
@@ -276,13 +282,13 @@ fn lost(inner: &Inner, why: &str) {
 }
 
 /// Renews the leases. Returns `false` if this process does not have the node's name any more.
-async fn renew(inner: &Inner) -> Result<bool, ClusterError> {
+async fn renew(inner: &ClusterState) -> Result<bool, ClusterError> {
     let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
     let lease = inner.options.lease.as_secs_f64();
     let turns = inner.options.turn_lease.as_secs_f64();
     let load = inner.load.lock().clone();
     // NaN and infinity cannot be compared with the values of other nodes.
-    let room = if load.room.is_finite() { load.room } else { 0.0 };
+    let room = if load.free_slots.is_finite() { load.free_slots } else { 0.0 };
     let count = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
     let (running, waiting) = (count(load.running), count(load.waiting));
     let statement = "update aetheel.node as me
@@ -324,11 +330,11 @@ async fn renew(inner: &Inner) -> Result<bool, ClusterError> {
     let Some(row) = renewed.first() else { return Ok(false) };
     let number = |at: usize| usize::try_from(row.get::<_, i64>(at)).unwrap_or(0);
     let peers = Peers {
-        drain_wanted: row.get(0),
-        living: number(1),
-        left_behind: number(2),
+        drain_requested: row.get(0),
+        live_nodes: number(1),
+        dead_nodes: number(2),
         handovers: number(3),
-        seat: row.get(4),
+        leader: row.get(4),
         component: row.get(5),
     };
     inner.peers.send_if_modified(|known| {
@@ -341,7 +347,7 @@ async fn renew(inner: &Inner) -> Result<bool, ClusterError> {
 
 /// Ends the leases, so that another node can take over at once, and clears an operator's request to
 /// drain. The start number changes, so that a renewal that is in progress has no effect.
-pub(super) async fn leave(inner: &Inner) {
+pub(super) async fn leave(inner: &ClusterState) {
     inner.membership.end();
     let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
     let statement = "update aetheel.node
@@ -375,12 +381,12 @@ mod tests {
             components: String::new(),
         };
         let (none, hour) = (options(Duration::ZERO), options(Duration::from_secs(3_600)));
-        let membership = Membership::new((1, Joined::Again), boot_ms(), &hour);
-        assert!(!membership.renewed(boot_ms(), &hour));
+        let membership = Membership::new((1, JoinKind::Returning), boot_ms(), &hour);
+        assert!(!membership.extend_leases(boot_ms(), &hour));
         assert!(membership.may_take_over(&hour), "the database was never unreachable");
         membership.lease.set(1);
         assert!(!membership.may_take_over(&none), "its lease has expired");
-        assert!(membership.renewed(boot_ms(), &hour));
+        assert!(membership.extend_leases(boot_ms(), &hour));
         assert!(!membership.may_take_over(&hour) && membership.may_take_over(&none));
     }
 }

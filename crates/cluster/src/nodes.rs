@@ -21,17 +21,17 @@ pub struct Node {
     /// Remaining time of its lease in milliseconds; negative if it has expired.
     pub lease_ms: i64,
     /// Whether it has its bot's seat, or had it last.
-    pub seat: bool,
+    pub is_leader: bool,
     /// Labels that its operator gave it.
     pub labels: Vec<String>,
     /// Its last report of its load.
     pub load: Load,
     /// Whether an operator asked it to transfer its lanes.
-    pub drain_wanted: bool,
+    pub drain_requested: bool,
     /// The number of its lanes.
     pub lanes: u64,
     /// The number of messages that wait for it.
-    pub letters: u64,
+    pub messages: u64,
     /// The id of the machine that has the name, or had it last.
     pub identity: String,
     /// Whether it has anything that another node must take over when it is dead.
@@ -59,19 +59,19 @@ pub(super) async fn all(database: &Database) -> Result<Vec<Node>, ClusterError> 
         version: row.get(2),
         joined: Timestamp::from_millisecond(row.get(3)).unwrap_or_default(),
         lease_ms: row.get(4),
-        seat: row.get(5),
+        is_leader: row.get(5),
         labels: row.get(6),
         load: Load {
-            room: row.get(7),
+            free_slots: row.get(7),
             running: count(row, 8),
             waiting: count(row, 9),
             draining: row.get(10),
             files: row.get(11),
             components: row.get(12),
         },
-        drain_wanted: row.get(13),
+        drain_requested: row.get(13),
         lanes: row.get::<_, i64>(14).cast_unsigned(),
-        letters: row.get::<_, i64>(15).cast_unsigned(),
+        messages: row.get::<_, i64>(15).cast_unsigned(),
         identity: row.get(16),
         has_something: row.get(17),
     };
@@ -80,7 +80,7 @@ pub(super) async fn all(database: &Database) -> Result<Vec<Node>, ClusterError> 
 
 /// Saves whether an operator wants a node to transfer its lanes. Returns `false` if no running node
 /// has this name.
-pub(super) async fn want_drain(
+pub(super) async fn request_drain(
     database: &Database,
     name: &str,
     wanted: bool,

@@ -6,7 +6,7 @@ use tracing::info;
 
 use super::Identity;
 use super::wire::Message;
-use aetheel_model::access::{self, Access, Request};
+use aetheel_model::access::{self, AccessDecision, AccessRequest};
 
 /// How long further refusals of a person are not logged.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(3_600);
@@ -30,7 +30,7 @@ pub(super) struct Asker {
 
 impl Asker {
     /// Returns the author of a message, as far as the message describes them.
-    pub(super) fn of(message: &Message, parent: Option<u64>, identity: &Identity) -> Self {
+    pub(super) fn author_of(message: &Message, parent: Option<u64>, identity: &Identity) -> Self {
         Self {
             user: message.author.id,
             roles: message.member.iter().flat_map(|member| member.roles.iter().copied()).collect(),
@@ -44,7 +44,7 @@ impl Asker {
 
 impl Identity {
     /// Returns whether a person other than the bot wrote a message.
-    pub(super) fn is_a_persons(&self, message: &Message) -> bool {
+    pub(super) fn is_from_person(&self, message: &Message) -> bool {
         let person =
             !message.author.bot && message.webhook_id.is_none() && message.author.id != self.id;
         person && matches!(message.kind, 0 | 19)
@@ -56,7 +56,7 @@ impl Identity {
     /// The reason of the refusal, for the operator's log.
     pub(super) fn admit(&self, asker: &Asker) -> Result<(), String> {
         let owners = if asker.owner { vec![asker.user] } else { Vec::new() };
-        let request = Request {
+        let request = AccessRequest {
             author: asker.user,
             is_bot: false,
             is_webhook: false,
@@ -68,9 +68,9 @@ impl Identity {
             owners: &owners,
         };
         match access::decide(&self.allowed, &request) {
-            Access::Allowed => Ok(()),
-            Access::Ignored(why) => Err(why.to_string()),
-            Access::Refused(why) => Err(why.to_string()),
+            AccessDecision::Allowed => Ok(()),
+            AccessDecision::Ignored(why) => Err(why.to_string()),
+            AccessDecision::Refused(why) => Err(why.to_string()),
         }
     }
 

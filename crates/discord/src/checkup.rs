@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::api::Api;
-use super::permissions::{Missing, Standing, USED, missing, permissions};
+use super::permissions::{GuildMembership, MissingPermissions, USED, missing, permissions};
 use super::rest::{Rest, RestError, Timeouts};
 use super::token::check_shape;
+use super::wire::guilds::{ChannelDetails, GuildDetails, MemberDetails};
 use super::wire::id;
-use super::wire::places::{Channel, Member, WireGuild};
-use super::{Options, StartError};
+use super::{DiscordOptions, StartError};
 
 /// Short, because a person waits for the result.
 const CHECKUP_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(8));
@@ -24,7 +24,7 @@ const MESSAGE_CONTENT: u64 = (1 << 18) | (1 << 19);
 
 /// The bot's account and application at Discord.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct BotProfile {
     /// The name of the bot's account.
     pub name: String,
     /// The Discord id of the bot's account.
@@ -38,37 +38,37 @@ pub struct Known {
     /// How many shards Discord recommends.
     pub shards: u32,
     /// The owner of the application: a user, or the owner of its team.
-    pub owner: Option<Owner>,
+    pub owner: Option<ApplicationOwner>,
     /// The ids and names of the bot's servers, at most 200.
     pub servers: Vec<(u64, String)>,
 }
 
 /// The owner of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct ApplicationOwner {
     /// The Discord id of the user.
     pub id: u64,
     /// The name of the user's account.
     pub name: String,
 }
 
-impl Known {
+impl BotProfile {
     /// Returns the link with which a person who may manage a server invites the bot. It contains
     /// the bot's scopes and permissions.
     #[must_use]
-    pub fn invite(&self) -> String {
-        invite(self.application)
+    pub fn invite_url(&self) -> String {
+        invite_url(self.application)
     }
 
     /// Returns the address of the page on which the application's intents are enabled.
     #[must_use]
-    pub fn page(&self) -> String {
+    pub fn settings_page(&self) -> String {
         format!("https://discord.com/developers/applications/{}/bot", self.application)
     }
 }
 
 /// Returns the link that invites the bot of an application.
-pub(super) fn invite(application: u64) -> String {
+pub(super) fn invite_url(application: u64) -> String {
     format!(
         "https://discord.com/oauth2/authorize?client_id={application}&scope=bot+applications.commands&permissions={USED}"
     )
@@ -76,16 +76,16 @@ pub(super) fn invite(application: u64) -> String {
 
 /// The result of the check of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ChannelCheck {
     /// The bot can see the channel.
     Found {
         /// The name that people see.
         name: String,
         /// The permissions that the bot lacks in it.
-        missing: Missing,
+        missing: MissingPermissions,
     },
     /// The channel does not exist, or the bot cannot see it.
-    Unseen,
+    Inaccessible,
     /// Discord did not answer, with the error.
     Unknown(String),
 }
@@ -97,40 +97,40 @@ pub struct Checkup {
 }
 
 #[derive(Deserialize)]
-struct Me {
+struct AccountDetails {
     #[serde(deserialize_with = "id")]
     id: u64,
     username: String,
 }
 
 #[derive(Deserialize)]
-struct Application {
+struct ApplicationDetails {
     #[serde(deserialize_with = "id")]
     id: u64,
     #[serde(default)]
     flags: u64,
-    owner: Option<Me>,
-    team: Option<Team>,
+    owner: Option<AccountDetails>,
+    team: Option<OwningTeam>,
 }
 
 #[derive(Deserialize)]
-struct Team {
+struct OwningTeam {
     #[serde(deserialize_with = "id")]
     owner_user_id: u64,
     #[serde(default)]
-    members: Vec<TeamMember>,
+    members: Vec<OwningTeamMember>,
 }
 
 #[derive(Deserialize)]
-struct TeamMember {
-    user: Me,
+struct OwningTeamMember {
+    user: AccountDetails,
 }
 
-impl Application {
-    fn owner(self) -> Option<Owner> {
-        let of = |user: Me| Owner { id: user.id, name: user.username };
+impl ApplicationDetails {
+    fn owner(self) -> Option<ApplicationOwner> {
+        let of = |user: AccountDetails| ApplicationOwner { id: user.id, name: user.username };
         match self.team {
-            Some(Team { owner_user_id, members }) => {
+            Some(OwningTeam { owner_user_id, members }) => {
                 let mut users = members.into_iter().map(|member| member.user);
                 users.find(|user| user.id == owner_user_id).map(of)
             }
@@ -147,21 +147,21 @@ struct Server {
 }
 
 #[derive(Deserialize)]
-struct Logins {
+struct LoginBudget {
     remaining: u64,
     total: u64,
 }
 
 #[derive(Deserialize)]
-struct Gateway {
+struct GatewayDetails {
     shards: u32,
-    session_start_limit: Logins,
+    session_start_limit: LoginBudget,
 }
 
 #[derive(Clone)]
 struct Guild {
     roles: Vec<(u64, u64)>,
-    bot: Standing,
+    bot: GuildMembership,
 }
 
 impl Checkup {
@@ -169,7 +169,7 @@ impl Checkup {
     ///
     /// # Errors
     /// [`StartError`] if the text cannot be a token.
-    pub fn new(options: &Options) -> Result<Self, StartError> {
+    pub fn new(options: &DiscordOptions) -> Result<Self, StartError> {
         check_shape(options.token.expose_secret())?;
         let unreachable = |error: reqwest::Error| StartError::Unreachable {
             base: options.api_base.clone(),
@@ -179,7 +179,7 @@ impl Checkup {
             &options.api_base,
             options.token.clone(),
             options.requests_per_second,
-            options.windows.clock(),
+            options.time_limits.clock(),
             options.lease.clone(),
         )
         .map_err(unreachable)?;
@@ -190,22 +190,23 @@ impl Checkup {
     ///
     /// # Errors
     /// [`StartError`] if Discord rejects the token or does not answer.
-    pub async fn bot(&self, options: &Options) -> Result<Known, StartError> {
+    pub async fn bot(&self, options: &DiscordOptions) -> Result<BotProfile, StartError> {
         let refused = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
             other => {
                 StartError::Unreachable { base: options.api_base.clone(), why: other.to_string() }
             }
         };
-        let me: Me = self.get("/users/@me".to_owned(), "GET me").await.map_err(refused)?;
-        let application: Application =
+        let me: AccountDetails =
+            self.get("/users/@me".to_owned(), "GET me").await.map_err(refused)?;
+        let application: ApplicationDetails =
             self.get("/applications/@me".to_owned(), "GET application").await.map_err(refused)?;
-        let gateway: Gateway =
+        let gateway: GatewayDetails =
             self.get("/gateway/bot".to_owned(), "GET gateway").await.map_err(refused)?;
         let servers: Vec<Server> =
             self.get("/users/@me/guilds".to_owned(), "GET guilds").await.map_err(refused)?;
         let limit = gateway.session_start_limit;
-        Ok(Known {
+        Ok(BotProfile {
             name: me.username,
             id: me.id,
             application: application.id,
@@ -222,7 +223,7 @@ impl Checkup {
     /// # Errors
     /// If Discord did not answer.
     pub async fn user(&self, user: u64) -> Result<Option<String>, String> {
-        match self.get::<Me>(format!("/users/{user}"), "GET user").await {
+        match self.get::<AccountDetails>(format!("/users/{user}"), "GET user").await {
             Ok(user) => Ok(Some(user.username)),
             Err(error) if error.is_gone() => Ok(None),
             Err(error) => Err(error.to_string()),
@@ -236,24 +237,30 @@ impl Checkup {
     }
 
     /// Checks the bot's permissions in a channel.
-    pub async fn place(&mut self, channel: u64, bot: u64) -> Place {
-        match self.look(channel, bot).await {
-            Ok((name, missing)) => Place::Found { name, missing },
-            Err(error) if error.is_forbidden() => Place::Unseen,
-            Err(error) => Place::Unknown(error.to_string()),
+    pub async fn channel(&mut self, channel: u64, bot: u64) -> ChannelCheck {
+        match self.missing_permissions(channel, bot).await {
+            Ok((name, missing)) => ChannelCheck::Found { name, missing },
+            Err(error) if error.is_forbidden() => ChannelCheck::Inaccessible,
+            Err(error) => ChannelCheck::Unknown(error.to_string()),
         }
     }
 
-    async fn look(&mut self, id: u64, bot: u64) -> Result<(String, Missing), RestError> {
-        let channel: Channel = self.get(format!("/channels/{id}"), "GET channel").await?;
+    async fn missing_permissions(
+        &mut self,
+        id: u64,
+        bot: u64,
+    ) -> Result<(String, MissingPermissions), RestError> {
+        let channel: ChannelDetails = self.get(format!("/channels/{id}"), "GET channel").await?;
         let name = channel.name.clone().unwrap_or_else(|| "direct messages".to_owned());
         // Direct messages have no permissions.
-        let Some(guild_id) = channel.guild_id else { return Ok((name, Missing::default())) };
+        let Some(guild_id) = channel.guild_id else {
+            return Ok((name, MissingPermissions::default()));
+        };
         // Announcement, public and private threads.
         let thread = matches!(channel.kind, 10..=12);
         let overwrites = match channel.parent_id.filter(|_| thread) {
             Some(parent) => self
-                .get::<Channel>(format!("/channels/{parent}"), "GET channel")
+                .get::<ChannelDetails>(format!("/channels/{parent}"), "GET channel")
                 .await?
                 .overwrites(),
             None => channel.overwrites(),
@@ -266,9 +273,10 @@ impl Checkup {
         if let Some(known) = self.guilds.get(&id) {
             return Ok(known.clone());
         }
-        let wire: WireGuild = self.get(format!("/guilds/{id}"), "GET guild").await?;
-        let member: Member = self.get(format!("/guilds/{id}/members/{bot}"), "GET member").await?;
-        let standing = Standing {
+        let wire: GuildDetails = self.get(format!("/guilds/{id}"), "GET guild").await?;
+        let member: MemberDetails =
+            self.get(format!("/guilds/{id}/members/{bot}"), "GET member").await?;
+        let standing = GuildMembership {
             user: bot,
             guild: id,
             owns_guild: wire.owner_id == bot,

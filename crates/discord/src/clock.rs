@@ -6,15 +6,15 @@ use tokio::sync::watch;
 
 /// A monotonic clock that can be advanced. Clones share their state.
 #[derive(Clone, Debug)]
-pub struct Clock(watch::Sender<Duration>);
+pub struct OffsetClock(watch::Sender<Duration>);
 
-impl Default for Clock {
+impl Default for OffsetClock {
     fn default() -> Self {
         Self(watch::channel(Duration::ZERO).0)
     }
 }
 
-impl Clock {
+impl OffsetClock {
     /// Advances the clock, which shortens all sleeps by this time.
     pub fn advance(&self, by: Duration) {
         self.0.send_modify(|ahead| *ahead += by);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::api::Api;
-use super::panel::Order;
+use super::panel::PanelAction;
 use super::rest::{RestError, Timeouts};
 use aetheel_dispatch::Setting;
 use aetheel_model::agent::descriptor::Feature;
@@ -23,12 +23,12 @@ pub(super) enum Verb {
     /// Gives a link to the dashboard.
     Dashboard,
     /// Shows or changes something; see `panel`.
-    Panel(Order),
+    Panel(PanelAction),
 }
 
 /// The people who may use a command, among those who may use the bot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum CommandAccess {
     Everyone,
     /// The application's owners. Discord shows the command to people who may manage the server,
     /// which is only a hint; we check.
@@ -37,11 +37,11 @@ pub(super) enum Who {
 
 /// A command that is registered with Discord.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Command {
+pub(super) struct SlashCommand {
     pub(super) name: &'static str,
     pub(super) description: &'static str,
-    takes: &'static [Takes],
-    pub(super) who: Who,
+    options: &'static [CommandOption],
+    pub(super) access: CommandAccess,
     /// The feature of the backend without which the command is left out of the help.
     pub(super) needs: Option<Feature>,
     pub(super) verb: Verb,
@@ -49,57 +49,65 @@ pub(super) struct Command {
 
 /// An option of a command.
 #[derive(Clone, Copy, Debug)]
-struct Takes {
+struct CommandOption {
     name: &'static str,
     description: &'static str,
     required: bool,
     autocomplete: bool,
 }
 
-const fn words(name: &'static str, description: &'static str) -> Takes {
-    Takes { name, description, required: true, autocomplete: false }
+const fn words(name: &'static str, description: &'static str) -> CommandOption {
+    CommandOption { name, description, required: true, autocomplete: false }
 }
 
-const fn choice(name: &'static str, description: &'static str) -> Takes {
-    Takes { name, description, required: false, autocomplete: true }
+const fn choice(name: &'static str, description: &'static str) -> CommandOption {
+    CommandOption { name, description, required: false, autocomplete: true }
 }
 
-const fn free(name: &'static str, description: &'static str) -> Takes {
-    Takes { name, description, required: false, autocomplete: false }
+const fn free(name: &'static str, description: &'static str) -> CommandOption {
+    CommandOption { name, description, required: false, autocomplete: false }
 }
 
 const fn everyone(
     name: &'static str,
     description: &'static str,
-    takes: &'static [Takes],
+    takes: &'static [CommandOption],
     verb: Verb,
-) -> Command {
-    Command { name, description, takes, who: Who::Everyone, needs: None, verb }
+) -> SlashCommand {
+    SlashCommand {
+        name,
+        description,
+        options: takes,
+        access: CommandAccess::Everyone,
+        needs: None,
+        verb,
+    }
 }
 
 const fn panel(
     name: &'static str,
     description: &'static str,
-    takes: &'static [Takes],
-    order: Order,
-) -> Command {
+    takes: &'static [CommandOption],
+    order: PanelAction,
+) -> SlashCommand {
     everyone(name, description, takes, Verb::Panel(order))
 }
 
-impl Command {
+impl SlashCommand {
     const fn needing(self, feature: Feature) -> Self {
         Self { needs: Some(feature), ..self }
     }
 
     const fn for_owners(self) -> Self {
-        Self { who: Who::Owners, ..self }
+        Self { access: CommandAccess::Owners, ..self }
     }
 
     fn json(&self, name: &str) -> Value {
-        let option = |takes: &Takes| json!({"type": 3, "name": takes.name, "description": takes.description, "required": takes.required, "autocomplete": takes.autocomplete});
-        let options: Vec<Value> = self.takes.iter().map(option).collect();
+        let option = |takes: &CommandOption| json!({"type": 3, "name": takes.name, "description": takes.description, "required": takes.required, "autocomplete": takes.autocomplete});
+        let options: Vec<Value> = self.options.iter().map(option).collect();
         // Manage Server.
-        let permissions = if self.who == Who::Owners { json!("32") } else { Value::Null };
+        let permissions =
+            if self.access == CommandAccess::Owners { json!("32") } else { Value::Null };
         json!({"type": 1, "name": name, "description": self.description, "options": options, "default_member_permissions": permissions,
             "contexts": [0, 1]})
     }
@@ -108,7 +116,7 @@ impl Command {
 const RESET: &str = "Forget this channel's conversation and begin a new one";
 
 /// All commands, in the order of the help.
-const TABLE: [Command; 19] = [
+const TABLE: [SlashCommand; 19] = [
     everyone("ask", "Ask the agent", &[words("prompt", "The task for the agent")], Verb::Ask),
     everyone(
         "new",
@@ -124,54 +132,54 @@ const TABLE: [Command; 19] = [
         &[words("message", "The message for the agent")],
         Verb::Steer,
     ),
-    panel("status", "Show the backend and the activity of this channel", &[], Order::Status),
-    panel("queue", "Show the running and waiting prompts of this channel", &[], Order::Queue),
+    panel("status", "Show the backend and the activity of this channel", &[], PanelAction::Status),
+    panel("queue", "Show the running and waiting prompts of this channel", &[], PanelAction::Queue),
     panel(
         "sessions",
         "List the conversations of this channel, or resume one",
         &[choice("resume", "The conversation to resume")],
-        Order::Sessions,
+        PanelAction::Sessions,
     )
     .needing(Feature::Resume),
-    panel("settings", "Show and change the settings of this channel", &[], Order::Settings),
+    panel("settings", "Show and change the settings of this channel", &[], PanelAction::Settings),
     panel(
         "backend",
         "Show or change the backend of this channel",
         &[choice("name", "The backend; `unset` for the default")],
-        Order::Set(Setting::Backend),
+        PanelAction::Set(Setting::Backend),
     ),
     panel(
         "model",
         "Show or change the model",
         &[choice("name", "The model; `unset` for the default")],
-        Order::Set(Setting::Model),
+        PanelAction::Set(Setting::Model),
     )
     .needing(Feature::Model),
     panel(
         "thinking",
         "Show or change how much the model thinks",
         &[choice("level", "The level; `unset` for the default")],
-        Order::Set(Setting::Effort),
+        PanelAction::Set(Setting::Effort),
     )
     .needing(Feature::Effort),
     panel(
         "safety",
         "Show or change what the agent may do without asking",
         &[choice("level", "The level; `unset` for the default")],
-        Order::Set(Setting::Safety),
+        PanelAction::Set(Setting::Safety),
     ),
     panel(
         "mode",
         "Show or change whether the agent builds or only plans",
         &[choice("mode", "`build` or `plan`")],
-        Order::Set(Setting::Mode),
+        PanelAction::Set(Setting::Mode),
     )
     .needing(Feature::Plan),
     panel(
         "compact",
         "Compact this channel's conversation, so that it takes less of the model's context",
         &[],
-        Order::Compact,
+        PanelAction::Compact,
     )
     .needing(Feature::Compact),
     panel(
@@ -181,14 +189,14 @@ const TABLE: [Command; 19] = [
             free("directory", "The folder; `unset` for the default"),
             choice("backend", "The backend; `unset` for the default"),
         ],
-        Order::Project,
+        PanelAction::Project,
     )
     .for_owners(),
     panel(
         "ping",
         "Check whether a backend can work",
         &[choice("name", "The backend; without it, the one of this channel")],
-        Order::Ping,
+        PanelAction::Ping,
     )
     .for_owners(),
     everyone(
@@ -197,16 +205,16 @@ const TABLE: [Command; 19] = [
         &[free("action", "`revoke` signs you out everywhere")],
         Verb::Dashboard,
     ),
-    panel("help", "Show the commands that you can use here", &[], Order::Help),
+    panel("help", "Show the commands that you can use here", &[], PanelAction::Help),
 ];
 
 /// Returns the commands, with or without the one of the dashboard.
-pub(super) fn all(dashboard: bool) -> impl Iterator<Item = &'static Command> {
+pub(super) fn all(dashboard: bool) -> impl Iterator<Item = &'static SlashCommand> {
     TABLE.iter().filter(move |command| dashboard || command.verb != Verb::Dashboard)
 }
 
 /// Returns the command with this name. With `alias`, `/ask` and `/reset` have a second name.
-pub(super) fn command(name: &str, alias: Option<&str>) -> Option<&'static Command> {
+pub(super) fn command(name: &str, alias: Option<&str>) -> Option<&'static SlashCommand> {
     let of = |verb: Verb| TABLE.iter().find(|command| command.verb == verb);
     TABLE.iter().find(|command| command.name == name).or_else(|| match alias {
         Some(alias) if name == alias => of(Verb::Ask),
@@ -238,16 +246,16 @@ async fn try_register(
     offered: (Option<&str>, bool),
     timeouts: Timeouts,
 ) -> Result<bool, RestError> {
-    let wanted = wanted(offered);
+    let wanted = desired_commands(offered);
     let found = api.commands(application, timeouts).await?;
-    if same(&wanted, &found) {
+    if is_unchanged(&wanted, &found) {
         return Ok(false);
     }
     api.put_commands(application, Value::Array(wanted), timeouts).await?;
     Ok(true)
 }
 
-fn wanted((alias, dashboard): (Option<&str>, bool)) -> Vec<Value> {
+fn desired_commands((alias, dashboard): (Option<&str>, bool)) -> Vec<Value> {
     let mut commands: Vec<Value> =
         all(dashboard).map(|command| command.json(command.name)).collect();
     for name in alias.into_iter().flat_map(|alias| [alias.to_owned(), format!("{alias}-reset")]) {
@@ -261,7 +269,7 @@ fn wanted((alias, dashboard): (Option<&str>, bool)) -> Vec<Value> {
 
 /// Compares only the fields that we set. Discord adds fields, and leaves out empty lists and
 /// default values.
-fn same(wanted: &[Value], found: &Value) -> bool {
+fn is_unchanged(wanted: &[Value], found: &Value) -> bool {
     let essence = |command: &Value| {
         let flag = |value: &Value| value.as_bool().unwrap_or(false);
         let options: Vec<Value> = command["options"]
@@ -311,7 +319,7 @@ mod tests {
 
     /// The commands as Discord returns them.
     fn registered() -> Value {
-        let mut found = json!(wanted((Some("claude"), true)));
+        let mut found = json!(desired_commands((Some("claude"), true)));
         for command in found.as_array_mut().expect("an array") {
             command["id"] = json!("1");
             command["version"] = json!("2");
@@ -332,8 +340,8 @@ mod tests {
 
     #[test]
     fn only_fields_that_we_set_count_as_changes() {
-        assert!(same(&wanted((Some("claude"), true)), &registered()));
-        assert!(!same(&wanted((None, true)), &registered()));
+        assert!(is_unchanged(&desired_commands((Some("claude"), true)), &registered()));
+        assert!(!is_unchanged(&desired_commands((None, true)), &registered()));
         let last = registered().as_array().expect("an array").len() - 1;
         assert_eq!(registered()[last]["name"], "ask");
         for (field, value) in [
@@ -343,7 +351,7 @@ mod tests {
         ] {
             let mut found = registered();
             found[last][field] = value;
-            assert!(!same(&wanted((Some("claude"), true)), &found), "{field}");
+            assert!(!is_unchanged(&desired_commands((Some("claude"), true)), &found), "{field}");
         }
         for (field, value) in [
             ("autocomplete", json!(true)),
@@ -352,7 +360,7 @@ mod tests {
         ] {
             let mut found = registered();
             found[last]["options"][0][field] = value;
-            assert!(!same(&wanted((Some("claude"), true)), &found), "{field}");
+            assert!(!is_unchanged(&desired_commands((Some("claude"), true)), &found), "{field}");
         }
     }
 
@@ -377,7 +385,7 @@ mod tests {
                 command.name
             );
             assert!(
-                command.takes.iter().all(|takes| takes.description.chars().count() <= 100),
+                command.options.iter().all(|takes| takes.description.chars().count() <= 100),
                 "{}",
                 command.name
             );
@@ -390,9 +398,9 @@ mod tests {
         assert_eq!(verb("claude", Some("claude")), Some(Verb::Ask));
         assert_eq!(verb("claude-reset", Some("claude")), Some(Verb::Reset));
         assert_eq!((verb("claude", None), verb("stop", None)), (None, Some(Verb::Stop)));
-        assert_eq!(verb("status", Some("status")), Some(Verb::Panel(Order::Status)));
+        assert_eq!(verb("status", Some("status")), Some(Verb::Panel(PanelAction::Status)));
         assert_eq!(
-            wanted((Some("status"), true))
+            desired_commands((Some("status"), true))
                 .iter()
                 .filter(|command| command["name"] == "status")
                 .count(),

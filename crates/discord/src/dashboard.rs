@@ -6,37 +6,40 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::api::nonce;
-use super::asks::escape;
-use super::wire::Slash;
-use super::{Discord, heading};
-use aetheel_model::access::Visitor;
+use super::questions::escape;
+use super::wire::SlashInteraction;
+use super::{Discord, quote};
+use aetheel_model::access::SignInRequest;
 use aetheel_model::plain::short_line;
 
 /// The beginning of a notice about an action from the dashboard.
 const MARK: &str = "🖥️";
 
 /// Signs people in to the dashboard.
-pub trait SignIn: Send + Sync {
+pub trait SignInService: Send + Sync {
     /// Creates a sign-in link for a person. It works once, within a few minutes.
     ///
     /// # Errors
     /// The reason of the refusal, in words for that person.
-    fn link(&self, visitor: Visitor) -> Result<String, String>;
+    fn link(&self, visitor: SignInRequest) -> Result<String, String>;
 
     /// Ends all sessions and links of a user. Returns the number of sessions.
     fn revoke(&self, user: u64) -> usize;
 }
 
 /// Carries out `/dashboard` for a person who may use the bot. Returns the private answer.
-pub(super) fn carry_out(sign_in: Option<&Arc<dyn SignIn>>, slash: &Slash) -> String {
+pub(super) fn run_command(
+    sign_in: Option<&Arc<dyn SignInService>>,
+    slash: &SlashInteraction,
+) -> String {
     let Some(sign_in) = sign_in else {
         return "The dashboard is not ready yet. Please try again in a minute.".to_owned();
     };
     let user = slash.user.id;
-    match slash.given.first().map(|(_, value)| value.trim()).unwrap_or_default() {
+    match slash.options.first().map(|(_, value)| value.trim()).unwrap_or_default() {
         "" => {
-            let name = short_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64);
-            match sign_in.link(Visitor { user, name, channel: slash.channel }) {
+            let name = short_line(slash.nick.as_deref().unwrap_or(slash.user.display_name()), 64);
+            match sign_in.link(SignInRequest { user, name, channel: slash.channel }) {
                 Ok(link) => {
                     info!(user, channel = slash.channel, "created a dashboard link for a user");
                     // Angle brackets prevent a preview of the page.
@@ -62,7 +65,7 @@ pub(super) fn carry_out(sign_in: Option<&Arc<dyn SignIn>>, slash: &Slash) -> Str
 
 impl Discord {
     /// Enables `/dashboard`. Only the first call has an effect.
-    pub fn offer_sign_in(&self, sign_in: Arc<dyn SignIn>) {
+    pub fn set_sign_in(&self, sign_in: Arc<dyn SignInService>) {
         let _ = self.inner.sign_in.set(sign_in);
     }
 
@@ -75,8 +78,8 @@ impl Discord {
         let Some(channel) = channel.or(self.inner.options.output_channel) else {
             return Err("there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned());
         };
-        let line = escape(&short_line(&self.inner.options.redactor.clean(did.to_owned()), 300));
-        self.say(channel, &format!("-# {MARK} {} {line}", escape(who))).await
+        let line = escape(&short_line(&self.inner.options.redactor.redact(did.to_owned()), 300));
+        self.post_notice(channel, &format!("-# {MARK} {} {line}", escape(who))).await
     }
 
     /// Posts the text that a person sent from the dashboard to the agent of a channel. Returns the
@@ -84,13 +87,19 @@ impl Discord {
     ///
     /// # Errors
     /// As [`Discord::report`].
-    pub async fn repeat(&self, channel: u64, who: &str, words: &str) -> Result<u64, String> {
-        let quoted = heading::line(words, &self.inner.options.redactor);
-        self.say(channel, &format!("{quoted}\n-# {MARK} {} in the dashboard", escape(who))).await
+    pub async fn report_message(
+        &self,
+        channel: u64,
+        who: &str,
+        words: &str,
+    ) -> Result<u64, String> {
+        let quoted = quote::quote_line(words, &self.inner.options.redactor);
+        self.post_notice(channel, &format!("{quoted}\n-# {MARK} {} in the dashboard", escape(who)))
+            .await
     }
 
-    async fn say(&self, channel: u64, text: &str) -> Result<u64, String> {
-        let timeouts = self.inner.options.windows.send;
+    async fn post_notice(&self, channel: u64, text: &str) -> Result<u64, String> {
+        let timeouts = self.inner.options.time_limits.send;
         match self.inner.api.post(channel, None, &nonce(), text, timeouts).await {
             Ok(posted) => Ok(posted.id),
             Err(error) => {

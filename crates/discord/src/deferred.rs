@@ -7,7 +7,7 @@ use tracing::debug;
 
 use super::Discord;
 use super::asker::Asker;
-use super::heard::{Heard, Parent};
+use super::gateway_event::{GatewayEvent, Parent};
 use super::rest::Timeouts;
 use super::wire::Message;
 
@@ -24,20 +24,20 @@ impl Discord {
     /// may not use the bot there get no notice. Without the database no node knows which one has
     /// the channel, so this is sent without a lease. All nodes use the same nonce for a message, so
     /// that Discord posts one notice.
-    pub async fn report_waiting(&self, heard: &Heard) {
+    pub async fn report_waiting(&self, heard: &GatewayEvent) {
         let Ok(message) = Message::deserialize(&heard.data) else { return };
         let identity = &self.inner.identity;
         let parent = match heard.parent {
             Parent::Known(parent) => parent,
             Parent::Unknown => None,
         };
-        let asker = Asker::of(&message, parent, identity);
-        if !identity.is_a_persons(&message) || identity.admit(&asker).is_err() {
+        let asker = Asker::author_of(&message, parent, identity);
+        if !identity.is_from_person(&message) || identity.admit(&asker).is_err() {
             return;
         }
         let (channel, id) = (message.channel_id, message.id);
         let nonce = waiting_nonce(id);
-        let posted = self.inner.api.post_aside(channel, id, &nonce, WAITS, TIMEOUTS).await;
+        let posted = self.inner.api.post_unleased(channel, id, &nonce, WAITS, TIMEOUTS).await;
         if let Err(error) = posted {
             debug!(channel, message = id, %error, "cannot send the notice that a message waits");
         }

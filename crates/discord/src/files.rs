@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::{Client, Url, redirect};
 
-use aetheel_model::event::Attached;
+use aetheel_model::event::AttachedFile;
 
 /// Discord's file servers (Discord's documentation of message attachments, 2026-08).
 const SERVERS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
@@ -34,10 +34,11 @@ impl Fetcher {
     ///
     /// # Errors
     /// The reason for which it cannot be fetched, in words for the person who attached it.
-    pub(super) async fn fetch(&self, file: &Attached, limit: u64) -> Result<Vec<u8>, String> {
+    pub(super) async fn fetch(&self, file: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
         let too_large = || format!("it has more than {limit} bytes");
-        let url = allowed(&file.source, &self.base).ok_or("it is not stored by Discord")?;
-        let mut response = self.http.get(url).send().await.map_err(|error| in_words(&error))?;
+        let url = allowed_url(&file.source, &self.base).ok_or("it is not stored by Discord")?;
+        let mut response =
+            self.http.get(url).send().await.map_err(|error| describe_failure(&error))?;
         match response.status().as_u16() {
             200 => {}
             403 | 404 | 410 => return Err("Discord does not have it any more".to_owned()),
@@ -47,7 +48,7 @@ impl Fetcher {
             return Err(too_large());
         }
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| in_words(&error))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| describe_failure(&error))? {
             if (bytes.len() + chunk.len()) as u64 > limit {
                 return Err(too_large());
             }
@@ -58,7 +59,7 @@ impl Fetcher {
 }
 
 /// Parses an address. Returns `None` if it is not one of Discord's.
-fn allowed(source: &str, base: &str) -> Option<Url> {
+fn allowed_url(source: &str, base: &str) -> Option<Url> {
     let url = Url::parse(source).ok()?;
     let plain = url.username().is_empty() && url.password().is_none();
     let server = url.scheme() == "https"
@@ -69,7 +70,7 @@ fn allowed(source: &str, base: &str) -> Option<Url> {
 }
 
 /// Describes an error without the address, with which anybody could read the file.
-fn in_words(error: &reqwest::Error) -> String {
+fn describe_failure(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         "Discord took too long to send it"
     } else {
@@ -90,7 +91,7 @@ mod tests {
             "https://media.discordapp.net/a",
             "https://discord.com/a",
         ] {
-            assert!(allowed(good, base).is_some(), "{good}");
+            assert!(allowed_url(good, base).is_some(), "{good}");
         }
         for bad in [
             "http://cdn.discordapp.com/a",
@@ -104,9 +105,9 @@ mod tests {
             "/attachments/1",
             "",
         ] {
-            assert!(allowed(bad, base).is_none(), "{bad}");
+            assert!(allowed_url(bad, base).is_none(), "{bad}");
         }
-        assert!(allowed("http://127.0.0.1:4000/a", "http://127.0.0.1:4000").is_some());
-        assert!(allowed("http://127.0.0.1:4001/a", "http://127.0.0.1:4000").is_none());
+        assert!(allowed_url("http://127.0.0.1:4000/a", "http://127.0.0.1:4000").is_some());
+        assert!(allowed_url("http://127.0.0.1:4001/a", "http://127.0.0.1:4000").is_none());
     }
 }

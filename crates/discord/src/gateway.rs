@@ -12,15 +12,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
-use super::ear::Ear;
-use super::login::{End, Login, WATCH_INTERVAL, Who};
-use super::permit::{Lost, Permit};
-use super::phase::Phase;
+use super::gateway_sink::GatewaySink;
+use super::login::{Login, LoginEnd, LoginParams, WATCH_INTERVAL};
+use super::permit::{Permit, PermitLoss};
+use super::phase::ConnectionPhase;
 use super::rest::{RestError, Timeouts};
-use super::shards::{CONNECTED_GRACE, Pace, Slot};
-use super::sharing::Logins;
+use super::shards::{CONNECTED_GRACE, LoginPace, LoginSlot};
+use super::sharing::LoginHistory;
 use super::wire::GatewayBot;
-use super::{Inner, StartError};
+use super::{BotContext, StartError};
 use aetheel_model::figures;
 
 /// The longest pause between two logins.
@@ -30,30 +30,30 @@ const LOGIN_PAUSE_LIMIT: Duration = Duration::from_secs(60);
 const FEW_LOGINS: u64 = 50;
 /// Limits for a program that crashes and is restarted repeatedly: logins, or logins of all shards,
 /// within [`LOGIN_SPAN`].
-const LOGINS_MOST: usize = 20;
-const ROUNDS_MOST: usize = 5;
+const MAX_LOGINS: usize = 20;
+const MAX_ROUNDS: usize = 5;
 const LOGIN_SPAN: Duration = Duration::from_secs(600);
 
 /// Keeps all shards of the bot logged in while the permit is given.
 pub(super) async fn keep_connected(
-    inner: Arc<Inner>,
-    ear: Ear,
-    logins: Arc<dyn Logins>,
-    phase: Arc<watch::Sender<Phase>>,
+    inner: Arc<BotContext>,
+    ear: GatewaySink,
+    logins: Arc<dyn LoginHistory>,
+    phase: Arc<watch::Sender<ConnectionPhase>>,
     mut permit: Permit,
 ) {
-    let pace = Arc::new(Pace::new(inner.options.windows.identify));
+    let pace = Arc::new(LoginPace::new(inner.options.time_limits.identify));
     loop {
         inner.logs_in.store(permit.is_given(), Ordering::SeqCst);
-        inner.shards.begin(0);
+        inner.shards.reset(0);
         tokio::select! {
-            given = permit.given() => if !given { return },
+            given = permit.wait_until_given() => if !given { return },
             () = inner.api.rest.token_refused() => return fail(&phase, StartError::TokenRefused),
         }
         inner.logs_in.store(true, Ordering::SeqCst);
-        inner.shards.begin(inner.options.shards.unwrap_or(1));
+        inner.shards.reset(inner.options.shards.unwrap_or(1));
         let gateway = tokio::select! {
-            lost = permit.lost() => if lost == Lost::Stopped { return } else { continue },
+            lost = permit.wait_until_lost() => if lost == PermitLoss::Stopped { return } else { continue },
             gateway = gateway(&inner, true) => gateway,
             () = inner.api.rest.token_refused() => Err(StartError::TokenRefused),
         };
@@ -69,11 +69,11 @@ pub(super) async fn keep_connected(
                 "discord recommends more shards than `SHARDS` says, and refuses one with more than 2,500 servers"
             );
         }
-        inner.shards.begin(count);
+        inner.shards.reset(count);
         let (leave, leaving) = watch::channel(false);
         let mut keepers = JoinSet::new();
         for shard in 0..count {
-            let keeper = Keeper {
+            let keeper = ShardKeeper {
                 inner: Arc::clone(&inner),
                 ear: ear.clone(),
                 logins: Arc::clone(&logins),
@@ -81,43 +81,43 @@ pub(super) async fn keep_connected(
                 pace: Arc::clone(&pace),
                 shard,
                 count,
-                lines: gateway.session_start_limit.max_concurrency.max(1),
+                max_concurrency: gateway.session_start_limit.max_concurrency.max(1),
                 current: Arc::default(),
             };
             keepers.spawn(keeper.keep(gateway.url.clone(), leaving.clone()));
         }
         let ended = tokio::select! {
-            lost = permit.lost() => Err(lost),
+            lost = permit.wait_until_lost() => Err(lost),
             Some(over) = keepers.join_next() => Ok(over),
         };
         leave.send_replace(true);
         while keepers.join_next().await.is_some() {}
         match ended {
-            Err(Lost::Stopped) => return,
-            Ok(Ok(Over::Refused(error))) => return fail(&phase, error),
+            Err(PermitLoss::Stopped) => return,
+            Ok(Ok(KeeperEnd::Refused(error))) => return fail(&phase, error),
             Ok(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(Lost::Unseated) | Ok(_) => {}
+            Err(PermitLoss::NotLeader) | Ok(_) => {}
         }
     }
 }
 
 /// Keeps one shard logged in.
-struct Keeper {
-    inner: Arc<Inner>,
-    ear: Ear,
-    logins: Arc<dyn Logins>,
-    phase: Arc<watch::Sender<Phase>>,
-    pace: Arc<Pace>,
+struct ShardKeeper {
+    inner: Arc<BotContext>,
+    ear: GatewaySink,
+    logins: Arc<dyn LoginHistory>,
+    phase: Arc<watch::Sender<ConnectionPhase>>,
+    pace: Arc<LoginPace>,
     shard: u32,
     count: u32,
     /// How many shards may log in at the same time.
-    lines: u32,
+    max_concurrency: u32,
     /// The generation of the current login. Events of older ones are ignored.
     current: Arc<AtomicU64>,
 }
 
 /// Why a shard is no longer kept logged in.
-enum Over {
+enum KeeperEnd {
     /// All shards log out.
     Left,
     /// Discord recommends more shards, so all have to log in again.
@@ -126,17 +126,17 @@ enum Over {
     Refused(StartError),
 }
 
-impl Keeper {
+impl ShardKeeper {
     /// Keeps the shard logged in until all shards should log out. `url` is the gateway's address
     /// for the first login; `leaving` becomes true when all shards should log out.
-    async fn keep(self, url: String, mut leaving: watch::Receiver<bool>) -> Over {
+    async fn keep(self, url: String, mut leaving: watch::Receiver<bool>) -> KeeperEnd {
         let (mut url, mut pause) = (Some(url), Duration::from_secs(1));
         loop {
             let may = tokio::select! {
-                () = left(&mut leaving) => return Over::Left,
+                () = wait_to_leave(&mut leaving) => return KeeperEnd::Left,
                 may = self.may_log_in(url.take()) => may,
                 () = self.inner.api.rest.token_refused() => {
-                    Err(Over::Refused(StartError::TokenRefused))
+                    Err(KeeperEnd::Refused(StartError::TokenRefused))
                 }
             };
             let (slot, address) = match may {
@@ -146,7 +146,7 @@ impl Keeper {
             let began = Instant::now();
             figures::discord_login();
             let generation = self.current.fetch_add(1, Ordering::SeqCst) + 1;
-            let who = Who {
+            let who = LoginParams {
                 shard: (self.shard, self.count),
                 generation: (generation, Arc::clone(&self.current)),
                 phase: Arc::clone(&self.phase),
@@ -161,7 +161,7 @@ impl Keeper {
                 pause = Duration::from_secs(1);
             }
             tokio::select! {
-                () = left(&mut leaving) => return Over::Left,
+                () = wait_to_leave(&mut leaving) => return KeeperEnd::Left,
                 () = tokio::time::sleep(pause) => {}
             }
             pause = (pause * 2).min(LOGIN_PAUSE_LIMIT);
@@ -170,27 +170,27 @@ impl Keeper {
 
     /// Waits until the shard may log in, and records the login. Returns the permission, and the
     /// gateway's address: the known one, or else the one that Discord returns.
-    async fn may_log_in(&self, known: Option<String>) -> Result<(Slot, String), Over> {
-        let Keeper { inner, logins, count, .. } = self;
-        let slot = self.pace.slot(self.shard % self.lines).await;
+    async fn may_log_in(&self, known: Option<String>) -> Result<(LoginSlot, String), KeeperEnd> {
+        let ShardKeeper { inner, logins, count, .. } = self;
+        let slot = self.pace.slot(self.shard % self.max_concurrency).await;
         let url = match known {
             Some(url) => url,
             None => {
-                let gateway = gateway(inner, false).await.map_err(Over::Refused)?;
+                let gateway = gateway(inner, false).await.map_err(KeeperEnd::Refused)?;
                 if inner.options.shards.is_none() && gateway.shards > *count {
                     info!(
                         shards = gateway.shards,
                         "discord recommends more shards; logging in again"
                     );
-                    return Err(Over::Recount);
+                    return Err(KeeperEnd::Recount);
                 }
                 gateway.url
             }
         };
         loop {
             let now_ms = jiff::Timestamp::now().as_millisecond();
-            let Some(wait) = too_soon(&logins.logins().await, *count as usize, now_ms) else {
-                logins.logging_in(now_ms).await;
+            let Some(wait) = login_wait(&logins.logins().await, *count as usize, now_ms) else {
+                logins.record_login(now_ms).await;
                 return Ok((slot, url));
             };
             warn!(
@@ -205,25 +205,25 @@ impl Keeper {
     async fn watch_over(
         &self,
         mut login: Login,
-        slot: Slot,
+        slot: LoginSlot,
         leaving: &mut watch::Receiver<bool>,
-    ) -> Option<Over> {
+    ) -> Option<KeeperEnd> {
         let (mut was_up, mut slot) = (false, Some(slot));
         // The number is not logged if there is only one shard.
         let shard = (self.count > 1).then_some(self.shard);
         loop {
             tokio::select! {
-                () = left(leaving) => {
-                    login.say_goodbye().await;
-                    return Some(Over::Left);
+                () = wait_to_leave(leaving) => {
+                    login.shut_down().await;
+                    return Some(KeeperEnd::Left);
                 }
                 () = self.inner.api.rest.token_refused() => {
-                    login.give_up();
-                    return Some(Over::Refused(StartError::TokenRefused));
+                    login.abandon();
+                    return Some(KeeperEnd::Refused(StartError::TokenRefused));
                 }
                 end = &mut login.ended => return match end {
-                    Ok(End::Refused(error)) => Some(Over::Refused(error)),
-                    Ok(End::Other(why)) => {
+                    Ok(LoginEnd::Refused(error)) => Some(KeeperEnd::Refused(error)),
+                    Ok(LoginEnd::Other(why)) => {
                         warn!(shard, error = %why, "the discord connection ended; logging in again");
                         None
                     }
@@ -234,20 +234,20 @@ impl Keeper {
             if login.is_identified() {
                 slot.take();
             }
-            let silent = login.silent();
+            let silent = login.since_connected();
             if silent < CONNECTED_GRACE {
                 was_up = true;
             } else if was_up {
                 was_up = false;
                 warn!(shard, "discord connection lost; reconnecting");
             }
-            if silent > self.inner.options.windows.reconnect {
+            if silent > self.inner.options.time_limits.reconnect {
                 warn!(
                     shard,
                     seconds = silent.as_secs(),
                     "discord connection did not come back; logging in again"
                 );
-                login.give_up();
+                login.abandon();
                 return None;
             }
         }
@@ -255,32 +255,32 @@ impl Keeper {
 }
 
 /// Waits until all shards should log out.
-async fn left(leaving: &mut watch::Receiver<bool>) {
+async fn wait_to_leave(leaving: &mut watch::Receiver<bool>) {
     // Without a sender, the supervision has ended.
     let _ = leaving.wait_for(|leaving| *leaving).await;
 }
 
 /// Returns how long a bot with `shards` shards has to wait because of its recent logins, or `None`
 /// if it may log in now.
-fn too_soon(logins: &[i64], shards: usize, now_ms: i64) -> Option<Duration> {
+fn login_wait(logins: &[i64], shards: usize, now_ms: i64) -> Option<Duration> {
     let span = LOGIN_SPAN.as_millis() as i64;
     // The clock may have been set back: a login in the future counts as one now.
     let mut lately: Vec<i64> =
         logins.iter().map(|at| (*at).min(now_ms)).filter(|at| *at > now_ms - span).collect();
     lately.sort_unstable();
-    let first_that_counts = lately.len().checked_sub(LOGINS_MOST.max(ROUNDS_MOST * shards))?;
+    let first_that_counts = lately.len().checked_sub(MAX_LOGINS.max(MAX_ROUNDS * shards))?;
     let wait = lately[first_that_counts] + span - now_ms;
     Some(Duration::from_millis(u64::try_from(wait).unwrap_or(0)))
 }
 
-fn fail(phase: &watch::Sender<Phase>, error: StartError) {
+fn fail(phase: &watch::Sender<ConnectionPhase>, error: StartError) {
     error!(%error, "discord refused the bot");
-    phase.send_replace(Phase::Failed(error));
+    phase.send_replace(ConnectionPhase::Failed(error));
 }
 
 /// Requests the gateway's address until Discord returns it, and until enough logins are left today:
 /// one, or with `all` one for each shard.
-async fn gateway(inner: &Inner, all: bool) -> Result<GatewayBot, StartError> {
+async fn gateway(inner: &BotContext, all: bool) -> Result<GatewayBot, StartError> {
     let timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(30));
     loop {
         match inner.api.gateway(timeouts).await {
@@ -327,15 +327,15 @@ mod tests {
         let now = 1_800_000_000_000;
         let logins =
             |count: i64| (0..count).map(|number| now - number * 1_000).collect::<Vec<i64>>();
-        assert_eq!(too_soon(&[], 1, now), None);
-        assert_eq!(too_soon(&logins(19), 1, now), None);
-        assert_eq!(too_soon(&logins(20), 4, now), Some(Duration::from_secs(600 - 19)));
-        assert_eq!(too_soon(&logins(30), 1, now), Some(Duration::from_secs(600 - 19)));
-        assert_eq!(too_soon(&logins(20), 4, now + 600_000), None);
-        assert_eq!(too_soon(&logins(39), 8, now), None, "five times all of eight shards");
-        assert!(too_soon(&logins(40), 8, now).is_some());
+        assert_eq!(login_wait(&[], 1, now), None);
+        assert_eq!(login_wait(&logins(19), 1, now), None);
+        assert_eq!(login_wait(&logins(20), 4, now), Some(Duration::from_secs(600 - 19)));
+        assert_eq!(login_wait(&logins(30), 1, now), Some(Duration::from_secs(600 - 19)));
+        assert_eq!(login_wait(&logins(20), 4, now + 600_000), None);
+        assert_eq!(login_wait(&logins(39), 8, now), None, "five times all of eight shards");
+        assert!(login_wait(&logins(40), 8, now).is_some());
         assert!(
-            too_soon(&logins(20), 4, now - 60_000).is_some_and(|wait| wait <= LOGIN_SPAN),
+            login_wait(&logins(20), 4, now - 60_000).is_some_and(|wait| wait <= LOGIN_SPAN),
             "a clock set back does not lock the bot out"
         );
     }

@@ -22,17 +22,17 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::Identity;
-use super::heard::{Heard, Parent};
+use super::gateway_event::{GatewayEvent, Parent};
 use super::mention::{self, Name};
-use super::phase::Phase;
-use super::wire::{Edit, Message, User, id_in};
+use super::phase::ConnectionPhase;
+use super::wire::{Message, MessageEdit, User, id_in};
 
 /// Events without which the bot cannot work.
-const NEEDED: [&str; 5] =
+const REQUIRED_EVENTS: [&str; 5] =
     ["READY", "RESUMED", "MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE"];
 
 /// Events after which the bot may have more permissions than before.
-const PERMISSIONS: [&str; 8] = [
+const PERMISSION_EVENTS: [&str; 8] = [
     "CHANNEL_UPDATE",
     "THREAD_UPDATE",
     "GUILD_CREATE",
@@ -44,7 +44,7 @@ const PERMISSIONS: [&str; 8] = [
 ];
 
 /// Accepts an event of a login, without waiting.
-pub(super) type Takes = Box<dyn Fn(Heard) + Send + Sync>;
+pub(super) type EventCallback = Box<dyn Fn(GatewayEvent) + Send + Sync>;
 
 /// Handles the events of one login.
 pub(super) struct Handler {
@@ -53,8 +53,8 @@ pub(super) struct Handler {
     pub(super) generation: u64,
     pub(super) current: Arc<AtomicU64>,
     pub(super) identity: Arc<Identity>,
-    pub(super) takes: Takes,
-    pub(super) phase: Arc<watch::Sender<Phase>>,
+    pub(super) on_event: EventCallback,
+    pub(super) phase: Arc<watch::Sender<ConnectionPhase>>,
     pub(super) warned: Mutex<HashSet<String>>,
 }
 
@@ -72,7 +72,7 @@ impl RawEventHandler for Handler {
             | Event::MessageDelete(_)
             | Event::MessageDeleteBulk(_)
             | Event::GuildMemberUpdate(_)
-            | Event::InteractionCreate(_) => match written(&event) {
+            | Event::InteractionCreate(_) => match name_and_data(&event) {
                 Some(written) => written,
                 None => return,
             },
@@ -83,10 +83,14 @@ impl RawEventHandler for Handler {
             | Event::GuildUpdate(_)
             | Event::GuildRoleCreate(_)
             | Event::GuildRoleUpdate(_)
-            | Event::GuildRoleDelete(_) => return (self.takes)(Heard::permissions()),
+            | Event::GuildRoleDelete(_) => {
+                return (self.on_event)(GatewayEvent::permissions_changed());
+            }
             Event::Unknown(unknown) => {
                 let name = unknown.kind;
-                if NEEDED.contains(&name.as_str()) && self.warned.lock().insert(name.clone()) {
+                if REQUIRED_EVENTS.contains(&name.as_str())
+                    && self.warned.lock().insert(name.clone())
+                {
                     warn!(event = %name, "discord sends this event in a form serenity does not know; reading what we need of it");
                 }
                 (name, unknown.value)
@@ -94,17 +98,17 @@ impl RawEventHandler for Handler {
             _ => return,
         };
         let is_login = name == "READY";
-        if let Some(heard) = self.heard(name, data, &context) {
-            (self.takes)(heard);
+        if let Some(heard) = self.gateway_event(name, data, &context) {
+            (self.on_event)(heard);
         }
         if is_login {
-            self.phase.send_replace(Phase::Ready);
+            self.phase.send_replace(ConnectionPhase::Ready);
         }
     }
 }
 
 /// Returns the name and the content of an event, as Discord would have sent them.
-fn written(event: &Event) -> Option<(String, Value)> {
+fn name_and_data(event: &Event) -> Option<(String, Value)> {
     let mut written = serde_json::to_value(event).ok()?;
     let Value::String(name) = written["t"].take() else { return None };
     let mut data = written["d"].take();
@@ -117,10 +121,10 @@ fn written(event: &Event) -> Option<(String, Value)> {
 
 impl Handler {
     /// Adds the facts that only this login knows. Returns `None` if the event is not relevant.
-    fn heard(&self, name: String, data: Value, context: &Context) -> Option<Heard> {
+    fn gateway_event(&self, name: String, data: Value, context: &Context) -> Option<GatewayEvent> {
         match name.as_str() {
-            "READY" => Some(Heard::ready(&data)),
-            "RESUMED" => Some(Heard::for_all(&name, Value::Null)),
+            "READY" => Some(GatewayEvent::ready(&data)),
+            "RESUMED" => Some(GatewayEvent::for_all(&name, Value::Null)),
             "MESSAGE_CREATE" => {
                 let message: Message = self.read(&name, &data)?;
                 // Messages of bots are never for us, and not examined further.
@@ -130,10 +134,10 @@ impl Handler {
                 let names = names(&message.content, &message.mentions, message.guild_id, context);
                 let parent = parent(message.channel_id, message.guild_id, context);
                 let addressed = self.may_be_addressed(&message, parent);
-                Some(Heard::in_channel((&name, data), names, parent, addressed))
+                Some(GatewayEvent::in_channel((&name, data), names, parent, addressed))
             }
             "MESSAGE_UPDATE" => {
-                let edit: Edit = self.read(&name, &data)?;
+                let edit: MessageEdit = self.read(&name, &data)?;
                 // Without the time, Discord only added previews. Bots edit all the time, and this
                 // one most of all.
                 if edit.edited_timestamp.is_none()
@@ -144,16 +148,16 @@ impl Handler {
                 let content = edit.content.as_deref().unwrap_or_default();
                 let names = names(content, &edit.mentions, edit.guild_id, context);
                 let parent = parent(edit.channel_id, edit.guild_id, context);
-                Some(Heard::in_channel((&name, data), names, parent, false))
+                Some(GatewayEvent::in_channel((&name, data), names, parent, false))
             }
             "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => {
                 let channel = id_in(&data["channel_id"])?;
                 let parent = parent(channel, id_in(&data["guild_id"]), context);
-                Some(Heard::in_channel((&name, data), Vec::new(), parent, false))
+                Some(GatewayEvent::in_channel((&name, data), Vec::new(), parent, false))
             }
-            "INTERACTION_CREATE" => Some(Heard::interaction(data)),
+            "INTERACTION_CREATE" => Some(GatewayEvent::interaction(data)),
             "GUILD_MEMBER_UPDATE" if id_in(&data["user"]["id"]) != Some(self.identity.id) => None,
-            name if PERMISSIONS.contains(&name) => Some(Heard::permissions()),
+            name if PERMISSION_EVENTS.contains(&name) => Some(GatewayEvent::permissions_changed()),
             _ => None,
         }
     }
@@ -174,7 +178,7 @@ impl Handler {
     fn may_be_addressed(&self, message: &Message, parent: Parent) -> bool {
         let me = self.identity.id;
         // Threads that the bot opened or was addressed in belong to it.
-        let perhaps_ours = self.identity.reads && parent != Parent::Known(None);
+        let perhaps_ours = self.identity.reads_all && parent != Parent::Known(None);
         message.guild_id.is_none()
             || perhaps_ours
             || !message.mention_roles.is_empty()
@@ -198,8 +202,10 @@ fn parent(channel: u64, guild: Option<u64>, context: &Context) -> Parent {
 
 /// Returns readable names of what a message mentions.
 fn names(content: &str, mentions: &[User], guild: Option<u64>, context: &Context) -> Vec<Name> {
-    let mut names: Vec<Name> =
-        mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect();
+    let mut names: Vec<Name> = mentions
+        .iter()
+        .flat_map(|user| mention::user_names(user.id, user.display_name()))
+        .collect();
     if let Some(guild) = guild.and_then(|id| context.cache.guild(id)) {
         for id in mention::ids_behind(content, "<#") {
             if let Some((_, channel)) = guild.channels.iter().find(|(known, _)| known.get() == id) {

@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::wire::age_of;
-use aetheel_model::event::Pass;
+use aetheel_model::event::CommandToken;
 
 /// The state of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ack {
     Pending,
     /// Discord accepted it: the answer can be edited.
-    Taken,
+    Accepted,
     /// Too late or refused: the token is useless.
     Lost,
 }
@@ -35,12 +35,12 @@ impl InteractionToken {
     /// Waits until Discord answered the acknowledgement. Returns whether the token works and has
     /// time left.
     pub(super) async fn is_usable(&mut self) -> bool {
-        self.was_taken().await && Instant::now() < self.expires
+        self.was_acknowledged().await && Instant::now() < self.expires
     }
 
     /// Waits until Discord answered the acknowledgement. Returns whether Discord accepted it.
-    pub(super) async fn was_taken(&mut self) -> bool {
-        self.ack.wait_for(|ack| *ack != Ack::Pending).await.is_ok_and(|ack| *ack == Ack::Taken)
+    pub(super) async fn was_acknowledged(&mut self) -> bool {
+        self.ack.wait_for(|ack| *ack != Ack::Pending).await.is_ok_and(|ack| *ack == Ack::Accepted)
     }
 }
 
@@ -76,7 +76,7 @@ impl Interactions {
     pub(super) fn take_or_restore(
         &self,
         interaction: u64,
-        pass: Option<&Pass>,
+        pass: Option<&CommandToken>,
         window: Duration,
     ) -> Option<InteractionToken> {
         if let Some(token) = self.take(interaction) {
@@ -85,7 +85,7 @@ impl Interactions {
         let left = window.checked_sub(age_of(interaction)).filter(|left| !left.is_zero())?;
         // If that process ended before the acknowledgement, Discord rejects the token when it is
         // used.
-        let (_, ack) = watch::channel(Ack::Taken);
+        let (_, ack) = watch::channel(Ack::Accepted);
         Some(InteractionToken {
             interaction,
             value: pass?.0.clone(),

@@ -20,55 +20,55 @@
 
 mod api;
 mod asker;
-mod asks;
-mod below;
 mod checkup;
 mod clock;
 mod commands;
 mod dashboard;
 mod deferred;
-mod drawn;
-mod ear;
+mod delivery_queue;
 mod edits;
 mod files;
-mod flow;
+mod footer;
 mod gateway;
+mod gateway_event;
+mod gateway_sink;
 mod handler;
-mod heading;
-mod heard;
-mod holding;
+mod inbound;
 mod interactions;
-mod limits;
 mod live;
 mod login;
 mod mention;
-mod moving;
 mod notes;
 mod notices;
-mod nowhere;
+mod null_reply;
 mod options;
 mod outlet;
 mod panel;
 mod permissions;
 mod permit;
 mod phase;
-mod pulses;
-mod reader;
+mod preview;
+mod probes;
+mod questions;
+mod queue_marker;
+mod quote;
+mod rate_limits;
+mod rate_share;
 mod recap;
 mod receipt;
-mod reception;
 mod reply;
 mod rest;
+mod router;
 mod running;
 mod servers;
 mod shards;
 mod sharing;
-mod standing;
-mod stopping;
+mod stop_button;
 mod threads;
 mod token;
+mod transfer;
 mod typing;
-mod waiting;
+mod user_permissions;
 mod wire;
 
 use std::collections::HashMap;
@@ -84,37 +84,37 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
-pub use checkup::{Checkup, Known, Owner, Place};
-pub use clock::Clock;
-pub use dashboard::SignIn;
-pub use heard::{Heard, Parent};
-pub use options::{Options, Windows};
-pub use permissions::Missing;
-pub use pulses::Pulses;
+pub use checkup::{ApplicationOwner, BotProfile, ChannelCheck, Checkup};
+pub use clock::OffsetClock;
+pub use dashboard::SignInService;
+pub use gateway_event::{GatewayEvent, Parent};
+pub use options::{DiscordOptions, TimeLimits};
+pub use permissions::MissingPermissions;
+pub use probes::ProbeSender;
 pub use receipt::Receipt;
-pub use sharing::{Logins, Sharing};
-pub use token::bot_of;
+pub use sharing::{EventSharing, LoginHistory};
+pub use token::bot_id_of;
 
-use aetheel_dispatch::{Again, AgainRefusal, Dispatcher, Person};
+use aetheel_dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person};
 use aetheel_model::config::AllowLists;
-use aetheel_model::vigil;
+use aetheel_model::supervisor;
 use aetheel_store::workspace::DiscordNotes;
 use api::Api;
-use asks::Asks;
-use ear::Ear;
+use delivery_queue::DeliveryQueues;
 use files::Fetcher;
-use holding::Holding;
+use gateway_sink::GatewaySink;
+use inbound::lookups::LookupCache;
+use inbound::{ChannelQueues, InboundEvent, InboundProcessor, IntakeState};
 use interactions::Interactions;
-use notes::Notes;
+use notes::NotesCache;
 use permit::Permit;
-use phase::Phase;
-use reader::{Parts, Reader};
-use reception::people::People;
-use reception::{Arrival, Closing, Lines, Reception};
+use phase::ConnectionPhase;
+use questions::QuestionBoard;
+use queue_marker::QueueMarkers;
 use rest::{Rest, RestError};
+use router::{EventRouter, RouterDeps};
 use shards::Shards;
-use standing::Standings;
-use waiting::Waiting;
+use user_permissions::PermissionCache;
 
 /// Why the bot cannot work. Each reason needs an action of the operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -163,18 +163,18 @@ pub enum StartError {
 
 /// Accepts offers that the dispatcher does not know, when a person presses their button.
 #[derive(Clone)]
-pub struct Accept(Arc<dyn Fn(String, Person) -> Accepting + Send + Sync>);
+pub struct OfferHandler(Arc<dyn Fn(String, Person) -> OfferFuture + Send + Sync>);
 
 /// Resolves to the result, or to `None` if it is another offer.
-type Accepting = Pin<Box<dyn Future<Output = Option<Result<Again, AgainRefusal>>> + Send>>;
+type OfferFuture = Pin<Box<dyn Future<Output = Option<Result<OfferEffect, OfferRefusal>>> + Send>>;
 
-impl Accept {
+impl OfferHandler {
     /// Creates a handler from a function that takes the id of an offer and the person who pressed.
     pub fn new<F>(press: impl Fn(String, Person) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Option<Result<Again, AgainRefusal>>> + Send + 'static,
+        F: Future<Output = Option<Result<OfferEffect, OfferRefusal>>> + Send + 'static,
     {
-        Self(Arc::new(move |id, person| -> Accepting { Box::pin(press(id, person)) }))
+        Self(Arc::new(move |id, person| -> OfferFuture { Box::pin(press(id, person)) }))
     }
 }
 
@@ -187,41 +187,41 @@ pub(crate) struct Identity {
     /// The people and places that may use the bot.
     allowed: AllowLists,
     /// Whether the bot can read messages that do not mention it.
-    reads: bool,
+    reads_all: bool,
     refusals: Mutex<HashMap<u64, Instant>>,
 }
 
-struct Inner {
-    options: Options,
+struct BotContext {
+    options: DiscordOptions,
     api: Api,
     identity: Arc<Identity>,
     interactions: Arc<Interactions>,
-    waiting: Arc<Waiting>,
+    queue_markers: Arc<QueueMarkers>,
     files: Fetcher,
-    asks: Arc<Asks>,
-    notes: Arc<Notes>,
-    holding: Holding,
-    standings: Standings,
+    questions: Arc<QuestionBoard>,
+    notes: Arc<NotesCache>,
+    delivery_queues: DeliveryQueues,
+    permission_cache: PermissionCache,
     /// The channels, members and roles that were looked up.
-    people: Arc<People>,
-    lines: Arc<Lines>,
+    lookups: Arc<LookupCache>,
+    channel_queues: Arc<ChannelQueues>,
     /// Whether this node should be logged in.
     logs_in: AtomicBool,
     /// Sends arrivals to `reception`, once [`Discord::listen`] was called.
-    arrivals: OnceLock<mpsc::UnboundedSender<(Arrival, Receipt)>>,
+    inbound: OnceLock<mpsc::UnboundedSender<(InboundEvent, Receipt)>>,
     /// Signs people in to the dashboard, once it is available.
-    sign_in: OnceLock<Arc<dyn SignIn>>,
+    sign_in: OnceLock<Arc<dyn SignInService>>,
     /// Which shards are connected.
     shards: Shards,
     /// When this process connected, in milliseconds since 1970.
-    began_ms: i64,
+    started_ms: i64,
 }
 
 /// A bot with an accepted token. Delivers answers, and receives events once [`Discord::listen`] is
 /// called.
 #[derive(Clone)]
 pub struct Discord {
-    inner: Arc<Inner>,
+    inner: Arc<BotContext>,
 }
 
 impl Discord {
@@ -231,7 +231,7 @@ impl Discord {
     ///
     /// # Errors
     /// [`StartError`], after about a minute if Discord is not reachable.
-    pub async fn connect(options: Options, notes: DiscordNotes) -> Result<Self, StartError> {
+    pub async fn connect(options: DiscordOptions, notes: DiscordNotes) -> Result<Self, StartError> {
         token::check_shape(options.token.expose_secret())?;
         let unreachable =
             |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
@@ -246,14 +246,14 @@ impl Discord {
             &options.api_base,
             options.token.clone(),
             options.requests_per_second,
-            options.windows.clock(),
+            options.time_limits.clock(),
             options.lease.clone(),
         )
         .map_err(|error| unreachable(error.to_string()))?;
         let files =
             Fetcher::new(&options.api_base).map_err(|error| unreachable(error.to_string()))?;
         let api = Api::new(rest);
-        let timeouts = options.windows.send;
+        let timeouts = options.time_limits.send;
         let me = api.me(timeouts).await.map_err(refused)?;
         let application = api.application(timeouts).await.map_err(refused)?;
         let team =
@@ -267,39 +267,39 @@ impl Discord {
             .collect();
         let offered = (options.command_alias.as_deref(), options.dashboard);
         commands::register(&api, application.id, offered, timeouts).await;
-        let reads = application.reads();
+        let reads = application.reads_all();
         servers::warn_without_any(&api, application.id, timeouts).await;
         let identity = Arc::new(Identity {
             id: me.id,
             application: application.id,
             owners,
             allowed: options.allowed.clone(),
-            reads,
+            reads_all: reads,
             refusals: Mutex::default(),
         });
-        let notes = Arc::new(Notes::read(notes).await);
-        let asks = Arc::new(Asks::new(Arc::clone(&notes)));
+        let notes = Arc::new(NotesCache::read(notes).await);
+        let asks = Arc::new(QuestionBoard::new(Arc::clone(&notes)));
         let (interactions, waiting) = (Arc::default(), Arc::default());
         let began_ms = jiff::Timestamp::now().as_millisecond();
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(BotContext {
                 options,
                 api,
                 identity,
                 interactions,
-                waiting,
+                queue_markers: waiting,
                 files,
-                asks,
+                questions: asks,
                 notes,
-                holding: Holding::default(),
-                standings: Standings::default(),
-                people: Arc::default(),
-                lines: Arc::default(),
+                delivery_queues: DeliveryQueues::default(),
+                permission_cache: PermissionCache::default(),
+                lookups: Arc::default(),
+                channel_queues: Arc::default(),
                 logs_in: AtomicBool::new(true),
-                arrivals: OnceLock::new(),
+                inbound: OnceLock::new(),
                 sign_in: OnceLock::new(),
                 shards: Shards::default(),
-                began_ms,
+                started_ms: began_ms,
             }),
         })
     }
@@ -307,7 +307,7 @@ impl Discord {
     /// Returns whether the bot can read messages that do not mention it.
     #[must_use]
     pub fn reads_everything(&self) -> bool {
-        self.inner.identity.reads
+        self.inner.identity.reads_all
     }
 
     /// Logs in to the gateway and accepts prompts from then on. Returns when the bot is ready, and
@@ -320,59 +320,60 @@ impl Discord {
     pub async fn listen(
         &self,
         dispatcher: Dispatcher,
-        accept: Option<Accept>,
-        sharing: Option<Sharing>,
-    ) -> Result<Listening, StartError> {
+        accept: Option<OfferHandler>,
+        sharing: Option<EventSharing>,
+    ) -> Result<GatewayListener, StartError> {
         let inner = Arc::clone(&self.inner);
         // In a task of its own, because Discord may be slow and prompts should not wait for old
         // questions.
-        vigil::errand("old questions", async move {
-            inner.asks.close_earlier(&inner.api, inner.options.windows.send).await
+        supervisor::spawn_finite("old questions", async move {
+            inner.questions.close_stale(&inner.api, inner.options.time_limits.send).await
         });
         let notes = Arc::clone(&self.inner.notes);
-        let saving = vigil::task("notes", async move { notes.keep_saving().await });
+        let saving = supervisor::spawn("notes", async move { notes.keep_saving().await });
         let (arrivals, taken) = mpsc::unbounded_channel();
-        let phase = Arc::new(watch::channel(Phase::Starting).0);
-        let closing = Arc::<Closing>::default();
-        let reception = Reception::new(
+        let phase = Arc::new(watch::channel(ConnectionPhase::Starting).0);
+        let closing = Arc::<IntakeState>::default();
+        let reception = InboundProcessor::new(
             self.inner.api.clone(),
             Arc::clone(&self.inner.identity),
             (
                 Arc::clone(&self.inner.interactions),
-                Arc::clone(&self.inner.waiting),
-                Arc::clone(&self.inner.asks),
+                Arc::clone(&self.inner.queue_markers),
+                Arc::clone(&self.inner.questions),
             ),
-            (dispatcher.clone(), Arc::clone(&self.inner.notes), Arc::clone(&self.inner.people)),
-            Arc::clone(&self.inner.lines),
+            (dispatcher.clone(), Arc::clone(&self.inner.notes), Arc::clone(&self.inner.lookups)),
+            Arc::clone(&self.inner.channel_queues),
             Arc::clone(&closing),
-            (self.inner.options.windows.send, self.inner.options.redactor.clone()),
+            (self.inner.options.time_limits.send, self.inner.options.redactor.clone()),
         );
-        let reception = vigil::task("reception", reception.run(taken));
+        let reception = supervisor::spawn("reception", reception.run(taken));
         let (stop, stopped) = oneshot::channel();
-        let pulses = Pulses::through(arrivals.clone());
-        let _ = self.inner.arrivals.set(arrivals.clone());
-        let parts = Parts {
+        let pulses = ProbeSender::new(arrivals.clone());
+        let _ = self.inner.inbound.set(arrivals.clone());
+        let parts = RouterDeps {
             inner: Arc::clone(&self.inner),
             dispatcher,
             accept,
-            arrivals,
+            inbound: arrivals,
             runtime: Handle::current(),
         };
-        let (ear, seat, logins, letters): (_, _, Arc<dyn Logins>, _) = match sharing {
-            None => (Ear::Here(parts), None, Arc::clone(&self.inner.notes) as _, None),
-            Some(Sharing { out, from, seat, logins }) => {
+        let (ear, seat, logins, letters): (_, _, Arc<dyn LoginHistory>, _) = match sharing {
+            None => (GatewaySink::Local(parts), None, Arc::clone(&self.inner.notes) as _, None),
+            Some(EventSharing { outgoing: out, incoming: from, leader: seat, logins }) => {
                 let base = &self.inner.options.api_base;
-                let reader = Reader::new(parts, Some(out.clone())).map_err(|error| {
+                let reader = EventRouter::new(parts, Some(out.clone())).map_err(|error| {
                     StartError::Unreachable { base: base.clone(), why: error.to_string() }
                 })?;
-                phase.send_replace(Phase::Ready);
-                let letters = vigil::errand("node events", sharing::follow(reader, from));
-                (Ear::Nodes(out), Some(seat), logins, Some(letters))
+                phase.send_replace(ConnectionPhase::Ready);
+                let letters =
+                    supervisor::spawn_finite("node events", sharing::read_incoming(reader, from));
+                (GatewaySink::Cluster(out), Some(seat), logins, Some(letters))
             }
         };
         let permit = Permit::new(stopped, seat);
         self.inner.logs_in.store(permit.is_given(), Ordering::SeqCst);
-        let gateway = vigil::errand(
+        let gateway = supervisor::spawn_finite(
             "discord",
             gateway::keep_connected(
                 Arc::clone(&self.inner),
@@ -383,20 +384,20 @@ impl Discord {
             ),
         );
         let inner = Arc::clone(&self.inner);
-        let listening = Listening {
+        let listening = GatewayListener {
             phase,
             closing,
             stop: Some(stop),
             gateway: Some(gateway),
-            letters,
+            incoming: letters,
             reception,
             saving,
-            pulses,
+            probe_sender: pulses,
             inner,
         };
-        match listening.settled(|phase| !matches!(phase, Phase::Starting)).await {
-            Phase::Failed(error) => Err(error),
-            Phase::Starting | Phase::Ready => Ok(listening),
+        match listening.wait_for_phase(|phase| !matches!(phase, ConnectionPhase::Starting)).await {
+            ConnectionPhase::Failed(error) => Err(error),
+            ConnectionPhase::Starting | ConnectionPhase::Ready => Ok(listening),
         }
     }
 
@@ -415,52 +416,55 @@ impl Discord {
 }
 
 /// A bot that receives events. Dropping it disconnects without waiting.
-pub struct Listening {
-    phase: Arc<watch::Sender<Phase>>,
-    closing: Arc<Closing>,
+pub struct GatewayListener {
+    phase: Arc<watch::Sender<ConnectionPhase>>,
+    closing: Arc<IntakeState>,
     stop: Option<oneshot::Sender<()>>,
     gateway: Option<JoinHandle<()>>,
     /// Reads the events that come from other nodes.
-    letters: Option<JoinHandle<()>>,
+    incoming: Option<JoinHandle<()>>,
     reception: JoinHandle<()>,
     saving: JoinHandle<()>,
-    pulses: Pulses,
-    inner: Arc<Inner>,
+    probe_sender: ProbeSender,
+    inner: Arc<BotContext>,
 }
 
-impl Listening {
+impl GatewayListener {
     /// Returns the sender of health probes.
     #[must_use]
-    pub fn pulses(&self) -> Pulses {
-        self.pulses.clone()
+    pub fn pulses(&self) -> ProbeSender {
+        self.probe_sender.clone()
     }
 
     /// Stops accepting prompts, which the next process will find, and refuses commands. Authors of
     /// prompts get a notice of that, unless `silently` is set because the next process follows at
     /// once. Can be called again to change `silently`.
     pub fn stop_intake(&self, silently: bool) {
-        self.closing.begin(silently);
+        self.closing.close(silently);
     }
 
     /// Resolves when Discord refuses the bot permanently, because of a revoked token or refused
     /// intents.
     pub async fn failed(&self) -> StartError {
-        match self.settled(|phase| matches!(phase, Phase::Failed(_))).await {
-            Phase::Failed(error) => error,
-            Phase::Starting | Phase::Ready => std::future::pending().await,
+        match self.wait_for_phase(|phase| matches!(phase, ConnectionPhase::Failed(_))).await {
+            ConnectionPhase::Failed(error) => error,
+            ConnectionPhase::Starting | ConnectionPhase::Ready => std::future::pending().await,
         }
     }
 
     /// Removes the marks of prompts that still wait, disconnects, and saves the notes. Removing
     /// marks and disconnecting take at most five seconds each, even during a reconnect.
     pub async fn close(mut self) {
-        if !self.closing.is_begun() {
+        if !self.closing.is_closed() {
             self.stop_intake(false);
         }
-        let Inner { waiting, api, identity, .. } = &*self.inner;
-        if tokio::time::timeout(Duration::from_secs(5), waiting.leave(api, identity.application))
-            .await
-            .is_err()
+        let BotContext { queue_markers: waiting, api, identity, .. } = &*self.inner;
+        if tokio::time::timeout(
+            Duration::from_secs(5),
+            waiting.clear_all(api, identity.application),
+        )
+        .await
+        .is_err()
         {
             debug!("could not remove all marks of waiting prompts from discord in time");
         }
@@ -474,18 +478,21 @@ impl Listening {
         self.inner.notes.save().await;
     }
 
-    async fn settled(&self, wanted: impl Fn(&Phase) -> bool) -> Phase {
+    async fn wait_for_phase(&self, wanted: impl Fn(&ConnectionPhase) -> bool) -> ConnectionPhase {
         let mut phase = self.phase.subscribe();
         // The sender is in `self`.
-        phase.wait_for(|phase| wanted(phase)).await.map_or(Phase::Starting, |phase| phase.clone())
+        phase
+            .wait_for(|phase| wanted(phase))
+            .await
+            .map_or(ConnectionPhase::Starting, |phase| phase.clone())
     }
 }
 
-impl Drop for Listening {
+impl Drop for GatewayListener {
     fn drop(&mut self) {
         // The gateway task notices that its stop signal is gone. Events that it already received
         // are not processed any more.
-        if let Some(letters) = &self.letters {
+        if let Some(letters) = &self.incoming {
             letters.abort();
         }
         self.reception.abort();

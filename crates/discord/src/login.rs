@@ -24,11 +24,11 @@ use serenity::prelude::{RawEventHandler, RwLock, TypeMap};
 use tokio::sync::{oneshot, watch};
 use tracing::{debug, info, warn};
 
-use super::ear::Ear;
+use super::gateway_sink::GatewaySink;
 use super::handler::Handler;
-use super::phase::Phase;
+use super::phase::ConnectionPhase;
 use super::rest::http_client;
-use super::{Inner, StartError};
+use super::{BotContext, StartError};
 
 /// Interval of checks of serenity's connection, which reports nothing when it stalls.
 pub(super) const WATCH_INTERVAL: Duration = Duration::from_millis(250);
@@ -39,14 +39,14 @@ const THREAD_END_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// One login on its thread.
 pub(super) struct Login {
-    seen: Arc<Seen>,
+    status: Arc<LoginStatus>,
     stop: Option<oneshot::Sender<()>>,
     /// Resolves when it ended by itself.
-    pub(super) ended: oneshot::Receiver<End>,
+    pub(super) ended: oneshot::Receiver<LoginEnd>,
 }
 
 /// The state of a login that its supervisor sees.
-struct Seen {
+struct LoginStatus {
     /// When it was last connected, or at first, when it began.
     connected: Mutex<Instant>,
     /// Whether it has identified itself to Discord.
@@ -54,7 +54,7 @@ struct Seen {
 }
 
 /// Why a login ended by itself.
-pub(super) enum End {
+pub(super) enum LoginEnd {
     /// Discord refuses the bot.
     Refused(StartError),
     /// An error that another login may resolve.
@@ -62,39 +62,44 @@ pub(super) enum End {
 }
 
 /// The parameters of a login.
-pub(super) struct Who {
+pub(super) struct LoginParams {
     /// The number of the shard, and the number of shards.
     pub(super) shard: (u32, u32),
     /// The generation of this login, and the current one of the shard.
     pub(super) generation: (u64, Arc<AtomicU64>),
-    pub(super) phase: Arc<watch::Sender<Phase>>,
+    pub(super) phase: Arc<watch::Sender<ConnectionPhase>>,
 }
 
 impl Login {
-    pub(super) fn begin(inner: &Arc<Inner>, ear: Ear, who: Who, url: String) -> Self {
-        let seen = Arc::new(Seen {
+    pub(super) fn begin(
+        inner: &Arc<BotContext>,
+        ear: GatewaySink,
+        who: LoginParams,
+        url: String,
+    ) -> Self {
+        let status = Arc::new(LoginStatus {
             connected: Mutex::new(Instant::now()),
             identified: AtomicBool::new(false),
         });
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        let (watched, inner) = (Arc::clone(&seen), Arc::clone(inner));
+        let (watched, inner) = (Arc::clone(&status), Arc::clone(inner));
         let run = move || {
             let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
                 Err(error) => {
-                    let _ = end.send(End::Other(error.to_string()));
+                    let _ = end.send(LoginEnd::Other(error.to_string()));
                     return;
                 }
             };
             let result = runtime.block_on(async {
-                let takes = ear.open().map_err(|error| End::Other(error.to_string()))?;
+                let takes = ear.open().map_err(|error| LoginEnd::Other(error.to_string()))?;
                 let (generation, current) = who.generation;
                 let handler = Handler {
                     generation,
                     current,
                     identity: Arc::clone(&inner.identity),
-                    takes,
+                    on_event: takes,
                     phase: who.phase,
                     warned: Mutex::new(HashSet::new()),
                 };
@@ -110,26 +115,26 @@ impl Login {
         {
             warn!(%error, "cannot start the discord thread");
         }
-        Self { seen, stop: Some(stop), ended }
+        Self { status, stop: Some(stop), ended }
     }
 
     /// Returns for how long it was not connected.
-    pub(super) fn silent(&self) -> Duration {
-        self.seen.connected.lock().elapsed()
+    pub(super) fn since_connected(&self) -> Duration {
+        self.status.connected.lock().elapsed()
     }
 
     /// Returns whether it has identified itself to Discord.
     pub(super) fn is_identified(&self) -> bool {
-        self.seen.identified.load(Ordering::SeqCst)
+        self.status.identified.load(Ordering::SeqCst)
     }
 
     /// Abandons the login in any state. It ends as soon as its thread notices, and its events are
     /// ignored.
-    pub(super) fn give_up(mut self) {
+    pub(super) fn abandon(mut self) {
         self.stop.take();
     }
 
-    pub(super) async fn say_goodbye(mut self) {
+    pub(super) async fn shut_down(mut self) {
         self.stop.take();
         if tokio::time::timeout(THREAD_END_TIMEOUT, &mut self.ended).await.is_err() {
             debug!("the discord thread did not end in time; abandoning it");
@@ -139,14 +144,14 @@ impl Login {
 
 /// Runs serenity until the session is over or `stopped` resolves.
 async fn connect(
-    inner: &Arc<Inner>,
+    inner: &Arc<BotContext>,
     handler: Handler,
     (shard, count): (u32, u32),
     url: String,
-    seen: &Arc<Seen>,
+    seen: &Arc<LoginStatus>,
     mut stopped: oneshot::Receiver<()>,
-) -> Result<(), End> {
-    let other = |error: &dyn std::error::Error| End::Other(error.to_string());
+) -> Result<(), LoginEnd> {
+    let other = |error: &dyn std::error::Error| LoginEnd::Other(error.to_string());
     // Without its own limiter, serenity uses the base address. It sends no requests.
     let http = HttpBuilder::new(inner.options.token.expose_secret())
         .proxy(inner.options.api_base.as_str())
@@ -160,7 +165,7 @@ async fn connect(
     let cache = Arc::new(Cache::new_with_settings(settings));
     let mut intents =
         GatewayIntents::GUILDS | GatewayIntents::GUILD_MESSAGES | GatewayIntents::DIRECT_MESSAGES;
-    if inner.identity.reads {
+    if inner.identity.reads_all {
         intents |= GatewayIntents::MESSAGE_CONTENT;
     }
     let info: ShardInfo =
@@ -216,7 +221,7 @@ async fn connect(
                     Some(ConnectionStage::Connected) => {
                         seen.identified.store(true, Ordering::SeqCst);
                         *seen.connected.lock() = Instant::now();
-                        inner.shards.seen(shard);
+                        inner.shards.mark_connected(shard);
                     }
                     Some(ConnectionStage::Identifying) => {
                         seen.identified.store(true, Ordering::SeqCst);
@@ -228,15 +233,15 @@ async fn connect(
     };
     Err(match ended {
         Err(serenity::Error::Gateway(GatewayError::InvalidAuthentication)) => {
-            End::Refused(StartError::TokenRefused)
+            LoginEnd::Refused(StartError::TokenRefused)
         }
         Err(serenity::Error::Gateway(GatewayError::InvalidGatewayIntents)) => {
-            End::Refused(StartError::Intents(4013))
+            LoginEnd::Refused(StartError::Intents(4013))
         }
         Err(serenity::Error::Gateway(GatewayError::DisallowedGatewayIntents)) => {
-            End::Refused(StartError::Intents(4014))
+            LoginEnd::Refused(StartError::Intents(4014))
         }
         Err(error) => other(&error),
-        Ok(()) => End::Other("the session is over".to_owned()),
+        Ok(()) => LoginEnd::Other("the session is over".to_owned()),
     })
 }

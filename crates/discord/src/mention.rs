@@ -31,7 +31,7 @@ pub(super) fn user_names(id: u64, shown: &str) -> [Name; 2] {
 }
 
 /// Replaces mentions and emoji such as `<@123>` and `<:name:123>` by words, if no names are known.
-pub(super) fn in_words(text: &str) -> String {
+pub(super) fn generic_mentions(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('<') {

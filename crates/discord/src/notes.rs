@@ -11,57 +11,57 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tracing::warn;
 
-use aetheel_store::workspace::{DiscordNotes, FileError, Noted};
+use aetheel_store::workspace::{ChannelNotes, DiscordNotes, FileError};
 
 /// Interval between two saves. Messages that were handled in the last interval before a crash are
 /// examined again.
 const SAVE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The notes in memory, which are written to the file.
-pub(super) struct Notes {
-    seen: Mutex<HashMap<u64, u64>>,
+pub(super) struct NotesCache {
+    last_handled: Mutex<HashMap<u64, u64>>,
     /// The times of recent logins, including those of previous processes, in milliseconds since
     /// 1970.
     logins: Mutex<Vec<i64>>,
     /// Questions that a previous process left open: id, channel and message.
-    left_open: Mutex<Vec<(String, u64, u64)>>,
+    open_questions: Mutex<Vec<(String, u64, u64)>>,
     file: DiscordNotes,
 }
 
-impl Notes {
+impl NotesCache {
     /// Reads the notes of the previous process.
     pub(super) async fn read(file: DiscordNotes) -> Self {
         Self {
-            seen: Mutex::new(file.seen().await.into_iter().collect()),
+            last_handled: Mutex::new(file.seen().await.into_iter().collect()),
             logins: Mutex::new(file.logins().await),
-            left_open: Mutex::new(file.questions().await),
+            open_questions: Mutex::new(file.questions().await),
             file,
         }
     }
 
     /// Returns the last handled message of a channel.
-    pub(super) fn last(&self, channel: u64) -> Option<u64> {
-        self.seen.lock().get(&channel).copied()
+    pub(super) fn last_handled(&self, channel: u64) -> Option<u64> {
+        self.last_handled.lock().get(&channel).copied()
     }
 
     /// Returns all channels with their last handled messages.
     pub(super) fn channels(&self) -> Vec<(u64, u64)> {
-        self.seen.lock().iter().map(|(channel, message)| (*channel, *message)).collect()
+        self.last_handled.lock().iter().map(|(channel, message)| (*channel, *message)).collect()
     }
 
     /// Records that a message was handled: it is saved, or visibly refused. Ids of one channel may
     /// come in any order; the highest counts.
-    pub(super) fn saw(&self, channel: u64, message: u64) {
-        let mut seen = self.seen.lock();
+    pub(super) fn mark_handled(&self, channel: u64, message: u64) {
+        let mut seen = self.last_handled.lock();
         let last = seen.entry(channel).or_default();
         *last = (*last).max(message);
-        self.file.note(channel, message);
+        self.file.note_seen(channel, message);
     }
 
     /// Records the position from which a new channel catches up. Saved at once, because without it
     /// the next process would not catch up at all after a crash.
-    pub(super) fn begin(&self, channel: u64, message: u64) {
-        self.saw(channel, message);
+    pub(super) fn start_channel(&self, channel: u64, message: u64) {
+        self.mark_handled(channel, message);
         self.save_soon();
     }
 
@@ -72,7 +72,7 @@ impl Notes {
     }
 
     /// Records that the bot is about to log in.
-    pub(super) fn logging_in(&self, now_ms: i64) {
+    pub(super) fn record_login(&self, now_ms: i64) {
         self.logins.lock().push(now_ms);
         self.file.note_login(now_ms);
         self.save_soon();
@@ -80,12 +80,15 @@ impl Notes {
 
     /// Removes and returns the wanted ones of the questions that a previous process left open: id,
     /// channel and message.
-    pub(super) fn take_left_open(&self, wanted: impl Fn(&str) -> bool) -> Vec<(String, u64, u64)> {
-        self.left_open.lock().extract_if(.., |(id, ..)| wanted(id)).collect()
+    pub(super) fn take_open_questions(
+        &self,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Vec<(String, u64, u64)> {
+        self.open_questions.lock().extract_if(.., |(id, ..)| wanted(id)).collect()
     }
 
     /// Returns the notes about the wanted channels, as lines of the file.
-    pub(super) async fn give(&self, wanted: impl Fn(u64) -> bool) -> String {
+    pub(super) async fn export(&self, wanted: impl Fn(u64) -> bool) -> String {
         self.file.lines_of(wanted).await
     }
 
@@ -94,10 +97,10 @@ impl Notes {
     /// # Errors
     /// [`FileError`].
     pub(super) async fn forget(&self, wanted: impl Fn(u64) -> bool) -> Result<(), FileError> {
-        let Noted { channels, questions } =
+        let ChannelNotes { channels, questions } =
             DiscordNotes::read_lines(&self.file.lines_of(&wanted).await);
-        self.seen.lock().retain(|channel, _| !wanted(*channel));
-        self.left_open.lock().retain(|(_, channel, _)| !wanted(*channel));
+        self.last_handled.lock().retain(|channel, _| !wanted(*channel));
+        self.open_questions.lock().retain(|(_, channel, _)| !wanted(*channel));
         for (channel, _) in channels {
             self.file.forget(channel);
         }
@@ -112,22 +115,22 @@ impl Notes {
     ///
     /// # Errors
     /// [`FileError`].
-    pub(super) async fn absorb(
+    pub(super) async fn import(
         &self,
         lines: &str,
         wanted: impl Fn(u64) -> bool,
     ) -> Result<Vec<u64>, FileError> {
-        let Noted { mut channels, mut questions } = DiscordNotes::read_lines(lines);
+        let ChannelNotes { mut channels, mut questions } = DiscordNotes::read_lines(lines);
         channels.retain(|(channel, _)| wanted(*channel));
         questions.retain(|(_, channel, _)| wanted(*channel));
         for (channel, message) in &channels {
-            self.saw(*channel, *message);
+            self.mark_handled(*channel, *message);
         }
         for (question, channel, message) in &questions {
             self.file.open_question(question, *channel, *message);
         }
         {
-            let mut left = self.left_open.lock();
+            let mut left = self.open_questions.lock();
             left.retain(|known| !questions.contains(known));
             left.extend(questions);
         }
@@ -136,13 +139,13 @@ impl Notes {
     }
 
     /// Records the message of an open question.
-    pub(super) fn opened(&self, question: &str, channel: u64, message: u64) {
+    pub(super) fn question_opened(&self, question: &str, channel: u64, message: u64) {
         self.file.open_question(question, channel, message);
         self.save_soon();
     }
 
     /// Records that the result of a question is visible.
-    pub(super) fn closed(&self, question: &str) {
+    pub(super) fn question_closed(&self, question: &str) {
         self.file.close_question(question);
         self.save_soon();
     }

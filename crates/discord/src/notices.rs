@@ -7,11 +7,11 @@
 use serde_json::{Value, json};
 use tracing::{debug, warn};
 
-use super::Inner;
-use super::api::{Posted, nonce};
-use super::below::MESSAGE;
-use super::heading;
-use aetheel_dispatch::{Again, DeliveryError, Notice, Offer, Person, PriorDelivery};
+use super::BotContext;
+use super::api::{PostedMessage, nonce};
+use super::footer::MAX_MESSAGE_CHARS;
+use super::quote;
+use aetheel_dispatch::{DeliveryError, Notice, Offer, OfferEffect, Person, PriorDelivery};
 use aetheel_model::event::Event;
 use aetheel_model::plain::short_line;
 
@@ -23,7 +23,7 @@ const UNFINISHED: &str = "-# ✂️ This is not finished: I was interrupted here
 const DELIVERED: &str = "-# 📬";
 
 /// Posts a notice, as a reply to the message it is about.
-pub(super) async fn post(inner: &Inner, notice: Notice) -> Result<(), DeliveryError> {
+pub(super) async fn post(inner: &BotContext, notice: Notice) -> Result<(), DeliveryError> {
     let nonce = match &notice.offer {
         // The same offer twice within minutes, after a crash in between, is posted once.
         Some(offer) => format!("{PREFIX}{:.18}", offer.id),
@@ -37,7 +37,7 @@ pub(super) async fn post(inner: &Inner, notice: Notice) -> Result<(), DeliveryEr
 /// notice is posted with that message's nonce: if the message exists, Discord returns it instead of
 /// posting the notice.
 pub(super) async fn give_up(
-    inner: &Inner,
+    inner: &BotContext,
     event: &Event,
     notice: Notice,
     traces: &PriorDelivery,
@@ -46,29 +46,29 @@ pub(super) async fn give_up(
     // 0 is a mark, not the id of a message.
     let posted: Vec<u64> = traces.posted.iter().copied().filter(|id| *id > 0).collect();
     match (channel, posted.last()) {
-        (Some(channel), Some(last)) => leave_unfinished(inner, channel, *last).await,
-        (Some(channel), None) => leave_command(inner, event, channel).await,
+        (Some(channel), Some(last)) => mark_unfinished(inner, channel, *last).await,
+        (Some(channel), None) => mark_command_unfinished(inner, event, channel).await,
         (None, _) => {}
     }
     let message = post_under(inner, &notice, &format!("{}.{}", traces.stem, posted.len())).await?;
-    if message.content.trim() == inner.options.redactor.clean(notice.text.clone()).trim() {
+    if message.content.trim() == inner.options.redactor.redact(notice.text.clone()).trim() {
         return Ok(());
     }
     if let Some(channel) = channel {
-        leave_unfinished(inner, channel, message.id).await;
+        mark_unfinished(inner, channel, message.id).await;
     }
     post(inner, notice).await
 }
 
 /// Writes into a command's own message that no answer follows there.
-async fn leave_command(inner: &Inner, event: &Event, channel: u64) {
-    let place = inner.place_of_command(channel, event);
+async fn mark_command_unfinished(inner: &BotContext, event: &Event, channel: u64) {
+    let place = inner.command_target(channel, event);
     let Some(mut token) = place.token else { return };
     if !token.is_usable().await {
         return;
     }
-    let (application, timeouts) = (inner.identity.application, inner.options.windows.send);
-    let text = heading::under(place.heading.as_deref(), UNFINISHED);
+    let (application, timeouts) = (inner.identity.application, inner.options.time_limits.send);
+    let text = quote::with_quote(place.heading.as_deref(), UNFINISHED);
     let body = (text.as_str(), &json!([]));
     if let Err(error) = inner
         .api
@@ -79,17 +79,21 @@ async fn leave_command(inner: &Inner, event: &Event, channel: u64) {
     }
 }
 
-async fn post_under(inner: &Inner, notice: &Notice, nonce: &str) -> Result<Posted, DeliveryError> {
+async fn post_under(
+    inner: &BotContext,
+    notice: &Notice,
+    nonce: &str,
+) -> Result<PostedMessage, DeliveryError> {
     let Some(channel) = notice.channel.or(inner.options.output_channel) else {
         return Err(DeliveryError::Refused(
             "there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned(),
         ));
     };
-    let text = inner.options.redactor.clean(notice.text.clone());
+    let text = inner.options.redactor.redact(notice.text.clone());
     let rows = notice.offer.as_ref().map_or(Value::Null, row);
     let posted = inner
         .api
-        .post_with(channel, notice.about, nonce, (&text, &rows), inner.options.windows.send)
+        .post_with(channel, notice.about, nonce, (&text, &rows), inner.options.time_limits.send)
         .await;
     posted.map_err(|error| {
         let hint = if error.is_forbidden() { "; hint: the bot needs View Channel and Send Messages there" } else { "" };
@@ -99,11 +103,11 @@ async fn post_under(inner: &Inner, notice: &Notice, nonce: &str) -> Result<Poste
 }
 
 /// Marks a message as an unfinished answer.
-async fn leave_unfinished(inner: &Inner, channel: u64, message: u64) {
-    let timeouts = inner.options.windows.send;
+async fn mark_unfinished(inner: &BotContext, channel: u64, message: u64) {
+    let timeouts = inner.options.time_limits.send;
     let left = async {
         let content = inner.api.message(channel, message, timeouts).await?.content;
-        let room = MESSAGE - UNFINISHED.chars().count() - 1;
+        let room = MAX_MESSAGE_CHARS - UNFINISHED.chars().count() - 1;
         let shown: String = content.chars().take(room).collect();
         let text =
             if content.ends_with(UNFINISHED) { content } else { format!("{shown}\n{UNFINISHED}") };
@@ -122,15 +126,15 @@ pub(super) fn row(offer: &Offer) -> Value {
 }
 
 /// Removes the button of a lost reply that was delivered.
-pub(super) async fn settle(inner: &Inner, channel: u64, message: u64) {
-    let timeouts = inner.options.windows.send;
+pub(super) async fn remove_button(inner: &BotContext, channel: u64, message: u64) {
+    let timeouts = inner.options.time_limits.send;
     let settled = async {
         let content = inner.api.message(channel, message, timeouts).await?.content;
         if content.contains(DELIVERED) {
             return Ok(());
         }
         let text = format!("{content}\n{DELIVERED} The reply came later.");
-        let text = if text.chars().count() > MESSAGE { content } else { text };
+        let text = if text.chars().count() > MAX_MESSAGE_CHARS { content } else { text };
         inner.api.edit_with(channel, message, &text, &json!([]), timeouts).await
     };
     if let Err(error) = settled.await {
@@ -144,17 +148,17 @@ pub(super) fn offer_of(custom_id: &str) -> Option<&str> {
 }
 
 /// Returns the text of a message whose offer was accepted.
-pub(super) fn taken_up(content: &str, by: &Person, what: Again) -> String {
+pub(super) fn accepted_text(content: &str, by: &Person, what: OfferEffect) -> String {
     let name = match by {
         Person::User { name, .. } => short_line(name, 64),
         Person::Terminal => "you".to_owned(),
     };
-    let name = super::asks::escape(&name);
+    let name = super::questions::escape(&name);
     let text = match what {
-        Again::Started => format!("{content}\n-# 🔁 Started again by {name}."),
-        Again::Accepted => format!("{content}\n-# ✅ Accepted by {name}: it is loaded now."),
-        Again::Delivered => format!("{content}\n{DELIVERED} Delivered for {name}."),
+        OfferEffect::Started => format!("{content}\n-# 🔁 Started again by {name}."),
+        OfferEffect::Accepted => format!("{content}\n-# ✅ Accepted by {name}: it is loaded now."),
+        OfferEffect::Delivered => format!("{content}\n{DELIVERED} Delivered for {name}."),
     };
     // The unfinished answer may fill the whole message.
-    if text.chars().count() > MESSAGE { content.to_owned() } else { text }
+    if text.chars().count() > MAX_MESSAGE_CHARS { content.to_owned() } else { text }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use super::StartError;
-use super::clock::Clock;
+use super::clock::OffsetClock;
 use super::rest::Timeouts;
 use aetheel_model::config::{AllowLists, Config, FooterPart};
 use aetheel_model::lease::Lease;
@@ -13,7 +13,7 @@ use aetheel_model::redact::Redactor;
 
 /// The settings of the adapter.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DiscordOptions {
     /// The bot's token, without `Bot `.
     pub token: SecretString,
     /// Discord's address, without a trailing slash.
@@ -39,12 +39,12 @@ pub struct Options {
     /// Applied to prompts and notices that are shown. The dispatcher applies it to answers.
     pub redactor: Redactor,
     /// Time limits of requests, logins and retries.
-    pub windows: Windows,
+    pub time_limits: TimeLimits,
     /// Requests are sent only while it lasts.
     pub lease: Lease,
 }
 
-impl Options {
+impl DiscordOptions {
     /// Reads the options from the operator's configuration.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Options {
             owners: config.owners.clone(),
             allowed: config.allowed.clone(),
             redactor,
-            windows: Windows::default(),
+            time_limits: TimeLimits::default(),
             lease: Lease::endless(),
         })
     }
@@ -71,7 +71,7 @@ impl Options {
 
 /// Time limits. The defaults are right outside tests.
 #[derive(Clone, Debug)]
-pub struct Windows {
+pub struct TimeLimits {
     /// For an important request.
     pub(super) send: Timeouts,
     /// Time after which a login that is not connected is replaced.
@@ -81,25 +81,25 @@ pub struct Windows {
     /// How long an interaction's token is used.
     pub(super) interaction: Duration,
     /// The first and the longest pause between two attempts to deliver an answer.
-    pub(super) again: (Duration, Duration),
+    pub(super) retry: (Duration, Duration),
     /// The clock for the limits.
-    clock: Clock,
+    clock: OffsetClock,
 }
 
-impl Default for Windows {
+impl Default for TimeLimits {
     fn default() -> Self {
         Self {
             send: Timeouts::new(Duration::from_secs(30), Duration::from_secs(60)),
             reconnect: Duration::from_secs(20),
             identify: Duration::from_secs(5),
             interaction: Duration::from_secs(14 * 60),
-            again: (Duration::from_secs(5), Duration::from_secs(600)),
-            clock: Clock::default(),
+            retry: (Duration::from_secs(5), Duration::from_secs(600)),
+            clock: OffsetClock::default(),
         }
     }
 }
 
-impl Windows {
+impl TimeLimits {
     /// Sets how long one attempt of a request, and all of them together, may take.
     #[must_use]
     pub fn send(mut self, attempt: Duration, total: Duration) -> Self {
@@ -131,14 +131,14 @@ impl Windows {
     /// Sets the first and the longest pause before another attempt to deliver an answer. Some
     /// events end the pause earlier.
     #[must_use]
-    pub fn again(mut self, first: Duration, most: Duration) -> Self {
-        self.again = (first, most);
+    pub fn retry(mut self, first: Duration, most: Duration) -> Self {
+        self.retry = (first, most);
         self
     }
 
     /// Returns the clock for the limits.
     #[must_use]
-    pub fn clock(&self) -> Clock {
+    pub fn clock(&self) -> OffsetClock {
         self.clock.clone()
     }
 }

@@ -4,42 +4,45 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::live::Place;
-use super::nowhere::Nowhere;
+use super::live::ReplyTarget;
+use super::null_reply::NullReply;
 use super::reply::ChannelReply;
-use super::{Discord, Inner, heading, notices, pulses, threads};
-use aetheel_dispatch::{DeliveryError, Notice, Opened, Outlet, PriorDelivery, Reply, Said};
-use aetheel_model::event::{Attached, Event, Lane, Origin};
+use super::{BotContext, Discord, notices, probes, quote, threads};
+use aetheel_dispatch::{
+    DeliveryError, Notice, OpenedThread, Outlet, PriorDelivery, RecapMessage, Reply,
+};
+use aetheel_model::event::{AttachedFile, Event, EventOrigin, Lane};
 
 #[async_trait]
 impl Outlet for Discord {
     fn open(&self, event: &Event) -> Box<dyn Reply> {
-        self.open_kept(event, PriorDelivery::unkept())
+        self.open_tracked(event, PriorDelivery::untracked())
     }
 
-    fn open_kept(&self, event: &Event, traces: PriorDelivery) -> Box<dyn Reply> {
+    fn open_tracked(&self, event: &Event, traces: PriorDelivery) -> Box<dyn Reply> {
         let place = match (&event.origin, &event.lane) {
-            (Origin::Message { channel, message }, _) => {
-                Some(Place { reply_to: Some(*message), ..Place::of(*channel) })
+            (EventOrigin::Message { channel, message }, _) => {
+                Some(ReplyTarget { reply_to: Some(*message), ..ReplyTarget::in_channel(*channel) })
             }
-            (Origin::Interaction { channel, .. }, _) => {
-                Some(self.inner.place_of_command(*channel, event))
+            (EventOrigin::Interaction { channel, .. }, _) => {
+                Some(self.inner.command_target(*channel, event))
             }
-            (Origin::Internal { channel: Some(channel) }, _) | (_, Lane::Channel(channel)) => {
-                Some(Place::of(*channel))
+            (EventOrigin::Internal { channel: Some(channel) }, _) | (_, Lane::Channel(channel)) => {
+                Some(ReplyTarget::in_channel(*channel))
             }
-            _ => self.inner.options.output_channel.map(Place::of),
+            _ => self.inner.options.output_channel.map(ReplyTarget::in_channel),
         };
         let marker = match &event.origin {
-            Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. } => {
-                self.inner.waiting.begun(*id)
+            EventOrigin::Message { message: id, .. }
+            | EventOrigin::Interaction { interaction: id, .. } => {
+                self.inner.queue_markers.take(*id)
             }
             _ => None,
         };
-        if let (Origin::Message { channel, message }, None) = (&event.origin, &marker) {
-            self.inner.forget_earlier(event, *channel, *message);
+        if let (EventOrigin::Message { channel, message }, None) = (&event.origin, &marker) {
+            self.inner.remove_stale_marker(event, *channel, *message);
         }
-        let unasked = matches!(event.origin, Origin::Internal { .. });
+        let unasked = matches!(event.origin, EventOrigin::Internal { .. });
         match place {
             Some(place) => Box::new(ChannelReply::begin(
                 &self.inner,
@@ -48,19 +51,19 @@ impl Outlet for Discord {
                 (!unasked).then_some(event.sequence),
                 traces,
             )),
-            None => Box::new(Nowhere(event.lane.clone())),
+            None => Box::new(NullReply(event.lane.clone())),
         }
     }
 
     async fn probe(&self) {
-        pulses::arrived(&self.inner).await;
+        probes::check_outlet(&self.inner).await;
     }
 
-    async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
+    async fn fetch(&self, attached: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
         self.inner.files.fetch(attached, limit).await
     }
 
-    async fn recap(&self, event: &Event) -> Vec<Said> {
+    async fn recap(&self, event: &Event) -> Vec<RecapMessage> {
         self.inner.recap(event).await
     }
 
@@ -68,11 +71,15 @@ impl Outlet for Discord {
         notices::post(&self.inner, notice).await
     }
 
-    async fn open_thread(&self, event: &Event, traces: PriorDelivery) -> Result<Opened, String> {
+    async fn open_thread(
+        &self,
+        event: &Event,
+        traces: PriorDelivery,
+    ) -> Result<OpenedThread, String> {
         threads::open(&self.inner, event, traces).await
     }
 
-    async fn give_up(
+    async fn give_up_reply(
         &self,
         event: &Event,
         notice: Notice,
@@ -81,43 +88,41 @@ impl Outlet for Discord {
         notices::give_up(&self.inner, event, notice, &traces).await
     }
 
-    async fn put_away(&self, event: &Event) {
-        self.inner.put_away(event).await;
+    async fn remove_waiting_marker(&self, event: &Event) {
+        self.inner.clear_marker(event).await;
     }
 
     fn continue_questions(&self, ids: &[String]) {
-        self.inner.asks.go_on_with(ids);
+        self.inner.questions.keep_open(ids);
     }
 
     fn close_question(&self, id: &str) {
         let (inner, id) = (Arc::clone(&self.inner), id.to_owned());
         tokio::spawn(async move {
-            inner.asks.give_up(&inner.api, &id, inner.options.windows.send).await;
+            inner.questions.close_resuming(&inner.api, &id, inner.options.time_limits.send).await;
         });
     }
 
-    async fn settle_offer(&self, channel: u64, message: u64) {
-        notices::settle(&self.inner, channel, message).await;
+    async fn remove_offer_button(&self, channel: u64, message: u64) {
+        notices::remove_button(&self.inner, channel, message).await;
     }
 }
 
-impl Inner {
+impl BotContext {
     /// Returns the destination of a command's answer: the command's own message, as long as it can
     /// be edited.
-    pub(super) fn place_of_command(&self, channel: u64, event: &Event) -> Place {
+    pub(super) fn command_target(&self, channel: u64, event: &Event) -> ReplyTarget {
         let token = match &event.origin {
-            Origin::Interaction { interaction, pass, .. } => self.interactions.take_or_restore(
-                *interaction,
-                pass.as_ref(),
-                self.options.windows.interaction,
-            ),
+            EventOrigin::Interaction { interaction, pass, .. } => self
+                .interactions
+                .take_or_restore(*interaction, pass.as_ref(), self.options.time_limits.interaction),
             _ => None,
         };
-        Place {
+        ReplyTarget {
             token,
             command: true,
-            heading: heading::of(event, &self.options.redactor),
-            ..Place::of(channel)
+            heading: quote::for_event(event, &self.options.redactor),
+            ..ReplyTarget::in_channel(channel)
         }
     }
 }

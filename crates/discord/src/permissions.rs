@@ -53,7 +53,7 @@ pub(super) struct Overwrite {
 
 /// The properties of a member that determine permissions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct GuildMembership {
     pub(super) user: u64,
     pub(super) guild: u64,
     pub(super) owns_guild: bool,
@@ -64,7 +64,7 @@ pub(super) struct Standing {
 
 /// The permissions that are missing in a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingPermissions {
     /// Permissions without which the bot cannot answer.
     pub needed: Vec<&'static str>,
     /// Permissions without which a feature is missing.
@@ -74,7 +74,7 @@ pub struct Missing {
 /// Computes the permissions of a member in a channel. `roles` are all roles of the guild with their
 /// permissions. For a thread, `overwrites` are those of its parent.
 pub(super) fn permissions(
-    member: &Standing,
+    member: &GuildMembership,
     roles: &[(u64, u64)],
     overwrites: &[Overwrite],
 ) -> u64 {
@@ -101,24 +101,24 @@ pub(super) fn permissions(
 }
 
 /// Returns whether these permissions include reading a channel and its history.
-pub(super) fn reads(permissions: u64) -> bool {
+pub(super) fn can_read(permissions: u64) -> bool {
     permissions & VIEW_CHANNEL != 0 && permissions & READ_MESSAGE_HISTORY != 0
 }
 
 /// Returns whether these permissions include writing.
-pub(super) fn writes(permissions: u64, thread: bool) -> bool {
+pub(super) fn can_write(permissions: u64, thread: bool) -> bool {
     let bit = if thread { SEND_MESSAGES_IN_THREADS } else { SEND_MESSAGES };
     permissions & bit != 0
 }
 
 /// Returns whether these permissions include seeing private threads without being a member of them.
-pub(super) fn manages_threads(permissions: u64) -> bool {
+pub(super) fn can_manage_threads(permissions: u64) -> bool {
     permissions & MANAGE_THREADS != 0
 }
 
 /// Lists the permissions that the bot uses and lacks. Sending in a thread needs another permission
 /// than in a channel.
-pub(super) fn missing(permissions: u64, thread: bool) -> Missing {
+pub(super) fn missing(permissions: u64, thread: bool) -> MissingPermissions {
     let lacks = |(bit, _): &&(u64, &'static str)| permissions & bit == 0;
     let sends = |(bit, name): (u64, &'static str)| match bit {
         SEND_MESSAGES if thread => (SEND_MESSAGES_IN_THREADS, "Send Messages in Threads"),
@@ -131,7 +131,7 @@ pub(super) fn missing(permissions: u64, thread: bool) -> Missing {
     let names =
         |list: &[(u64, &'static str)]| list.iter().filter(lacks).map(|(_, name)| *name).collect();
     let wanted: Vec<_> = WANTED.iter().filter(here).copied().collect();
-    Missing { needed: names(&needed), wanted: names(&wanted) }
+    MissingPermissions { needed: names(&needed), wanted: names(&wanted) }
 }
 
 #[cfg(test)]
@@ -143,8 +143,8 @@ mod tests {
     const QUIET: u64 = 3;
     const BOT: u64 = 9;
 
-    fn bot() -> Standing {
-        Standing {
+    fn bot() -> GuildMembership {
+        GuildMembership {
             user: BOT,
             guild: GUILD,
             owns_guild: false,
@@ -193,7 +193,7 @@ mod tests {
     fn owners_and_administrators_have_all_permissions_despite_denials() {
         let denied = [over(GUILD, 0, ALL), over(BOT, 0, ALL)];
         assert_eq!(permissions(&bot(), &[(CREW, ADMINISTRATOR)], &denied), ALL);
-        assert_eq!(permissions(&Standing { owns_guild: true, ..bot() }, &[], &denied), ALL);
+        assert_eq!(permissions(&GuildMembership { owns_guild: true, ..bot() }, &[], &denied), ALL);
         assert_eq!(
             permissions(&bot(), &[(GUILD, 0)], &[over(BOT, ADMINISTRATOR | VIEW_CHANNEL, 0)])
                 & SEND_MESSAGES,
@@ -205,14 +205,14 @@ mod tests {
     fn without_view_channel_nothing_is_permitted_and_timed_out_members_only_read() {
         let roles = [(GUILD, VIEW_SEND | READ_MESSAGE_HISTORY)];
         assert_eq!(permissions(&bot(), &roles, &[over(GUILD, 0, VIEW_CHANNEL)]), 0);
-        let quiet = Standing { timed_out: true, ..bot() };
+        let quiet = GuildMembership { timed_out: true, ..bot() };
         assert_eq!(permissions(&quiet, &roles, &[]), VIEW_CHANNEL | READ_MESSAGE_HISTORY);
     }
 
     #[test]
     fn an_invite_requests_exactly_the_checked_permissions() {
         for thread in [false, true] {
-            assert_eq!(missing(USED, thread), Missing::default());
+            assert_eq!(missing(USED, thread), MissingPermissions::default());
         }
         for bit in (0..64).map(|at| 1 << at).filter(|bit| USED & bit != 0) {
             let lacks = missing(USED & !bit, false);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn missing_permissions_are_named_and_threads_have_their_own() {
-        assert_eq!(missing(ALL, false), Missing::default());
+        assert_eq!(missing(ALL, false), MissingPermissions::default());
         let lacks = missing(VIEW_SEND | ATTACH_FILES, false);
         assert_eq!(lacks.needed, ["Read Message History"]);
         assert_eq!(

@@ -4,7 +4,7 @@ use super::StartError;
 
 /// The state of the bot's first login.
 #[derive(Clone, Debug)]
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     Starting,
     /// Logged in at least once.
     Ready,

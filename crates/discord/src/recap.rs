@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::rest::Timeouts;
 use super::wire::Message;
-use super::{Inner, heading, mention};
-use aetheel_dispatch::{RECAP_MESSAGES, Said};
-use aetheel_model::event::{Event, Origin};
+use super::{BotContext, mention, quote};
+use aetheel_dispatch::{RECAP_MESSAGES, RecapMessage};
+use aetheel_model::event::{Event, EventOrigin};
 use aetheel_model::plain::short_line;
 
 /// Short, because a turn waits for it.
@@ -15,14 +15,14 @@ const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(3), Duration::from_
 /// menu.
 const WRITTEN: [u8; 4] = [0, 19, 20, 23];
 
-impl Inner {
+impl BotContext {
     /// Returns the last messages before an event in its channel, oldest first. Returns no messages
     /// if Discord does not provide them.
-    pub(super) async fn recap(&self, event: &Event) -> Vec<Said> {
+    pub(super) async fn recap(&self, event: &Event) -> Vec<RecapMessage> {
         let (channel, before) = match event.origin {
-            Origin::Message { channel, message } => (channel, message),
-            Origin::Interaction { channel, interaction, .. } => (channel, interaction),
-            Origin::Internal { .. } | Origin::Console => return Vec::new(),
+            EventOrigin::Message { channel, message } => (channel, message),
+            EventOrigin::Interaction { channel, interaction, .. } => (channel, interaction),
+            EventOrigin::Internal { .. } | EventOrigin::Console => return Vec::new(),
         };
         let read = self.api.messages_before(channel, before, RECAP_MESSAGES, TIMEOUTS).await;
         let messages = read.unwrap_or_else(|error| {
@@ -35,7 +35,7 @@ impl Inner {
 }
 
 /// Returns `None` if the message has no text, or is from another bot.
-fn said(message: &Message, me: u64) -> Option<Said> {
+fn said(message: &Message, me: u64) -> Option<RecapMessage> {
     let own = message.author.id == me;
     if !WRITTEN.contains(&message.kind)
         || (!own && (message.author.bot || message.webhook_id.is_some()))
@@ -45,10 +45,10 @@ fn said(message: &Message, me: u64) -> Option<Said> {
     let names: Vec<_> = message
         .mentions
         .iter()
-        .flat_map(|user| mention::user_names(user.id, user.shown()))
+        .flat_map(|user| mention::user_names(user.id, user.display_name()))
         .collect();
-    let content = if own { heading::without(&message.content) } else { &message.content };
-    let text = mention::in_words(&mention::readable(content, &names)).trim().to_owned();
-    let author = (!own).then(|| short_line(message.author.shown(), 64));
-    (!text.is_empty()).then_some(Said { author, text })
+    let content = if own { quote::strip_quote(&message.content) } else { &message.content };
+    let text = mention::generic_mentions(&mention::readable(content, &names)).trim().to_owned();
+    let author = (!own).then(|| short_line(message.author.display_name(), 64));
+    (!text.is_empty()).then_some(RecapMessage { author, text })
 }

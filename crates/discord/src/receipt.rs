@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 /// or not relevant. A receipt that is dropped without [`Receipt::done`] confirms nothing; the node
 /// ended before, and its next process must handle the event.
 #[derive(Default)]
-pub struct Receipt(Option<Arc<Parts>>);
+pub struct Receipt(Option<Arc<ReceiptState>>);
 
 /// The state that the parts of a receipt share.
-struct Parts {
+struct ReceiptState {
     open: AtomicUsize,
     done: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -22,7 +22,10 @@ impl Receipt {
     /// Creates a receipt that calls `done` when it is confirmed.
     pub fn new(done: impl FnOnce() + Send + 'static) -> Self {
         let done: Box<dyn FnOnce() + Send> = Box::new(done);
-        Self(Some(Arc::new(Parts { open: AtomicUsize::new(1), done: Mutex::new(Some(done)) })))
+        Self(Some(Arc::new(ReceiptState {
+            open: AtomicUsize::new(1),
+            done: Mutex::new(Some(done)),
+        })))
     }
 
     /// Returns a receipt that confirms nothing to anybody.

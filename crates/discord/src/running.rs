@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use aetheel_model::agent::EventKind;
+use aetheel_model::agent::AgentEventKind;
 
 /// How long a tool runs before its draft shows the time and the last lines of its output.
 pub(super) const LONG_TOOL: Duration = Duration::from_secs(3);
@@ -18,12 +18,12 @@ pub(super) struct RunningTools(HashMap<String, (Instant, Timestamp)>);
 impl RunningTools {
     /// Applies an event. A tool that started under a previous process of the gateway counts from
     /// now.
-    pub(super) fn apply(&mut self, event: &EventKind, now: (Instant, Timestamp)) {
+    pub(super) fn apply(&mut self, event: &AgentEventKind, now: (Instant, Timestamp)) {
         match event {
-            EventKind::ToolStart(start) => {
+            AgentEventKind::ToolStart(start) => {
                 self.0.entry(start.id.clone()).or_insert(now);
             }
-            EventKind::ToolEnd(end) => {
+            AgentEventKind::ToolEnd(end) => {
                 self.0.remove(&end.id);
             }
             _ => {}
@@ -47,8 +47,8 @@ mod tests {
     use super::*;
     use aetheel_model::agent::{ToolEnd, ToolStart, ToolStatus};
 
-    fn start(id: &str) -> EventKind {
-        EventKind::ToolStart(ToolStart {
+    fn start(id: &str) -> AgentEventKind {
+        AgentEventKind::ToolStart(ToolStart {
             id: id.to_owned(),
             parent: None,
             kind: "bash".to_owned(),
@@ -75,7 +75,7 @@ mod tests {
             exit_code: None,
             diffs: Vec::new(),
         };
-        tools.apply(&EventKind::ToolEnd(end), (later, clock));
+        tools.apply(&AgentEventKind::ToolEnd(end), (later, clock));
         assert_eq!(tools.long_since("a", later), None);
     }
 }

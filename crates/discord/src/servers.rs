@@ -12,7 +12,7 @@ pub(super) async fn warn_without_any(api: &Api, application: u64, timeouts: Time
     let path = "/users/@me/guilds?limit=1".to_owned();
     match api.get::<Vec<Value>>(path, ("GET guilds", 0), timeouts).await {
         Ok(servers) if servers.is_empty() => {
-            let invite = checkup::invite(application);
+            let invite = checkup::invite_url(application);
             warn!(invite, "the bot is in no server; open this link to invite it");
         }
         Ok(_) => {}

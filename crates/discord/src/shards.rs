@@ -21,12 +21,12 @@ pub(super) struct Shards(Mutex<Vec<Option<Instant>>>);
 
 impl Shards {
     /// Sets the number of shards, of which none is connected.
-    pub(super) fn begin(&self, count: u32) {
+    pub(super) fn reset(&self, count: u32) {
         *self.0.lock() = vec![None; count as usize];
     }
 
     /// Records that a shard is connected now.
-    pub(super) fn seen(&self, shard: u32) {
+    pub(super) fn mark_connected(&self, shard: u32) {
         if let Some(seen) = self.0.lock().get_mut(shard as usize) {
             *seen = Some(Instant::now());
         }
@@ -44,31 +44,31 @@ impl Shards {
 /// between two logins of a line. A shard belongs to the line of its number modulo
 /// `max_concurrency`.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct LoginPace {
     interval: Duration,
-    lines: Mutex<HashMap<u32, Arc<tokio::sync::Mutex<Option<tokio::time::Instant>>>>>,
+    groups: Mutex<HashMap<u32, Arc<tokio::sync::Mutex<Option<tokio::time::Instant>>>>>,
 }
 
 /// The permission to log in while it is held. The pause begins when it is dropped.
-pub(super) struct Slot(OwnedMutexGuard<Option<tokio::time::Instant>>);
+pub(super) struct LoginSlot(OwnedMutexGuard<Option<tokio::time::Instant>>);
 
-impl Pace {
+impl LoginPace {
     pub(super) fn new(interval: Duration) -> Self {
-        Self { interval, lines: Mutex::default() }
+        Self { interval, groups: Mutex::default() }
     }
 
     /// Waits until the next shard of a line may log in, in the order of the calls.
-    pub(super) async fn slot(&self, line: u32) -> Slot {
-        let line = Arc::clone(self.lines.lock().entry(line).or_default());
+    pub(super) async fn slot(&self, line: u32) -> LoginSlot {
+        let line = Arc::clone(self.groups.lock().entry(line).or_default());
         let last = line.lock_owned().await;
         if let Some(last) = *last {
             tokio::time::sleep_until(last + self.interval).await;
         }
-        Slot(last)
+        LoginSlot(last)
     }
 }
 
-impl Drop for Slot {
+impl Drop for LoginSlot {
     fn drop(&mut self) {
         *self.0 = Some(tokio::time::Instant::now());
     }
@@ -98,19 +98,19 @@ mod tests {
     fn shards_count_as_connected_one_by_one() {
         let shards = Shards::default();
         assert_eq!(shards.connected(), (0, 0));
-        shards.begin(3);
-        shards.seen(1);
-        shards.seen(1);
-        shards.seen(3);
+        shards.reset(3);
+        shards.mark_connected(1);
+        shards.mark_connected(1);
+        shards.mark_connected(3);
         assert_eq!(shards.connected(), (1, 3));
-        shards.begin(2);
+        shards.reset(2);
         assert_eq!(shards.connected(), (0, 2), "a new login was not seen yet");
     }
 
     #[tokio::test]
     async fn logins_of_a_line_are_paced_and_lines_are_independent() {
         let interval = Duration::from_millis(50);
-        let pace = Arc::new(Pace::new(interval));
+        let pace = Arc::new(LoginPace::new(interval));
         let first = pace.slot(0).await;
         let next = tokio::spawn({
             let pace = Arc::clone(&pace);

@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tracing::debug;
 
-use super::heard::{Heard, PERMISSIONS};
-use super::notes::Notes;
-use super::reader::Reader;
+use super::gateway_event::{GatewayEvent, PERMISSIONS_CHANGED};
+use super::notes::NotesCache;
 use super::receipt::Receipt;
+use super::router::EventRouter;
 
 /// Minimum time between two notifications of the other nodes, because permissions change in bursts.
 const PERMISSIONS_INTERVAL: Duration = Duration::from_secs(1);
@@ -24,68 +24,68 @@ const PERMISSIONS_INTERVAL: Duration = Duration::from_secs(1);
 const INTERACTION_AGE: Duration = Duration::from_secs(10);
 
 /// How nodes share the events of one bot.
-pub struct Sharing {
+pub struct EventSharing {
     /// Accepts the events that this node receives, in order.
-    pub out: mpsc::UnboundedSender<Heard>,
+    pub outgoing: mpsc::UnboundedSender<GatewayEvent>,
     /// Returns the events for this node, from whichever node received them, in order for each
     /// channel. Events from Discord are read only from here.
-    pub from: mpsc::UnboundedReceiver<(Heard, Receipt)>,
+    pub incoming: mpsc::UnboundedReceiver<(GatewayEvent, Receipt)>,
     /// Whether this node is the leader. It logs in when this becomes true, and out when it becomes
     /// false.
-    pub seat: watch::Receiver<bool>,
+    pub leader: watch::Receiver<bool>,
     /// Counts logins over all nodes.
-    pub logins: Arc<dyn Logins>,
+    pub logins: Arc<dyn LoginHistory>,
 }
 
 /// The recent logins of the bot. After many logins, the next one has to wait.
 #[async_trait]
-pub trait Logins: Send + Sync {
+pub trait LoginHistory: Send + Sync {
     /// Returns the times of the last logins, in milliseconds since 1970 and any order. Waits until
     /// they are known.
     async fn logins(&self) -> Vec<i64>;
     /// Records that the bot is about to log in. Returns once this is saved.
-    async fn logging_in(&self, at_ms: i64);
+    async fn record_login(&self, at_ms: i64);
 }
 
 #[async_trait]
-impl Logins for Notes {
+impl LoginHistory for NotesCache {
     async fn logins(&self) -> Vec<i64> {
         Self::logins(self)
     }
 
-    async fn logging_in(&self, at_ms: i64) {
-        Self::logging_in(self, at_ms);
+    async fn record_login(&self, at_ms: i64) {
+        Self::record_login(self, at_ms);
     }
 }
 
 /// Passes the events that a login receives to the nodes that have their channels.
-pub(super) struct Out {
-    to: mpsc::UnboundedSender<Heard>,
-    permissions: Arc<Mutex<Told>>,
+pub(super) struct EventForwarder {
+    to: mpsc::UnboundedSender<GatewayEvent>,
+    permissions: Arc<Mutex<PermissionThrottle>>,
 }
 
 /// When the nodes were last notified of changed permissions, and whether another notification is
 /// scheduled.
 #[derive(Default)]
-struct Told {
+struct PermissionThrottle {
     at: Option<Instant>,
-    due: bool,
+    scheduled: bool,
 }
 
-impl Out {
-    pub(super) fn new(to: mpsc::UnboundedSender<Heard>) -> Self {
+impl EventForwarder {
+    pub(super) fn new(to: mpsc::UnboundedSender<GatewayEvent>) -> Self {
         Self { to, permissions: Arc::default() }
     }
 
     /// Passes an event on. Must be called within a Tokio runtime.
-    pub(super) fn send(&self, heard: Heard) {
-        if heard.name != PERMISSIONS {
+    pub(super) fn send(&self, heard: GatewayEvent) {
+        if heard.name != PERMISSIONS_CHANGED {
             // Sending fails only if the program ends.
             let _ = self.to.send(heard);
             return;
         }
         let (now, mut told) = (Instant::now(), self.permissions.lock());
-        if told.due {
+        if told.scheduled {
             return;
         }
         let wait = told.at.map_or(Duration::ZERO, |at| {
@@ -96,18 +96,21 @@ impl Out {
             let _ = self.to.send(heard);
             return;
         }
-        told.due = true;
+        told.scheduled = true;
         let (to, permissions) = (self.to.clone(), Arc::clone(&self.permissions));
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;
-            *permissions.lock() = Told { at: Some(Instant::now()), due: false };
+            *permissions.lock() = PermissionThrottle { at: Some(Instant::now()), scheduled: false };
             let _ = to.send(heard);
         });
     }
 }
 
 /// Reads the events for this node until the sender is dropped.
-pub(super) async fn follow(reader: Reader, mut from: mpsc::UnboundedReceiver<(Heard, Receipt)>) {
+pub(super) async fn read_incoming(
+    reader: EventRouter,
+    mut from: mpsc::UnboundedReceiver<(GatewayEvent, Receipt)>,
+) {
     while let Some((heard, receipt)) = from.recv().await {
         let late = heard.interaction_id().filter(|id| reader.age_of(*id) > INTERACTION_AGE);
         if let Some(interaction) = late {
@@ -115,7 +118,7 @@ pub(super) async fn follow(reader: Reader, mut from: mpsc::UnboundedReceiver<(He
             receipt.done();
             continue;
         }
-        reader.read(&heard, receipt);
+        reader.route(&heard, receipt);
     }
 }
 
@@ -126,17 +129,17 @@ mod tests {
     #[tokio::test]
     async fn of_a_burst_of_permission_changes_the_first_and_the_last_are_sent() {
         let (to, mut heard) = mpsc::unbounded_channel();
-        let out = Out::new(to);
+        let out = EventForwarder::new(to);
         for _ in 0..100 {
-            out.send(Heard::permissions());
+            out.send(GatewayEvent::permissions_changed());
         }
-        out.send(Heard::for_all("RESUMED", serde_json::Value::Null));
+        out.send(GatewayEvent::for_all("RESUMED", serde_json::Value::Null));
         let mut names = Vec::new();
         for _ in 0..3 {
             names.push(heard.recv().await.expect("open").name);
         }
-        assert_eq!(names, [PERMISSIONS, "RESUMED", PERMISSIONS]);
-        out.send(Heard::for_all("RESUMED", serde_json::Value::Null));
+        assert_eq!(names, [PERMISSIONS_CHANGED, "RESUMED", PERMISSIONS_CHANGED]);
+        out.send(GatewayEvent::for_all("RESUMED", serde_json::Value::Null));
         assert_eq!(heard.recv().await.expect("open").name, "RESUMED", "no third one");
     }
 }

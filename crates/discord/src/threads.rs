@@ -5,31 +5,31 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::Inner;
-use super::asks::escape;
-use super::heard::Parent;
+use super::BotContext;
+use super::gateway_event::Parent;
+use super::inbound::InboundProcessor;
 use super::live::Live;
 use super::mention;
-use super::reception::Reception;
+use super::questions::escape;
 use super::rest::RestError;
 use super::wire::{Channel, Message};
-use aetheel_dispatch::{Opened, PriorDelivery};
-use aetheel_model::event::{Event, Lane, Origin};
+use aetheel_dispatch::{OpenedThread, PriorDelivery};
+use aetheel_model::event::{Event, EventOrigin, Lane};
 
 /// Maximum number of characters of a thread's name (Discord's documentation of threads, 2026-08).
-const NAME: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 /// Maximum number of characters of a prompt that are shown in its thread.
-const SHOWN: usize = 1_500;
+const MAX_PROMPT_CHARS: usize = 1_500;
 /// Maximum number of lines of a prompt that are shown in its thread.
-const LINES: usize = 20;
+const MAX_PROMPT_LINES: usize = 20;
 
-pub(super) const ELSEWHERE: &str =
+pub(super) const NO_THREADS_HERE: &str =
     "A thread cannot be opened here. Use `/reset` to begin a new conversation here.";
 const FORBIDDEN: &str = "I may not open threads here: I need the permissions Create Public Threads and Send Messages in Threads. Use `/reset` to begin a new conversation in this channel.";
 const UNREACHABLE: &str = "Discord did not open the thread. Please try again.";
 const MENTION_ME: &str = "-# In this thread I read only messages that mention me or reply to me.";
 
-impl Reception {
+impl InboundProcessor {
     /// Returns whether a message without a mention is for the bot: in a channel where the bot reads
     /// everything, or in a thread that the bot opened or was addressed in. A message that mentions
     /// or answers somebody else is not for the bot.
@@ -42,7 +42,7 @@ impl Reception {
         parent: Parent,
     ) -> Result<bool, RestError> {
         let to_others = !message.mentions.is_empty() || message.referenced_message.is_some();
-        if !self.identity.reads || message.guild_id.is_none() || to_others {
+        if !self.identity.reads_all || message.guild_id.is_none() || to_others {
             return Ok(false);
         }
         let (channel, me) = (message.channel_id, self.identity.id);
@@ -52,7 +52,7 @@ impl Reception {
         let parent = match parent {
             Parent::Known(parent) => parent,
             Parent::Unknown => {
-                self.seen_channel(channel).await?.and_then(|channel| channel.thread_parent())
+                self.visible_channel(channel).await?.and_then(|channel| channel.thread_parent())
             }
         };
         let Some(parent) = parent else { return Ok(false) };
@@ -63,14 +63,14 @@ impl Reception {
         if self.dispatcher.knows(&Lane::Channel(channel)).await {
             return Ok(true);
         }
-        Ok(self.seen_channel(channel).await?.is_some_and(|channel| channel.owner_id == Some(me)))
+        Ok(self.visible_channel(channel).await?.is_some_and(|channel| channel.owner_id == Some(me)))
     }
 
     /// Returns a channel, or `None` if it does not exist or the bot may not see it.
-    async fn seen_channel(&self, channel: u64) -> Result<Option<Channel>, RestError> {
-        match self.people.channel(&self.api, channel).await {
+    async fn visible_channel(&self, channel: u64) -> Result<Option<Channel>, RestError> {
+        match self.lookups.channel(&self.api, channel).await {
             Ok(channel) => Ok(Some(channel)),
-            Err(error) if error.is_passing() => Err(error),
+            Err(error) if error.is_temporary() => Err(error),
             Err(_) => Ok(None),
         }
     }
@@ -80,25 +80,24 @@ impl Reception {
 /// earlier attempt or process: the command's message by its token, its id or its nonce; the thread
 /// because it belongs to that message; and the first post by reading the thread.
 pub(super) async fn open(
-    inner: &Arc<Inner>,
+    inner: &Arc<BotContext>,
     event: &Event,
     traces: PriorDelivery,
-) -> Result<Opened, String> {
-    let Origin::Interaction { channel, .. } = event.origin else {
-        return Err(ELSEWHERE.to_owned());
+) -> Result<OpenedThread, String> {
+    let EventOrigin::Interaction { channel, .. } = event.origin else {
+        return Err(NO_THREADS_HERE.to_owned());
     };
-    let (api, timeouts) = (&inner.api, inner.options.windows.send);
+    let (api, timeouts) = (&inner.api, inner.options.time_limits.send);
     let name = thread_name(&event.prompt);
     let nonce = format!("{}.t", traces.stem);
-    let mut live =
-        Live::new(Arc::clone(inner), inner.place_of_command(channel, event), traces, None);
+    let mut live = Live::new(Arc::clone(inner), inner.command_target(channel, event), traces, None);
     let shown =
         live.show(&[format!("🧵 New conversation: **{}**", escape(&name))], true, timeouts).await;
     let begun = match (shown, live.first()) {
         (Ok(_), Some(begun)) => begun,
         (Err(error), _) => {
             warn!(channel, %error, "cannot answer a command");
-            return Err(if error.is_passing() { UNREACHABLE } else { ELSEWHERE }.to_owned());
+            return Err(if error.is_temporary() { UNREACHABLE } else { NO_THREADS_HERE }.to_owned());
         }
         (Ok(_), None) => return Err(UNREACHABLE.to_owned()),
     };
@@ -109,50 +108,50 @@ pub(super) async fn open(
         Err(error) => {
             warn!(channel, %error, "cannot open a thread{}", if error.is_forbidden() { "; hint: the bot needs Create Public Threads there" } else { "" });
             let why = match &error {
-                error if error.is_passing() => UNREACHABLE,
+                error if error.is_temporary() => UNREACHABLE,
                 RestError::Refused { status: 403 | 404, .. } => FORBIDDEN,
-                _ => ELSEWHERE,
+                _ => NO_THREADS_HERE,
             };
             return Err(why.to_owned());
         }
     };
-    let sent = if new { None } else { sent_before(inner, thread).await };
+    let sent = if new { None } else { find_first_message(inner, thread).await };
     let first = match sent {
         Some(first) => Ok(first),
         None => {
             let author = event.author.as_deref().unwrap_or_default();
-            let text = opening(author, &event.prompt, inner.identity.reads);
+            let text = first_message(author, &event.prompt, inner.identity.reads_all);
             api.post(thread, None, &nonce, &text, timeouts).await.map(|posted| posted.id)
         }
     };
     match first {
         Ok(first) => {
             info!(channel, thread, user = event.asker, "opened a thread for a new conversation");
-            inner.notes.saw(thread, first);
-            Ok(Opened { thread, first })
+            inner.notes.mark_handled(thread, first);
+            Ok(OpenedThread { thread, first })
         }
         Err(error) => {
             warn!(thread, %error, "cannot write into a new thread{}", if error.is_forbidden() { "; hint: the bot needs Send Messages in Threads there" } else { "" });
-            Err(if error.is_passing() { UNREACHABLE } else { FORBIDDEN }.to_owned())
+            Err(if error.is_temporary() { UNREACHABLE } else { FORBIDDEN }.to_owned())
         }
     }
 }
 
 /// Returns the first message that an earlier attempt posted in a thread, if it can be read.
-async fn sent_before(inner: &Inner, thread: u64) -> Option<u64> {
+async fn find_first_message(inner: &BotContext, thread: u64) -> Option<u64> {
     let (page, _) =
-        inner.api.messages_after(thread, thread, inner.options.windows.send).await.ok()?;
+        inner.api.messages_after(thread, thread, inner.options.time_limits.send).await.ok()?;
     page.into_iter()
         .find(|message| message.author.id == inner.identity.id && message.kind == 0)
         .map(|message| message.id)
 }
 
 /// Returns the first message of a thread: the author and the prompt.
-fn opening(author: &str, prompt: &str, reads: bool) -> String {
+fn first_message(author: &str, prompt: &str, reads: bool) -> String {
     let prompt = prompt.trim();
-    let mut shown: String = prompt.chars().take(SHOWN).collect();
-    if shown.len() < prompt.len() || shown.lines().count() > LINES {
-        shown = shown.lines().take(LINES).collect::<Vec<_>>().join("\n") + "…";
+    let mut shown: String = prompt.chars().take(MAX_PROMPT_CHARS).collect();
+    if shown.len() < prompt.len() || shown.lines().count() > MAX_PROMPT_LINES {
+        shown = shown.lines().take(MAX_PROMPT_LINES).collect::<Vec<_>>().join("\n") + "…";
     }
     let quoted: Vec<String> = shown.lines().map(|line| format!("> {line}")).collect();
     let note = if reads { String::new() } else { format!("\n{MENTION_ME}") };
@@ -163,12 +162,14 @@ fn opening(author: &str, prompt: &str, reads: bool) -> String {
 /// formatting.
 fn thread_name(prompt: &str) -> String {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    let mut plain = mention::in_words(line);
+    let mut plain = mention::generic_mentions(line);
     for mark in ["**", "__", "~~", "||", "`", "*"] {
         plain = plain.replace(mark, "");
     }
-    let plain =
-        aetheel_model::plain::short_line(plain.trim_start_matches(['#', '>', '-', ' ']), NAME);
+    let plain = aetheel_model::plain::short_line(
+        plain.trim_start_matches(['#', '>', '-', ' ']),
+        MAX_NAME_CHARS,
+    );
     if plain.is_empty() { "New conversation".to_owned() } else { plain }
 }
 
@@ -194,14 +195,14 @@ mod tests {
             assert_eq!(thread_name(prompt), name, "{prompt:?}");
         }
         let long = thread_name(&"wörter ".repeat(40));
-        assert_eq!((long.chars().count(), long.ends_with('…')), (NAME, true));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_NAME_CHARS, true));
     }
 
     #[test]
     fn a_thread_begins_with_the_author_and_the_prompt() {
-        assert_eq!(opening("An*n", "one\ntwo", true), "**An\\*n**:\n> one\n> two");
-        assert!(opening("Ann", "one", false).ends_with(MENTION_ME));
-        assert!(opening("Ann", &"x\n".repeat(900), false).chars().count() <= 2_000);
-        assert!(opening(&"*".repeat(64), &"x".repeat(9_000), false).chars().count() <= 2_000);
+        assert_eq!(first_message("An*n", "one\ntwo", true), "**An\\*n**:\n> one\n> two");
+        assert!(first_message("Ann", "one", false).ends_with(MENTION_ME));
+        assert!(first_message("Ann", &"x\n".repeat(900), false).chars().count() <= 2_000);
+        assert!(first_message(&"*".repeat(64), &"x".repeat(9_000), false).chars().count() <= 2_000);
     }
 }

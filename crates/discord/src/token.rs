@@ -28,7 +28,7 @@ pub(super) fn check_shape(token: &str) -> Result<(), StartError> {
 /// Returns the user id of the bot from its token, if the token contains one (Discord's reference,
 /// authentication: the first part of a token is that id in base64).
 #[must_use]
-pub fn bot_of(token: &str) -> Option<u64> {
+pub fn bot_id_of(token: &str) -> Option<u64> {
     let id = token.split('.').next()?.trim_end_matches('=');
     let id = base64::engine::general_purpose::STANDARD_NO_PAD.decode(id).ok()?;
     str::from_utf8(&id).ok()?.parse().ok()
@@ -41,8 +41,8 @@ mod tests {
     #[test]
     fn impossible_tokens_are_refused_without_asking_discord() {
         assert_eq!(check_shape("MTIz.Gabc.x-_y"), Ok(()));
-        assert_eq!(bot_of("MTIz.Gabc.x-_y"), Some(123));
-        assert_eq!(bot_of("a.b.c"), None);
+        assert_eq!(bot_id_of("MTIz.Gabc.x-_y"), Some(123));
+        assert_eq!(bot_id_of("a.b.c"), None);
         assert_eq!(check_shape(" "), Err(StartError::NoToken));
         for bad in ["abc", "Bot a.b.c", "a.b.c d", "a..c", "a.b.c.d"] {
             let error = check_shape(bad).expect_err(bad);

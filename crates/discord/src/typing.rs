@@ -8,19 +8,19 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::api::Api;
-use super::flow::Rank;
+use super::rate_share::Rank;
 use super::rest::Timeouts;
 
 /// Discord shows the indicator for ten seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(8);
 /// Not repeated, because the next one comes soon.
 const TYPING_TIMEOUTS: Timeouts =
-    Timeouts::new(Duration::from_secs(5), Duration::ZERO).of(Rank::Draft);
+    Timeouts::new(Duration::from_secs(5), Duration::ZERO).with_rank(Rank::Draft);
 
 /// Shows the indicator until it is stopped or dropped.
 #[derive(Debug)]
 pub(super) struct Typing {
-    again: Arc<Notify>,
+    refresh: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
@@ -28,8 +28,8 @@ impl Typing {
     /// Shows the indicator. Errors are ignored, but if the bot may not write in the channel, it is
     /// not shown again.
     pub(super) fn start(api: Api, channel: u64) -> Self {
-        let again = Arc::new(Notify::new());
-        let wake = Arc::clone(&again);
+        let refresh = Arc::new(Notify::new());
+        let wake = Arc::clone(&refresh);
         let task = tokio::spawn(async move {
             loop {
                 if api
@@ -42,12 +42,12 @@ impl Typing {
                 let _ = tokio::time::timeout(TYPING_INTERVAL, wake.notified()).await;
             }
         });
-        Self { again, task }
+        Self { refresh, task }
     }
 
     /// Shows it again, because Discord removes it with every message of the bot.
     pub(super) fn again(&self) {
-        self.again.notify_one();
+        self.refresh.notify_one();
     }
 
     /// Ends it. Cancels a pending request, because one that arrives after the answer would show the

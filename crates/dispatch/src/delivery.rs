@@ -13,62 +13,62 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use super::durability::{Durability, Kept, Next};
-use super::in_hand::InHand;
+use super::deps::DispatcherDeps;
+use super::in_flight::InFlightEvents;
 use super::outlet::handle::ReplyHandle;
-use super::outlet::{Answer, DeliveryError, Notice, Reply};
-use super::parts::Parts;
+use super::outlet::{DeliveryError, Notice, Reply, TurnAnswer};
+use super::persistence::{EventPersistence, EventProgress, NextStart};
 use super::recovery::unread::LostReplies;
 use aetheel_model::event::Event;
-use aetheel_model::figures::{self, Outcome};
+use aetheel_model::figures::{self, EventOutcome};
 use aetheel_store::workspace::LostState;
 
 /// The longest time that a lane waits for the delivery of its answer.
 const LANE_HOLD_LIMIT: Duration = Duration::from_secs(10);
 
 /// Delivers answers and marks their events as finished in the journal.
-pub(crate) struct Delivery {
-    parts: Arc<Parts>,
-    durability: Arc<Durability>,
-    lost: Arc<LostReplies>,
+pub(crate) struct AnswerDelivery {
+    deps: Arc<DispatcherDeps>,
+    durability: Arc<EventPersistence>,
+    lost_replies: Arc<LostReplies>,
     tasks: TaskTracker,
     /// Becomes true when the program ends. Deliveries then stop, and the next process continues
     /// them.
-    leaving: watch::Sender<bool>,
+    shutting_down: watch::Sender<bool>,
     /// The events whose answer is being delivered.
-    pub(crate) in_hand: InHand,
+    pub(crate) in_flight: InFlightEvents,
 }
 
-impl Delivery {
+impl AnswerDelivery {
     pub(crate) fn new(
-        parts: Arc<Parts>,
-        durability: Arc<Durability>,
-        lost: Arc<LostReplies>,
+        deps: Arc<DispatcherDeps>,
+        durability: Arc<EventPersistence>,
+        lost_replies: Arc<LostReplies>,
         tasks: TaskTracker,
     ) -> Self {
-        let (leaving, in_hand) = (watch::channel(false).0, InHand::default());
-        Self { parts, durability, lost, tasks, leaving, in_hand }
+        let (shutting_down, in_flight) = (watch::channel(false).0, InFlightEvents::default());
+        Self { deps, durability, lost_replies, tasks, shutting_down, in_flight }
     }
 
     /// Returns the number of deliveries in progress.
     pub(crate) fn pending(&self) -> usize {
         // Each delivery has a receiver.
-        self.leaving.receiver_count()
+        self.shutting_down.receiver_count()
     }
 
     /// Stops all deliveries. The next process continues those that the journal has.
-    pub(crate) fn leave(&self) {
-        self.leaving.send_replace(true);
+    pub(crate) fn leave_to_next_start(&self) {
+        self.shutting_down.send_replace(true);
     }
 
     /// Runs `work` as a task that ends at the latest when the program ends. Returns its result, or
     /// `None` if it takes longer than [`LANE_HOLD_LIMIT`] or the program ends. In the first case it
     /// continues in the background.
-    async fn carry<T: Send + 'static>(
+    async fn run_detached<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
-        let mut leaving = self.leaving.subscribe();
+        let mut leaving = self.shutting_down.subscribe();
         let task = async move {
             tokio::select! {
                 biased;
@@ -90,48 +90,48 @@ impl Delivery {
     pub(crate) async fn deliver(
         self: &Arc<Self>,
         event: &Event,
-        kept: &Kept,
+        kept: &EventProgress,
         reply: &ReplyHandle,
-        answer: Answer,
+        answer: TurnAnswer,
     ) {
         let Some(reply) = reply.take() else { return };
         let (this, event, kept) = (Arc::clone(self), event.clone(), kept.clone());
-        let in_hand = self.in_hand.hold(&event);
+        let in_hand = self.in_flight.track(&event);
         let delivering = async move {
-            this.see_delivered(&event, &kept, reply, answer).await;
+            this.deliver_and_record(&event, &kept, reply, answer).await;
             drop(in_hand);
         };
-        if self.carry(delivering).await.is_none() {
+        if self.run_detached(delivering).await.is_none() {
             tracing::warn!("the answer is not delivered yet; delivery continues in the background");
         }
     }
 
-    async fn see_delivered(
+    async fn deliver_and_record(
         &self,
         event: &Event,
-        kept: &Kept,
+        kept: &EventProgress,
         reply: Box<dyn Reply>,
-        answer: Answer,
+        answer: TurnAnswer,
     ) {
         let offer = answer.offer.clone();
         match reply.finish(answer).await {
             Ok(()) => {
-                self.lost.note_button(event, offer.as_ref()).await;
-                figures::event(event.kind, Outcome::Delivered);
+                self.lost_replies.note_button(event, offer.as_ref()).await;
+                figures::count_event(event.kind, EventOutcome::Delivered);
                 tracing::info!("answer delivered");
-                self.lost.settled(event, LostState::Delivered).await;
-                self.durability.check_off(event);
+                self.lost_replies.record_outcome(event, LostState::Delivered).await;
+                self.durability.mark_finished(event);
             }
             Err(error @ DeliveryError::Later(_)) => {
                 tracing::warn!(%error, "the answer is left to the next start")
             }
             // Another version of the gateway may be able to deliver it, so it is tried once more.
-            Err(error @ DeliveryError::Refused(_)) if kept.has_another_try() => {
-                figures::event(event.kind, Outcome::Undelivered);
+            Err(error @ DeliveryError::Refused(_)) if kept.has_retry_left() => {
+                figures::count_event(event.kind, EventOutcome::Undelivered);
                 tracing::error!(%error, "the answer was not delivered; it is kept and tried once more after the next start");
             }
             Err(error) => {
-                figures::event(event.kind, Outcome::Undelivered);
+                figures::count_event(event.kind, EventOutcome::Undelivered);
                 tracing::error!(%error, "the answer was not delivered; it is in the recording");
                 if matches!(error, DeliveryError::Gone(_)) {
                     let text = format!(
@@ -139,42 +139,48 @@ impl Delivery {
                         event.sequence, event.lane
                     );
                     // If there is no channel for notices, the error above is in the log.
-                    let _ = self.parts.outlet.notify(Notice::for_operator(text, None)).await;
+                    let _ = self.deps.outlet.notify(Notice::for_operator(text, None)).await;
                 }
-                self.lost.settled(event, LostState::GivenUp).await;
-                self.durability.check_off(event);
+                self.lost_replies.record_outcome(event, LostState::GivenUp).await;
+                self.durability.mark_finished(event);
             }
         }
     }
 
     /// Delivers an answer that the journal does not have. It is dropped if the program ends first.
     /// `what` names the answer in the log.
-    pub(crate) async fn send(&self, reply: Box<dyn Reply>, answer: Answer, what: &'static str) {
+    pub(crate) async fn send(&self, reply: Box<dyn Reply>, answer: TurnAnswer, what: &'static str) {
         let sent = async move {
             if let Err(error) = reply.finish(answer).await {
                 tracing::warn!(%error, "{what} was not delivered");
             }
         };
-        self.carry(sent).await;
+        self.run_detached(sent).await;
     }
 
     /// Notifies the author that an accepted event will not be answered.
     pub(crate) async fn refuse(&self, event: &Event, why: &str) {
-        figures::event(event.kind, Outcome::Withdrawn);
+        figures::count_event(event.kind, EventOutcome::Withdrawn);
         tracing::info!(event = event.sequence, lane = %event.lane, why, "event withdrawn before its turn");
-        let answer = Answer::failed(self.parts.choices.backend.clone(), why);
-        self.send(self.parts.outlet.open(event), answer, "a refusal").await;
+        let answer = TurnAnswer::failed(self.deps.choices.backend.clone(), why);
+        self.send(self.deps.outlet.open(event), answer, "a refusal").await;
     }
 
     /// Notifies the author that the next process continues with the turn.
-    pub(crate) async fn put_off(&self, reply: &ReplyHandle, answer: Answer, id: &str, next: Next) {
+    pub(crate) async fn announce_restart(
+        &self,
+        reply: &ReplyHandle,
+        answer: TurnAnswer,
+        id: &str,
+        next: NextStart,
+    ) {
         let Some(reply) = reply.take() else { return };
         let what = match next {
-            Next::Again => {
+            NextStart::Rerun => {
                 tracing::info!("the turn was stopped and runs again after the next start");
                 "I am restarting; this is answered as soon as I am back."
             }
-            Next::Asked => {
+            NextStart::AskPeople => {
                 tracing::info!(
                     "the turn was stopped after its agent had used a tool; people are asked after the next start"
                 );
@@ -182,6 +188,6 @@ impl Delivery {
             }
         };
         let failure = Some(format!("{what} (restarting, {id})"));
-        self.send(reply, Answer { failure, ..answer }, "the notice about the restart").await;
+        self.send(reply, TurnAnswer { failure, ..answer }, "the notice about the restart").await;
     }
 }

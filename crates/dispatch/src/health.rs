@@ -11,12 +11,12 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::Dispatcher;
-use super::parts::Parts;
-use aetheel_model::event::{Event, EventKind, Lane, NewEvent, Origin, Sequence};
+use super::deps::DispatcherDeps;
+use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent, Sequence};
 use aetheel_model::figures;
 
 /// The name of the lane that probes use.
-const PULSE: &str = "pulse";
+const PROBE_LANE: &str = "pulse";
 
 /// A probe in progress. If it is dropped before it completes, the probe has failed.
 #[derive(Debug)]
@@ -53,39 +53,39 @@ pub struct Stats {
 }
 
 /// The probes in progress, and the time when the dispatcher started.
-pub(crate) struct Health {
-    parts: Arc<Parts>,
-    began: Instant,
+pub(crate) struct DispatcherHealth {
+    deps: Arc<DispatcherDeps>,
+    started: Instant,
     /// Probes by the number of their event.
     probes: Mutex<HashMap<Sequence, HealthProbe>>,
 }
 
-impl Health {
-    pub(crate) fn new(parts: Arc<Parts>) -> Self {
-        Self { parts, began: Instant::now(), probes: Mutex::default() }
+impl DispatcherHealth {
+    pub(crate) fn new(deps: Arc<DispatcherDeps>) -> Self {
+        Self { deps, started: Instant::now(), probes: Mutex::default() }
     }
 
     pub(crate) fn uptime(&self) -> Duration {
-        self.began.elapsed()
+        self.started.elapsed()
     }
 
     /// Returns whether `lane` is the lane of probes.
-    pub(crate) fn is_probed(&self, lane: &Lane) -> bool {
-        matches!(lane, Lane::Hook(name) if name == PULSE)
+    pub(crate) fn is_probe_lane(&self, lane: &Lane) -> bool {
+        matches!(lane, Lane::Hook(name) if name == PROBE_LANE)
     }
 
     /// Removes and returns the probe that belongs to an event.
-    pub(crate) fn probe_of(&self, event: &Event) -> Option<HealthProbe> {
+    pub(crate) fn take_probe(&self, event: &Event) -> Option<HealthProbe> {
         self.probes.lock().remove(&event.sequence)
     }
 
     /// Takes a probe through the last stages: the journal and the outlet.
     pub(crate) async fn complete(&self, probe: HealthProbe) {
-        if let Some(journal) = &self.parts.journal {
+        if let Some(journal) = &self.deps.journal {
             // A failed write is reported elsewhere. A probe only checks that the journal responds.
             let _ = journal.flush().await;
         }
-        self.parts.outlet.probe().await;
+        self.deps.outlet.probe().await;
         probe.complete();
     }
 }
@@ -96,7 +96,7 @@ impl Dispatcher {
     /// nothing.
     pub fn probe(&self, probe: HealthProbe) {
         let mut queue = self.inner.lanes.queue.lock();
-        if queue.is_closed() || !queue.has_room() {
+        if queue.is_closed() || !queue.has_free_slot() {
             drop(queue);
             let inner = self.inner.clone();
             self.inner.tasks.spawn(async move { inner.health.complete(probe).await });
@@ -104,11 +104,11 @@ impl Dispatcher {
         }
         let event = NewEvent::new(
             EventKind::Hook,
-            Lane::Hook(PULSE.to_owned()),
-            Origin::Internal { channel: None },
+            Lane::Hook(PROBE_LANE.to_owned()),
+            EventOrigin::Internal { channel: None },
             "",
         );
-        let event = queue.admit_aside(event, jiff::Timestamp::now().as_millisecond());
+        let event = queue.accept_unsaved(event, jiff::Timestamp::now().as_millisecond());
         self.inner.health.probes.lock().insert(event.sequence, probe);
         drop(queue);
         self.pump();
@@ -127,8 +127,8 @@ impl Dispatcher {
         });
         let _ = self.inner.lanes.running.lock().len();
         let (links, questions) = (self.inner.links.count(), self.inner.questions.count());
-        figures::queue(waiting, oldest_ms, running);
-        figures::open(links, questions);
+        figures::set_queue(waiting, oldest_ms, running);
+        figures::set_open(links, questions);
         Stats { waiting, oldest_ms, running, links, questions }
     }
 }

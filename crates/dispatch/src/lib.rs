@@ -28,92 +28,94 @@
 
 mod channel;
 mod delivery;
+mod deps;
 mod drift;
-mod durability;
 mod health;
-mod in_hand;
+mod in_flight;
 mod intake;
 mod lanes;
+mod observers;
 mod outlet;
-mod parts;
+mod persistence;
 mod questions;
 mod recovery;
 mod run;
 mod status;
-mod watching;
 
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 
-pub use self::channel::effective::{Effective, effective};
+pub use self::channel::effective::{EffectiveSettings, effective_settings};
 pub use self::channel::options::{Setting, SettingOption};
-pub use self::channel::projects::Project;
+pub use self::channel::projects::ProjectBinding;
 pub use self::channel::sessions::{Conversation, Conversations};
+pub use self::deps::{Choices, DispatcherDeps, Router};
 pub use self::health::{HealthProbe, Stats};
-pub use self::intake::router::Placed;
-pub use self::intake::{Accepted, Declined, Steered, Underway};
+pub use self::intake::router::Placement;
+pub use self::intake::{Accepted, PendingSteering, SavedRefusal, SteeringResult};
 pub use self::lanes::EventSummary;
 pub use self::lanes::panics::catch_panic;
-pub use self::lanes::stop::Stopped;
-pub use self::outlet::answer::{Answer, AnswerFile};
+pub use self::lanes::stop::StopResult;
+pub use self::observers::TurnWatch;
+pub use self::outlet::answer::{AnswerFile, TurnAnswer};
 pub use self::outlet::excerpt::Excerpt;
-pub use self::outlet::messages::Refusal;
+pub use self::outlet::messages::PromptRefusal;
 pub use self::outlet::question::{OpenQuestion, Settlement, Subject};
 pub use self::outlet::{
-    DeliveryError, Notice, Offer, Opened, Outlet, PriorDelivery, RECAP_MESSAGES, Reply, Said,
-    Unseen,
+    DeliveryError, Notice, Offer, OpenedThread, Outlet, PriorDelivery, QuestionDismissal,
+    RECAP_MESSAGES, RecapMessage, Reply,
 };
-pub use self::parts::{Choices, Parts, Router};
 pub use self::questions::{AnswerRefusal, Person};
-pub use self::recovery::absorb::Absorbed;
-pub use self::recovery::restart::{Again, AgainRefusal};
-pub use self::run::retelling::{Retelling, ToldEnd};
+pub use self::recovery::import::ImportedEvents;
+pub use self::recovery::restart::{OfferEffect, OfferRefusal};
+pub use self::run::turn_renderer::{RecordedEnd, TurnRenderer};
 pub use self::status::backends::BackendView;
 pub use self::status::overview::{LaneView, RunningTurn};
-pub use self::status::render::{Row, conversation, queue_rows, session_rows, status_rows};
-pub use self::status::{QueueView, View};
-pub use self::watching::TurnWatch;
+pub use self::status::render::{
+    StatusRow, conversation_line, queue_rows, session_rows, status_rows,
+};
+pub use self::status::{LaneStatus, QueueView};
 
 use self::channel::ChannelContext;
 use self::channel::listings::Listings;
-use self::delivery::Delivery;
+use self::delivery::AnswerDelivery;
 use self::drift::DriftMonitor;
-use self::durability::Durability;
-use self::health::Health;
+use self::health::DispatcherHealth;
 use self::intake::rate_limit::RateLimit;
-use self::lanes::Lanes;
-use self::lanes::slot::{Pumping, Slot};
+use self::lanes::LaneRegistry;
+use self::lanes::slot::{LaneSlot, PumpGuard};
+use self::observers::ChangeSignal;
+use self::persistence::EventPersistence;
 use self::questions::Questions;
-use self::recovery::restart::{Left, Why};
+use self::recovery::restart::{OfferReason, TurnFollowUp};
 use self::recovery::unread::LostReplies;
-use self::watching::Stir;
-use aetheel_model::agent::Decision;
+use aetheel_model::agent::AskDecision;
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::queue::Queue;
-use aetheel_model::vigil;
+use aetheel_model::supervisor;
 use aetheel_turn::{Links, OnUnknown};
 
 /// Accepts events, runs their turns and delivers their answers. Cheap to clone.
 #[derive(Clone)]
 pub struct Dispatcher {
-    inner: Arc<Inner>,
+    inner: Arc<DispatcherInner>,
 }
 
-struct Inner {
-    parts: Arc<Parts>,
+struct DispatcherInner {
+    deps: Arc<DispatcherDeps>,
     links: Links,
     listings: Listings,
-    lanes: Lanes,
+    lanes: LaneRegistry,
     rate_limit: RateLimit,
-    durability: Arc<Durability>,
-    delivery: Arc<Delivery>,
+    durability: Arc<EventPersistence>,
+    delivery: Arc<AnswerDelivery>,
     questions: Arc<Questions>,
     channels: ChannelContext,
     drift: Arc<DriftMonitor>,
-    lost: Arc<LostReplies>,
-    health: Health,
+    lost_replies: Arc<LostReplies>,
+    health: DispatcherHealth,
     tasks: TaskTracker,
 }
 
@@ -121,11 +123,13 @@ impl Dispatcher {
     /// Creates a dispatcher with an empty queue. Must be called within a Tokio runtime, as must
     /// [`Dispatcher::submit`].
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: DispatcherDeps) -> Self {
         let (parts, tasks) = (Arc::new(parts), TaskTracker::new());
         let mut queue = Queue::new(parts.limits);
-        let (first, last) =
-            parts.journal.as_ref().map_or((0, 0), |journal| (journal.first(), journal.last()));
+        let (first, last) = parts
+            .journal
+            .as_ref()
+            .map_or((0, 0), |journal| (journal.block_start(), journal.last()));
         queue.count_from(first, last);
         let (unasked_tx, unasked) = mpsc::unbounded_channel();
         let drift = DriftMonitor::new(parts.clone(), tasks.clone());
@@ -138,28 +142,28 @@ impl Dispatcher {
             unasked_tx,
             on_unknown,
         );
-        let durability = Arc::new(Durability::new(parts.clone()));
+        let durability = Arc::new(EventPersistence::new(parts.clone()));
         let lost = Arc::new(LostReplies::new(parts.clone()));
         let delivery =
-            Delivery::new(parts.clone(), durability.clone(), lost.clone(), tasks.clone());
-        let stir = Stir::default();
+            AnswerDelivery::new(parts.clone(), durability.clone(), lost.clone(), tasks.clone());
+        let stir = ChangeSignal::default();
         let (approvers, redactor) = (parts.choices.approvers.clone(), parts.redactor.clone());
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(DispatcherInner {
             listings: Listings::new(links.clone()),
             links,
-            lanes: Lanes::new(queue, stir.clone()),
+            lanes: LaneRegistry::new(queue, stir.clone()),
             rate_limit: RateLimit::new(parts.choices.prompts_per_minute),
             durability,
             delivery: Arc::new(delivery),
             questions: Arc::new(Questions::new(approvers, redactor, stir)),
             channels: ChannelContext::new(parts.clone()),
             drift,
-            lost,
-            health: Health::new(parts.clone()),
+            lost_replies: lost,
+            health: DispatcherHealth::new(parts.clone()),
             tasks,
-            parts,
+            deps: parts,
         });
-        vigil::task("unasked answers", run::deliver_unasked(Arc::downgrade(&inner), unasked));
+        supervisor::spawn("unasked answers", run::deliver_unasked(Arc::downgrade(&inner), unasked));
         Self { inner }
     }
 
@@ -170,7 +174,7 @@ impl Dispatcher {
     /// # Errors
     /// A message for the person who asked, if the file cannot be written.
     pub async fn reset(&self, lane: &Lane) -> Result<bool, String> {
-        let had = self.inner.parts.workspace.bindings().reset(lane).await.map_err(|error| {
+        let had = self.inner.deps.workspace.bindings().reset(lane).await.map_err(|error| {
             tracing::error!(%lane, %error, "cannot forget the conversation");
             "The conversation could not be forgotten: its file cannot be written. (storage)"
                 .to_owned()
@@ -184,8 +188,8 @@ impl Dispatcher {
 
     /// Moves the running turns of these backends to the generation that serves now, if replaying a
     /// turn with it gives the same actions.
-    pub fn renew(&self, backends: &[String]) {
-        for backend in backends.iter().filter_map(|name| self.inner.parts.backends.get(name)) {
+    pub fn upgrade_turns(&self, backends: &[String]) {
+        for backend in backends.iter().filter_map(|name| self.inner.deps.backends.get(name)) {
             self.inner.links.renew(&backend);
         }
     }
@@ -216,7 +220,7 @@ impl Dispatcher {
         &self,
         question: &str,
         person: &Person,
-        decision: Decision,
+        decision: AskDecision,
     ) -> Result<(), AnswerRefusal> {
         self.inner.questions.answer(question, person, decision)
     }
@@ -224,7 +228,7 @@ impl Dispatcher {
     /// Takes a message that a person wrote in a lane as the answer to the question that is open
     /// there. Returns `None` if the message is not an answer. It may be a prompt then.
     #[must_use]
-    pub fn answer_in_words(
+    pub fn answer_from_text(
         &self,
         lane: &Lane,
         person: &Person,
@@ -247,14 +251,14 @@ impl Dispatcher {
     /// A runtime that shuts down drops a spawned task at once, and with it the task's [`Slot`],
     /// which calls this method again. [`Pumping`] keeps that from recursing once per waiting event.
     fn pump(&self) {
-        self.inner.lanes.stir.tell();
-        let Some(_alone) = Pumping::begin() else { return };
+        self.inner.lanes.changes.notify();
+        let Some(_alone) = PumpGuard::begin() else { return };
         loop {
             let Some(event) = self.inner.lanes.queue.lock().next() else { return };
             let (stop, stopped) = watch::channel(None);
             let (steers, steered) = mpsc::unbounded_channel();
-            self.inner.lanes.begin(&event, stop, steers);
-            let slot = Slot {
+            self.inner.lanes.begin_turn(&event, stop, steers);
+            let slot = LaneSlot {
                 dispatcher: self.clone(),
                 sequence: event.sequence,
                 lane: event.lane.clone(),
@@ -264,39 +268,44 @@ impl Dispatcher {
             self.inner.tasks.spawn(async move {
                 let seen =
                     catch_panic(inner.see_through(event.clone(), stopped, steered, saving)).await;
-                if !matches!(seen, Ok(Left::Nothing)) {
-                    inner.lanes.give_back_received(&event);
+                if !matches!(seen, Ok(TurnFollowUp::Nothing)) {
+                    inner.lanes.requeue_received(&event);
                 }
-                if let Ok(Left::Again) = seen {
+                if let Ok(TurnFollowUp::Rerun) = seen {
                     inner.lanes.queue.lock().restore(event.clone());
                 }
                 let this = Self { inner: inner.clone() };
-                let waits = matches!(seen, Ok(Left::Paused)) && this.pause(&event);
-                let asking = !matches!(seen, Ok(Left::Nothing | Left::Again | Left::Paused));
-                let _in_hand = asking.then(|| inner.delivery.in_hand.hold(&event));
+                let waits = matches!(seen, Ok(TurnFollowUp::Paused)) && this.pause_lane(&event);
+                let asking = !matches!(
+                    seen,
+                    Ok(TurnFollowUp::Nothing | TurnFollowUp::Rerun | TurnFollowUp::Paused)
+                );
+                let _in_hand = asking.then(|| inner.delivery.in_flight.track(&event));
                 // The lane continues now, however long the delivery takes.
                 drop(slot);
                 match seen {
-                    Ok(Left::Nothing | Left::Again) => {}
-                    Ok(Left::Paused) if waits => this.resume_later(event),
-                    Ok(Left::Paused) => this.refuse_unkept(&event).await,
-                    Ok(Left::Ask) => inner.ask_about(&event, Why::Interrupted).await,
-                    Err(_) => inner.broke(&event).await,
+                    Ok(TurnFollowUp::Nothing | TurnFollowUp::Rerun) => {}
+                    Ok(TurnFollowUp::Paused) if waits => this.resume_when_unpaused(event),
+                    Ok(TurnFollowUp::Paused) => this.refuse_unjournaled(&event).await,
+                    Ok(TurnFollowUp::AskPeople) => {
+                        inner.ask_about(&event, OfferReason::Interrupted).await
+                    }
+                    Err(_) => inner.handle_panicked_turn(&event).await,
                 }
             });
         }
     }
 }
 
-impl Inner {
+impl DispatcherInner {
     /// Handles a panic in our code during a turn: asks people whether to repeat the event if the
     /// journal has it, and otherwise tells its author to ask again.
-    async fn broke(&self, event: &Event) {
+    async fn handle_panicked_turn(&self, event: &Event) {
         tracing::error!(event = event.sequence, lane = %event.lane, "a turn panicked; this is a bug of aetheel");
         if self.noted(event).is_some() {
-            return self.ask_about(event, Why::Broke).await;
+            return self.ask_about(event, OfferReason::Panicked).await;
         }
-        self.durability.check_off(event);
+        self.durability.mark_finished(event);
         let why = "Something inside me broke while I worked on this. Please ask again. (internal)";
         self.delivery.refuse(event, why).await;
     }

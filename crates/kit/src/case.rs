@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use aetheel_model::agent::Action;
-use aetheel_turn::replay::Tape;
+use aetheel_turn::replay::ParsedRecording;
 
 /// Suffix of the files with expected actions.
 const ACTIONS: &str = ".actions.jsonl";
@@ -16,7 +16,7 @@ pub struct Case {
     /// The path of the recording.
     pub path: PathBuf,
     /// The content of that file.
-    pub tape: Tape,
+    pub tape: ParsedRecording,
     /// The expected actions, from the file beside it; `None` if there is no such file.
     pub actions: Option<Vec<Action>>,
 }
@@ -29,7 +29,8 @@ impl Case {
     pub fn read(path: &Path) -> Result<Self, String> {
         let text =
             fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let tape = Tape::read(&text).map_err(|fault| pointed(path, &fault))?;
+        let tape =
+            ParsedRecording::read(&text).map_err(|fault| with_file_position(path, &fault))?;
         let beside = actions_beside(path);
         let actions = match fs::read_to_string(&beside) {
             Ok(text) => Some(read_actions(&beside, &text)?),
@@ -41,7 +42,7 @@ impl Case {
 
     /// Returns the position of an entry as `file:line`.
     #[must_use]
-    pub fn place(&self, entry: usize) -> String {
+    pub fn position(&self, entry: usize) -> String {
         match self.tape.lines.get(entry) {
             Some(line) => format!("{}:{line}", self.path.display()),
             None => self.path.display().to_string(),
@@ -66,7 +67,7 @@ fn read_actions(path: &Path, text: &str) -> Result<Vec<Action>, String> {
 }
 
 /// Adds the path to an error of the reader: `line N: …` becomes `PATH:N: …`.
-fn pointed(path: &Path, fault: &str) -> String {
+fn with_file_position(path: &Path, fault: &str) -> String {
     let number = fault.strip_prefix("line ").and_then(|rest| {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         (digits > 0).then(|| rest.split_at(digits))
@@ -91,7 +92,8 @@ pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
             fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
         if metadata.is_dir() {
             let before = found.len();
-            below(path, &mut found).map_err(|error| format!("{}: {error}", path.display()))?;
+            collect_recordings(path, &mut found)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
             if found.len() == before {
                 return Err(format!(
                     "{}: there is no recording (`*.jsonl`) in this folder",
@@ -106,11 +108,11 @@ pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-fn below(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+fn collect_recordings(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            below(&path, found)?;
+            collect_recordings(&path, found)?;
         } else if path.extension().is_some_and(|extension| extension == "jsonl")
             && !path.to_string_lossy().ends_with(ACTIONS)
         {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::damage::{field, nodes};
 use aetheel_model::agent::{Action, Input};
-use aetheel_turn::recording::{Entry, What};
+use aetheel_turn::recording::{EntryKind, RecordingEntry};
 
 /// Minimum length of a text in bytes. Shorter texts would match everywhere.
 const MIN_LENGTH: usize = 3;
@@ -30,13 +30,13 @@ pub(super) fn texts(action: &Action) -> Vec<String> {
 /// Returns the entry, and the field in it, that contains one of these values. Earlier values have
 /// priority.
 pub(super) fn among(
-    entries: &[Entry],
+    entries: &[RecordingEntry],
     range: RangeInclusive<usize>,
     values: &[String],
 ) -> Option<(usize, String)> {
     let inputs = || {
-        range.clone().filter_map(|at| match &entries.get(at)?.what {
-            What::In(input) => Some((at, input)),
+        range.clone().filter_map(|at| match &entries.get(at)?.kind {
+            EntryKind::In(input) => Some((at, input)),
             _ => None,
         })
     };
@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn a_value_is_found_in_the_line_and_field_that_contains_it() {
-        let entry = |text: &str| Entry { t: 0.0, what: What::In(stdout_line(1, text)) };
+        let entry =
+            |text: &str| RecordingEntry { t: 0.0, kind: EntryKind::In(stdout_line(1, text)) };
         let entries = [
             entry(r#"{"type":"init"}"#),
             entry(r#"{"message":{"content":[{"text":"Hello there"}],"n":42}}"#),

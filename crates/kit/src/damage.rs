@@ -58,7 +58,7 @@ pub(super) fn broken(text: &str, most: usize, rng: &mut SeededRng) -> Vec<(Strin
         .filter_map(|at| {
             let pointer = &places[at];
             let mut broken = value.clone();
-            let what = breaking(&mut broken, pointer, rng)?;
+            let what = damage_value(&mut broken, pointer, rng)?;
             Some((format!("{what} `{}`", field(pointer)), broken.to_string()))
         })
         .collect()
@@ -117,7 +117,7 @@ pub(super) fn words(json: &str) -> Vec<String> {
         .collect()
 }
 
-fn breaking(value: &mut Value, pointer: &str, rng: &mut SeededRng) -> Option<&'static str> {
+fn damage_value(value: &mut Value, pointer: &str, rng: &mut SeededRng) -> Option<&'static str> {
     let (above, name) = pointer.rsplit_once('/')?;
     let name = name.replace("~1", "/").replace("~0", "~");
     if rng.below(4) == 0

@@ -7,8 +7,8 @@ use similar::{Algorithm, ChangeTag};
 
 use super::brief;
 use aetheel_model::agent::Action;
-use aetheel_turn::recording::What;
-use aetheel_turn::replay::{Replayed, Tape};
+use aetheel_turn::recording::EntryKind;
+use aetheel_turn::replay::{ParsedRecording, ReplayResult};
 
 /// A line of a recording for which two components return different actions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,11 +49,15 @@ pub fn edits<'a>(first: &'a [Action], second: &'a [Action]) -> Vec<(ChangeTag, &
 
 /// Compares two replays. Both must have been made with one input per call.
 #[must_use]
-pub fn between(tape: &Tape, first: &Replayed, second: &Replayed) -> Vec<LineDifference> {
-    let actions = |replayed: &Replayed| -> BTreeMap<usize, Vec<Action>> {
+pub fn between(
+    tape: &ParsedRecording,
+    first: &ReplayResult,
+    second: &ReplayResult,
+) -> Vec<LineDifference> {
+    let actions = |replayed: &ReplayResult| -> BTreeMap<usize, Vec<Action>> {
         replayed.steps.iter().map(|step| (step.entry, step.actions.clone())).collect()
     };
-    let failure = |replayed: &Replayed, at: usize| {
+    let failure = |replayed: &ReplayResult, at: usize| {
         replayed
             .failure
             .as_ref()
@@ -67,8 +71,8 @@ pub fn between(tape: &Tape, first: &Replayed, second: &Replayed) -> Vec<LineDiff
             (ones.remove(&at).unwrap_or_default(), others.remove(&at).unwrap_or_default());
         let failures = [failure(first, at), failure(second, at)];
         if one != other || failures[0] != failures[1] {
-            let text = match &entry.what {
-                What::In(input) => brief(input),
+            let text = match &entry.kind {
+                EntryKind::In(input) => brief(input),
                 _ => String::new(),
             };
             differences.push(LineDifference {

@@ -69,7 +69,7 @@ impl Rule {
 /// A violation of a rule by a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Finding {
+pub struct CheckFinding {
     /// The rule that was broken.
     pub rule: Rule,
     /// The trial that found it, for people.
@@ -91,7 +91,7 @@ pub struct Finding {
 }
 
 /// Adds a finding, or counts it if the same one was found before.
-pub(super) fn add(findings: &mut Vec<Finding>, finding: Finding) {
+pub(super) fn add(findings: &mut Vec<CheckFinding>, finding: CheckFinding) {
     match findings.iter_mut().find(|known| {
         known.rule == finding.rule && known.got == finding.got && known.expected == finding.expected
     }) {

@@ -10,8 +10,8 @@ use super::cause;
 use super::check::entry_of;
 use super::{brief, shortened};
 use aetheel_model::agent::Action;
-use aetheel_turn::recording::What;
-use aetheel_turn::replay::{Batches, Replayed, replay};
+use aetheel_turn::recording::EntryKind;
+use aetheel_turn::replay::{Batches, ReplayResult, replay};
 use aetheel_turn::{Backend, GuestFailure};
 
 /// The largest number of characters of a value that are shown.
@@ -31,7 +31,7 @@ pub(super) struct FirstDifference {
 /// The difference between the actual and the expected actions of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Difference {
+pub struct GoldenDifference {
     /// The number of the first different action, from 1.
     pub action: usize,
     /// The line of the recording that caused the action, or should have.
@@ -52,11 +52,11 @@ pub struct Difference {
 
 /// The result of a case.
 #[derive(Clone, Debug)]
-pub enum Verdict {
+pub enum CaseVerdict {
     /// The actions are the expected ones.
     Same,
     /// The actions are different.
-    Differs(Box<Difference>),
+    Differs(Box<GoldenDifference>),
     /// The guest failed at this entry (index).
     Failed(usize, GuestFailure),
     /// The actions depend on how the inputs are batched. The string describes the batching.
@@ -72,24 +72,24 @@ pub enum Verdict {
 pub async fn judge(
     backend: &dyn Backend,
     case: &Case,
-) -> Result<(Verdict, Vec<Action>), GuestFailure> {
+) -> Result<(CaseVerdict, Vec<Action>), GuestFailure> {
     let replayed = replay(backend, &case.tape.entries, Batches::Single).await?;
     let actions: Vec<Action> = replayed.actions().cloned().collect();
     if let Some((at, failure)) = &replayed.failure {
-        return Ok((Verdict::Failed(*at, failure.clone()), actions));
+        return Ok((CaseVerdict::Failed(*at, failure.clone()), actions));
     }
     for (how, batches) in
         [("7 inputs per call", Batches::Of(7)), ("all inputs in one call", Batches::Whole)]
     {
         let other = replay(backend, &case.tape.entries, batches).await?;
         if !other.actions().eq(replayed.actions()) {
-            return Ok((Verdict::Batching(how.to_owned()), actions));
+            return Ok((CaseVerdict::Batching(how.to_owned()), actions));
         }
     }
     let verdict = match &case.actions {
-        None => Verdict::Unknown,
+        None => CaseVerdict::Unknown,
         Some(expected) => difference(case, &replayed, expected)
-            .map_or(Verdict::Same, |found| Verdict::Differs(Box::new(found))),
+            .map_or(CaseVerdict::Same, |found| CaseVerdict::Differs(Box::new(found))),
     };
     Ok((verdict, actions))
 }
@@ -97,9 +97,9 @@ pub async fn judge(
 /// Compares the actions of a replay (with one input per call) with the expected ones.
 pub(super) fn difference(
     case: &Case,
-    replayed: &Replayed,
+    replayed: &ReplayResult,
     expected: &[Action],
-) -> Option<Difference> {
+) -> Option<GoldenDifference> {
     let got: Vec<Action> = replayed.actions().cloned().collect();
     let differ = actions_differ(expected, &got)?;
     let wanted: Vec<String> = [expected.get(differ.number - 1), got.get(differ.number - 1)]
@@ -133,11 +133,11 @@ pub(super) fn difference(
             (at, field)
         }
     };
-    let input = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.what {
-        What::In(input) => brief(input),
+    let input = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.kind {
+        EntryKind::In(input) => brief(input),
         _ => String::new(),
     });
-    Some(Difference {
+    Some(GoldenDifference {
         action: differ.number,
         line: entry.and_then(|at| case.tape.lines.get(at)).copied(),
         input: input.unwrap_or_default(),
@@ -145,13 +145,13 @@ pub(super) fn difference(
         path: differ.path,
         expected: differ.expected.map(|text| shortened(&text, MAX_SHOWN)),
         got: differ.got.map(|text| shortened(&text, MAX_SHOWN)),
-        diff: unified(&written(expected), &written(&got)),
+        diff: unified(&to_jsonl(expected), &to_jsonl(&got)),
     })
 }
 
 /// Formats actions as in `NAME.actions.jsonl`.
 #[must_use]
-pub fn written(actions: &[Action]) -> String {
+pub fn to_jsonl(actions: &[Action]) -> String {
     actions
         .iter()
         .filter_map(|action| serde_json::to_string(action).ok())
@@ -179,8 +179,8 @@ pub(super) fn actions_differ(expected: &[Action], got: &[Action]) -> Option<Firs
         return Some(FirstDifference {
             number,
             path: Some(path),
-            expected: Some(shown(wanted)),
-            got: Some(shown(is)),
+            expected: Some(value_text(wanted)),
+            got: Some(value_text(is)),
         });
     }
     let whole = |value: Option<Value>| value.map(|value| value.to_string());
@@ -208,7 +208,7 @@ fn first_difference<'a>(
     }
 }
 
-fn shown(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -218,13 +218,13 @@ fn shown(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aetheel_model::agent::{AgentEvent, EventKind, Text};
+    use aetheel_model::agent::{AgentEvent, AgentEventKind, TextEvent};
 
     fn text(text: &str) -> Action {
         Action::Event(AgentEvent {
             session: 1,
             turn: 1,
-            kind: EventKind::Text(Text {
+            kind: AgentEventKind::Text(TextEvent {
                 part: 0,
                 text: text.into(),
                 replace: false,

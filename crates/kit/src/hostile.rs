@@ -4,12 +4,13 @@
 use super::damage::{self, GARBAGE};
 use super::seeded_rng::SeededRng;
 use super::simulator::PROMPT;
-use super::trial::{Endings, Step, Trial, stdout_line, turn_at};
-use aetheel_model::agent::descriptor::{Feature, OneShot, Sharing};
+use super::trial::{Endings, GuestTrial, TrialStep, stdout_line, turn_at};
+use aetheel_model::agent::descriptor::{Feature, LinkSharing, OneShot};
 use aetheel_model::agent::{
-    Answer, Attachment, Command, Decision, DeliveryWish, Descriptor, Exit, Exited, HttpFailed,
-    HttpResponse, Input, Line, Mode, Part, Pipe, Query, QueryKind, Safety, Settings, SpawnFailed,
-    Spawned, StartTurn, Steer, StreamClosed, StreamEvent, StreamOpened, TurnRef,
+    AgentLine, AgentQuery, AskAnswer, AskDecision, Attachment, Descriptor, Exit, Exited,
+    HostCommand, HttpFailed, HttpResponse, Input, Mode, Pipe, PromptPart, QueryKind, Safety,
+    SpawnFailed, Spawned, StartTurn, Steer, SteerDelivery, StreamClosed, StreamEvent, StreamOpened,
+    TurnRef, TurnSettings,
 };
 
 /// A key that guests do not use.
@@ -22,12 +23,16 @@ const EXITS: [Exit; 5] =
     [Exit::Code(0), Exit::Code(1), Exit::Code(127), Exit::Signal(9), Exit::Unknown];
 
 /// Creates at most `most` trials from a recording. The first is the unchanged recording.
-pub(super) fn of_recording(base: &[Step], rng: &mut SeededRng, most: usize) -> Vec<Trial> {
-    let mut trials = vec![Trial::new("as recorded", base.to_vec())];
+pub(super) fn of_recording(
+    base: &[TrialStep],
+    rng: &mut SeededRng,
+    most: usize,
+) -> Vec<GuestTrial> {
+    let mut trials = vec![GuestTrial::new("as recorded", base.to_vec())];
     let lines: Vec<usize> = (0..base.len()).filter(|at| base[*at].output().is_some()).collect();
     for exit in EXITS {
         if let Some(first) = lines.first() {
-            trials.push(Trial::exiting(
+            trials.push(GuestTrial::exiting(
                 format!("the agent exits before its first line ({exit:?})"),
                 base[..*first].to_vec(),
                 exit,
@@ -38,9 +43,9 @@ pub(super) fn of_recording(base: &[Step], rng: &mut SeededRng, most: usize) -> V
     if let Some(at) = base.iter().position(|step| step.start().is_some()) {
         let failed =
             SpawnFailed { proc: 1, message: "program not found: kit".into(), not_found: true };
-        trials.push(Trial::new(
+        trials.push(GuestTrial::new(
             "the agent cannot be started",
-            with_more(&base[..=at], at + 1, [Step::own(Input::SpawnFailed(failed))]),
+            with_more(&base[..=at], at + 1, [TrialStep::own(Input::SpawnFailed(failed))]),
         ));
     }
     cuts(base, &lines, rng, &mut trials);
@@ -48,7 +53,7 @@ pub(super) fn of_recording(base: &[Step], rng: &mut SeededRng, most: usize) -> V
     for at in rng.pick(lines.len(), 24).into_iter().map(|at| lines[at]) {
         let text = &base[at].output().map_or("", |line| &line.text);
         for (what, text) in damage::broken(text, 2, rng) {
-            trials.push(Trial::forged(
+            trials.push(GuestTrial::forged(
                 format!("line {} with {what}", number(base, at)),
                 with_text(base, at, &text, false),
             ));
@@ -59,37 +64,38 @@ pub(super) fn of_recording(base: &[Step], rng: &mut SeededRng, most: usize) -> V
     let others: Vec<usize> = (0..base.len()).filter(|at| base[*at].start().is_none()).collect();
     for at in rng.pick(others.len(), 5).into_iter().map(|at| others[at]) {
         let name = format!("line {} ", number(base, at));
-        trials.push(Trial::new(
+        trials.push(GuestTrial::new(
             &(name.clone() + "repeated"),
             with_more(base, at, [base[at].clone()]),
         ));
         if base.get(at + 1).is_some_and(|next| next.start().is_none()) {
             let mut swapped = base.to_vec();
             swapped.swap(at, at + 1);
-            trials.push(Trial::new(&(name.clone() + "and the next one swapped"), swapped));
+            trials.push(GuestTrial::new(&(name.clone() + "and the next one swapped"), swapped));
         }
         let mut missing = base.to_vec();
         missing.remove(at);
-        trials.push(Trial::new(&(name + "missing"), missing));
+        trials.push(GuestTrial::new(&(name + "missing"), missing));
     }
     commands(base, rng, &mut trials);
     for (at, exited) in
         base.iter().enumerate().filter(|(_, step)| matches!(step.input, Input::Exited(_)))
     {
-        trials.push(Trial::new("the agent exits twice", with_more(base, at, [exited.clone()])));
+        trials
+            .push(GuestTrial::new("the agent exits twice", with_more(base, at, [exited.clone()])));
     }
     // Keeps the first trial, and a random selection of the others.
     let kept = rng.pick(trials.len() - 1, most.saturating_sub(1));
-    let mut all: Vec<Option<Trial>> = trials.into_iter().map(Some).collect();
+    let mut all: Vec<Option<GuestTrial>> = trials.into_iter().map(Some).collect();
     std::iter::once(0)
         .chain(kept.into_iter().map(|at| at + 1))
         .filter_map(|at| all[at].take())
         .collect()
 }
 
-fn cuts(base: &[Step], lines: &[usize], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
+fn cuts(base: &[TrialStep], lines: &[usize], rng: &mut SeededRng, trials: &mut Vec<GuestTrial>) {
     for at in rng.pick(base.len(), 10) {
-        trials.push(Trial::exiting(
+        trials.push(GuestTrial::exiting(
             format!("everything ends after line {}", number(base, at)),
             base[..=at].to_vec(),
             EXITS[rng.below(EXITS.len())],
@@ -99,63 +105,63 @@ fn cuts(base: &[Step], lines: &[usize], rng: &mut SeededRng, trials: &mut Vec<Tr
         let Some(line) = base[at].output() else { continue };
         let end = line.text.floor_char_boundary(rng.below(line.text.len().max(1)));
         let name = format!("line {} cut after {end} bytes", number(base, at));
-        trials.push(Trial::new(&name, with_text(base, at, &line.text[..end], true)));
-        trials.push(Trial::new(
+        trials.push(GuestTrial::new(&name, with_text(base, at, &line.text[..end], true)));
+        trials.push(GuestTrial::new(
             &(name + " and the last one"),
             with_text(&base[..=at], at, &line.text[..end], false),
         ));
     }
 }
 
-fn garbage(base: &[Step], lines: &[usize], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
+fn garbage(base: &[TrialStep], lines: &[usize], rng: &mut SeededRng, trials: &mut Vec<GuestTrial>) {
     if lines.is_empty() {
         return;
     }
     for (what, text) in GARBAGE {
         let at = lines[rng.below(lines.len())];
-        trials.push(Trial::new(
+        trials.push(GuestTrial::new(
             format!("{what} in place of line {}", number(base, at)),
             with_text(base, at, text, false),
         ));
         let proc = base[at].output().map_or(1, |line| line.proc);
-        let more = Step { line: base[at].line, ..Step::own(stdout_line(proc, text)) };
-        trials.push(Trial::new(
+        let more = TrialStep { line: base[at].line, ..TrialStep::own(stdout_line(proc, text)) };
+        trials.push(GuestTrial::new(
             format!("{what} before line {}", number(base, at)),
             with_more(base, at, [more]),
         ));
     }
 }
 
-fn commands(base: &[Step], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
+fn commands(base: &[TrialStep], rng: &mut SeededRng, trials: &mut Vec<GuestTrial>) {
     let first = base.iter().position(|step| step.start().is_some()).map_or(0, |at| at + 1);
     let places: Vec<usize> =
         rng.pick(base.len().saturating_sub(first), 4).into_iter().map(|at| at + first).collect();
     for at in places {
         let Some(turn) = turn_at(base, at) else { continue };
         let before = format!("before line {}", number(base, at));
-        let interrupt = || Step::foreign(Input::Command(Command::Interrupt(turn)));
-        let mut add = |what: &str, steps: Vec<Step>| {
-            trials.push(Trial::new(format!("{what} {before}"), with_more(base, at, steps)))
+        let interrupt = || TrialStep::foreign(Input::Command(HostCommand::Interrupt(turn)));
+        let mut add = |what: &str, steps: Vec<TrialStep>| {
+            trials.push(GuestTrial::new(format!("{what} {before}"), with_more(base, at, steps)))
         };
         add("interrupted", vec![interrupt()]);
         add("interrupted twice", vec![interrupt(), interrupt()]);
         add("a nonexistent turn interrupted", vec![foreign_turn()]);
         add(
             "steered",
-            [DeliveryWish::Steer, DeliveryWish::Queue, DeliveryWish::Replace]
+            [SteerDelivery::Steer, SteerDelivery::Queue, SteerDelivery::Replace]
                 .map(|wish| steer(turn, wish))
                 .to_vec(),
         );
         add("sent every query", queries(turn.session));
         add("sent inputs with unknown keys", about_unknown_keys());
         let mut cut = with_more(&base[..at], at, [interrupt()]);
-        trials.push(Trial::new(
+        trials.push(GuestTrial::new(
             format!("interrupted {before}, and everything ends"),
             std::mem::take(&mut cut),
         ));
-        let close = Step::foreign(Input::Command(Command::CloseSession(turn.session)));
-        let shutdown = Step::foreign(Input::Command(Command::Shutdown));
-        trials.push(Trial::new(
+        let close = TrialStep::foreign(Input::Command(HostCommand::CloseSession(turn.session)));
+        let shutdown = TrialStep::foreign(Input::Command(HostCommand::Shutdown));
+        trials.push(GuestTrial::new(
             format!("shut down {before}"),
             with_more(base, at, [close, shutdown]),
         ));
@@ -163,45 +169,51 @@ fn commands(base: &[Step], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
 }
 
 /// Creates the trials that need only the descriptor.
-pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<Trial> {
+pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<GuestTrial> {
     let mut trials = Vec::new();
     for start in starts(descriptor) {
         let what =
             format!("a first prompt ({:?}, {:?})", start.settings.safety, start.settings.mode)
                 .to_lowercase();
-        let begun = || Step::own(Input::Command(Command::StartTurn(start.clone())));
-        let spawned =
-            || Step::own(Input::Spawned(Spawned { proc: 1, agent_version: Some("1.2.3".into()) }));
+        let begun = || TrialStep::own(Input::Command(HostCommand::StartTurn(start.clone())));
+        let spawned = || {
+            TrialStep::own(Input::Spawned(Spawned { proc: 1, agent_version: Some("1.2.3".into()) }))
+        };
         for exit in EXITS {
-            trials.push(Trial::exiting(
+            trials.push(GuestTrial::exiting(
                 format!("{what}, then the agent exits ({exit:?})"),
                 vec![begun(), spawned()],
                 exit,
             ));
         }
-        let all = GARBAGE.iter().map(|(_, text)| Step::own(stdout_line(1, text)));
+        let all = GARBAGE.iter().map(|(_, text)| TrialStep::own(stdout_line(1, text)));
         let steps = [begun(), spawned()].into_iter().chain(all).collect();
-        trials.push(Trial::new(format!("{what}, then every kind of garbage"), steps));
+        trials.push(GuestTrial::new(format!("{what}, then every kind of garbage"), steps));
         for (body, decision) in [
-            ("{", Decision::AllowAlways),
-            ("null", Decision::DenyAndStop),
-            ("{\"type\":\"kit\"}", Decision::Deny(None)),
+            ("{", AskDecision::AllowAlways),
+            ("null", AskDecision::DenyAndStop),
+            ("{\"type\":\"kit\"}", AskDecision::Deny(None)),
         ] {
             let endings = Endings { body: Some(body), decision, ..Endings::default() };
             let name = format!("{what}, every request answered with `{body}`");
-            trials.push(Trial { endings, ..Trial::new(name, vec![begun(), spawned()]) });
+            trials.push(GuestTrial { endings, ..GuestTrial::new(name, vec![begun(), spawned()]) });
         }
     }
     let begun = || {
-        vec![Step::own(Input::Command(Command::StartTurn(StartTurn {
+        vec![TrialStep::own(Input::Command(HostCommand::StartTurn(StartTurn {
             one_shot: one_shot(descriptor),
             ..StartTurn::plain(PROMPT, Safety::Default)
         })))]
     };
-    let spawned = || Step::own(Input::Spawned(Spawned { proc: 1, agent_version: None }));
+    let spawned = || TrialStep::own(Input::Spawned(Spawned { proc: 1, agent_version: None }));
     let longest = descriptor.line_limit.map_or(MAX_LINE, |limit| MAX_LINE.min(limit as usize));
     let huge = |text: String| {
-        Step::own(Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text, truncated: true }))
+        TrialStep::own(Input::Line(AgentLine {
+            proc: 1,
+            pipe: Pipe::Stdout,
+            text,
+            truncated: true,
+        }))
     };
     for (what, text) in [
         ("a line as long as lines get", "x".repeat(longest)),
@@ -214,21 +226,24 @@ pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<Trial> {
         ),
         ("lists in lists", damage::deep()),
     ] {
-        trials.push(Trial::new(what, begun().into_iter().chain([spawned(), huge(text)]).collect()));
+        trials.push(GuestTrial::new(
+            what,
+            begun().into_iter().chain([spawned(), huge(text)]).collect(),
+        ));
     }
-    trials.push(Trial::new(
+    trials.push(GuestTrial::new(
         "questions and commands before any turn",
         queries(1).into_iter().chain([foreign_turn()]).chain(about_unknown_keys()).collect(),
     ));
     let many = (0..2_000).map(|number| {
-        Step::own(Input::Line(Line {
+        TrialStep::own(Input::Line(AgentLine {
             proc: 1,
             pipe: Pipe::Stderr,
             text: format!("warning {number}"),
             truncated: false,
         }))
     });
-    trials.push(Trial::new(
+    trials.push(GuestTrial::new(
         "two thousand lines on stderr",
         begun().into_iter().chain([spawned()]).chain(many).collect(),
     ));
@@ -236,20 +251,20 @@ pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<Trial> {
 }
 
 /// Returns a first prompt that is answered with all kinds of garbage.
-pub(super) fn of_nothing(descriptor: &Descriptor) -> Vec<Step> {
+pub(super) fn without_recording(descriptor: &Descriptor) -> Vec<TrialStep> {
     let start =
         StartTurn { one_shot: one_shot(descriptor), ..StartTurn::plain(PROMPT, Safety::Default) };
     let exited = Exited { proc: 1, how: Exit::Code(1), stderr_tail: "no".into() };
     let begun = [
-        Input::Command(Command::StartTurn(start)),
+        Input::Command(HostCommand::StartTurn(start)),
         Input::Spawned(Spawned { proc: 1, agent_version: None }),
     ];
     let garbage = GARBAGE.iter().map(|(_, text)| stdout_line(1, text));
-    begun.into_iter().chain(garbage).chain([Input::Exited(exited)]).map(Step::own).collect()
+    begun.into_iter().chain(garbage).chain([Input::Exited(exited)]).map(TrialStep::own).collect()
 }
 
 /// Extends the longest string in a recording to the maximum line length.
-pub(super) fn oversized(base: &[Step], descriptor: &Descriptor) -> Option<Trial> {
+pub(super) fn oversized(base: &[TrialStep], descriptor: &Descriptor) -> Option<GuestTrial> {
     let longest = descriptor.line_limit.map_or(MAX_LINE, |limit| MAX_LINE.min(limit as usize));
     let (at, line) = base
         .iter()
@@ -264,7 +279,7 @@ pub(super) fn oversized(base: &[Step], descriptor: &Descriptor) -> Option<Trial>
     })?;
     let text = value.pointer_mut(&widest).filter(|there| there.is_string())?;
     *text = "z".repeat(longest.saturating_sub(line.text.len() + 16)).into();
-    Some(Trial::forged(
+    Some(GuestTrial::forged(
         format!("line {} with 8 MiB in `{}`", number(base, at), damage::field(&widest)),
         with_text(base, at, &value.to_string(), false),
     ))
@@ -281,10 +296,10 @@ fn starts(descriptor: &Descriptor) -> Vec<StartTurn> {
         for mode in modes {
             let plain = StartTurn {
                 one_shot: one_shot(descriptor),
-                settings: Settings { mode: *mode, ..Settings::plain(safety) },
+                settings: TurnSettings { mode: *mode, ..TurnSettings::plain(safety) },
                 ..StartTurn::plain(PROMPT, safety)
             };
-            let settings = Settings {
+            let settings = TurnSettings {
                 model: has(Feature::Model).then(|| {
                     descriptor.models.first().map_or("kit-model".into(), |model| model.id.clone())
                 }),
@@ -303,9 +318,9 @@ fn starts(descriptor: &Descriptor) -> Vec<StartTurn> {
                 max_turns: has(Feature::MaxTurns).then_some(3),
                 ..plain.settings.clone()
             };
-            let mut parts: Vec<Part> =
+            let mut parts: Vec<PromptPart> =
                 ["--help", "@/etc/passwd", "/clear", "!ls", "-", "", PROMPT, "a\"b\\c\nd\u{1F600}"]
-                    .map(|text| Part::Text(text.into()))
+                    .map(|text| PromptPart::Text(text.into()))
                     .into();
             let file = |blob, media: &str| Attachment {
                 blob,
@@ -315,17 +330,17 @@ fn starts(descriptor: &Descriptor) -> Vec<StartTurn> {
                 path: "/tmp/--x.png".into(),
             };
             if has(Feature::Images) {
-                parts.push(Part::Image(file(1, "image/png")));
+                parts.push(PromptPart::Image(file(1, "image/png")));
             }
             if has(Feature::Files) {
-                parts.push(Part::File(file(2, "text/plain")));
+                parts.push(PromptPart::File(file(2, "text/plain")));
             }
             let resumed = has(Feature::Resume).then(|| "5f0c9b1e-kit.session:1".to_owned());
             let full = StartTurn { native_id: resumed.clone(), settings, parts, ..plain.clone() };
             if has(Feature::Fork) && resumed.is_some() {
                 starts.push(StartTurn { fork: true, ..full.clone() });
             }
-            if descriptor.sharing != Sharing::Turn && descriptor.one_shot != OneShot::Never {
+            if descriptor.sharing != LinkSharing::Turn && descriptor.one_shot != OneShot::Never {
                 starts.push(StartTurn { one_shot: true, ..full.clone() });
                 starts.push(StartTurn { one_shot: true, ..plain.clone() });
             }
@@ -336,22 +351,26 @@ fn starts(descriptor: &Descriptor) -> Vec<StartTurn> {
 }
 
 fn one_shot(descriptor: &Descriptor) -> bool {
-    descriptor.sharing == Sharing::Turn
+    descriptor.sharing == LinkSharing::Turn
 }
 
 /// Returns the line of the recording, or the position in the trial.
-fn number(base: &[Step], at: usize) -> usize {
+fn number(base: &[TrialStep], at: usize) -> usize {
     base.get(at).and_then(|step| step.line).unwrap_or(at + 1)
 }
 
-fn with_more(base: &[Step], at: usize, more: impl IntoIterator<Item = Step>) -> Vec<Step> {
+fn with_more(
+    base: &[TrialStep],
+    at: usize,
+    more: impl IntoIterator<Item = TrialStep>,
+) -> Vec<TrialStep> {
     let line = base.get(at).or(base.last()).and_then(|step| step.line);
-    let more = more.into_iter().map(|step| Step { line: step.line.or(line), ..step });
+    let more = more.into_iter().map(|step| TrialStep { line: step.line.or(line), ..step });
     let end = at.min(base.len());
     base[..end].iter().cloned().chain(more).chain(base[end..].iter().cloned()).collect()
 }
 
-fn with_text(base: &[Step], at: usize, text: &str, truncated: bool) -> Vec<Step> {
+fn with_text(base: &[TrialStep], at: usize, text: &str, truncated: bool) -> Vec<TrialStep> {
     let mut steps = base.to_vec();
     if let Input::Line(line) = &mut steps[at].input {
         line.text = text.to_owned();
@@ -360,18 +379,18 @@ fn with_text(base: &[Step], at: usize, text: &str, truncated: bool) -> Vec<Step>
     steps
 }
 
-fn foreign_turn() -> Step {
-    Step::foreign(Input::Command(Command::Interrupt(TurnRef {
+fn foreign_turn() -> TrialStep {
+    TrialStep::foreign(Input::Command(HostCommand::Interrupt(TurnRef {
         session: UNKNOWN_KEY,
         turn: UNKNOWN_KEY,
     })))
 }
 
-fn steer(turn: TurnRef, delivery: DeliveryWish) -> Step {
+fn steer(turn: TurnRef, delivery: SteerDelivery) -> TrialStep {
     let (session, turn) = (turn.session, turn.turn);
-    let parts = vec![Part::Text(format!("--stop {PROMPT}"))];
+    let parts = vec![PromptPart::Text(format!("--stop {PROMPT}"))];
     let fresh_id = "00000000-0000-4000-8000-000000000001".to_owned();
-    Step::foreign(Input::Command(Command::Steer(Steer {
+    TrialStep::foreign(Input::Command(HostCommand::Steer(Steer {
         session,
         turn,
         message: 900,
@@ -381,7 +400,7 @@ fn steer(turn: TurnRef, delivery: DeliveryWish) -> Step {
     })))
 }
 
-fn queries(session: u32) -> Vec<Step> {
+fn queries(session: u32) -> Vec<TrialStep> {
     let kinds = [
         QueryKind::Health,
         QueryKind::Models,
@@ -393,7 +412,7 @@ fn queries(session: u32) -> Vec<Step> {
     ];
     let ask = |(number, kind): (usize, QueryKind)| {
         let session = (number % 2 == 0).then_some(session);
-        Step::foreign(Input::Command(Command::Query(Query {
+        TrialStep::foreign(Input::Command(HostCommand::Query(AgentQuery {
             query: 900 + u32::try_from(number).unwrap_or_default(),
             session,
             kind,
@@ -403,7 +422,7 @@ fn queries(session: u32) -> Vec<Step> {
 }
 
 /// Returns inputs with keys that no guest has.
-fn about_unknown_keys() -> Vec<Step> {
+fn about_unknown_keys() -> Vec<TrialStep> {
     let key = UNKNOWN_KEY;
     let inputs = [
         stdout_line(key, "{\"type\":\"result\"}"),
@@ -421,12 +440,15 @@ fn about_unknown_keys() -> Vec<Step> {
         }),
         Input::StreamClosed(StreamClosed { stream: key, message: None }),
         Input::Timer(key),
-        Input::Command(Command::Answer(Answer { ask: key, decision: Decision::AllowAlways })),
-        Input::Command(Command::Answer(Answer {
+        Input::Command(HostCommand::Answer(AskAnswer {
             ask: key,
-            decision: Decision::Answers(vec![("q".into(), vec!["a".into()])]),
+            decision: AskDecision::AllowAlways,
         })),
-        Input::Command(Command::CloseSession(key)),
+        Input::Command(HostCommand::Answer(AskAnswer {
+            ask: key,
+            decision: AskDecision::Answers(vec![("q".into(), vec!["a".into()])]),
+        })),
+        Input::Command(HostCommand::CloseSession(key)),
     ];
-    inputs.map(Step::foreign).into()
+    inputs.map(TrialStep::foreign).into()
 }

@@ -21,7 +21,7 @@ pub mod difference;
 mod finding;
 pub mod golden;
 mod hostile;
-pub mod machine;
+pub mod step_viewer;
 // The SDK uses the same file to change recordings in its tests.
 #[path = "../../../guest-backends/sdk/src/mutation/mod.rs"]
 pub mod mutation;
@@ -33,7 +33,7 @@ mod trial;
 mod unread;
 
 pub use case::{Case, actions_beside, find};
-pub use finding::{Finding, Rule};
+pub use finding::{CheckFinding, Rule};
 pub use unread::{Unread, unread};
 
 use aetheel_model::agent::Input;

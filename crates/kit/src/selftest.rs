@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::case::{Case, find};
 use super::golden::difference;
-use aetheel_model::agent::{Action, Command, Input};
+use aetheel_model::agent::{Action, HostCommand, Input};
 use aetheel_turn::Backend;
-use aetheel_turn::recording::What;
-use aetheel_turn::replay::{Batches, Replayed, replay};
+use aetheel_turn::recording::EntryKind;
+use aetheel_turn::replay::{Batches, ReplayResult, replay};
 
 /// The largest number of recordings, and their largest total size in bytes.
 const MAX_RECORDINGS: usize = 64;
@@ -67,7 +67,7 @@ async fn one(backend: &dyn Backend, case: &Case) -> Result<(), String> {
         .await
         .map_err(|failure| format!("{}: {failure}", case.path.display()))?;
     if let Some((at, failure)) = &replayed.failure {
-        return Err(format!("{}: {failure}", case.place(*at)));
+        return Err(format!("{}: {failure}", case.position(*at)));
     }
     if let Some(found) =
         case.actions.as_deref().and_then(|expected| difference(case, &replayed, expected))
@@ -89,7 +89,7 @@ async fn one(backend: &dyn Backend, case: &Case) -> Result<(), String> {
     match unended(case, &replayed) {
         Some(turn) => Err(format!(
             "{}: turn {turn} does not end",
-            case.place(case.tape.entries.len().saturating_sub(1))
+            case.position(case.tape.entries.len().saturating_sub(1))
         )),
         None => Ok(()),
     }
@@ -97,18 +97,18 @@ async fn one(backend: &dyn Backend, case: &Case) -> Result<(), String> {
 
 /// Returns a turn that the guest does not end although it ended in the recording or its agent
 /// exited.
-fn unended(case: &Case, replayed: &Replayed) -> Option<u32> {
+fn unended(case: &Case, replayed: &ReplayResult) -> Option<u32> {
     let entries = &case.tape.entries;
     let ended = |turn: u32| {
         entries.iter().any(
-            |entry| matches!(&entry.what, What::Out(Action::TurnDone(done)) if done.turn == turn),
+            |entry| matches!(&entry.kind, EntryKind::Out(Action::TurnDone(done)) if done.turn == turn),
         )
     };
     let exited_after = |at: usize| {
-        entries[at..].iter().any(|entry| matches!(entry.what, What::In(Input::Exited(_))))
+        entries[at..].iter().any(|entry| matches!(entry.kind, EntryKind::In(Input::Exited(_))))
     };
-    let starts = entries.iter().enumerate().filter_map(|(at, entry)| match &entry.what {
-        What::In(Input::Command(Command::StartTurn(start))) => Some((at, start.turn)),
+    let starts = entries.iter().enumerate().filter_map(|(at, entry)| match &entry.kind {
+        EntryKind::In(Input::Command(HostCommand::StartTurn(start))) => Some((at, start.turn)),
         _ => None,
     });
     let mut due =

@@ -4,9 +4,9 @@
 use super::shortened;
 use super::unread::unread;
 use aetheel_model::agent::{
-    Action, AskKind, EventKind, Failure, Outcome, PlanStatus, ToolStatus, Usage,
+    Action, AgentEventKind, AgentFailure, AskKind, PlanStatus, ToolStatus, TurnOutcome, Usage,
 };
-use aetheel_turn::replay::{Replayed, Tape};
+use aetheel_turn::replay::{ParsedRecording, ReplayResult};
 
 /// One entry of a summary.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +40,7 @@ pub enum Style {
 
 /// Summarizes a replay that was made with one input per call.
 #[must_use]
-pub fn summarize(tape: &Tape, replayed: &Replayed) -> Vec<SummaryEntry> {
+pub fn summarize(tape: &ParsedRecording, replayed: &ReplayResult) -> Vec<SummaryEntry> {
     let mut entries: Vec<SummaryEntry> = Vec::new();
     // The text that may continue: its turn, whether it is thinking, and its part.
     let mut open: Option<(u32, bool, u32)> = None;
@@ -48,9 +48,9 @@ pub fn summarize(tape: &Tape, replayed: &Replayed) -> Vec<SummaryEntry> {
         let (t, line) = (tape.entries[step.entry].t, tape.lines[step.entry]);
         for action in &step.actions {
             if let Action::Event(event) = action
-                && let EventKind::Text(text) | EventKind::Thinking(text) = &event.kind
+                && let AgentEventKind::Text(text) | AgentEventKind::Thinking(text) = &event.kind
             {
-                let thinking = matches!(event.kind, EventKind::Thinking(_));
+                let thinking = matches!(event.kind, AgentEventKind::Thinking(_));
                 let this = (event.turn, thinking, text.part);
                 let last = entries.last_mut().filter(|_| open == Some(this));
                 match last {
@@ -76,7 +76,7 @@ pub fn summarize(tape: &Tape, replayed: &Replayed) -> Vec<SummaryEntry> {
                 open = Some(this);
                 continue;
             }
-            let Some((turn, what, text, style)) = one(action) else { continue };
+            let Some((turn, what, text, style)) = summarize_action(action) else { continue };
             open = None;
             entries.push(SummaryEntry { t, line, turn, what, text, style });
         }
@@ -114,14 +114,14 @@ pub fn summarize(tape: &Tape, replayed: &Replayed) -> Vec<SummaryEntry> {
 pub fn line(action: &Action) -> (String, String) {
     if let Action::Event(event) = action {
         match &event.kind {
-            EventKind::Text(text) => return ("text".to_owned(), shortened(&text.text, 160)),
-            EventKind::Thinking(text) => {
+            AgentEventKind::Text(text) => return ("text".to_owned(), shortened(&text.text, 160)),
+            AgentEventKind::Thinking(text) => {
                 return ("thinking".to_owned(), shortened(&text.text, 160));
             }
             _ => {}
         }
     }
-    match one(action) {
+    match summarize_action(action) {
         Some((_, what, text, _)) => (what, text),
         None => {
             let json = serde_json::to_string(action).unwrap_or_default();
@@ -130,14 +130,14 @@ pub fn line(action: &Action) -> (String, String) {
     }
 }
 
-type Line = (Option<u32>, String, String, Style);
+type ActionSummary = (Option<u32>, String, String, Style);
 
-fn one(action: &Action) -> Option<Line> {
+fn summarize_action(action: &Action) -> Option<ActionSummary> {
     let quiet = |what: &str, text: String| Some((None, what.to_owned(), text, Style::Quiet));
     match action {
         Action::Spawn(spawn) => {
             let arguments = spawn.arguments.iter().map(|value| match value {
-                aetheel_model::agent::Value::Text(text) => shortened(text, 80),
+                aetheel_model::agent::ArgumentValue::Text(text) => shortened(text, 80),
                 other => serde_json::to_string(other).unwrap_or_default(),
             });
             quiet(
@@ -191,11 +191,13 @@ fn one(action: &Action) -> Option<Line> {
         }
         Action::TurnDone(done) => {
             let (text, style) = match &done.outcome {
-                Outcome::Completed => ("completed".to_owned(), Style::Good),
-                Outcome::Interrupted => ("interrupted".to_owned(), Style::Plain),
-                Outcome::Failed(failure) => (format!("failed: {}", failed(failure)), Style::Bad),
-                Outcome::Lost(failure) => (format!("lost: {}", failed(failure)), Style::Bad),
-                Outcome::Limit(limit) => (format!("a limit: {limit}"), Style::Bad),
+                TurnOutcome::Completed => ("completed".to_owned(), Style::Good),
+                TurnOutcome::Interrupted => ("interrupted".to_owned(), Style::Plain),
+                TurnOutcome::Failed(failure) => {
+                    (format!("failed: {}", failed(failure)), Style::Bad)
+                }
+                TurnOutcome::Lost(failure) => (format!("lost: {}", failed(failure)), Style::Bad),
+                TurnOutcome::Limit(limit) => (format!("a limit: {limit}"), Style::Bad),
             };
             let usage = done
                 .usage
@@ -219,12 +221,12 @@ fn one(action: &Action) -> Option<Line> {
     }
 }
 
-fn event_line(event: &EventKind) -> Option<(String, String, Style)> {
+fn event_line(event: &AgentEventKind) -> Option<(String, String, Style)> {
     let line = |what: &str, text: String, style| Some((what.to_owned(), text, style));
     match event {
         // The caller joins these.
-        EventKind::Text(_) | EventKind::Thinking(_) => None,
-        EventKind::ToolStart(tool) => {
+        AgentEventKind::Text(_) | AgentEventKind::Thinking(_) => None,
+        AgentEventKind::ToolStart(tool) => {
             let about =
                 tool.target.as_ref().filter(|target| !target.is_empty()).unwrap_or(&tool.title);
             line(
@@ -233,10 +235,10 @@ fn event_line(event: &EventKind) -> Option<(String, String, Style)> {
                 Style::Plain,
             )
         }
-        EventKind::ToolOutput(output) => {
+        AgentEventKind::ToolOutput(output) => {
             line("output", shortened(output.text.trim_end(), 160), Style::Quiet)
         }
-        EventKind::ToolEnd(end) => {
+        AgentEventKind::ToolEnd(end) => {
             let mut text = format!("{:?}", end.status).to_lowercase();
             if let Some(code) = end.exit_code {
                 text.push_str(&format!(" (exit {code})"));
@@ -251,7 +253,7 @@ fn event_line(event: &EventKind) -> Option<(String, String, Style)> {
             let style = if end.status == ToolStatus::Ok { Style::Quiet } else { Style::Bad };
             line("result", text, style)
         }
-        EventKind::Plan(plan) => {
+        AgentEventKind::Plan(plan) => {
             let done = plan.iter().filter(|entry| entry.status == PlanStatus::Done).count();
             let active = plan
                 .iter()
@@ -263,8 +265,8 @@ fn event_line(event: &EventKind) -> Option<(String, String, Style)> {
                 Style::Quiet,
             )
         }
-        EventKind::Usage(usage) => line("usage", tokens(usage), Style::Quiet),
-        EventKind::Artifact(artifact) => {
+        AgentEventKind::Usage(usage) => line("usage", tokens(usage), Style::Quiet),
+        AgentEventKind::Artifact(artifact) => {
             let name = artifact.name.as_deref().unwrap_or_default();
             line(
                 "artifact",
@@ -272,22 +274,22 @@ fn event_line(event: &EventKind) -> Option<(String, String, Style)> {
                 Style::Plain,
             )
         }
-        EventKind::Task(task) => {
+        AgentEventKind::Task(task) => {
             let status = format!("{:?}", task.status).to_lowercase();
             line("task", format!("{}: {status}", shortened(&task.title, 160)), Style::Quiet)
         }
-        EventKind::Quota(all) => {
+        AgentEventKind::Quota(all) => {
             let used = |quota: &aetheel_model::agent::Quota| match quota.used_percent {
                 Some(percent) => format!("{} {percent:.0}% used", quota.label),
                 None => quota.label.clone(),
             };
             line("quota", all.iter().map(used).collect::<Vec<_>>().join(", "), Style::Quiet)
         }
-        EventKind::Retry(failure) => line("retry", failed(failure), Style::Bad),
-        EventKind::Notice(text) => line("notice", shortened(text, 200), Style::Plain),
-        EventKind::Mode(mode) => line("mode", mode.clone(), Style::Quiet),
-        EventKind::Title(title) => line("title", title.clone(), Style::Quiet),
-        EventKind::Unrecognised(unknown) => {
+        AgentEventKind::Retry(failure) => line("retry", failed(failure), Style::Bad),
+        AgentEventKind::Notice(text) => line("notice", shortened(text, 200), Style::Plain),
+        AgentEventKind::Mode(mode) => line("mode", mode.clone(), Style::Quiet),
+        AgentEventKind::Title(title) => line("title", title.clone(), Style::Quiet),
+        AgentEventKind::Unrecognised(unknown) => {
             let at = unknown.path.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
             line(
                 "unknown",
@@ -295,11 +297,11 @@ fn event_line(event: &EventKind) -> Option<(String, String, Style)> {
                 Style::Bad,
             )
         }
-        EventKind::Raw(json) => line("raw", shortened(json, 160), Style::Quiet),
+        AgentEventKind::Raw(json) => line("raw", shortened(json, 160), Style::Quiet),
     }
 }
 
-fn failed(failure: &Failure) -> String {
+fn failed(failure: &AgentFailure) -> String {
     let kind = serde_json::to_value(failure.kind)
         .ok()
         .and_then(|kind| kind.as_str().map(str::to_owned))

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use aetheel_model::agent::{Action, Input, Outcome, TurnKey};
-use aetheel_turn::recording::{Entry, What};
-use aetheel_turn::replay::{Replayed, Tape, lost_text};
+use aetheel_model::agent::{Action, Input, TurnKey, TurnOutcome};
+use aetheel_turn::recording::{EntryKind, RecordingEntry};
+use aetheel_turn::replay::{ParsedRecording, ReplayResult, lost_text};
 
 /// The position of a line that is not JSON.
 const PLAIN: &str = "plain text";
@@ -25,11 +25,11 @@ pub struct Unread {
 /// Returns the answers that turns lost although they completed, by the rule that the gateway uses
 /// (see `docs/drift.md`). Skips turns for which the component reported `unrecognised`.
 #[must_use]
-pub fn unread(tape: &Tape, replayed: &Replayed) -> Vec<Unread> {
+pub fn unread(tape: &ParsedRecording, replayed: &ReplayResult) -> Vec<Unread> {
     let actions: Vec<Value> =
         replayed.actions().filter_map(|action| serde_json::to_value(action).ok()).collect();
     let lost = replayed.turns.iter().filter_map(|(turn, told)| {
-        let done = told.done.as_ref().filter(|done| done.outcome == Outcome::Completed)?;
+        let done = told.done.as_ref().filter(|done| done.outcome == TurnOutcome::Completed)?;
         if !told.transcript.unrecognised().is_empty() {
             return None;
         }
@@ -57,7 +57,7 @@ pub(super) fn holds(value: &Value, text: &str) -> bool {
 }
 
 /// Finds the last text at a position that is in no action.
-fn locate(entries: &[Entry], position: &str, actions: &[Value]) -> (usize, String) {
+fn locate(entries: &[RecordingEntry], position: &str, actions: &[Value]) -> (usize, String) {
     let mut last_output = 0;
     for (at, output) in
         entries.iter().enumerate().filter_map(|(at, entry)| Some((at, output(entry)?))).rev()
@@ -79,8 +79,8 @@ fn locate(entries: &[Entry], position: &str, actions: &[Value]) -> (usize, Strin
     (last_output, String::new())
 }
 
-fn output(entry: &Entry) -> Option<&str> {
-    let What::In(input) = &entry.what else { return None };
+fn output(entry: &RecordingEntry) -> Option<&str> {
+    let EntryKind::In(input) = &entry.kind else { return None };
     match input {
         Input::Line(line) => Some(&line.text),
         Input::HttpResponse(response) => Some(&response.body),

@@ -8,7 +8,7 @@ use crate::config::AllowLists;
 
 /// A request, as Discord describes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Request<'a> {
+pub struct AccessRequest<'a> {
     /// The Discord id of the author.
     pub author: u64,
     /// Whether the bot itself wrote it.
@@ -31,19 +31,19 @@ pub struct Request<'a> {
 
 /// The decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum AccessDecision {
     /// The request may go on to the dispatcher.
     Allowed,
     /// The author is not a person. The bot must not answer at all, or two bots would talk for ever.
-    Ignored(Ignored),
+    Ignored(IgnoredAuthor),
     /// The author is a person without access. The refusal is logged, and shown only in reply to a
     /// command.
-    Refused(Refused),
+    Refused(AccessRefusal),
 }
 
 /// The kind of author that is never answered, whatever the lists contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Ignored {
+pub enum IgnoredAuthor {
     /// The bot wrote it itself.
     #[error("own message")]
     Own,
@@ -57,7 +57,7 @@ pub enum Ignored {
 
 /// The reason why a person has no access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum AccessRefusal {
     /// The guild is not in `ALLOWED_GUILDS`.
     #[error("this bot is not open to this server")]
     Guild,
@@ -74,7 +74,7 @@ pub enum Refused {
 
 /// The permissions of a person in a place, according to Discord and the operator's lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct LanePermissions {
     /// Whether the person may read messages and activities there.
     pub sees: bool,
     /// Whether the person may write there.
@@ -94,7 +94,7 @@ pub struct Standing {
 
 /// A person who asked in Discord for a link to the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Visitor {
+pub struct SignInRequest {
     /// The Discord id of the user.
     pub user: u64,
     /// The person's name, on one line.
@@ -110,33 +110,41 @@ pub struct Visitor {
 /// messages are only for owners and listed users; lists of guilds and channels do not apply to
 /// them.
 #[must_use]
-pub fn decide(lists: &AllowLists, request: &Request<'_>) -> Access {
+pub fn decide(lists: &AllowLists, request: &AccessRequest<'_>) -> AccessDecision {
     if request.is_self {
-        return Access::Ignored(Ignored::Own);
+        return AccessDecision::Ignored(IgnoredAuthor::Own);
     }
     if request.is_webhook {
-        return Access::Ignored(Ignored::Webhook);
+        return AccessDecision::Ignored(IgnoredAuthor::Webhook);
     }
     if request.is_bot {
-        return Access::Ignored(Ignored::Bot);
+        return AccessDecision::Ignored(IgnoredAuthor::Bot);
     }
     let listed = lists.users.contains(&request.author);
     let Some(guild) = request.guild else {
         let allowed = listed || request.owners.contains(&request.author);
-        return if allowed { Access::Allowed } else { Access::Refused(Refused::Direct) };
+        return if allowed {
+            AccessDecision::Allowed
+        } else {
+            AccessDecision::Refused(AccessRefusal::Direct)
+        };
     };
     let fits = |list: &[u64], id: u64| list.is_empty() || list.contains(&id);
     if !fits(&lists.guilds, guild) {
-        return Access::Refused(Refused::Guild);
+        return AccessDecision::Refused(AccessRefusal::Guild);
     }
     if !fits(&lists.channels, request.channel)
         && !request.parent_channel.is_some_and(|parent| lists.channels.contains(&parent))
     {
-        return Access::Refused(Refused::Channel);
+        return AccessDecision::Refused(AccessRefusal::Channel);
     }
     let open = lists.users.is_empty() && lists.roles.is_empty();
     let has_role = lists.roles.iter().any(|role| *role == guild || request.roles.contains(role));
-    if open || listed || has_role { Access::Allowed } else { Access::Refused(Refused::Member) }
+    if open || listed || has_role {
+        AccessDecision::Allowed
+    } else {
+        AccessDecision::Refused(AccessRefusal::Member)
+    }
 }
 
 /// Returns a warning for the operator at the start about who may use the bot and what they can do
@@ -184,65 +192,81 @@ mod tests {
         }
     }
 
-    fn member(author: u64) -> Request<'static> {
-        Request {
+    fn member(author: u64) -> AccessRequest<'static> {
+        AccessRequest {
             author,
             channel: CHANNEL,
             guild: Some(GUILD),
             owners: &[OWNER],
-            ..Request::default()
+            ..AccessRequest::default()
         }
     }
 
-    fn direct(author: u64) -> Request<'static> {
-        Request { guild: None, ..member(author) }
+    fn direct(author: u64) -> AccessRequest<'static> {
+        AccessRequest { guild: None, ..member(author) }
     }
 
     #[test]
     fn people_must_be_admitted_by_every_list_that_is_not_empty() {
-        let with_role = Request { roles: &[ROLE], ..member(BOB) };
-        let in_thread = Request { channel: THREAD, parent_channel: Some(CHANNEL), ..member(ANN) };
-        use Access::{Allowed, Refused as No};
+        let with_role = AccessRequest { roles: &[ROLE], ..member(BOB) };
+        let in_thread =
+            AccessRequest { channel: THREAD, parent_channel: Some(CHANNEL), ..member(ANN) };
+        use AccessDecision::{Allowed, Refused as No};
         for (name, lists, request, expected) in [
             ("nothing listed", lists(&[], &[], &[], &[]), member(ANN), Allowed),
             ("the user", lists(&[ANN], &[], &[], &[]), member(ANN), Allowed),
-            ("another user", lists(&[ANN], &[], &[], &[]), member(BOB), No(Refused::Member)),
+            ("another user", lists(&[ANN], &[], &[], &[]), member(BOB), No(AccessRefusal::Member)),
             (
                 "the owner is listed like others",
                 lists(&[ANN], &[], &[], &[]),
                 member(OWNER),
-                No(Refused::Member),
+                No(AccessRefusal::Member),
             ),
             ("the role", lists(&[], &[ROLE], &[], &[]), with_role, Allowed),
-            ("without the role", lists(&[], &[ROLE], &[], &[]), member(ANN), No(Refused::Member)),
+            (
+                "without the role",
+                lists(&[], &[ROLE], &[], &[]),
+                member(ANN),
+                No(AccessRefusal::Member),
+            ),
             ("either list lets in", lists(&[ANN], &[ROLE], &[], &[]), with_role, Allowed),
             ("everyone by role", lists(&[], &[GUILD], &[], &[]), member(BOB), Allowed),
             ("the guild", lists(&[], &[], &[], &[GUILD]), member(ANN), Allowed),
-            ("another guild", lists(&[], &[], &[], &[11]), member(ANN), No(Refused::Guild)),
+            ("another guild", lists(&[], &[], &[], &[11]), member(ANN), No(AccessRefusal::Guild)),
             (
                 "a listed user in another guild",
                 lists(&[ANN], &[], &[], &[11]),
                 member(ANN),
-                No(Refused::Guild),
+                No(AccessRefusal::Guild),
             ),
             ("the channel", lists(&[], &[], &[CHANNEL], &[]), member(ANN), Allowed),
-            ("another channel", lists(&[], &[], &[99], &[]), member(ANN), No(Refused::Channel)),
+            (
+                "another channel",
+                lists(&[], &[], &[99], &[]),
+                member(ANN),
+                No(AccessRefusal::Channel),
+            ),
             ("a thread by its parent", lists(&[], &[], &[CHANNEL], &[]), in_thread, Allowed),
             ("a thread by itself", lists(&[], &[], &[THREAD], &[]), in_thread, Allowed),
             (
                 "the parent of a listed thread",
                 lists(&[], &[], &[THREAD], &[]),
                 member(ANN),
-                No(Refused::Channel),
+                No(AccessRefusal::Channel),
             ),
             ("the owner directly", lists(&[], &[], &[], &[]), direct(OWNER), Allowed),
-            ("somebody directly", lists(&[], &[], &[], &[]), direct(ANN), No(Refused::Direct)),
+            (
+                "somebody directly",
+                lists(&[], &[], &[], &[]),
+                direct(ANN),
+                No(AccessRefusal::Direct),
+            ),
             ("a listed user directly", lists(&[ANN], &[], &[99], &[11]), direct(ANN), Allowed),
             (
                 "a listed role counts for nothing directly",
                 lists(&[], &[GUILD], &[], &[]),
                 direct(BOB),
-                No(Refused::Direct),
+                No(AccessRefusal::Direct),
             ),
         ] {
             assert_eq!(decide(&lists, &request), expected, "{name}");
@@ -253,11 +277,14 @@ mod tests {
     fn authors_that_are_not_people_are_ignored_even_if_listed() {
         let lists = lists(&[ANN], &[], &[], &[]);
         for (request, reason) in [
-            (Request { is_self: true, is_bot: true, ..member(ANN) }, Ignored::Own),
-            (Request { is_bot: true, ..direct(ANN) }, Ignored::Bot),
-            (Request { is_webhook: true, is_bot: true, ..member(ANN) }, Ignored::Webhook),
+            (AccessRequest { is_self: true, is_bot: true, ..member(ANN) }, IgnoredAuthor::Own),
+            (AccessRequest { is_bot: true, ..direct(ANN) }, IgnoredAuthor::Bot),
+            (
+                AccessRequest { is_webhook: true, is_bot: true, ..member(ANN) },
+                IgnoredAuthor::Webhook,
+            ),
         ] {
-            assert_eq!(decide(&lists, &request), Access::Ignored(reason));
+            assert_eq!(decide(&lists, &request), AccessDecision::Ignored(reason));
         }
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub type Sequence = u64;
 
 /// The start of the numbers of events that are not saved. No other number is as high.
-pub const ASIDE: Sequence = u64::MAX / 2;
+pub const UNSAVED_START: Sequence = u64::MAX / 2;
 
 /// Bits of a number that count within one block. Machines that share a bot assign numbers from
 /// blocks of their own; the higher bits are the block.
@@ -18,7 +18,7 @@ pub const BLOCK_BITS: u32 = 32;
 /// Returns whether a number is in the block that begins with `first`. If `first` is zero, the
 /// gateway serves alone and all numbers are its own.
 #[must_use]
-pub fn is_of_block(number: Sequence, first: Sequence) -> bool {
+pub fn is_in_block(number: Sequence, first: Sequence) -> bool {
     first == 0 || number >> BLOCK_BITS == first >> BLOCK_BITS
 }
 
@@ -44,13 +44,13 @@ pub enum Lane {
 impl Lane {
     /// Returns whether its events never move to another machine.
     #[must_use]
-    pub fn stays(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         matches!(self, Self::Console | Self::Hook(_))
     }
 }
 
 /// Selects lanes.
-pub type Lanes = Arc<dyn Fn(&Lane) -> bool + Send + Sync>;
+pub type LaneFilter = Arc<dyn Fn(&Lane) -> bool + Send + Sync>;
 
 impl fmt::Display for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,7 +113,7 @@ pub enum EventKind {
 /// The origin of an event, to which its answer is delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Origin {
+pub enum EventOrigin {
     /// A line typed at the terminal.
     Console,
     /// A message that somebody wrote in Discord.
@@ -131,7 +131,7 @@ pub enum Origin {
         interaction: u64,
         /// The token for editing the command's own message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pass: Option<Pass>,
+        pass: Option<CommandToken>,
     },
     /// The gateway itself: a heartbeat, a cron job, a hook or a webhook.
     Internal {
@@ -145,9 +145,9 @@ pub enum Origin {
 /// `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Pass(pub String);
+pub struct CommandToken(pub String);
 
-impl fmt::Debug for Pass {
+impl fmt::Debug for CommandToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Pass")
     }
@@ -156,7 +156,7 @@ impl fmt::Debug for Pass {
 /// A file that came with a prompt. Its content is downloaded when the turn begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Attached {
+pub struct AttachedFile {
     /// The sender's name of the file, which is shown but never used as a path.
     pub name: String,
     /// The media type that the sender claims, for example `image/png`.
@@ -170,7 +170,7 @@ pub struct Attached {
 /// The message that a prompt replies to or forwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Quoted {
+pub struct QuotedMessage {
     /// The name of its author, or `None` if it was forwarded, because Discord does not name the
     /// author then.
     pub author: Option<String>,
@@ -191,7 +191,7 @@ pub struct Event {
     /// The lane it waits in.
     pub lane: Lane,
     /// The origin, to which its answer is delivered.
-    pub origin: Origin,
+    pub origin: EventOrigin,
     /// The name of the prompt's author, on one line, for channels with several users.
     pub author: Option<String>,
     /// The Discord user who asked and may answer the agent's questions, or `None` if no user did.
@@ -204,10 +204,10 @@ pub struct Event {
     pub parent: Option<u64>,
     /// The files that came with it, as in [`NewEvent::attached`].
     #[serde(default)]
-    pub attached: Vec<Attached>,
+    pub attached: Vec<AttachedFile>,
     /// The message it replies to or forwards, as in [`NewEvent::quoted`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quoted: Option<Quoted>,
+    pub quoted: Option<QuotedMessage>,
     /// The key that is the same if the same thing happens twice, as in [`NewEvent::key`].
     #[serde(default)]
     pub key: Option<String>,
@@ -225,7 +225,7 @@ impl Event {
     /// continue it. An event with a key happens only once in all processes, such as the
     /// instructions of the first start.
     #[must_use]
-    pub fn of_one_life(&self) -> bool {
+    pub fn ends_with_process(&self) -> bool {
         matches!(self.lane, Lane::Hook(_)) && self.key.is_none()
     }
 }
@@ -239,7 +239,7 @@ pub struct NewEvent {
     /// The lane in which it must wait, as in [`Event::lane`].
     pub lane: Lane,
     /// The origin, as in [`Event::origin`].
-    pub origin: Origin,
+    pub origin: EventOrigin,
     /// The name of the prompt's author, as in [`Event::author`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
@@ -253,10 +253,10 @@ pub struct NewEvent {
     pub parent: Option<u64>,
     /// The files that came with the prompt or with the message that it quotes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attached: Vec<Attached>,
+    pub attached: Vec<AttachedFile>,
     /// The message that the prompt replies to or forwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quoted: Option<Quoted>,
+    pub quoted: Option<QuotedMessage>,
     /// A key that is the same if the same thing happens twice (`discord:…`, `cron:backup:…`). A
     /// second event with the same key is not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -277,7 +277,12 @@ pub struct NewEvent {
 impl NewEvent {
     /// Makes an event without an author and attachments.
     #[must_use]
-    pub fn new(kind: EventKind, lane: Lane, origin: Origin, prompt: impl Into<String>) -> Self {
+    pub fn new(
+        kind: EventKind,
+        lane: Lane,
+        origin: EventOrigin,
+        prompt: impl Into<String>,
+    ) -> Self {
         let prompt = prompt.into();
         Self {
             kind,

@@ -15,7 +15,7 @@ use crate::event::EventKind;
 
 /// The type of a metric in Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum FigureKind {
     /// A value that only grows while the program runs.
     Counter,
     /// A present value.
@@ -24,7 +24,7 @@ pub enum Kind {
     Histogram(&'static [f64]),
 }
 
-impl Kind {
+impl FigureKind {
     /// Returns its name in Prometheus' text format.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -42,7 +42,7 @@ pub struct Figure {
     /// Its name, which ends with the unit.
     pub name: &'static str,
     /// The type with which it is exported.
-    pub kind: Kind,
+    pub kind: FigureKind,
     /// The names of its labels.
     pub labels: &'static [&'static str],
     /// A description for the operator, on one line.
@@ -51,21 +51,21 @@ pub struct Figure {
 
 const fn f(
     name: &'static str,
-    kind: Kind,
+    kind: FigureKind,
     labels: &'static [&'static str],
     meaning: &'static str,
 ) -> Figure {
     Figure { name, kind, labels, meaning }
 }
 
-use Kind::{Counter, Gauge, Histogram};
+use FigureKind::{Counter, Gauge, Histogram};
 
 /// From a short answer to the longest turn, in seconds.
-const TURN: Kind = Histogram(&[
+const TURN: FigureKind = Histogram(&[
     0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1_800.0, 3_600.0,
 ]);
 /// From an empty call to twice the time limit of a call, in seconds.
-const CALL: Kind = Histogram(&[
+const CALL: FigureKind = Histogram(&[
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0,
 ]);
 
@@ -188,7 +188,7 @@ pub fn describe() {
 
 /// The outcome of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum EventOutcome {
     /// It was accepted into the queue.
     Accepted,
     /// It was not accepted.
@@ -202,25 +202,25 @@ pub enum Outcome {
 }
 
 /// Counts the outcome of an event.
-pub fn event(kind: EventKind, outcome: Outcome) {
+pub fn count_event(kind: EventKind, outcome: EventOutcome) {
     let outcome = match outcome {
-        Outcome::Accepted => "accepted",
-        Outcome::Refused => "refused",
-        Outcome::Delivered => "delivered",
-        Outcome::Undelivered => "undelivered",
-        Outcome::Withdrawn => "withdrawn",
+        EventOutcome::Accepted => "accepted",
+        EventOutcome::Refused => "refused",
+        EventOutcome::Delivered => "delivered",
+        EventOutcome::Undelivered => "undelivered",
+        EventOutcome::Withdrawn => "withdrawn",
     };
     counter!(EVENTS, "type" => type_of(kind), "outcome" => outcome).increment(1);
 }
 
 /// Records how long an event waited for its turn.
-pub fn waited(kind: EventKind, accepted_ms: i64) {
+pub fn record_wait(kind: EventKind, accepted_ms: i64) {
     let waited = jiff::Timestamp::now().as_millisecond().saturating_sub(accepted_ms).max(0);
     histogram!(WAIT, "type" => type_of(kind)).record(waited as f64 / 1_000.0);
 }
 
 /// Sets the state of the queue. The age is in milliseconds.
-pub fn queue(waiting: usize, oldest_ms: Option<i64>, running: usize) {
+pub fn set_queue(waiting: usize, oldest_ms: Option<i64>, running: usize) {
     gauge!(DEPTH).set(waiting as f64);
     gauge!(OLDEST).set(oldest_ms.unwrap_or(0).max(0) as f64 / 1_000.0);
     gauge!(RUNNING).set(running as f64);
@@ -237,7 +237,7 @@ pub fn schedule_skipped(kind: EventKind, reason: &'static str, ticks: u32) {
 }
 
 /// Sets the number of open links and questions.
-pub fn open(links: usize, questions: usize) {
+pub fn set_open(links: usize, questions: usize) {
     gauge!(LINKS).set(links as f64);
     gauge!(QUESTIONS_OPEN).set(questions as f64);
 }
@@ -290,9 +290,9 @@ pub fn orphans_killed(count: usize) {
 
 /// Measures the calls into one guest. It is made once for each guest, because a call may be shorter
 /// than looking up the metric.
-pub struct Calls(metrics::Histogram);
+pub struct CallTimer(metrics::Histogram);
 
-impl Calls {
+impl CallTimer {
     /// Makes one for the guests of a backend.
     #[must_use]
     pub fn of(backend: &str) -> Self {
@@ -316,12 +316,12 @@ pub fn reloaded(result: &'static str) {
 }
 
 /// Sets the generation of a backend that serves.
-pub fn generation(backend: &str, number: u32) {
+pub fn set_generation(backend: &str, number: u32) {
     gauge!(GENERATION, "backend" => backend.to_owned()).set(number);
 }
 
 /// Counts the outcome of a question.
-pub fn question(outcome: &'static str) {
+pub fn count_question(outcome: &'static str) {
     counter!(QUESTIONS, "outcome" => outcome).increment(1);
 }
 
@@ -343,7 +343,7 @@ pub fn discord_logins_left(left: u64) {
 
 /// Sets the state of the node in its cluster: how long its lease lasts, how many nodes are alive,
 /// and whether this one is the leader.
-pub fn cluster(lease_left: Duration, nodes: usize, seat: bool) {
+pub fn set_cluster(lease_left: Duration, nodes: usize, seat: bool) {
     gauge!(CLUSTER_LEASE).set(lease_left.as_secs_f64());
     gauge!(CLUSTER_NODES).set(nodes as f64);
     gauge!(CLUSTER_SEAT).set(f64::from(u8::from(seat)));
@@ -382,7 +382,7 @@ pub fn webhook_called(webhook: Option<&str>, status: u16) {
 }
 
 /// Sets the time since a heartbeat last passed intake, queue and reply.
-pub fn heartbeat(silence: Duration) {
+pub fn set_heartbeat_age(silence: Duration) {
     metrics::gauge!(HEARTBEAT_AGE).set(silence.as_secs_f64());
 }
 
@@ -407,7 +407,7 @@ pub fn log_line_left_out() {
 }
 
 /// Sets the metrics of this process that the system reports, or none without `/proc`.
-pub fn process(resident_bytes: Option<u64>, descriptors: Option<usize>) {
+pub fn set_process(resident_bytes: Option<u64>, descriptors: Option<usize>) {
     if let Some(bytes) = resident_bytes {
         gauge!(MEMORY).set(bytes as f64);
     }

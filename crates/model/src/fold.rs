@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::agent::{
-    Artifact, EventKind, PlanEntry, Quota, Task, Text, ToolEnd, ToolOutput, ToolStart, ToolStatus,
-    Unrecognised, Usage,
+    AgentEventKind, AgentTask, Artifact, PlanEntry, Quota, TextEvent, ToolEnd, ToolOutput,
+    ToolStart, ToolStatus, Unrecognised, Usage,
 };
 
 /// Most artifacts of one turn that are kept.
@@ -65,13 +65,13 @@ pub struct Transcript {
     thinking: Parts,
     tools: Vec<ToolUse>,
     /// The index of each tool use in `tools`, by its id.
-    places: HashMap<String, usize>,
+    tool_indexes: HashMap<String, usize>,
     /// The indexes of the running `tools`.
     running: BTreeSet<usize>,
     plan: Vec<PlanEntry>,
     usage: Option<Usage>,
     artifacts: Vec<Artifact>,
-    tasks: Vec<Task>,
+    tasks: Vec<AgentTask>,
     quota: Vec<Quota>,
     notices: Vec<String>,
     retry: Option<String>,
@@ -82,27 +82,29 @@ pub struct Transcript {
 
 impl Transcript {
     /// Applies an event.
-    pub fn apply(&mut self, event: &EventKind) {
+    pub fn apply(&mut self, event: &AgentEventKind) {
         match event {
             // Text of a sub-agent is not part of the answer.
-            EventKind::Text(text) | EventKind::Thinking(text) if text.parent.is_some() => {
+            AgentEventKind::Text(text) | AgentEventKind::Thinking(text)
+                if text.parent.is_some() =>
+            {
                 self.retry = None
             }
-            EventKind::Text(text) => {
+            AgentEventKind::Text(text) => {
                 self.retry = None;
                 self.text.fold(text);
             }
-            EventKind::Thinking(text) => {
+            AgentEventKind::Thinking(text) => {
                 self.retry = None;
                 self.thinking.fold(text);
             }
-            EventKind::ToolStart(start) => {
+            AgentEventKind::ToolStart(start) => {
                 self.unknown_last = false;
                 // Agents may announce a tool before its input is known.
-                if let Some(at) = self.places.get(&start.id) {
+                if let Some(at) = self.tool_indexes.get(&start.id) {
                     self.tools[*at].start = start.clone();
                 } else {
-                    self.places.insert(start.id.clone(), self.tools.len());
+                    self.tool_indexes.insert(start.id.clone(), self.tools.len());
                     self.running.insert(self.tools.len());
                     self.tools.push(ToolUse {
                         start: start.clone(),
@@ -111,31 +113,31 @@ impl Transcript {
                     });
                 }
             }
-            EventKind::ToolOutput(ToolOutput { id, text }) => {
-                if let Some(at) = self.places.get(id).filter(|at| self.running.contains(at)) {
+            AgentEventKind::ToolOutput(ToolOutput { id, text }) => {
+                if let Some(at) = self.tool_indexes.get(id).filter(|at| self.running.contains(at)) {
                     self.tools[*at].print(text);
                 }
             }
-            EventKind::ToolEnd(end) => {
+            AgentEventKind::ToolEnd(end) => {
                 self.unknown_last = false;
                 self.end_tool(end);
             }
-            EventKind::Plan(plan) => self.plan.clone_from(plan),
-            EventKind::Usage(usage) => self.usage = Some(usage.clone()),
-            EventKind::Retry(failure) => self.retry = Some(failure.message.clone()),
-            EventKind::Notice(notice) if self.notices.len() < NOTICES => {
+            AgentEventKind::Plan(plan) => self.plan.clone_from(plan),
+            AgentEventKind::Usage(usage) => self.usage = Some(usage.clone()),
+            AgentEventKind::Retry(failure) => self.retry = Some(failure.message.clone()),
+            AgentEventKind::Notice(notice) if self.notices.len() < NOTICES => {
                 self.notices.push(notice.clone())
             }
-            EventKind::Unrecognised(Unrecognised { what, .. }) => {
+            AgentEventKind::Unrecognised(Unrecognised { what, .. }) => {
                 self.unknown_last = true;
                 if self.unrecognised.len() < UNKNOWN_KINDS || self.unrecognised.contains_key(what) {
                     *self.unrecognised.entry(what.clone()).or_default() += 1;
                 }
             }
-            EventKind::Artifact(artifact) if self.artifacts.len() < ARTIFACTS => {
+            AgentEventKind::Artifact(artifact) if self.artifacts.len() < ARTIFACTS => {
                 self.artifacts.push(artifact.clone())
             }
-            EventKind::Task(task) => {
+            AgentEventKind::Task(task) => {
                 let known = self.tasks.iter().position(|known| known.id == task.id);
                 match known {
                     Some(at) => self.tasks[at].clone_from(task),
@@ -143,18 +145,20 @@ impl Transcript {
                     None => {}
                 }
             }
-            EventKind::Quota(quota) => self.quota = quota.iter().take(QUOTAS).cloned().collect(),
-            EventKind::Notice(_)
-            | EventKind::Artifact(_)
-            | EventKind::Mode(_)
-            | EventKind::Title(_)
-            | EventKind::Raw(_) => {}
+            AgentEventKind::Quota(quota) => {
+                self.quota = quota.iter().take(QUOTAS).cloned().collect()
+            }
+            AgentEventKind::Notice(_)
+            | AgentEventKind::Artifact(_)
+            | AgentEventKind::Mode(_)
+            | AgentEventKind::Title(_)
+            | AgentEventKind::Raw(_) => {}
         }
     }
 
     /// Ends a tool. The host calls this for a tool that the agent did not end.
     pub fn end_tool(&mut self, end: &ToolEnd) {
-        if let Some(at) = self.places.get(&end.id) {
+        if let Some(at) = self.tool_indexes.get(&end.id) {
             self.tools[*at].status = Some(end.status);
             self.tools[*at].tail = String::new();
             self.running.remove(at);
@@ -189,7 +193,7 @@ impl Transcript {
     /// Returns the tool use with this id.
     #[must_use]
     pub fn tool(&self, id: &str) -> Option<&ToolUse> {
-        self.places.get(id).map(|at| &self.tools[*at])
+        self.tool_indexes.get(id).map(|at| &self.tools[*at])
     }
 
     /// Returns the running tools in the order in which they began.
@@ -217,7 +221,7 @@ impl Transcript {
 
     /// Returns sub-agents and background tasks, in the order in which they began.
     #[must_use]
-    pub fn tasks(&self) -> &[Task] {
+    pub fn tasks(&self) -> &[AgentTask] {
         &self.tasks
     }
 
@@ -274,7 +278,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn fold(&mut self, text: &Text) {
+    fn fold(&mut self, text: &TextEvent) {
         if text.replace {
             let replaced = self.parts.remove(&text.part).unwrap_or_default();
             self.bytes -= replaced.len();
@@ -312,8 +316,8 @@ mod tests {
     use super::*;
     use crate::agent::{TaskKind, TaskStatus};
 
-    fn text(part: u32, text: &str, replace: bool) -> EventKind {
-        EventKind::Text(Text { part, text: text.to_owned(), replace, parent: None })
+    fn text(part: u32, text: &str, replace: bool) -> AgentEventKind {
+        AgentEventKind::Text(TextEvent { part, text: text.to_owned(), replace, parent: None })
     }
 
     #[test]
@@ -355,7 +359,7 @@ mod tests {
     #[test]
     fn the_state_after_a_flood_of_events_is_bounded() {
         let mut transcript = Transcript::default();
-        let task = |id: usize| Task {
+        let task = |id: usize| AgentTask {
             id: id.to_string(),
             kind: TaskKind::Command,
             title: String::new(),
@@ -372,19 +376,19 @@ mod tests {
             exhausted: false,
         };
         for id in 0..10_000 {
-            transcript.apply(&EventKind::Task(task(id)));
-            transcript.apply(&EventKind::Notice("look".to_owned()));
+            transcript.apply(&AgentEventKind::Task(task(id)));
+            transcript.apply(&AgentEventKind::Notice("look".to_owned()));
             let (path, sample) = (None, String::new());
             let unknown = Unrecognised { what: id.to_string(), path, sample };
-            transcript.apply(&EventKind::Unrecognised(unknown));
+            transcript.apply(&AgentEventKind::Unrecognised(unknown));
         }
-        transcript.apply(&EventKind::Quota(vec![quota; 10_000]));
+        transcript.apply(&AgentEventKind::Quota(vec![quota; 10_000]));
         let kept = (transcript.tasks().len(), transcript.quota().len());
         assert_eq!(kept, (TASKS, QUOTAS));
         let kept = (transcript.notices().len(), transcript.unrecognised().len());
         assert_eq!(kept, (NOTICES, UNKNOWN_KINDS));
         // A known task can still change.
-        transcript.apply(&EventKind::Task(Task { title: "new".to_owned(), ..task(0) }));
+        transcript.apply(&AgentEventKind::Task(AgentTask { title: "new".to_owned(), ..task(0) }));
         assert_eq!(transcript.tasks()[0].title, "new");
     }
 
@@ -400,9 +404,9 @@ mod tests {
             target: None,
             input: "{}".to_owned(),
         };
-        transcript.apply(&EventKind::ToolStart(start.clone()));
+        transcript.apply(&AgentEventKind::ToolStart(start.clone()));
         start.title = "ls".to_owned();
-        transcript.apply(&EventKind::ToolStart(start));
+        transcript.apply(&AgentEventKind::ToolStart(start));
         assert_eq!(
             transcript.open_tools().map(|tool| tool.start.id.as_str()).collect::<Vec<_>>(),
             ["t1"]
@@ -424,12 +428,12 @@ mod tests {
         let said: String = (0..600).map(|line| format!("línea {line}\n\n")).collect();
         let printed = |size: usize| {
             let mut transcript = Transcript::default();
-            transcript.apply(&EventKind::ToolStart(start.clone()));
+            transcript.apply(&AgentEventKind::ToolStart(start.clone()));
             let mut rest = said.as_str();
             while !rest.is_empty() {
                 let (piece, more) = rest.split_at(rest.ceil_char_boundary(size));
                 let (id, text) = ("t1".to_owned(), piece.to_owned());
-                transcript.apply(&EventKind::ToolOutput(ToolOutput { id, text }));
+                transcript.apply(&AgentEventKind::ToolOutput(ToolOutput { id, text }));
                 rest = more;
             }
             transcript
@@ -443,7 +447,7 @@ mod tests {
         let mut ended = whole;
         let (id, status, output) = ("t1".to_owned(), ToolStatus::Ok, None);
         let end = ToolEnd { id, status, output, exit_code: None, diffs: Vec::new() };
-        ended.apply(&EventKind::ToolEnd(end));
+        ended.apply(&AgentEventKind::ToolEnd(end));
         assert!(ended.tools()[0].last_lines(3).is_empty(), "nothing of it is kept");
     }
 }

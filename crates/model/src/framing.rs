@@ -5,7 +5,7 @@ use crate::agent::descriptor::Framing;
 use crate::lines::{FramedLine, LineSplitter};
 
 /// Longest header line that is kept, in bytes.
-const HEADER: usize = 8 << 10;
+const MAX_HEADER_BYTES: usize = 8 << 10;
 
 /// Splits bytes into messages. Keeps at most as many bytes as one message may have.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Splitter {
 
 /// Returns a message in the form that the receiver expects. An empty message stays empty.
 #[must_use]
-pub fn framed(framing: Framing, message: Vec<u8>) -> Vec<u8> {
+pub fn frame_message(framing: Framing, message: Vec<u8>) -> Vec<u8> {
     match framing {
         Framing::ContentLength if !message.is_empty() => {
             let mut bytes = format!("Content-Length: {}\r\n\r\n", message.len()).into_bytes();
@@ -64,34 +64,34 @@ pub struct MessageSplitter {
     headers: LineSplitter,
     /// The length of the next body, after its header was read.
     length: Option<usize>,
-    body: Option<Body>,
+    body: Option<PendingBody>,
 }
 
 /// A message whose body has begun.
 #[derive(Debug)]
-struct Body {
+struct PendingBody {
     /// Number of missing bytes.
-    left: usize,
+    remaining: usize,
     begun: Vec<u8>,
     dropped: bool,
 }
 
 impl MessageSplitter {
     fn new(limit: usize) -> Self {
-        Self { limit, headers: LineSplitter::new(HEADER), length: None, body: None }
+        Self { limit, headers: LineSplitter::new(MAX_HEADER_BYTES), length: None, body: None }
     }
 
     fn feed(&mut self, mut bytes: &[u8], mut message: impl FnMut(FramedLine)) {
         while !bytes.is_empty() {
             if let Some(body) = &mut self.body {
-                let (now, rest) = bytes.split_at(body.left.min(bytes.len()));
+                let (now, rest) = bytes.split_at(body.remaining.min(bytes.len()));
                 let kept = now.len().min(self.limit - body.begun.len());
                 body.begun.extend_from_slice(&now[..kept]);
                 body.dropped |= kept < now.len();
-                body.left -= now.len();
+                body.remaining -= now.len();
                 bytes = rest;
-                if body.left == 0 {
-                    self.body.take().into_iter().for_each(|body| message(body.told(false)));
+                if body.remaining == 0 {
+                    self.body.take().into_iter().for_each(|body| message(body.into_line(false)));
                 }
                 continue;
             }
@@ -109,10 +109,13 @@ impl MessageSplitter {
     /// Handles a line before a message. Returns it if it is not a header.
     fn header(&mut self, line: FramedLine) -> Option<FramedLine> {
         if line.text.is_empty() {
-            self.body =
-                self.length.take().map(|left| Body { left, begun: Vec::new(), dropped: false });
+            self.body = self.length.take().map(|left| PendingBody {
+                remaining: left,
+                begun: Vec::new(),
+                dropped: false,
+            });
             // A body without bytes is complete.
-            return self.body.take_if(|body| body.left == 0).map(|body| body.told(false));
+            return self.body.take_if(|body| body.remaining == 0).map(|body| body.into_line(false));
         }
         let (name, value) = line.text.split_once(':').unwrap_or_default();
         match (name.to_ascii_lowercase().as_str(), value.trim().parse()) {
@@ -124,12 +127,12 @@ impl MessageSplitter {
     }
 
     fn finish(&mut self) -> Option<FramedLine> {
-        self.body.take().map(|body| body.told(true)).or_else(|| self.headers.finish())
+        self.body.take().map(|body| body.into_line(true)).or_else(|| self.headers.finish())
     }
 }
 
-impl Body {
-    fn told(self, cut: bool) -> FramedLine {
+impl PendingBody {
+    fn into_line(self, cut: bool) -> FramedLine {
         FramedLine {
             text: String::from_utf8_lossy(&self.begun).into_owned(),
             truncated: self.dropped || cut,
@@ -158,9 +161,15 @@ mod tests {
         let said =
             b"Content-Length: 4\r\n\r\n{\n }content-length:2\nContent-Type: x; charset=utf-8\n\n[]";
         assert_eq!(messages(100, &[said]), [("{\n }".to_owned(), false), ("[]".to_owned(), false)]);
-        assert_eq!(framed(Framing::ContentLength, b"{}".to_vec()), b"Content-Length: 2\r\n\r\n{}");
         assert_eq!(
-            (framed(Framing::ContentLength, vec![]), framed(Framing::Lines, b"x".to_vec())),
+            frame_message(Framing::ContentLength, b"{}".to_vec()),
+            b"Content-Length: 2\r\n\r\n{}"
+        );
+        assert_eq!(
+            (
+                frame_message(Framing::ContentLength, vec![]),
+                frame_message(Framing::Lines, b"x".to_vec())
+            ),
             (vec![], b"x".to_vec())
         );
     }
@@ -197,7 +206,7 @@ mod tests {
             cuts in proptest::collection::vec(0usize..400, 0..20),
             limit in 1usize..12,
         ) {
-            let bytes: Vec<u8> = parts.iter().flat_map(|part| framed(Framing::ContentLength, part.clone().into_bytes())).collect();
+            let bytes: Vec<u8> = parts.iter().flat_map(|part| frame_message(Framing::ContentLength, part.clone().into_bytes())).collect();
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).chain([0, bytes.len()]).collect();
             cuts.sort_unstable();
             let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();

@@ -21,7 +21,7 @@ pub fn boot_ms() -> u64 {
 /// The time until which an endless lease lasts.
 pub const ENDLESS: u64 = u64::MAX;
 /// Marks a lease that has ended for good.
-const OVER: u64 = 0;
+const ENDED: u64 = 0;
 
 /// The time until which something may be done. Cheap to clone; clones share the time.
 #[derive(Clone, Debug)]
@@ -42,14 +42,14 @@ impl Lease {
 
     /// Returns whether it currently lasts.
     #[must_use]
-    pub fn lasts(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         let until = *self.0.borrow();
         until == ENDLESS || boot_ms() < until
     }
 
     /// Returns how long it still lasts; zero if it has run out.
     #[must_use]
-    pub fn left(&self) -> Duration {
+    pub fn remaining(&self) -> Duration {
         match *self.0.borrow() {
             ENDLESS => Duration::MAX,
             until => Duration::from_millis(until.saturating_sub(boot_ms())),
@@ -59,7 +59,7 @@ impl Lease {
     /// Extends it until a time of [`boot_ms`], unless it was ended or already lasts longer.
     pub fn extend(&self, until_ms: u64) {
         self.0.send_if_modified(|until| {
-            let longer = *until != OVER && *until < until_ms;
+            let longer = *until != ENDED && *until < until_ms;
             if longer {
                 *until = until_ms;
             }
@@ -74,35 +74,35 @@ impl Lease {
 
     /// Returns whether it can end.
     #[must_use]
-    pub fn ends(&self) -> bool {
+    pub fn is_limited(&self) -> bool {
         *self.0.borrow() != ENDLESS
     }
 
     /// Ends it for good.
     pub fn end(&self) {
-        self.0.send_replace(OVER);
+        self.0.send_replace(ENDED);
     }
 
     /// Returns whether it was ended for good.
     #[must_use]
-    pub fn is_over(&self) -> bool {
-        *self.0.borrow() == OVER
+    pub fn is_ended(&self) -> bool {
+        *self.0.borrow() == ENDED
     }
 
     /// Waits until it lasts: returns at once, or when it is extended after it ran out. Never
     /// returns if it was ended for good.
-    pub async fn lasting(&self) {
+    pub async fn wait_until_valid(&self) {
         let mut until = self.0.subscribe();
-        while !self.lasts() {
+        while !self.is_valid() {
             // `self` owns the sender.
             let _ = until.changed().await;
         }
     }
 
     /// Waits until it is ended for good.
-    pub async fn over(&self) {
+    pub async fn wait_until_ended(&self) {
         // `self` owns the sender.
-        let _ = self.0.subscribe().wait_for(|until| *until == OVER).await;
+        let _ = self.0.subscribe().wait_for(|until| *until == ENDED).await;
     }
 
     /// Returns a receiver of the time of [`boot_ms`] until which it lasts.
@@ -119,21 +119,21 @@ mod tests {
     #[test]
     fn a_lease_can_be_extended_until_it_is_ended_and_is_never_shortened() {
         let lease = Lease::until(boot_ms() + 60_000);
-        assert!(lease.lasts() && lease.left() > Duration::from_secs(50));
+        assert!(lease.is_valid() && lease.remaining() > Duration::from_secs(50));
         lease.extend(1);
-        assert!(lease.lasts());
+        assert!(lease.is_valid());
         lease.end();
         lease.extend(boot_ms() + 60_000);
-        assert!(!lease.lasts() && lease.is_over() && lease.left().is_zero());
+        assert!(!lease.is_valid() && lease.is_ended() && lease.remaining().is_zero());
     }
 
     #[test]
     fn a_lease_that_ran_out_can_be_extended() {
         let lease = Lease::until(1);
-        assert!(!lease.lasts() && !lease.is_over());
+        assert!(!lease.is_valid() && !lease.is_ended());
         lease.extend(boot_ms() + 60_000);
-        assert!(lease.lasts());
-        assert!(Lease::endless().lasts());
+        assert!(lease.is_valid());
+        assert!(Lease::endless().is_valid());
     }
 
     #[tokio::test]
@@ -141,12 +141,12 @@ mod tests {
         let lease = Lease::until(1);
         let waiting = tokio::spawn({
             let lease = lease.clone();
-            async move { lease.lasting().await }
+            async move { lease.wait_until_valid().await }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         lease.extend(boot_ms() + 60_000);
         waiting.await.unwrap();
-        lease.lasting().await;
+        lease.wait_until_valid().await;
     }
 }

@@ -24,4 +24,4 @@ pub mod redact;
 pub mod schedule;
 pub mod split;
 pub mod sse;
-pub mod vigil;
+pub mod supervisor;

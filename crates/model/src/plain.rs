@@ -57,14 +57,14 @@ pub fn hex(bytes: &[u8]) -> String {
 /// Does the same as [`clean_text`] for a text that arrives in pieces, even if a sequence is split.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cleaner {
-    state: State,
+    state: EscapeState,
     after_return: bool,
 }
 
 impl Cleaner {
     /// Cleans the next piece.
     pub fn clean<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
-        let within = !matches!(self.state, State::Text) || self.after_return;
+        let within = !matches!(self.state, EscapeState::Text) || self.after_return;
         let first = if within { Some(0) } else { piece.find(|c| !is_plain(c)) };
         let Some(first) = first else { return Cow::Borrowed(piece) };
         let mut clean = String::with_capacity(piece.len());
@@ -76,15 +76,15 @@ impl Cleaner {
                 continue;
             }
             self.state = self.state.next(c);
-            if matches!(self.state, State::Text) {
+            if matches!(self.state, EscapeState::Text) {
                 match c {
                     '\r' => clean.push('\n'),
                     c if is_plain(c) => clean.push(c),
                     _ => {}
                 }
             }
-            if matches!(self.state, State::Done) {
-                self.state = State::Text;
+            if matches!(self.state, EscapeState::Done) {
+                self.state = EscapeState::Text;
             }
         }
         Cow::Owned(clean)
@@ -93,7 +93,7 @@ impl Cleaner {
 
 /// The position within a terminal sequence.
 #[derive(Clone, Copy, Debug, Default)]
-enum State {
+enum EscapeState {
     /// Outside of a sequence: the character is text, or a control character to remove.
     #[default]
     Text,
@@ -109,7 +109,7 @@ enum State {
     QuotedEscape,
 }
 
-impl State {
+impl EscapeState {
     fn next(self, c: char) -> Self {
         // A line break or a new ESC ends an incomplete sequence.
         match (self, c) {

@@ -37,7 +37,7 @@ impl Redactor {
 
     /// Returns one that also hides these words, if they have at least four bytes.
     #[must_use]
-    pub fn and<'a>(&self, words: impl IntoIterator<Item = &'a String>) -> Self {
+    pub fn with_words<'a>(&self, words: impl IntoIterator<Item = &'a String>) -> Self {
         let more =
             words.into_iter().map(|word| word.trim().to_owned()).filter(|word| word.len() >= 4);
         let values: Vec<String> =
@@ -55,7 +55,7 @@ impl Redactor {
     /// Returns how many bytes at the end of a text may be the beginning of a secret whose rest has
     /// not arrived yet.
     #[must_use]
-    pub fn unfinished(&self, text: &str) -> usize {
+    pub fn partial_secret_bytes(&self, text: &str) -> usize {
         let begun = |secret: &SecretString| {
             let secret = secret.expose_secret();
             let longest = text.len().min(secret.len() - 1);
@@ -71,7 +71,7 @@ impl Redactor {
 
     /// Returns the text without secrets. Reuses its allocation if it contains none.
     #[must_use]
-    pub fn clean(&self, text: String) -> String {
+    pub fn redact(&self, text: String) -> String {
         match &self.secrets {
             Some(secrets) if secrets.is_match(&text) => {
                 let stars = vec!["***"; secrets.patterns_len()];
@@ -91,8 +91,8 @@ mod tests {
         let secrets: Vec<SecretString> =
             ["sk-canary-1", "sk-canary-12", "abc"].map(|s| s.to_owned().into()).into();
         let redactor = Redactor::new(&secrets);
-        assert_eq!(redactor.clean("key sk-canary-12, abc".to_owned()), "key ***, abc");
-        assert_eq!(Redactor::default().clean("key sk-canary-1".to_owned()), "key sk-canary-1");
+        assert_eq!(redactor.redact("key sk-canary-12, abc".to_owned()), "key ***, abc");
+        assert_eq!(Redactor::default().redact("key sk-canary-1".to_owned()), "key sk-canary-1");
     }
 
     #[test]
@@ -109,9 +109,9 @@ mod tests {
             ("", 0),
         ];
         for (text, unfinished) in cases {
-            assert_eq!(redactor.unfinished(text), unfinished, "{text}");
+            assert_eq!(redactor.partial_secret_bytes(text), unfinished, "{text}");
         }
-        assert_eq!(Redactor::default().unfinished("s"), 0);
+        assert_eq!(Redactor::default().partial_secret_bytes("s"), 0);
         assert!(!format!("{:?}", redactor.values).contains("canary"));
     }
 }

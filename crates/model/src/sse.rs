@@ -5,7 +5,7 @@
 
 /// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
+pub struct SseEvent {
     /// The field `event`, if the stream names one.
     pub name: Option<String>,
     /// The latest `id` of the stream.
@@ -16,19 +16,19 @@ pub struct Frame {
 
 /// Collects the lines of an event.
 #[derive(Debug, Default)]
-pub struct Frames {
+pub struct SseParser {
     name: Option<String>,
     id: Option<String>,
     data: Option<String>,
 }
 
-impl Frames {
+impl SseParser {
     /// Adds a line without its terminator. Returns an event if that completes one.
-    pub fn line(&mut self, line: &str) -> Option<Frame> {
+    pub fn push_line(&mut self, line: &str) -> Option<SseEvent> {
         if line.is_empty() {
             let (name, data) = (self.name.take(), self.data.take());
             // An id stays in force until the next one. An event without data is ignored.
-            return data.map(|data| Frame { name, id: self.id.clone(), data });
+            return data.map(|data| SseEvent { name, id: self.id.clone(), data });
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -49,7 +49,7 @@ impl Frames {
     }
 
     /// Returns the size, in bytes, of the event that is not complete yet.
-    pub fn held(&self) -> usize {
+    pub fn pending_bytes(&self) -> usize {
         self.data.as_ref().map_or(0, String::len)
     }
 }
@@ -58,13 +58,13 @@ impl Frames {
 mod tests {
     use super::*;
 
-    fn frames(text: &str) -> Vec<Frame> {
-        let mut frames = Frames::default();
-        text.lines().filter_map(|line| frames.line(line)).collect()
+    fn frames(text: &str) -> Vec<SseEvent> {
+        let mut frames = SseParser::default();
+        text.lines().filter_map(|line| frames.push_line(line)).collect()
     }
 
-    fn frame(name: Option<&str>, id: Option<&str>, data: &str) -> Frame {
-        Frame { name: name.map(str::to_owned), id: id.map(str::to_owned), data: data.to_owned() }
+    fn frame(name: Option<&str>, id: Option<&str>, data: &str) -> SseEvent {
+        SseEvent { name: name.map(str::to_owned), id: id.map(str::to_owned), data: data.to_owned() }
     }
 
     /// These are the examples of the standard.

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use super::gateway::Gateway;
+use super::gateway_id::GatewayId;
 
 /// Prefix of the names of our folders.
 const PREFIX: &str = "aetheel-";
@@ -20,16 +20,16 @@ const HOLDERS: &str = "aetheel-hold";
 
 /// The folder with the cgroups of all runs of this gateway. Removed on drop, if it is empty.
 #[derive(Debug)]
-pub(super) struct Home {
+pub(super) struct RunsFolder {
     folder: PathBuf,
 }
 
-impl Home {
+impl RunsFolder {
     /// Creates the folder.
     ///
     /// # Errors
     /// This process may not create cgroups below its own, or the kernel has no `cgroup.kill`.
-    pub(super) fn new(gateway: &Gateway) -> io::Result<Self> {
+    pub(super) fn new(gateway: &GatewayId) -> io::Result<Self> {
         let folder = own_folder()?.join(format!("{PREFIX}{gateway}"));
         fs::create_dir_all(&folder)?;
         let home = Self { folder };
@@ -42,7 +42,7 @@ impl Home {
     ///
     /// # Errors
     /// The folder cannot be created or opened.
-    pub(super) fn run(&self, number: u64) -> io::Result<Cgroup> {
+    pub(super) fn create_run(&self, number: u64) -> io::Result<Cgroup> {
         let folder = self.folder.join(number.to_string());
         // Another launcher of this process may have removed the folder in the meantime.
         fs::create_dir(&folder).or_else(|_| fs::create_dir_all(&folder))?;
@@ -56,7 +56,7 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for RunsFolder {
     fn drop(&mut self) {
         // Fails while runs are left. The next start then removes the folder.
         let _ = fs::remove_dir(&self.folder);
@@ -89,17 +89,17 @@ impl Cgroup {
 
 /// Kills the processes in the cgroups of gateways that no longer exist. Returns the number of
 /// processes.
-pub(super) fn sweep(own: &Gateway) -> usize {
+pub(super) fn sweep(own: &GatewayId) -> usize {
     let is_dead = |folder: &Path| {
         let name = folder.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX));
-        name.and_then(Gateway::parse).is_some_and(|gateway| own.has_seen_die(&gateway))
+        name.and_then(GatewayId::parse).is_some_and(|gateway| own.knows_dead(&gateway))
     };
     let entries = own_folder().and_then(fs::read_dir).into_iter().flatten().flatten();
     let dead: Vec<PathBuf> =
         entries.map(|entry| entry.path()).filter(|folder| is_dead(folder)).collect();
     let mut killed = 0;
     for folder in &dead {
-        let inside = processes(folder);
+        let inside = count_processes(folder);
         match kill(folder) {
             Ok(()) => {
                 killed += inside;
@@ -120,7 +120,7 @@ pub(super) fn sweep(own: &Gateway) -> usize {
 }
 
 /// Counts the processes in a cgroup and its descendants.
-fn processes(folder: &Path) -> usize {
+fn count_processes(folder: &Path) -> usize {
     let own = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().lines().count();
     let below = fs::read_dir(folder)
         .into_iter()
@@ -128,7 +128,7 @@ fn processes(folder: &Path) -> usize {
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.is_dir());
-    own + below.map(|path| processes(&path)).sum::<usize>()
+    own + below.map(|path| count_processes(&path)).sum::<usize>()
 }
 
 fn kill(folder: &Path) -> io::Result<()> {
@@ -155,7 +155,7 @@ fn remove(folder: &Path) -> bool {
 fn own_folder() -> io::Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let groups = fs::read_to_string("/proc/self/cgroup")?;
-    locate(&mounts, &groups).ok_or_else(|| {
+    parse_own_folder(&mounts, &groups).ok_or_else(|| {
         io::Error::new(io::ErrorKind::NotFound, "no cgroup v2 mount contains our cgroup")
     })
 }
@@ -165,7 +165,7 @@ fn own_folder() -> io::Result<PathBuf> {
 ///
 /// # Errors
 /// The cgroup cannot be created or entered.
-pub(super) fn step_aside() -> io::Result<()> {
+pub(super) fn move_to_holders() -> io::Result<()> {
     let own = own_folder()?;
     let beside = own.parent().filter(|parent| parent.join("cgroup.procs").exists());
     let beside = beside.ok_or_else(|| io::Error::other("our cgroup has no parent"))?;
@@ -176,7 +176,7 @@ pub(super) fn step_aside() -> io::Result<()> {
 
 /// Finds the folder of the own cgroup in `/proc/self/mountinfo` (proc_pid_mountinfo(5)) and
 /// `/proc/self/cgroup` (cgroups(7)).
-fn locate(mounts: &str, groups: &str) -> Option<PathBuf> {
+fn parse_own_folder(mounts: &str, groups: &str) -> Option<PathBuf> {
     let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     mounts.lines().find_map(|line| {
         let (left, right) = line.split_once(" - ")?;
@@ -198,19 +198,19 @@ mod tests {
     fn the_own_folder_is_found_in_hybrid_unified_and_container_mounts() {
         let hybrid = "40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:3 - cgroup2 cgroup2 rw\n";
         assert_eq!(
-            locate(hybrid, "9:name=systemd:/x\n0::/\n"),
+            parse_own_folder(hybrid, "9:name=systemd:/x\n0::/\n"),
             Some("/sys/fs/cgroup/unified/".into())
         );
         let unified = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         assert_eq!(
-            locate(unified, "0::/system.slice/a.service\n"),
+            parse_own_folder(unified, "0::/system.slice/a.service\n"),
             Some("/sys/fs/cgroup/system.slice/a.service".into())
         );
         let bound = "31 23 0:28 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
-        assert_eq!(locate(bound, "0::/docker/abc/x\n"), Some("/sys/fs/cgroup/x".into()));
-        assert_eq!(locate(bound, "0::/other\n"), None);
-        assert_eq!(locate("", "0::/\n"), None);
-        assert_eq!(locate(hybrid, "9:name=systemd:/\n"), None);
+        assert_eq!(parse_own_folder(bound, "0::/docker/abc/x\n"), Some("/sys/fs/cgroup/x".into()));
+        assert_eq!(parse_own_folder(bound, "0::/other\n"), None);
+        assert_eq!(parse_own_folder("", "0::/\n"), None);
+        assert_eq!(parse_own_folder(hybrid, "9:name=systemd:/\n"), None);
     }
     #[test]
     fn processes_are_counted_in_nested_cgroups() {
@@ -221,11 +221,11 @@ mod tests {
             fs::write(place.join("cgroup.procs"), listed).unwrap();
             place
         };
-        assert_eq!(processes(&cgroup("empty", "")), 0);
+        assert_eq!(count_processes(&cgroup("empty", "")), 0);
         let run = cgroup("run", "12\n13\n");
         cgroup("run/inner", "14\n");
         cgroup("run/inner/empty", "");
-        assert_eq!(processes(&run), 3);
-        assert_eq!(processes(&folder.path().join("gone")), 0);
+        assert_eq!(count_processes(&run), 3);
+        assert_eq!(count_processes(&folder.path().join("gone")), 0);
     }
 }

@@ -31,7 +31,7 @@ compile_error!(
 );
 
 /// A program to start, and the state in which it starts.
-pub(super) struct Plan<'a> {
+pub(super) struct ClonePlan<'a> {
     pub(super) program: &'a CStr,
     /// The arguments, including the program's name.
     pub(super) arguments: &'a [CString],
@@ -44,7 +44,7 @@ pub(super) struct Plan<'a> {
     /// Seccomp filter that the child applies to itself.
     pub(super) filter: Option<Filter>,
     /// Becomes descriptor 3, from which the program reads.
-    pub(super) handed: Option<BorrowedFd<'a>>,
+    pub(super) passed_fd: Option<BorrowedFd<'a>>,
     /// Identifies the processes of the run, see `family`.
     pub(super) tag: u64,
     /// The folder of the cgroup in which the child starts.
@@ -53,7 +53,7 @@ pub(super) struct Plan<'a> {
 
 /// The step at which a start failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum CloneStage {
     /// No process was created. With a cgroup, the start may succeed without it.
     Clone = 0,
     /// The working directory.
@@ -70,25 +70,25 @@ pub(super) enum Stage {
 ///
 /// # Errors
 /// The stage that failed and the system's error. No process is left.
-pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
+pub(super) fn start(plan: &ClonePlan<'_>) -> Result<Pid, (CloneStage, io::Error)> {
     let stdio = plan.stdio.map(|fd| fd.as_raw_fd());
     if stdio.iter().any(|fd| *fd < 3) {
         return Err((
-            Stage::Stdio,
+            CloneStage::Stdio,
             io::Error::other("standard descriptors of the gateway are closed"),
         ));
     }
-    let job = UnsafeCell::new(Job {
+    let job = UnsafeCell::new(ChildJob {
         program: plan.program.as_ptr(),
         arguments: pointers(plan.arguments),
         environment: pointers(plan.environment),
         cwd: plan.cwd.as_ptr(),
         stdio,
         rules: plan.rules.map_or(-1, |rules| rules.as_raw_fd()),
-        filter: program_of(plan.filter.unwrap_or_default()),
-        handed: plan.handed.map_or(-1, |handed| handed.as_raw_fd()),
+        filter: filter_program(plan.filter.unwrap_or_default()),
+        passed_fd: plan.passed_fd.map_or(-1, |handed| handed.as_raw_fd()),
         tag: plan.tag,
-        stage: Stage::Clone as c_int,
+        stage: CloneStage::Clone as c_int,
         error: 0,
     });
     let flags = libc::CLONE_VM | libc::CLONE_VFORK;
@@ -126,20 +126,20 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) };
     let job = job.into_inner();
     if made < 0 {
-        return Err((Stage::Clone, io::Error::from_raw_os_error(-made as i32)));
+        return Err((CloneStage::Clone, io::Error::from_raw_os_error(-made as i32)));
     }
     let pid = Pid::from_raw(made as i32)
-        .ok_or_else(|| (Stage::Clone, io::Error::other("the child has no process id")))?;
+        .ok_or_else(|| (CloneStage::Clone, io::Error::other("the child has no process id")))?;
     if job.error == 0 {
         return Ok(pid);
     }
     // The child has already ended. An error means that another thread reaped it.
     let _ = waitpid(Some(pid), WaitOptions::empty());
     let stage = match job.stage {
-        1 => Stage::Directory,
-        2 => Stage::Stdio,
-        3 => Stage::Rules,
-        _ => Stage::Program,
+        1 => CloneStage::Directory,
+        2 => CloneStage::Stdio,
+        3 => CloneStage::Rules,
+        _ => CloneStage::Program,
     };
     Err((stage, io::Error::from_raw_os_error(job.error)))
 }
@@ -149,13 +149,13 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 }
 
 /// Converts the filter to the system call's argument. The system call only reads it.
-fn program_of(filter: Filter) -> libc::sock_fprog {
+fn filter_program(filter: Filter) -> libc::sock_fprog {
     let len = u16::try_from(filter.len()).expect("the kernel takes 4096 instructions at most");
     libc::sock_fprog { len, filter: filter.as_ptr().cast_mut().cast() }
 }
 
 /// Memory that the child reads, and in which it reports its error.
-struct Job {
+struct ChildJob {
     program: *const c_char,
     /// Ends with a null pointer, like `environment`.
     arguments: Vec<*const c_char>,
@@ -167,7 +167,7 @@ struct Job {
     /// Empty if there is no filter.
     filter: libc::sock_fprog,
     /// Negative if no descriptor is passed.
-    handed: c_int,
+    passed_fd: c_int,
     tag: u64,
     stage: c_int,
     error: c_int,
@@ -176,7 +176,7 @@ struct Job {
 /// Capabilities that bypass the rules of Landlock or administer the machine
 /// (linux/capability.h). With `CAP_PERFMON`, root reads the environment of any process since Linux
 /// 6.17.
-const BEYOND_RULES: [libc::c_ulong; 18] = [
+const DROPPED_CAPABILITIES: [libc::c_ulong; 18] = [
     12, // CAP_NET_ADMIN
     16, // CAP_SYS_MODULE
     17, // CAP_SYS_RAWIO
@@ -225,7 +225,7 @@ struct CloneArguments {
 /// and all signals must be blocked. `job` must be valid, and nobody else may access it until this
 /// returns.
 #[inline(never)]
-unsafe fn clone_vfork(call: c_long, first: usize, second: usize, job: *mut Job) -> isize {
+unsafe fn clone_vfork(call: c_long, first: usize, second: usize, job: *mut ChildJob) -> isize {
     let made: isize;
     // SAFETY: the child continues below this frame (the block may push, because `nostack` is
     // absent, so there is no red zone either), never returns, and has its own registers. So the
@@ -250,7 +250,7 @@ unsafe fn clone_vfork(call: c_long, first: usize, second: usize, job: *mut Job) 
             in("r10") 0usize,
             in("r8") 0usize,
             in("r12") job,
-            in("r13") child as unsafe extern "C" fn(*mut Job) -> !,
+            in("r13") child as unsafe extern "C" fn(*mut ChildJob) -> !,
             lateout("rcx") _,
             lateout("r11") _,
         );
@@ -284,7 +284,7 @@ unsafe fn clone_vfork(call: c_long, first: usize, second: usize, job: *mut Job) 
 /// # Safety
 /// Only for [`clone_vfork`]. The memory is the parent's, so this must not allocate, lock or panic,
 /// and may call only functions that are bare system calls in the C library.
-unsafe extern "C" fn child(job: *mut Job) -> ! {
+unsafe extern "C" fn child(job: *mut ChildJob) -> ! {
     // SAFETY: `job` is valid by the contract of `clone_vfork`, its strings and arrays end with
     // zero; signal handlers, descriptors, session, limits and working directory are the child's
     // own, for neither CLONE_SIGHAND nor CLONE_FILES nor CLONE_FS was given.
@@ -297,11 +297,11 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
             libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), ptr::null::<u64>(), 8);
         }
         libc::setsid();
-        (*job).stage = Stage::Directory as c_int;
+        (*job).stage = CloneStage::Directory as c_int;
         if libc::chdir((*job).cwd) != 0 {
             fail(job);
         }
-        (*job).stage = Stage::Stdio as c_int;
+        (*job).stage = CloneStage::Stdio as c_int;
         if libc::dup2((*job).stdio[0], 0) < 0
             || libc::dup2((*job).stdio[1], 1) < 0
             || libc::dup2((*job).stdio[2], 2) < 0
@@ -309,9 +309,9 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
             fail(job);
         }
         if (*job).rules >= 0 {
-            (*job).stage = Stage::Rules as c_int;
+            (*job).stage = CloneStage::Rules as c_int;
             // Fails without root, which is fine: other users do not have these capabilities.
-            for capability in BEYOND_RULES {
+            for capability in DROPPED_CAPABILITIES {
                 libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
             }
             if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
@@ -323,7 +323,7 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
         // Without SECCOMP_FILTER_FLAG_TSYNC, the filter applies to this process and its descendants
         // only.
         if (*job).filter.len > 0 {
-            (*job).stage = Stage::Rules as c_int;
+            (*job).stage = CloneStage::Rules as c_int;
             let filter = &raw const (*job).filter;
             if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
                 || libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, filter) != 0
@@ -332,11 +332,11 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
             }
         }
         let mut first = 3;
-        if (*job).handed >= 0 {
-            (*job).stage = Stage::Stdio as c_int;
+        if (*job).passed_fd >= 0 {
+            (*job).stage = CloneStage::Stdio as c_int;
             // If the descriptor already has this number, dup2 does not clear its close-on-exec
             // flag.
-            if libc::dup2((*job).handed, first) < 0 || libc::fcntl(first, libc::F_SETFD, 0) < 0 {
+            if libc::dup2((*job).passed_fd, first) < 0 || libc::fcntl(first, libc::F_SETFD, 0) < 0 {
                 fail(job);
             }
             first += 1;
@@ -357,7 +357,7 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
         let mut open: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut open);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const open, ptr::null_mut());
-        (*job).stage = Stage::Program as c_int;
+        (*job).stage = CloneStage::Program as c_int;
         libc::execve((*job).program, (*job).arguments.as_ptr(), (*job).environment.as_ptr());
         fail(job)
     }
@@ -365,7 +365,7 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
 
 /// # Safety
 /// As for [`child`].
-unsafe fn fail(job: *mut Job) -> ! {
+unsafe fn fail(job: *mut ChildJob) -> ! {
     // SAFETY: as in `child`.
     unsafe {
         (*job).error = *libc::__errno_location();

@@ -10,19 +10,19 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
-use super::cgroup::{self, Cgroup, Home};
-use super::drive::{Listening, drive};
-use super::family;
-use super::gateway::{Gateway, MARK, mark_of};
-use super::run_guard::{self, RunGuard};
+use super::cgroup::{self, Cgroup, RunsFolder};
+use super::descent;
+use super::drive::{RegisteredPipes, drive};
+use super::gateway_id::{GatewayId, MARK, read_mark};
+use super::run_handle::{self, RunHandle};
 use super::sandbox::Sandbox;
-use super::start::{Pipes, Refusal, prepare};
-use super::{KILL_LIMIT, scratch, starter, table, wait_until};
+use super::start::{Pipes, SpawnFailure, prepare};
+use super::{KILL_LIMIT, process_table, scratch, starter, wait_until};
 use aetheel_model::figures;
-use aetheel_turn::{Launch, LaunchError, Launcher, Process};
+use aetheel_turn::{AgentProcess, Launch, LaunchError, Launcher};
 
 /// Batches of lines that are buffered for a slow reader before the program is blocked.
-const BATCHES: usize = 8;
+const BATCH_CAPACITY: usize = 8;
 
 /// How the processes of a run are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +39,14 @@ pub enum Means {
 /// and [`Launch::run`]: `AETHEEL_RUN=<pid namespace>-<gateway pid>-<gateway
 /// start>-<number>-<run>`. So `run` need not be unique.
 #[derive(Clone, Debug)]
-pub struct Custody(Arc<Inner>);
+pub struct Custody(Arc<CustodyInner>);
 
 #[derive(Debug)]
-struct Inner {
-    gateway: Gateway,
+struct CustodyInner {
+    gateway: GatewayId,
     sandbox: Sandbox,
     /// `None` if cgroups are not available.
-    home: Mutex<Option<Arc<Home>>>,
+    runs_folder: Mutex<Option<Arc<RunsFolder>>>,
 }
 
 impl Custody {
@@ -63,9 +63,9 @@ impl Custody {
     /// # Errors
     /// As [`Custody::new`].
     pub fn confining(means: Means, sandbox: Sandbox) -> io::Result<Self> {
-        let gateway = Gateway::own()?;
+        let gateway = GatewayId::own()?;
         let home = match means {
-            Means::Best => Home::new(&gateway)
+            Means::Best => RunsFolder::new(&gateway)
                 .inspect_err(|error| tracing::info!(%error, "runs do not get their own cgroups; leftover processes are found by their parent instead, and nothing needs to be done"))
                 .ok()
                 .map(Arc::new),
@@ -73,17 +73,17 @@ impl Custody {
         };
         // The first process of a container gets the orphans in any case.
         if home.is_none() || gateway.pid == 1 {
-            run_guard::adopt_orphans();
+            run_handle::adopt_orphans();
         }
-        Ok(Self(Arc::new(Inner { gateway, sandbox, home: Mutex::new(home) })))
+        Ok(Self(Arc::new(CustodyInner { gateway, sandbox, runs_folder: Mutex::new(home) })))
     }
 
     /// Declares that nothing else in this process starts programs. Without cgroups, a child that
     /// has removed both its mark and its tag is then killed at the end of the next run, or within
     /// 10 s.
     #[must_use]
-    pub fn alone(self) -> Self {
-        family::claim_children();
+    pub fn as_sole_spawner(self) -> Self {
+        descent::claim_children();
         self
     }
 
@@ -96,7 +96,7 @@ impl Custody {
     /// Returns whether runs have cgroups.
     #[must_use]
     pub fn has_cgroups(&self) -> bool {
-        self.home().is_some()
+        self.runs_folder().is_some()
     }
 
     /// Kills the processes that earlier gateways of this user left behind when they were killed.
@@ -109,7 +109,7 @@ impl Custody {
         let mut killed = cgroup::sweep(&self.0.gateway);
         let mut first = true;
         let clean = wait_until(KILL_LIMIT, || {
-            let left: Vec<_> = table::all()
+            let left: Vec<_> = process_table::all()
                 .into_iter()
                 .filter(|entry| !entry.zombie && self.is_leftover(entry.pid))
                 .collect();
@@ -148,25 +148,25 @@ impl Custody {
             std::fs::metadata(format!("/proc/{pid}"))
                 .is_ok_and(|file| file.uid() == rustix::process::geteuid().as_raw())
         };
-        mark_of(pid)
-            .and_then(|mark| Gateway::parse(&mark))
-            .is_some_and(|gateway| self.0.gateway.has_seen_die(&gateway))
+        read_mark(pid)
+            .and_then(|mark| GatewayId::parse(&mark))
+            .is_some_and(|gateway| self.0.gateway.knows_dead(&gateway))
             && own_user()
     }
 
-    fn home(&self) -> Option<Arc<Home>> {
-        self.0.home.lock().clone()
+    fn runs_folder(&self) -> Option<Arc<RunsFolder>> {
+        self.0.runs_folder.lock().clone()
     }
 
     /// Stops using cgroups permanently.
-    fn without_cgroups(&self, error: &io::Error) {
-        run_guard::adopt_orphans();
-        if self.0.home.lock().take().is_some() {
+    fn give_up_cgroups(&self, error: &io::Error) {
+        run_handle::adopt_orphans();
+        if self.0.runs_folder.lock().take().is_some() {
             tracing::info!(%error, "cgroups cannot be used; leftover processes are found by their parent instead");
         }
     }
 
-    fn start(&self, launch: &Launch) -> Result<(RunGuard, Pipes), LaunchError> {
+    fn start(&self, launch: &Launch) -> Result<(RunHandle, Pipes), LaunchError> {
         // One counter for the whole process, because the cgroups of all launchers share a folder.
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -174,18 +174,18 @@ impl Custody {
             launch,
             &self.0.sandbox,
             self.0.gateway.mark(number, &launch.run),
-            family::tag(number),
+            descent::tag(number),
         )?;
         if let Some(cgroup) = self.cgroup(number) {
             match prepared.start(Some(cgroup)) {
                 Ok(started) => return Ok(started),
-                Err(Refusal::Final(error)) => return Err(error),
-                Err(Refusal::Clone(error)) => self.without_cgroups(&error),
+                Err(SpawnFailure::Final(error)) => return Err(error),
+                Err(SpawnFailure::Clone(error)) => self.give_up_cgroups(&error),
             }
         }
         prepared.start(None).map_err(|refusal| match refusal {
-            Refusal::Final(error) => error,
-            Refusal::Clone(source) => {
+            SpawnFailure::Final(error) => error,
+            SpawnFailure::Clone(source) => {
                 LaunchError::Start { program: launch.program.clone(), source }
             }
         })
@@ -194,26 +194,26 @@ impl Custody {
     fn cgroup(&self, number: u64) -> Option<Cgroup> {
         let complain = |error: &io::Error| {
             tracing::warn!(%error, "cannot create a cgroup; leftover processes of this run are found by their parent instead");
-            run_guard::adopt_orphans();
+            run_handle::adopt_orphans();
         };
-        self.home()?.run(number).inspect_err(complain).ok()
+        self.runs_folder()?.create_run(number).inspect_err(complain).ok()
     }
 }
 
 #[async_trait]
 impl Launcher for Custody {
-    fn scratch(&self) -> String {
+    fn scratch_prefix(&self) -> String {
         Self::scratch(self)
     }
 
     /// Starts a program. Dropping the future kills it.
-    async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
+    async fn launch(&self, launch: Launch) -> Result<AgentProcess, LaunchError> {
         let custody = self.clone();
         let program = launch.program.clone();
         let failed = |source: io::Error| LaunchError::Start { program, source };
         // Executing a program reads its file, which may block.
         let started = tokio::task::spawn_blocking(move || {
-            starter::lastingly(move || custody.start(&launch).map(|started| (started, launch)))
+            starter::run_on_starter(move || custody.start(&launch).map(|started| (started, launch)))
         })
         .await;
         let ((held, pipes), launch) = match started.map_err(io::Error::other).flatten() {
@@ -221,12 +221,12 @@ impl Launcher for Custody {
             Err(error) => return Err(failed(error)),
         };
         let pid = held.leader();
-        let listening = Listening::new(&held, pipes).map_err(failed)?;
-        let (event_sender, events) = mpsc::channel(BATCHES);
+        let listening = RegisteredPipes::new(&held, pipes).map_err(failed)?;
+        let (event_sender, events) = mpsc::channel(BATCH_CAPACITY);
         let (commands, command_receiver) = mpsc::unbounded_channel();
         tokio::spawn(
             drive(held, listening, launch, event_sender, command_receiver).in_current_span(),
         );
-        Ok(Process { events, commands, pid, held: false })
+        Ok(AgentProcess { events, commands, pid, held: false })
     }
 }

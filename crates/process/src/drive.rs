@@ -12,12 +12,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::run_guard::RunGuard;
+use super::run_handle::RunHandle;
 use super::start::Pipes;
-use super::tail::Tail;
+use super::tail::StderrTail;
 use aetheel_model::agent::descriptor::Framing;
 use aetheel_model::agent::{self, Exit, Pipe};
-use aetheel_model::framing::{Splitter, framed};
+use aetheel_model::framing::{Splitter, frame_message};
 use aetheel_model::lines::FramedLine;
 use aetheel_turn::{Launch, OutputLine, ProcessCommand, ProcessEvent};
 
@@ -29,22 +29,22 @@ const DRAIN_GRACE: Duration = Duration::from_millis(300);
 /// process can then hold it open.
 const LAST_READ_GRACE: Duration = Duration::from_millis(100);
 /// Bytes per read.
-const READ: usize = 64 << 10;
+const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// Our ends of the pipes and the leader's pidfd, registered with the runtime.
-pub(super) struct Listening {
+pub(super) struct RegisteredPipes {
     stdin: Sender,
     stdout: Receiver,
     stderr: Receiver,
     exit: AsyncFd<std::os::fd::OwnedFd>,
 }
 
-impl Listening {
+impl RegisteredPipes {
     /// Registers the pipes of a run with the current runtime.
     ///
     /// # Errors
     /// A descriptor cannot be duplicated or registered.
-    pub(super) fn new(held: &RunGuard, pipes: Pipes) -> io::Result<Self> {
+    pub(super) fn new(held: &RunHandle, pipes: Pipes) -> io::Result<Self> {
         let leader = held.pidfd()?;
         // SAFETY: the `AsyncFd` owns the descriptor, so it is open and always the same one while
         // registered.
@@ -64,33 +64,33 @@ impl Listening {
 
 /// Drives a run until its last event is sent. Dropping the future kills the run.
 pub(super) async fn drive(
-    held: RunGuard,
-    listening: Listening,
+    held: RunHandle,
+    listening: RegisteredPipes,
     launch: Launch,
     events: mpsc::Sender<ProcessEvent>,
     mut commands: mpsc::UnboundedReceiver<ProcessCommand>,
 ) {
     // The pipes belong to this function, so that they are still open when a run that exceeds its
     // output limit is killed.
-    let Listening { stdin, mut stdout, mut stderr, exit } = listening;
-    let ear = Ear {
+    let RegisteredPipes { stdin, mut stdout, mut stderr, exit } = listening;
+    let ear = OutputReader {
         events: &events,
         framing: launch.framing,
         line_limit: launch.line_limit,
         output_limit: launch.output_limit,
-        heard: AtomicU64::new(0),
+        bytes_read: AtomicU64::new(0),
         tail: Mutex::default(),
-        over: CancellationToken::new(),
+        run_ended: CancellationToken::new(),
     };
     let mut reading = std::pin::pin!(async {
         tokio::try_join!(
-            ear.listen(&mut stdout, Pipe::Stdout),
-            ear.listen(&mut stderr, Pipe::Stderr)
+            ear.read_pipe(&mut stdout, Pipe::Stdout),
+            ear.read_pipe(&mut stderr, Pipe::Stderr)
         )
     });
     let (feed, fed) = mpsc::unbounded_channel();
     let mut writing = std::pin::pin!(write(stdin, fed));
-    let _ = feed.send(framed(launch.framing, launch.stdin));
+    let _ = feed.send(frame_message(launch.framing, launch.stdin));
     let mut feed = launch.keep_open.then_some(feed);
 
     let (mut read, mut written, mut exited, mut commanded) = (None, false, false, true);
@@ -114,7 +114,7 @@ pub(super) async fn drive(
                 Some(ProcessCommand::Write(bytes)) => {
                     if let Some(feed) = &feed {
                         // Fails if the program no longer reads.
-                        let _ = feed.send(framed(launch.framing, bytes));
+                        let _ = feed.send(frame_message(launch.framing, bytes));
                     }
                 }
                 Some(ProcessCommand::CloseStdin) => feed = None,
@@ -140,7 +140,7 @@ pub(super) async fn drive(
     let how = tokio::task::spawn_blocking(move || held.finish()).await.unwrap_or(Exit::Unknown);
     // Output that is still in the pipes was written in time and must not be lost, however slow our
     // reader is.
-    ear.over.cancel();
+    ear.run_ended.cancel();
     let read = match read {
         Some(read) => read,
         None => reading.await,
@@ -156,25 +156,25 @@ pub(super) async fn drive(
 }
 
 /// Reads stdout and stderr of a run, which share one output limit.
-struct Ear<'a> {
+struct OutputReader<'a> {
     events: &'a mpsc::Sender<ProcessEvent>,
     framing: Framing,
     line_limit: usize,
     output_limit: u64,
     /// Bytes read so far from both pipes.
-    heard: AtomicU64,
-    tail: Mutex<Tail>,
+    bytes_read: AtomicU64,
+    tail: Mutex<StderrTail>,
     /// No process of the run exists any more.
-    over: CancellationToken,
+    run_ended: CancellationToken,
 }
 
-impl Ear<'_> {
+impl OutputReader<'_> {
     /// Reads one pipe to its end.
     ///
     /// # Errors
     /// The output limit is exceeded. The error contains the lines that were not yet sent.
-    async fn listen(&self, pipe: &mut Receiver, which: Pipe) -> Result<(), Vec<OutputLine>> {
-        let mut buffer = vec![0; READ];
+    async fn read_pipe(&self, pipe: &mut Receiver, which: Pipe) -> Result<(), Vec<OutputLine>> {
+        let mut buffer = vec![0; READ_BUFFER_BYTES];
         let framing = if which == Pipe::Stdout { self.framing } else { Framing::Lines };
         let mut splitter = Splitter::new(framing, self.line_limit);
         let mut lines = Vec::new();
@@ -183,7 +183,7 @@ impl Ear<'_> {
             let read = tokio::select! {
                 biased;
                 read = pipe.read(&mut buffer) => read,
-                () = self.over.cancelled() => timeout(LAST_READ_GRACE, pipe.read(&mut buffer)).await.unwrap_or(Ok(0)),
+                () = self.run_ended.cancelled() => timeout(LAST_READ_GRACE, pipe.read(&mut buffer)).await.unwrap_or(Ok(0)),
             };
             let Ok(count @ 1..) = read else { break };
             let bytes = &buffer[..count];
@@ -191,7 +191,7 @@ impl Ear<'_> {
                 self.tail.lock().push(bytes);
             }
             splitter.feed(bytes, |line| lines.push(told(line)));
-            if self.heard.fetch_add(count as u64, Ordering::Relaxed) + count as u64
+            if self.bytes_read.fetch_add(count as u64, Ordering::Relaxed) + count as u64
                 > self.output_limit
             {
                 return Err(lines);

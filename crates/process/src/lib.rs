@@ -10,32 +10,32 @@
 mod cgroup;
 mod clone;
 mod custody;
+mod descent;
 mod drive;
-mod errand;
-mod family;
-mod gateway;
+mod exec;
+mod gateway_id;
 pub mod holder;
+mod operator_command;
 mod probe;
+mod process_table;
 mod program;
-mod run_guard;
+mod run_handle;
 mod sandbox;
 mod scratch;
 mod seclusion;
 mod start;
 mod starter;
-mod successor;
-mod table;
 mod tail;
 
 use std::time::{Duration, Instant};
 
 pub use custody::{Custody, Means};
-pub use errand::{Errand, ErrandError};
+pub use exec::exec_program;
+pub use operator_command::{OperatorCommand, OperatorCommandError};
 pub use probe::ProbeError;
 pub use program::{ProgramError, find_program};
 pub use sandbox::Sandbox;
 pub use seclusion::{forget_variables, ignore_file_size_signal, seclude, take_descriptor};
-pub use successor::become_program;
 
 /// How long a killed process may take to end.
 const KILL_LIMIT: Duration = Duration::from_secs(5);

@@ -14,7 +14,7 @@ use aetheel_model::agent::{Exit, Pipe};
 use aetheel_turn::{Launch, LaunchError, Launcher, ProcessEvent, Reach};
 
 /// Longest answer, in bytes.
-const ANSWER: u64 = 4 << 10;
+const MAX_ANSWER_BYTES: u64 = 4 << 10;
 
 /// Why a program did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -77,8 +77,8 @@ impl Custody {
             stdin: Vec::new(),
             keep_open: false,
             framing: Framing::Lines,
-            line_limit: ANSWER as usize,
-            output_limit: 16 * ANSWER,
+            line_limit: MAX_ANSWER_BYTES as usize,
+            output_limit: 16 * MAX_ANSWER_BYTES,
             reach,
         };
         let asked = async {
@@ -95,7 +95,7 @@ impl Custody {
                     ProcessEvent::OutputLimit => {}
                     ProcessEvent::Exited { how: Exit::Code(0), stderr_tail } => {
                         let answer = if answer.trim().is_empty() { stderr_tail } else { answer };
-                        let end = answer.floor_char_boundary(ANSWER as usize);
+                        let end = answer.floor_char_boundary(MAX_ANSWER_BYTES as usize);
                         return Ok(answer[..end].trim().to_owned());
                     }
                     ProcessEvent::Exited { how, stderr_tail } => {

@@ -4,28 +4,28 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::gateway::Gateway;
+use super::gateway_id::GatewayId;
 
 /// Prefix of the names of all temporary folders.
 const BEGIN: &str = "aetheel-";
 
 /// Returns the prefix of the names of a gateway's temporary folders.
-pub(super) fn prefix(gateway: &Gateway) -> String {
+pub(super) fn prefix(gateway: &GatewayId) -> String {
     format!("{BEGIN}{gateway}-")
 }
 
 /// Removes the temporary folders in `folder` that belong to this user and to gateways that no
 /// longer run. Returns their number.
-pub(super) fn sweep(folder: &Path, own: &Gateway) -> usize {
+pub(super) fn sweep(folder: &Path, own: &GatewayId) -> usize {
     let mut swept = 0;
     for entry in std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
         let name = entry.file_name();
-        let of = name.to_str().and_then(|name| Gateway::parse(name.strip_prefix(BEGIN)?));
+        let of = name.to_str().and_then(|name| GatewayId::parse(name.strip_prefix(BEGIN)?));
         // Symbolic links are not followed.
         let ours = entry.metadata().is_ok_and(|found| {
             found.is_dir() && found.uid() == rustix::process::geteuid().as_raw()
         });
-        if !ours || of.is_none_or(|of| !own.has_seen_die(&of)) {
+        if !ours || of.is_none_or(|of| !own.knows_dead(&of)) {
             continue;
         }
         match std::fs::remove_dir_all(entry.path()) {
@@ -45,10 +45,10 @@ mod tests {
     #[test]
     fn only_folders_of_dead_gateways_are_removed_and_links_are_not_followed() {
         let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let own = Gateway::own().unwrap();
-        let dead = Gateway { start: own.start + 1, ..own.clone() };
-        let foreign = Gateway { namespace: "1".to_owned(), ..dead.clone() };
-        let at = |gateway: &Gateway, name: &str| {
+        let own = GatewayId::own().unwrap();
+        let dead = GatewayId { start: own.start + 1, ..own.clone() };
+        let foreign = GatewayId { namespace: "1".to_owned(), ..dead.clone() };
+        let at = |gateway: &GatewayId, name: &str| {
             folder.path().join(format!("{}{name}", prefix(gateway)))
         };
         for made in [

@@ -10,17 +10,17 @@ use rustix::process::{
 };
 
 use super::cgroup::Cgroup;
-use super::clone::{self, Plan, Stage};
-use super::family::{RunProcesses, Starting};
-use super::gateway::MARK;
+use super::clone::{self, ClonePlan, CloneStage};
+use super::descent::{RunProcesses, StartingLeader};
+use super::gateway_id::MARK;
 use super::program::{ProgramError, find_program};
-use super::run_guard::{Run, RunGuard};
-use super::sandbox::{Cage, Filter, Sandbox};
+use super::run_handle::{RunHandle, RunningGroup};
+use super::sandbox::{Confinement, Filter, Sandbox};
 use aetheel_turn::{Launch, LaunchError};
 
 /// Size of the stdout pipe in bytes: the largest that an unprivileged process may set
 /// (`/proc/sys/fs/pipe-max-size`).
-const ROOM: libc::c_int = 1 << 20;
+const STDOUT_PIPE_BYTES: libc::c_int = 1 << 20;
 
 /// Our ends of the pipes.
 pub(super) struct Pipes {
@@ -30,7 +30,7 @@ pub(super) struct Pipes {
 }
 
 /// Why a run did not start. The caller may try again without a cgroup after [`Refusal::Clone`].
-pub(super) enum Refusal {
+pub(super) enum SpawnFailure {
     /// The process was not created.
     Clone(io::Error),
     /// Any other error.
@@ -38,7 +38,7 @@ pub(super) enum Refusal {
 }
 
 /// A launch request in the form that the system calls need.
-pub(super) struct Prepared<'a> {
+pub(super) struct PreparedLaunch<'a> {
     launch: &'a Launch,
     program: CString,
     arguments: Vec<CString>,
@@ -46,7 +46,7 @@ pub(super) struct Prepared<'a> {
     cwd: CString,
     rules: Option<OwnedFd>,
     filter: Option<Filter>,
-    handed: Option<OwnedFd>,
+    passed_fd: Option<OwnedFd>,
     mark: String,
     tag: u64,
 }
@@ -60,7 +60,7 @@ pub(super) fn prepare<'a>(
     sandbox: &Sandbox,
     mark: String,
     tag: u64,
-) -> Result<Prepared<'a>, LaunchError> {
+) -> Result<PreparedLaunch<'a>, LaunchError> {
     let failed = |source: io::Error| LaunchError::Start { program: launch.program.clone(), source };
     let path = match launch.environment.iter().find(|(name, _)| name == "PATH") {
         Some((_, path)) => OsString::from(path),
@@ -79,17 +79,17 @@ pub(super) fn prepare<'a>(
         ))
     };
     let cage = sandbox
-        .cage(&launch.reach, &program, &launch.arguments, &launch.cwd, &path)
+        .confine(&launch.reach, &program, &launch.arguments, &launch.cwd, &path)
         .map_err(refused)?;
     let string = |bytes: &[u8]| CString::new(bytes).map_err(|error| failed(error.into()));
     let (mut rules, mut filter, mut handed) = (None, None, None);
     let (program, name, given) = match cage {
-        Cage::None => (program, launch.program.clone(), launch.arguments.clone()),
-        Cage::Rules(ruleset, calls) => {
+        Confinement::None => (program, launch.program.clone(), launch.arguments.clone()),
+        Confinement::Rules(ruleset, calls) => {
             (rules, filter) = (Some(ruleset), Some(calls));
             (program, launch.program.clone(), launch.arguments.clone())
         }
-        Cage::Program(wrapper, arguments, calls) => {
+        Confinement::Program(wrapper, arguments, calls) => {
             handed = Some(calls);
             (wrapper.clone(), wrapper, arguments)
         }
@@ -101,7 +101,7 @@ pub(super) fn prepare<'a>(
         .iter()
         .filter(|(name, _)| name != MARK)
         .map(|(name, value)| variable(name, value));
-    Ok(Prepared {
+    Ok(PreparedLaunch {
         launch,
         program: string(program.as_os_str().as_bytes())?,
         arguments: arguments.map(OsStr::as_bytes).map(string).collect::<Result<_, _>>()?,
@@ -109,26 +109,26 @@ pub(super) fn prepare<'a>(
         cwd: string(launch.cwd.as_os_str().as_bytes())?,
         rules,
         filter,
-        handed,
+        passed_fd: handed,
         mark,
         tag,
     })
 }
 
-impl Prepared<'_> {
+impl PreparedLaunch<'_> {
     /// Starts the run. Blocks until the program is executed.
     ///
     /// # Errors
     /// [`Refusal`]. No process and no cgroup is left.
-    pub(super) fn start(&self, cgroup: Option<Cgroup>) -> Result<(RunGuard, Pipes), Refusal> {
+    pub(super) fn start(&self, cgroup: Option<Cgroup>) -> Result<(RunHandle, Pipes), SpawnFailure> {
         let failed = |source: io::Error| {
-            Refusal::Final(LaunchError::Start { program: self.launch.program.clone(), source })
+            SpawnFailure::Final(LaunchError::Start { program: self.launch.program.clone(), source })
         };
         let (child_stdin, stdin) = pipe().map_err(failed)?;
         let (stdout, child_stdout) = pipe().map_err(failed)?;
         let (stderr, child_stderr) = pipe().map_err(failed)?;
-        make_room(&stdout);
-        let plan = Plan {
+        enlarge_pipe(&stdout);
+        let plan = ClonePlan {
             program: &self.program,
             arguments: &self.arguments,
             environment: &self.environment,
@@ -136,11 +136,11 @@ impl Prepared<'_> {
             stdio: [child_stdin.as_fd(), child_stdout.as_fd(), child_stderr.as_fd()],
             rules: self.rules.as_ref().map(AsFd::as_fd),
             filter: self.filter,
-            handed: self.handed.as_ref().map(AsFd::as_fd),
+            passed_fd: self.passed_fd.as_ref().map(AsFd::as_fd),
             tag: self.tag,
             cgroup: cgroup.as_ref().map(Cgroup::handle),
         };
-        let starting = Starting::announce(self.tag);
+        let starting = StartingLeader::announce(self.tag);
         let leader = match clone::start(&plan) {
             Ok(leader) => leader,
             Err((stage, error)) => {
@@ -150,15 +150,15 @@ impl Prepared<'_> {
                 return Err(match stage {
                     // There are too many processes, or too little memory. The start would also fail
                     // without the cgroup.
-                    Stage::Clone
+                    CloneStage::Clone
                         if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM)) =>
                     {
                         failed(error)
                     }
-                    Stage::Clone => Refusal::Clone(error),
-                    Stage::Directory => match error.kind() {
+                    CloneStage::Clone => SpawnFailure::Clone(error),
+                    CloneStage::Directory => match error.kind() {
                         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                            Refusal::Final(LaunchError::NoDirectory(self.launch.cwd.clone()))
+                            SpawnFailure::Final(LaunchError::NoDirectory(self.launch.cwd.clone()))
                         }
                         kind => failed(io::Error::new(
                             kind,
@@ -166,24 +166,24 @@ impl Prepared<'_> {
                         )),
                     },
                     // The file was found before, so the interpreter in its first line is missing.
-                    Stage::Program if error.kind() == io::ErrorKind::NotFound => {
+                    CloneStage::Program if error.kind() == io::ErrorKind::NotFound => {
                         failed(io::Error::new(
                             error.kind(),
                             "the program or its interpreter (first line of a script) does not exist",
                         ))
                     }
-                    Stage::Rules => failed(io::Error::new(
+                    CloneStage::Rules => failed(io::Error::new(
                         error.kind(),
                         format!("it cannot be confined: the kernel refuses: {error}"),
                     )),
-                    Stage::Program | Stage::Stdio => failed(error),
+                    CloneStage::Program | CloneStage::Stdio => failed(error),
                 });
             }
         };
         let pidfd = match pidfd_open(leader, PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
             Err(error) => {
-                abandon(leader, cgroup.as_ref());
+                kill_unguarded(leader, cgroup.as_ref());
                 return Err(failed(error.into()));
             }
         };
@@ -193,8 +193,8 @@ impl Prepared<'_> {
             mark: self.mark.clone(),
             tag: self.tag,
         };
-        let run = Run { leader, processes, pidfd, cgroup, name: self.launch.run.clone() };
-        Ok((RunGuard::new(run), Pipes { stdin, stdout, stderr }))
+        let run = RunningGroup { leader, processes, pidfd, cgroup, name: self.launch.run.clone() };
+        Ok((RunHandle::new(run), Pipes { stdin, stdout, stderr }))
     }
 }
 
@@ -202,18 +202,18 @@ impl Prepared<'_> {
 /// and Bun write asynchronously, and some exit before the output is written: Claude Code 2.1.197
 /// loses the part that the pipe has no space for, which can be two thirds of a long answer. If the
 /// system refuses, the pipe keeps its size.
-fn make_room(pipe: &PipeReader) {
+fn enlarge_pipe(pipe: &PipeReader) {
     // SAFETY: the arguments and the result are numbers. The descriptor is open, because it is
     // borrowed.
     #[expect(unsafe_code, reason = "rustix has it behind a feature that nothing else here needs")]
-    let made = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, ROOM) };
+    let made = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, STDOUT_PIPE_BYTES) };
     if made < 0 {
         tracing::debug!(error = %io::Error::last_os_error(), "cannot enlarge the stdout pipe");
     }
 }
 
 /// Kills a leader for which no handle was created. It had no time to start other processes.
-fn abandon(leader: Pid, cgroup: Option<&Cgroup>) {
+fn kill_unguarded(leader: Pid, cgroup: Option<&Cgroup>) {
     let _ = kill_process_group(leader, Signal::KILL);
     let _ = waitpid(Some(leader), WaitOptions::empty());
     if let Some(cgroup) = cgroup {

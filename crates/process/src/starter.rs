@@ -11,17 +11,17 @@ use std::sync::mpsc;
 
 use parking_lot::Mutex;
 
-use aetheel_model::vigil;
+use aetheel_model::supervisor;
 
-type Work = Box<dyn FnOnce() + Send>;
+type StarterJob = Box<dyn FnOnce() + Send>;
 
-static STARTER: Mutex<Option<mpsc::Sender<Work>>> = Mutex::new(None);
+static STARTER: Mutex<Option<mpsc::Sender<StarterJob>>> = Mutex::new(None);
 
 /// Runs `work` on the starter thread, and blocks until it is done.
 ///
 /// # Errors
 /// The thread cannot be started, or has ended.
-pub(super) fn lastingly<T: Send + 'static>(
+pub(super) fn run_on_starter<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
     let (sender, done) = mpsc::channel();
@@ -30,7 +30,7 @@ pub(super) fn lastingly<T: Send + 'static>(
         // programs that were started before.
         let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
     };
-    hand_over(Box::new(work))?;
+    enqueue(Box::new(work))?;
     match done.recv() {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(panic)) => resume_unwind(panic),
@@ -38,13 +38,13 @@ pub(super) fn lastingly<T: Send + 'static>(
     }
 }
 
-fn hand_over(work: Work) -> io::Result<()> {
+fn enqueue(work: StarterJob) -> io::Result<()> {
     let mut starter = STARTER.lock();
     let sender = match &*starter {
         Some(sender) => sender,
         None => {
-            let (sender, given) = mpsc::channel::<Work>();
-            vigil::thread("starter", move || given.into_iter().for_each(|work| work()))?;
+            let (sender, given) = mpsc::channel::<StarterJob>();
+            supervisor::spawn_thread("starter", move || given.into_iter().for_each(|work| work()))?;
             starter.insert(sender)
         }
     };

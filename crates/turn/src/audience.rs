@@ -5,27 +5,27 @@ use std::pin::Pin;
 
 use tokio::sync::mpsc;
 
-use aetheel_model::agent::{Ask, AskKey, Decision, EventKind};
+use aetheel_model::agent::{AgentEventKind, Ask, AskDecision, AskKey};
 use aetheel_model::fold::Transcript;
 
 /// A follower of a turn. Its methods are called in order and must return at once.
 pub trait Audience: Send {
     /// Called for each event of the agent, with the transcript that includes the event.
-    fn event(&mut self, event: &EventKind, transcript: &Transcript);
+    fn event(&mut self, event: &AgentEventKind, transcript: &Transcript);
 
     /// Called for each event from before a restart of the gateway. People may have seen it already.
-    fn relive(&mut self, event: &EventKind, transcript: &Transcript) {
+    fn replay_event(&mut self, event: &AgentEventKind, transcript: &Transcript) {
         self.event(event, transcript);
     }
 
     /// Called at the points before a restart at which the answer was interrupted: by the question
     /// `ask`, or by a message of people to the agent (`None`).
-    fn interrupted_before(&mut self, ask: Option<&Ask>) {
+    fn past_interruption(&mut self, ask: Option<&Ask>) {
         let _ = ask;
     }
 
     /// Called for each question that was answered before a restart of the gateway.
-    fn answered_before(&mut self, ask: &Ask, decision: &Decision) {
+    fn past_answer(&mut self, ask: &Ask, decision: &AskDecision) {
         let _ = (ask, decision);
     }
 
@@ -40,19 +40,19 @@ pub trait Audience: Send {
     }
 
     /// Called when a question is closed without a decision of people.
-    fn settled(&mut self, ask: AskKey, how: Settled);
+    fn settled(&mut self, ask: AskKey, how: AskCloseReason);
 
     /// Returns a future that completes when everything shown so far is on disk, or `None` if there
     /// is nothing to wait for. The driver shows and decides nothing more before that. It does not
     /// call this method for a stopped turn, and may drop the future and call the method again.
-    fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
+    fn until_durable(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
         None
     }
 }
 
 /// Why a question was closed without a decision of people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum AskCloseReason {
     /// The agent no longer needs the answer.
     Withdrawn,
     /// `ASK_TIMEOUT_MS` elapsed, and the agent got [`Decision::Dismissed`].
@@ -66,16 +66,19 @@ pub enum Settled {
 #[derive(Debug)]
 pub struct Answerer {
     ask: AskKey,
-    decisions: Option<mpsc::UnboundedSender<(AskKey, Decision)>>,
+    decisions: Option<mpsc::UnboundedSender<(AskKey, AskDecision)>>,
 }
 
 impl Answerer {
-    pub(super) fn new(ask: AskKey, decisions: mpsc::UnboundedSender<(AskKey, Decision)>) -> Self {
+    pub(super) fn new(
+        ask: AskKey,
+        decisions: mpsc::UnboundedSender<(AskKey, AskDecision)>,
+    ) -> Self {
         Self { ask, decisions: Some(decisions) }
     }
 
     /// Sends the decision. Returns false if the turn is already over.
-    pub fn decide(mut self, decision: Decision) -> bool {
+    pub fn decide(mut self, decision: AskDecision) -> bool {
         self.decisions.take().is_some_and(|decisions| decisions.send((self.ask, decision)).is_ok())
     }
 }
@@ -84,7 +87,7 @@ impl Drop for Answerer {
     fn drop(&mut self) {
         if let Some(decisions) = self.decisions.take() {
             // An error means that the turn is over, so nothing waits for the decision.
-            let _ = decisions.send((self.ask, Decision::Dismissed));
+            let _ = decisions.send((self.ask, AskDecision::Dismissed));
         }
     }
 }

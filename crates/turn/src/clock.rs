@@ -9,15 +9,15 @@ use tokio::time::Instant;
 use super::Host;
 use aetheel_model::agent::AskKey;
 
-pub(super) struct Clock {
+pub(super) struct TurnTimer {
     started: Instant,
     /// When `QUERY_TIMEOUT_MS` elapses.
     budget: Instant,
     /// When the agent was last active.
-    active: Instant,
+    mark_active: Instant,
     idle_timeout: Option<Duration>,
     /// Whether one of the agent's tools runs. Many tools print nothing until they end.
-    tool_runs: bool,
+    set_tool_running: bool,
     ask_timeout: Duration,
     /// Since when the limits are paused.
     paused: Option<Instant>,
@@ -34,14 +34,14 @@ pub(super) enum Overdue {
     Silence,
 }
 
-impl Clock {
+impl TurnTimer {
     pub(super) fn new(started: Instant, host: &Host) -> Self {
         Self {
             started,
             budget: started + host.query_timeout,
-            active: Instant::now(),
+            mark_active: Instant::now(),
             idle_timeout: host.idle_timeout,
-            tool_runs: false,
+            set_tool_running: false,
             ask_timeout: host.ask_timeout,
             paused: None,
             asks: BTreeMap::new(),
@@ -54,7 +54,7 @@ impl Clock {
         let now = Instant::now();
         self.started = now.checked_sub(elapsed).unwrap_or(now);
         self.budget = (self.budget.max(now)).checked_sub(spent).unwrap_or(now).max(now);
-        self.active = now;
+        self.mark_active = now;
     }
 
     pub(super) fn elapsed(&self) -> Duration {
@@ -63,20 +63,20 @@ impl Clock {
 
     /// Restarts the limit for an agent without output.
     pub(super) fn active(&mut self) {
-        self.active = Instant::now();
+        self.mark_active = Instant::now();
     }
 
     /// Sets whether one of the agent's tools runs. The limit for an agent without output is
     /// suspended while one does.
     pub(super) fn tool_runs(&mut self, runs: bool) {
-        if self.tool_runs && !runs {
+        if self.set_tool_running && !runs {
             self.active();
         }
-        self.tool_runs = runs;
+        self.set_tool_running = runs;
     }
 
     /// Adds an open question and pauses the limits of the turn.
-    pub(super) fn ask(&mut self, ask: AskKey) {
+    pub(super) fn open_ask(&mut self, ask: AskKey) {
         let now = Instant::now();
         self.paused.get_or_insert(now);
         self.asks.insert(ask, now + self.ask_timeout);
@@ -84,14 +84,14 @@ impl Clock {
 
     /// Removes a question. If it was the last open one, the limits of the turn continue. Returns
     /// false if the question was not open.
-    pub(super) fn answered(&mut self, ask: AskKey) -> bool {
+    pub(super) fn close_ask(&mut self, ask: AskKey) -> bool {
         let open = self.asks.remove(&ask).is_some();
         if self.asks.is_empty()
             && let Some(since) = self.paused.take()
         {
             let stood = since.elapsed();
             self.budget += stood;
-            self.active += stood;
+            self.mark_active += stood;
         }
         open
     }
@@ -115,7 +115,7 @@ impl Clock {
     }
 
     fn silence(&self) -> Option<Instant> {
-        self.idle_timeout.filter(|_| !self.tool_runs).map(|idle| self.active + idle)
+        self.idle_timeout.filter(|_| !self.set_tool_running).map(|idle| self.mark_active + idle)
     }
 
     /// Returns when the first question expires.
@@ -136,14 +136,14 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(10);
 
-    fn clock() -> Clock {
+    fn clock() -> TurnTimer {
         let now = Instant::now();
-        Clock {
+        TurnTimer {
             started: now,
             budget: now + Duration::from_secs(60),
-            active: now,
+            mark_active: now,
             idle_timeout: Some(IDLE),
-            tool_runs: false,
+            set_tool_running: false,
             ask_timeout: Duration::from_secs(600),
             paused: None,
             asks: BTreeMap::new(),
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(clock.limit(), Some(clock.budget));
         assert_eq!(clock.overdue(clock.budget), Some(Overdue::Budget));
         clock.tool_runs(false);
-        let ended = clock.active;
+        let ended = clock.mark_active;
         assert!(ended >= began, "the limit starts again at the tool's end");
         assert_eq!(clock.overdue(ended + IDLE - Duration::from_millis(1)), None);
         assert_eq!(clock.overdue(ended + IDLE), Some(Overdue::Silence));
@@ -169,10 +169,10 @@ mod tests {
     #[test]
     fn limits_are_paused_while_a_question_is_open() {
         let mut clock = clock();
-        clock.ask(1);
+        clock.open_ask(1);
         assert_eq!((clock.overdue(clock.budget + IDLE), clock.limit()), (None, None));
-        assert!(clock.answered(1));
+        assert!(clock.close_ask(1));
         assert_eq!(clock.overdue(Instant::now()), None);
-        assert_eq!(clock.overdue(clock.active + IDLE), Some(Overdue::Silence));
+        assert_eq!(clock.overdue(clock.mark_active + IDLE), Some(Overdue::Silence));
     }
 }

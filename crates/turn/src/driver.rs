@@ -11,15 +11,17 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::clock::{Clock, Overdue};
+use super::clock::{Overdue, TurnTimer};
 use super::conservation::Examination;
-use super::ending::{Ending, Observed, Seen, StopReason, TurnResult};
+use super::ending::{Ending, StopReason, TurnEvidence, TurnObservations, TurnResult};
 use super::guard::Guard;
-use super::link::{LinkRequest, Report};
-use super::links::{ContinuedTurn, Lease, Links, Wanted};
-use super::{Answerer, Audience, Backend, Blob, GuestFailure, Host, Settled};
-use aetheel_model::agent::descriptor::{Feature, Sharing};
-use aetheel_model::agent::{AskKey, Decision, EventKind, Failure, Part, StartTurn, SteerOutcome};
+use super::link::{LinkReport, LinkRequest};
+use super::links::{ContinuedTurn, Links, NewTurn, TurnSlot};
+use super::{Answerer, AskCloseReason, Audience, Backend, Blob, GuestFailure, Host};
+use aetheel_model::agent::descriptor::{Feature, LinkSharing};
+use aetheel_model::agent::{
+    AgentEventKind, AgentFailure, AskDecision, AskKey, PromptPart, StartTurn, SteerOutcome,
+};
 use aetheel_model::event::Lane;
 use aetheel_model::figures;
 use aetheel_model::fold::bounded;
@@ -27,13 +29,13 @@ use aetheel_model::fold::bounded;
 /// Time, in addition to the grace period, that a link has to end a turn it was asked to give up.
 const CUSTODY_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum number of links that a turn tries if each is about to close.
-const TRIES: u32 = 5;
+const MAX_BEGIN_ATTEMPTS: u32 = 5;
 
 /// A further message for a running turn.
 #[derive(Debug)]
 pub struct Steering {
     /// The parts of the message, already neutralised.
-    pub parts: Vec<Part>,
+    pub parts: Vec<PromptPart>,
     /// Receives the outcome. Closed without one if the turn ends first.
     pub reply_tx: oneshot::Sender<SteerOutcome>,
 }
@@ -70,9 +72,9 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
     let (decide, mut decisions) = mpsc::unbounded_channel();
     let continues = continued.is_some();
     let (lease, first) = match continued {
-        Some(continued) => (continued.lease, None),
+        Some(continued) => (continued.slot, None),
         None => {
-            let wanted = Wanted { id: &id, event, lane: &lane, backend: &backend, blobs: &blobs };
+            let wanted = NewTurn { id: &id, event, lane: &lane, backend: &backend, blobs: &blobs };
             begin(links, wanted, start).await
         }
     };
@@ -82,19 +84,19 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         decide,
         agent_version: links.host().agent_version(&backend.descriptor().name),
         backend,
-        lease,
+        slot: lease,
         guard: Guard::default(),
-        clock: Clock::new(started, links.host()),
-        observed: Observed::default(),
-        trouble: Trouble::default(),
+        on_deadline: TurnTimer::new(started, links.host()),
+        observed: TurnObservations::default(),
+        trouble: TurnFailures::default(),
         examined: Examination::default(),
         cause: None,
-        phase: Phase::Running,
+        phase: TurnPhase::Running,
     };
     if continues {
         driver.catch_up().await;
     } else {
-        driver.received(first);
+        driver.on_report(first);
     }
     let mut steering = true;
     loop {
@@ -108,11 +110,11 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         }
         let deadline = driver.deadline();
         tokio::select! {
-            report = driver.lease.reports.recv() => driver.received(report),
-            Some((ask, decision)) = decisions.recv() => driver.decided(ask, decision),
+            report = driver.slot.reports.recv() => driver.on_report(report),
+            Some((ask, decision)) = decisions.recv() => driver.on_decision(ask, decision),
             steer = steers.recv(), if steering => match steer {
                 Some(Steering { parts, reply_tx }) => {
-                    driver.lease.link.ask(LinkRequest::Steer(driver.lease.turn, parts, reply_tx));
+                    driver.slot.link.send(LinkRequest::Steer(driver.slot.turn, parts, reply_tx));
                 }
                 None => steering = false,
             },
@@ -131,7 +133,7 @@ async fn pause(
     audience: &mut dyn Audience,
     stop: &mut watch::Receiver<Option<StopReason>>,
 ) -> Option<StopReason> {
-    let ready = audience.before_more()?;
+    let ready = audience.until_durable()?;
     tokio::select! {
         biased;
         () = ready => None,
@@ -140,13 +142,17 @@ async fn pause(
 }
 
 /// Begins a turn on a link that accepts it. Also returns the link's first report.
-async fn begin(links: &Links, wanted: Wanted<'_>, start: StartTurn) -> (Lease, Option<Report>) {
+async fn begin(
+    links: &Links,
+    wanted: NewTurn<'_>,
+    start: StartTurn,
+) -> (TurnSlot, Option<LinkReport>) {
     let mut tries = 0;
     loop {
         let mut lease = links.begin(&wanted, start.clone()).await;
         tries += 1;
         let first = lease.reports.recv().await;
-        if !matches!(first, Some(Report::Refused)) || tries >= TRIES {
+        if !matches!(first, Some(LinkReport::Refused)) || tries >= MAX_BEGIN_ATTEMPTS {
             return (lease, first);
         }
     }
@@ -166,7 +172,7 @@ enum Cause {
 
 /// The steps by which a turn ends.
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum TurnPhase {
     Running,
     /// The guest was asked to interrupt the turn. At this time the link is asked to give it up.
     Interrupted(Instant),
@@ -178,12 +184,12 @@ enum Phase {
 
 /// The failures of the link.
 #[derive(Debug, Default)]
-struct Trouble {
+struct TurnFailures {
     /// Whether the guest failed before the turn was stopped, while its agent kept running.
     guest_failed: bool,
     failure: Option<GuestFailure>,
     /// The reason to report if the turn ends without an outcome from the guest.
-    agent: Option<Failure>,
+    agent: Option<AgentFailure>,
     /// The end of the stderr of the process that exited last.
     stderr: String,
 }
@@ -192,43 +198,43 @@ struct Driver<'a> {
     host: &'a Host,
     audience: &'a mut dyn Audience,
     /// Sends decisions of people to the driver. Cloned for each question.
-    decide: mpsc::UnboundedSender<(AskKey, Decision)>,
+    decide: mpsc::UnboundedSender<(AskKey, AskDecision)>,
     backend: Arc<dyn Backend>,
     /// The version when the turn began.
     agent_version: Option<String>,
-    lease: Lease,
+    slot: TurnSlot,
     guard: Guard,
-    clock: Clock,
-    observed: Observed,
-    trouble: Trouble,
+    on_deadline: TurnTimer,
+    observed: TurnObservations,
+    trouble: TurnFailures,
     /// The result of comparing the agent's output with the text that people saw.
     examined: Examination,
     /// Why the host stopped the turn, if it did.
     cause: Option<Cause>,
-    phase: Phase,
+    phase: TurnPhase,
 }
 
 impl Driver<'_> {
     /// Returns whether the turn is over: for a one-shot agent, when its link has ended; for others,
     /// when the guest has ended the turn.
     fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Over) || (self.guard.is_done() && !self.is_one_shot())
+        matches!(self.phase, TurnPhase::Over) || (self.guard.is_done() && !self.is_one_shot())
     }
 
     fn is_one_shot(&self) -> bool {
-        self.backend.descriptor().sharing == Sharing::Turn
+        self.backend.descriptor().sharing == LinkSharing::Turn
     }
 
-    fn received(&mut self, report: Option<Report>) {
+    fn on_report(&mut self, report: Option<LinkReport>) {
         match report {
-            Some(Report::Event(event)) => self.event(event),
-            Some(Report::Session(ready)) => match self.guard.session(ready) {
-                Ok(native) => self.lease.learned(native),
+            Some(LinkReport::Event(event)) => self.event(event),
+            Some(LinkReport::Session(ready)) => match self.guard.session(ready) {
+                Ok(native) => self.slot.set_native_id(native),
                 Err(reason) => tracing::debug!(%reason, "dropped a session id of the backend"),
             },
-            Some(Report::Ask(ask)) => {
+            Some(LinkReport::Ask(ask)) => {
                 self.observed.asked = true;
-                self.clock.ask(ask.ask);
+                self.on_deadline.open_ask(ask.ask);
                 tracing::debug!(
                     ask = ask.ask,
                     title = ask.title.escape_debug().to_string(),
@@ -236,40 +242,43 @@ impl Driver<'_> {
                 );
                 self.audience.ask(&ask, Answerer::new(ask.ask, self.decide.clone()));
             }
-            Some(Report::Withdrawn(ask)) => self.settle(ask, Settled::Withdrawn),
-            Some(Report::Done(done)) => {
+            Some(LinkReport::Withdrawn(ask)) => self.settle(ask, AskCloseReason::Withdrawn),
+            Some(LinkReport::Done(done)) => {
                 let ends = self.guard.done(done);
                 ends.iter().for_each(|end| self.audience.event(end, self.guard.transcript()));
             }
-            Some(Report::Examined(examined)) => self.examined = examined,
-            Some(Report::Active) => self.clock.active(),
-            Some(Report::ExitedWell) => self.observed.exited_well = !self.guard.is_done(),
-            Some(Report::Orphaned) => self.observed.orphaned = !self.guard.is_done(),
-            Some(Report::OutputLimit) => self.stop_for(Cause::Output),
-            Some(Report::InterruptIgnored) => {
-                if let Phase::Interrupted(_) = self.phase {
+            Some(LinkReport::Examined(examined)) => self.examined = examined,
+            Some(LinkReport::Active) => self.on_deadline.active(),
+            Some(LinkReport::ExitedWell) => self.observed.exited_well = !self.guard.is_done(),
+            Some(LinkReport::Orphaned) => self.observed.orphaned = !self.guard.is_done(),
+            Some(LinkReport::OutputLimit) => self.stop_for(Cause::Output),
+            Some(LinkReport::InterruptIgnored) => {
+                if let TurnPhase::Interrupted(_) = self.phase {
                     self.give_up();
                 }
             }
-            Some(Report::Trouble(failure)) => self.trouble.agent = Some(failure),
-            Some(Report::Stderr(tail)) => self.trouble.stderr = tail,
-            Some(Report::GuestFailed) => self.trouble.guest_failed = self.cause.is_none(),
-            Some(Report::Over(failure)) => {
+            Some(LinkReport::AgentFailed(failure)) => self.trouble.agent = Some(failure),
+            Some(LinkReport::Stderr(tail)) => self.trouble.stderr = tail,
+            Some(LinkReport::GuestFailed) => self.trouble.guest_failed = self.cause.is_none(),
+            Some(LinkReport::Over(failure)) => {
                 self.trouble.failure = failure;
-                self.phase = Phase::Over;
+                self.phase = TurnPhase::Over;
             }
             // Sent only before a continued turn has caught up.
             Some(
-                Report::Answered(..) | Report::Steered | Report::Stopping | Report::CaughtUp { .. },
+                LinkReport::Answered(..)
+                | LinkReport::Steered
+                | LinkReport::Stopping
+                | LinkReport::CaughtUp { .. },
             ) => {}
-            Some(Report::Refused) | None => {
+            Some(LinkReport::Refused) | None => {
                 let message = "the link to the agent broke before the turn began".to_owned();
-                self.trouble.agent.get_or_insert(Failure {
+                self.trouble.agent.get_or_insert(AgentFailure {
                     kind: aetheel_model::agent::FailureKind::Crashed,
                     message,
                     retry_after_ms: None,
                 });
-                self.phase = Phase::Over;
+                self.phase = TurnPhase::Over;
             }
         }
     }
@@ -281,61 +290,61 @@ impl Driver<'_> {
     async fn catch_up(&mut self) {
         let (mut asks, mut stopping) = (BTreeMap::new(), false);
         let caught_up = loop {
-            match self.lease.reports.recv().await {
-                Some(Report::CaughtUp { spent, elapsed }) => break Some((spent, elapsed)),
-                Some(Report::Event(event)) => {
+            match self.slot.reports.recv().await {
+                Some(LinkReport::CaughtUp { spent, elapsed }) => break Some((spent, elapsed)),
+                Some(LinkReport::Event(event)) => {
                     self.observed.text |=
-                        matches!(&event, EventKind::Text(text) if text.parent.is_none());
+                        matches!(&event, AgentEventKind::Text(text) if text.parent.is_none());
                     if let Some(event) = self.guard.event(event) {
-                        self.audience.relive(&event, self.guard.transcript());
+                        self.audience.replay_event(&event, self.guard.transcript());
                     }
                 }
-                Some(Report::Ask(ask)) => {
+                Some(LinkReport::Ask(ask)) => {
                     self.observed.asked = true;
-                    self.audience.interrupted_before(Some(&ask));
+                    self.audience.past_interruption(Some(&ask));
                     asks.insert(ask.ask, ask);
                 }
-                Some(Report::Steered) => self.audience.interrupted_before(None),
-                Some(Report::Withdrawn(ask)) => drop(asks.remove(&ask)),
-                Some(Report::Answered(ask, decision)) => {
+                Some(LinkReport::Steered) => self.audience.past_interruption(None),
+                Some(LinkReport::Withdrawn(ask)) => drop(asks.remove(&ask)),
+                Some(LinkReport::Answered(ask, decision)) => {
                     if let Some(ask) = asks.remove(&ask) {
-                        self.audience.answered_before(&ask, &decision);
+                        self.audience.past_answer(&ask, &decision);
                     }
                 }
-                Some(Report::Stopping) => stopping = true,
+                Some(LinkReport::Stopping) => stopping = true,
                 // The turn is over, or its link refused it.
-                report @ (None | Some(Report::Over(_) | Report::Refused)) => {
-                    self.received(report);
+                report @ (None | Some(LinkReport::Over(_) | LinkReport::Refused)) => {
+                    self.on_report(report);
                     break None;
                 }
-                report => self.received(report),
+                report => self.on_report(report),
             }
         };
         if let Some((spent, elapsed)) = caught_up {
-            self.clock.resume(spent, elapsed);
+            self.on_deadline.resume(spent, elapsed);
         }
         for ask in asks.into_values() {
-            self.clock.ask(ask.ask);
+            self.on_deadline.open_ask(ask.ask);
             self.audience.ask_again(&ask, Answerer::new(ask.ask, self.decide.clone()));
         }
         if stopping && self.may_stop() {
             self.cause = Some(Cause::Asked(StopReason::User));
-            self.phase = Phase::Interrupted(Instant::now() + self.host.stop_grace);
+            self.phase = TurnPhase::Interrupted(Instant::now() + self.host.stop_grace);
         }
     }
 
-    fn event(&mut self, event: EventKind) {
-        self.clock.active();
-        if matches!(&event, EventKind::Text(text) if text.parent.is_none())
+    fn event(&mut self, event: AgentEventKind) {
+        self.on_deadline.active();
+        if matches!(&event, AgentEventKind::Text(text) if text.parent.is_none())
             && !std::mem::replace(&mut self.observed.text, true)
         {
-            figures::first_text(&self.backend.descriptor().name, self.clock.elapsed());
+            figures::first_text(&self.backend.descriptor().name, self.on_deadline.elapsed());
         }
         match self.guard.event(event) {
             Some(event) => self.audience.event(&event, self.guard.transcript()),
             None => self.stop_for(Cause::Excess),
         }
-        self.clock.tool_runs(self.guard.transcript().open_tools().next().is_some());
+        self.on_deadline.tool_runs(self.guard.transcript().open_tools().next().is_some());
         // Enforces the operator's limit for agents that have no limit of their own.
         if self.guard.rounds() > self.host.max_turns
             && !self.backend.descriptor().has(Feature::MaxTurns)
@@ -344,15 +353,15 @@ impl Driver<'_> {
         }
     }
 
-    fn decided(&mut self, ask: AskKey, decision: Decision) {
-        if self.clock.answered(ask) {
-            self.lease.link.ask(LinkRequest::Answer(ask, decision));
+    fn on_decision(&mut self, ask: AskKey, decision: AskDecision) {
+        if self.on_deadline.close_ask(ask) {
+            self.slot.link.send(LinkRequest::Answer(ask, decision));
         }
     }
 
     /// Closes a question without a decision.
-    fn settle(&mut self, ask: AskKey, how: Settled) {
-        if self.clock.answered(ask) {
+    fn settle(&mut self, ask: AskKey, how: AskCloseReason) {
+        if self.on_deadline.close_ask(ask) {
             self.audience.settled(ask, how);
         }
     }
@@ -360,17 +369,17 @@ impl Driver<'_> {
     /// Handles everything that is due: expired questions, the steps of stopping, and time limits.
     fn clock(&mut self) {
         let now = Instant::now();
-        for ask in self.clock.expired_asks(now) {
+        for ask in self.on_deadline.expired_asks(now) {
             tracing::info!(ask, "the agent's question expired without an answer");
-            self.lease.link.ask(LinkRequest::Answer(ask, Decision::Dismissed));
-            self.settle(ask, Settled::Expired);
+            self.slot.link.send(LinkRequest::Answer(ask, AskDecision::Dismissed));
+            self.settle(ask, AskCloseReason::Expired);
         }
         match self.phase {
-            Phase::Interrupted(at) if at <= now => self.give_up(),
-            Phase::GivenUp(at) if at <= now => self.phase = Phase::Over,
+            TurnPhase::Interrupted(at) if at <= now => self.give_up(),
+            TurnPhase::GivenUp(at) if at <= now => self.phase = TurnPhase::Over,
             _ => {}
         }
-        match self.clock.overdue(now) {
+        match self.on_deadline.overdue(now) {
             Some(Overdue::Budget) => self.stop_for(Cause::TimedOut),
             Some(Overdue::Silence) => self.stop_for(Cause::Silent),
             None => {}
@@ -380,11 +389,14 @@ impl Driver<'_> {
     /// Returns when `clock` must be called next.
     fn deadline(&self) -> Instant {
         let phase = match self.phase {
-            Phase::Interrupted(at) | Phase::GivenUp(at) => Some(at),
-            Phase::Running | Phase::Over => None,
+            TurnPhase::Interrupted(at) | TurnPhase::GivenUp(at) => Some(at),
+            TurnPhase::Running | TurnPhase::Over => None,
         };
-        let times =
-            [phase, self.clock.next_expiry(), self.clock.limit().filter(|_| self.may_stop())];
+        let times = [
+            phase,
+            self.on_deadline.next_expiry(),
+            self.on_deadline.limit().filter(|_| self.may_stop()),
+        ];
         // If nothing is due, only the link can wake the driver. Waking up now and then is harmless.
         times.into_iter().flatten().min().unwrap_or_else(|| Instant::now() + CUSTODY_TIMEOUT)
     }
@@ -403,8 +415,8 @@ impl Driver<'_> {
     /// Takes the first step of stopping: the guest asks its agent to stop.
     fn stop(&mut self, cause: Cause) {
         self.cause = Some(cause);
-        self.phase = Phase::Interrupted(Instant::now() + self.host.stop_grace);
-        self.lease.link.ask(LinkRequest::Interrupt(self.lease.turn));
+        self.phase = TurnPhase::Interrupted(Instant::now() + self.host.stop_grace);
+        self.slot.link.send(LinkRequest::Interrupt(self.slot.turn));
     }
 
     /// Takes the second step of stopping: the link ends the agent.
@@ -412,18 +424,18 @@ impl Driver<'_> {
         if !self.is_one_shot() {
             tracing::warn!("the agent does not react to being interrupted; its link is given up");
         }
-        self.phase = Phase::GivenUp(Instant::now() + self.host.stop_grace + CUSTODY_TIMEOUT);
-        self.lease.link.ask(LinkRequest::GiveUp(self.lease.turn));
+        self.phase = TurnPhase::GivenUp(Instant::now() + self.host.stop_grace + CUSTODY_TIMEOUT);
+        self.slot.link.send(LinkRequest::GiveUp(self.slot.turn));
     }
 
     fn finish(mut self) -> TurnResult {
-        for ask in self.clock.open_asks() {
-            self.audience.settled(ask, Settled::TurnEnded);
+        for ask in self.on_deadline.open_asks() {
+            self.audience.settled(ask, AskCloseReason::TurnEnded);
         }
         for end in self.guard.close_tools() {
             self.audience.event(&end, self.guard.transcript());
         }
-        let took = self.clock.elapsed();
+        let took = self.on_deadline.elapsed();
         let excess = self.guard.excess().map(str::to_owned);
         let (transcript, session, done) = self.guard.into_parts();
         // A turn that exceeded a limit has no answer, because part of it was dropped.
@@ -432,7 +444,7 @@ impl Driver<'_> {
             done.map_or((None, None, None), |done| (Some(done.outcome), done.text, done.usage));
         // A failure of the guest before the stop explains the ending better, unless a person
         // stopped the turn.
-        let Trouble { guest_failed, failure, agent, stderr } = self.trouble;
+        let TurnFailures { guest_failed, failure, agent, stderr } = self.trouble;
         let cause = self.cause.filter(|cause| !guest_failed || matches!(cause, Cause::Asked(_)));
         let stopped = cause.map(|cause| match cause {
             Cause::Asked(reason) => reason.into(),
@@ -444,8 +456,8 @@ impl Driver<'_> {
         });
         let text = text.map_or_else(|| transcript.text(), bounded);
         let usage = usage.or_else(|| transcript.usage());
-        let observed = Observed { output: self.lease.link.has_output(), ..self.observed };
-        let seen = Seen {
+        let observed = TurnObservations { output: self.slot.link.has_output(), ..self.observed };
+        let seen = TurnEvidence {
             observed,
             transcript: &transcript,
             text: &text,
@@ -453,18 +465,18 @@ impl Driver<'_> {
             lost: self.examined.lost.as_deref(),
         };
         let ending = Ending::of(outcome, failure, stopped, agent)
-            .in_words(&stderr)
+            .with_readable_message(&stderr)
             .unless_orphaned(observed.orphaned)
             .unless_unread(&seen);
         let silent = ending == Ending::Completed && seen.is_silent();
         let baselines = self.host.agents.baselines();
         let suspicious = silent && baselines.always_answers(&self.backend.descriptor().name);
-        self.lease.ending = ending.to_string();
+        self.slot.ending = ending.to_string();
         TurnResult {
-            link: self.lease.link.id.to_string(),
-            recording: self.lease.link.recording.to_path_buf(),
+            link: self.slot.link.id.to_string(),
+            recording: self.slot.link.recording.to_path_buf(),
             // It may have changed while the turn ran.
-            generation: self.lease.link.generation(),
+            generation: self.slot.link.generation(),
             agent_version: self.agent_version,
             output: observed.output,
             ending,
@@ -477,7 +489,7 @@ impl Driver<'_> {
             silent,
             suspicious,
             positions: self.examined.positions,
-            place: self.lease.into(),
+            slot: self.slot.into(),
         }
     }
 }

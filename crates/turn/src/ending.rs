@@ -4,20 +4,20 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Generation, GuestFailure, TurnPlace, reason};
-use aetheel_model::agent::{Failure, FailureKind, Outcome, SessionReady, Usage};
+use super::{FinishedTurnSlot, Generation, GuestFailure, reason};
+use aetheel_model::agent::{AgentFailure, FailureKind, SessionReady, TurnOutcome, Usage};
 use aetheel_model::baseline::Positions;
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::clean_text;
 
 /// Number of output tokens, without thinking, from which the agent must have written an answer. An
 /// empty answer costs a few tokens.
-const SPENT: u32 = 32;
+const MIN_ANSWER_TOKENS: u32 = 32;
 /// The failure message of a turn whose agent was lost for a reason outside the turn.
 const ORPHANED: &str = "the agent was lost before it had answered";
 /// Maximum number of unknown things named in a failure, and of characters of each.
-const NAMED: usize = 5;
-const BRIEF: usize = 80;
+const MAX_NAMED: usize = 5;
+const MAX_NAME_CHARS: usize = 80;
 
 /// How a turn ended. Every turn has exactly one ending.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,7 @@ pub enum Ending {
     /// A limit of the agent or the host stopped the turn. Contains the name of the limit.
     Limit(String),
     /// The agent failed. Contains its own message or the end of its stderr.
-    Agent(Failure),
+    Agent(AgentFailure),
     /// The backend failed.
     Backend(GuestFailure),
     /// The agent exited successfully without any output. Contains the backend's message about it.
@@ -53,22 +53,22 @@ impl Ending {
     /// best, then the guest's failure, then the agent's.
     #[must_use]
     pub fn of(
-        outcome: Option<Outcome>,
+        outcome: Option<TurnOutcome>,
         guest: Option<GuestFailure>,
         stopped: Option<Self>,
-        trouble: Option<Failure>,
+        trouble: Option<AgentFailure>,
     ) -> Self {
         match (outcome, stopped, guest) {
-            (Some(Outcome::Completed), _, _) => Self::Completed,
+            (Some(TurnOutcome::Completed), _, _) => Self::Completed,
             (_, Some(stopped), _) => stopped,
             (None, None, Some(guest)) => Self::Backend(guest),
-            (Some(Outcome::Interrupted), None, _) => Self::Interrupted,
-            (Some(Outcome::Limit(limit)), None, _) => Self::Limit(limit),
+            (Some(TurnOutcome::Interrupted), None, _) => Self::Interrupted,
+            (Some(TurnOutcome::Limit(limit)), None, _) => Self::Limit(limit),
             // The message of a crash says more than the guest's "it ended without a result".
-            (Some(Outcome::Failed(failure) | Outcome::Lost(failure)), None, _) => {
+            (Some(TurnOutcome::Failed(failure) | TurnOutcome::Lost(failure)), None, _) => {
                 Self::Agent(failure)
             }
-            (None, None, None) => Self::Agent(trouble.unwrap_or_else(|| Failure {
+            (None, None, None) => Self::Agent(trouble.unwrap_or_else(|| AgentFailure {
                 kind: FailureKind::Protocol,
                 message: "the backend neither started the agent nor ended the turn".to_owned(),
                 retry_after_ms: None,
@@ -79,9 +79,9 @@ impl Ending {
     /// Replaces the message of an agent's failure by one for people, which contains only the reason
     /// from `stderr`.
     #[must_use]
-    pub fn in_words(mut self, stderr: &str) -> Self {
+    pub fn with_readable_message(mut self, stderr: &str) -> Self {
         if let Self::Agent(failure) = &mut self {
-            failure.message = reason::in_words(&failure.message, stderr);
+            failure.message = reason::readable_message(&failure.message, stderr);
         }
         self
     }
@@ -92,7 +92,7 @@ impl Ending {
     #[must_use]
     pub(super) fn unless_orphaned(self, orphaned: bool) -> Self {
         match self {
-            Self::Agent(_) | Self::Backend(_) if orphaned => Self::Agent(Failure {
+            Self::Agent(_) | Self::Backend(_) if orphaned => Self::Agent(AgentFailure {
                 kind: FailureKind::Crashed,
                 message: ORPHANED.to_owned(),
                 retry_after_ms: None,
@@ -109,15 +109,17 @@ impl Ending {
     /// tool, that output may have been the answer. If an agent succeeds without any sign of having
     /// written more, the empty turn is its answer.
     #[must_use]
-    pub(super) fn unless_unread(self, seen: &Seen<'_>) -> Self {
+    pub(super) fn unless_unread(self, seen: &TurnEvidence<'_>) -> Self {
         let unknown = seen.transcript.unrecognised();
         let unread = match &self {
             Self::Completed if seen.lost.is_some() => true,
             Self::Agent(failure) if seen.lost.is_some() && seen.may_be_unread(failure) => true,
-            _ if seen.is_anything() => false,
+            _ if seen.has_visible_output() => false,
             // A blank text is readable, and it is the whole answer.
             Self::Completed => {
-                !unknown.is_empty() || (seen.spent() >= SPENT && !seen.transcript.is_blank())
+                !unknown.is_empty()
+                    || (seen.unexplained_tokens() >= MIN_ANSWER_TOKENS
+                        && !seen.transcript.is_blank())
             }
             Self::Agent(failure) if seen.may_be_unread(failure) => !unknown.is_empty(),
             _ => false,
@@ -131,7 +133,7 @@ impl Ending {
         if unknown.is_empty() {
             return Self::Unread(match seen.lost {
                 Some(place) => format!("text at `{place}` that reached nobody"),
-                None => format!("{} tokens of output and no text", seen.spent()),
+                None => format!("{} tokens of output and no text", seen.unexplained_tokens()),
             });
         }
         let brief = |what: &String| {
@@ -140,12 +142,12 @@ impl Ending {
                 .collect::<Vec<_>>()
                 .join(" ")
                 .chars()
-                .take(BRIEF)
+                .take(MAX_NAME_CHARS)
                 .collect()
         };
-        let mut named: Vec<String> = unknown.keys().take(NAMED).map(brief).collect();
-        if unknown.len() > NAMED {
-            named.push(format!("{} more", unknown.len() - NAMED));
+        let mut named: Vec<String> = unknown.keys().take(MAX_NAMED).map(brief).collect();
+        if unknown.len() > MAX_NAMED {
+            named.push(format!("{} more", unknown.len() - MAX_NAMED));
         }
         Self::Unread(named.join(", "))
     }
@@ -153,7 +155,7 @@ impl Ending {
     /// Changes a protocol failure to a crash if the agent exited with code 0, without a result, and
     /// all of its output was known. Something outside stopped it then: Droid 0.225.2 and Gemini CLI
     /// 0.61.0 exit like this at SIGTERM.
-    fn unless_stopped(mut self, seen: &Seen<'_>) -> Self {
+    fn unless_stopped(mut self, seen: &TurnEvidence<'_>) -> Self {
         if let Self::Agent(failure) = &mut self
             && failure.kind == FailureKind::Protocol
             && seen.observed.exited_well
@@ -166,12 +168,12 @@ impl Ending {
 
     /// Replaces the ending by [`Ending::Mute`] if the agent exited with code 0 and wrote nothing at
     /// all, so that nothing can have been misunderstood.
-    fn unless_mute(self, seen: &Seen<'_>) -> Self {
-        if seen.is_anything() {
+    fn unless_mute(self, seen: &TurnEvidence<'_>) -> Self {
+        if seen.has_visible_output() {
             return self;
         }
         match self {
-            Self::Agent(Failure {
+            Self::Agent(AgentFailure {
                 kind: FailureKind::Protocol | FailureKind::Crashed,
                 message,
                 ..
@@ -213,7 +215,7 @@ impl Ending {
     /// Parses the text `how` of a recording's `ending` line, which [`Ending`]'s `Display` wrote.
     /// The kind of a failure comes from the guest's `outcome`.
     #[must_use]
-    pub fn recorded(how: &str, outcome: Option<&Outcome>) -> Self {
+    pub fn from_recording(how: &str, outcome: Option<&TurnOutcome>) -> Self {
         let (word, reason) = how.split_once(": ").unwrap_or((how, ""));
         let reason = reason.to_owned();
         match word {
@@ -233,8 +235,12 @@ impl Ending {
                 None => GuestFailure::Refused(reason),
             }),
             _ => Self::Agent(match outcome {
-                Some(Outcome::Failed(failure) | Outcome::Lost(failure)) => failure.clone(),
-                _ => Failure { kind: FailureKind::Crashed, message: reason, retry_after_ms: None },
+                Some(TurnOutcome::Failed(failure) | TurnOutcome::Lost(failure)) => failure.clone(),
+                _ => AgentFailure {
+                    kind: FailureKind::Crashed,
+                    message: reason,
+                    retry_after_ms: None,
+                },
             }),
         }
     }
@@ -275,7 +281,7 @@ impl fmt::Display for Ending {
 
 /// Observations of the host about a turn, independent of its backend.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Observed {
+pub(super) struct TurnObservations {
     /// Whether the first text of the answer arrived.
     pub(super) text: bool,
     /// Whether people were asked something.
@@ -290,8 +296,8 @@ pub(super) struct Observed {
 
 /// The facts from which [`Ending::unless_unread`] decides.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen<'a> {
-    pub(super) observed: Observed,
+pub(super) struct TurnEvidence<'a> {
+    pub(super) observed: TurnObservations,
     pub(super) transcript: &'a Transcript,
     /// The text of the answer.
     pub(super) text: &'a str,
@@ -300,8 +306,8 @@ pub(super) struct Seen<'a> {
     pub(super) lost: Option<&'a str>,
 }
 
-impl Seen<'_> {
-    fn is_anything(&self) -> bool {
+impl TurnEvidence<'_> {
+    fn has_visible_output(&self) -> bool {
         let Self { observed, transcript, text, .. } = self;
         observed.asked
             || !text.trim().is_empty()
@@ -323,13 +329,13 @@ impl Seen<'_> {
 
     /// Returns whether an agent that failed like this may have answered. An exit code of 0 is not a
     /// crash, whatever its backend reports.
-    fn may_be_unread(&self, failure: &Failure) -> bool {
+    fn may_be_unread(&self, failure: &AgentFailure) -> bool {
         failure.kind == FailureKind::Protocol
             || (failure.kind == FailureKind::Crashed && self.observed.exited_well)
     }
 
     /// Returns the output tokens that nothing visible explains.
-    fn spent(&self) -> u32 {
+    fn unexplained_tokens(&self) -> u32 {
         if self.transcript.thinking().is_empty() {
             self.usage.map_or(0, |usage| usage.output.saturating_sub(usage.reasoning))
         } else {
@@ -376,30 +382,30 @@ pub struct TurnResult {
     pub positions: Option<Positions>,
     /// The turn's place on the link. The caller keeps it until the answer is saved. Once it is
     /// dropped, the turn cannot be continued after a restart of the gateway.
-    pub place: TurnPlace,
+    pub slot: FinishedTurnSlot,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn failure(message: &str) -> Failure {
-        Failure { kind: FailureKind::Other, message: message.into(), retry_after_ms: None }
+    fn failure(message: &str) -> AgentFailure {
+        AgentFailure { kind: FailureKind::Other, message: message.into(), retry_after_ms: None }
     }
 
     #[test]
     fn success_wins_and_otherwise_the_best_reason_is_reported() {
         let trap = || Some(GuestFailure::Trapped("x".into()));
         let cases = [
-            (Some(Outcome::Completed), trap(), Some(Ending::TimedOut), Ending::Completed),
-            (Some(Outcome::Interrupted), None, Some(Ending::TimedOut), Ending::TimedOut),
+            (Some(TurnOutcome::Completed), trap(), Some(Ending::TimedOut), Ending::Completed),
+            (Some(TurnOutcome::Interrupted), None, Some(Ending::TimedOut), Ending::TimedOut),
             (
-                Some(Outcome::Failed(failure("a"))),
+                Some(TurnOutcome::Failed(failure("a"))),
                 None,
                 Some(Ending::Interrupted),
                 Ending::Interrupted,
             ),
-            (Some(Outcome::Failed(failure("a"))), None, None, Ending::Agent(failure("a"))),
+            (Some(TurnOutcome::Failed(failure("a"))), None, None, Ending::Agent(failure("a"))),
             (None, trap(), None, Ending::Backend(GuestFailure::Trapped("x".into()))),
             (None, None, None, Ending::Agent(failure("died"))),
         ];
@@ -412,29 +418,30 @@ mod tests {
     }
 
     /// Builds the facts of a turn in which everything in the list happened.
-    fn seen(what: &[&str]) -> (Transcript, Option<Usage>, Observed) {
+    fn seen(what: &[&str]) -> (Transcript, Option<Usage>, TurnObservations) {
         use aetheel_model::agent::{
-            EventKind, PlanEntry, PlanStatus, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised,
+            AgentEventKind, PlanEntry, PlanStatus, TextEvent, ToolEnd, ToolStart, ToolStatus,
+            Unrecognised,
         };
         let mut transcript = Transcript::default();
-        let (mut usage, mut observed) = (None, Observed::default());
+        let (mut usage, mut observed) = (None, TurnObservations::default());
         let spent =
             |output, reasoning| Some(Usage { input: 9, output, reasoning, ..Usage::default() });
         let text =
-            |text: &str| Text { part: 0, text: text.to_owned(), replace: false, parent: None };
+            |text: &str| TextEvent { part: 0, text: text.to_owned(), replace: false, parent: None };
         for what in what {
             match *what {
-                "text" => transcript.apply(&EventKind::Text(text("Hello"))),
-                "blank" => transcript.apply(&EventKind::Text(text(" \n"))),
-                "thinking" => transcript.apply(&EventKind::Thinking(text("Hm"))),
+                "text" => transcript.apply(&AgentEventKind::Text(text("Hello"))),
+                "blank" => transcript.apply(&AgentEventKind::Text(text(" \n"))),
+                "thinking" => transcript.apply(&AgentEventKind::Thinking(text("Hm"))),
                 "notice" => {
-                    transcript.apply(&EventKind::Notice("The model was changed.".to_owned()))
+                    transcript.apply(&AgentEventKind::Notice("The model was changed.".to_owned()))
                 }
-                "plan" => transcript.apply(&EventKind::Plan(vec![PlanEntry {
+                "plan" => transcript.apply(&AgentEventKind::Plan(vec![PlanEntry {
                     text: "do it".to_owned(),
                     status: PlanStatus::Done,
                 }])),
-                "tool" => transcript.apply(&EventKind::ToolStart(ToolStart {
+                "tool" => transcript.apply(&AgentEventKind::ToolStart(ToolStart {
                     id: "t".to_owned(),
                     parent: None,
                     kind: "bash".to_owned(),
@@ -443,7 +450,7 @@ mod tests {
                     target: None,
                     input: "{}".to_owned(),
                 })),
-                "tool end" => transcript.apply(&EventKind::ToolEnd(ToolEnd {
+                "tool end" => transcript.apply(&AgentEventKind::ToolEnd(ToolEnd {
                     id: "t".to_owned(),
                     status: ToolStatus::Ok,
                     output: None,
@@ -456,7 +463,7 @@ mod tests {
                         path: None,
                         sample: String::new(),
                     };
-                    transcript.apply(&EventKind::Unrecognised(unknown));
+                    transcript.apply(&AgentEventKind::Unrecognised(unknown));
                 }
                 "few" => usage = spent(4, 0),
                 "many" => usage = spent(400, 0),
@@ -474,7 +481,7 @@ mod tests {
     fn read_as(ending: Ending, what: &[&str]) -> Ending {
         let (transcript, usage, observed) = seen(what);
         let text = transcript.text();
-        ending.unless_unread(&Seen {
+        ending.unless_unread(&TurnEvidence {
             observed,
             transcript: &transcript,
             text: &text,
@@ -487,9 +494,9 @@ mod tests {
     fn output_without_anything_readable_is_a_separate_failure() {
         let unknown = || Ending::Unread("line type \"foo\"".to_owned());
         let protocol =
-            || Ending::Agent(Failure { kind: FailureKind::Protocol, ..failure("no result") });
+            || Ending::Agent(AgentFailure { kind: FailureKind::Protocol, ..failure("no result") });
         let crashed =
-            || Ending::Agent(Failure { kind: FailureKind::Crashed, ..failure("no result") });
+            || Ending::Agent(AgentFailure { kind: FailureKind::Crashed, ..failure("no result") });
         let mute = || Ending::Mute("no result".to_owned());
         let lost = || Ending::Unread("text at `words` that reached nobody".to_owned());
         let cases: [(Ending, &[&str], Ending); 47] = [
@@ -576,10 +583,11 @@ mod tests {
                 path: None,
                 sample: String::new(),
             };
-            transcript.apply(&aetheel_model::agent::EventKind::Unrecognised(unknown));
+            transcript.apply(&aetheel_model::agent::AgentEventKind::Unrecognised(unknown));
         }
-        let observed = Observed { output: true, exited_well: true, ..Observed::default() };
-        let ending = Ending::Completed.unless_unread(&Seen {
+        let observed =
+            TurnObservations { output: true, exited_well: true, ..TurnObservations::default() };
+        let ending = Ending::Completed.unless_unread(&TurnEvidence {
             observed,
             transcript: &transcript,
             text: "",
@@ -595,7 +603,7 @@ mod tests {
 
     #[test]
     fn an_ending_is_parsed_back_from_its_recording() {
-        let failure = Failure {
+        let failure = AgentFailure {
             kind: FailureKind::RateLimited,
             message: "no more: wait".to_owned(),
             retry_after_ms: Some(1_000),
@@ -616,10 +624,11 @@ mod tests {
             Ending::Agent(failure.clone()),
         ];
         for ending in endings {
-            let outcome = Outcome::Failed(failure.clone());
-            assert_eq!(Ending::recorded(&ending.to_string(), Some(&outcome)), ending);
+            let outcome = TurnOutcome::Failed(failure.clone());
+            assert_eq!(Ending::from_recording(&ending.to_string(), Some(&outcome)), ending);
         }
-        let Ending::Agent(crashed) = Ending::recorded("agent-failure: it is gone", None) else {
+        let Ending::Agent(crashed) = Ending::from_recording("agent-failure: it is gone", None)
+        else {
             panic!("it failed")
         };
         assert_eq!((crashed.kind, crashed.message.as_str()), (FailureKind::Crashed, "it is gone"));

@@ -1,7 +1,7 @@
 //! Enforces the host's invariants of one turn: whatever a guest does or forgets, people see one
 //! ordered answer of bounded length with exactly one end. Pure.
 
-use aetheel_model::agent::{EventKind, SessionReady, ToolEnd, ToolStatus, TurnDone};
+use aetheel_model::agent::{AgentEventKind, SessionReady, ToolEnd, ToolStatus, TurnDone};
 use aetheel_model::fold::Transcript;
 use aetheel_store::workspace::{BindingsError, SessionId};
 
@@ -24,13 +24,13 @@ pub(super) struct Guard {
 impl Guard {
     /// Adds an agent event and returns it to be shown. Returns `None` once the turn exceeds a
     /// limit; see [`Guard::excess`].
-    pub(super) fn event(&mut self, event: EventKind) -> Option<EventKind> {
+    pub(super) fn event(&mut self, event: AgentEventKind) -> Option<AgentEventKind> {
         if self.excess.is_some() {
             return None;
         }
         self.events += 1;
         let begins = match &event {
-            EventKind::ToolStart(start) if self.transcript.tool(&start.id).is_none() => {
+            AgentEventKind::ToolStart(start) if self.transcript.tool(&start.id).is_none() => {
                 Some(start.parent.is_none())
             }
             _ => None,
@@ -64,13 +64,13 @@ impl Guard {
     }
 
     /// Ends the turn. Returns the end events of tools that the agent left open.
-    pub(super) fn done(&mut self, done: TurnDone) -> Vec<EventKind> {
+    pub(super) fn done(&mut self, done: TurnDone) -> Vec<AgentEventKind> {
         self.done = Some(done);
         self.close_tools()
     }
 
     /// Ends the open tools as cancelled, and returns their end events.
-    pub(super) fn close_tools(&mut self) -> Vec<EventKind> {
+    pub(super) fn close_tools(&mut self) -> Vec<AgentEventKind> {
         let cancelled = |id: &str| ToolEnd {
             id: id.to_owned(),
             status: ToolStatus::Cancelled,
@@ -81,7 +81,7 @@ impl Guard {
         let ends: Vec<ToolEnd> =
             self.transcript.open_tools().map(|tool| cancelled(&tool.start.id)).collect();
         ends.iter().for_each(|end| self.transcript.end_tool(end));
-        ends.into_iter().map(EventKind::ToolEnd).collect()
+        ends.into_iter().map(AgentEventKind::ToolEnd).collect()
     }
 
     /// Returns whether the guest has ended the turn.
@@ -112,10 +112,10 @@ impl Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aetheel_model::agent::{Outcome, ToolStart};
+    use aetheel_model::agent::{ToolStart, TurnOutcome};
 
-    fn tool(id: &str, parent: Option<&str>) -> EventKind {
-        EventKind::ToolStart(ToolStart {
+    fn tool(id: &str, parent: Option<&str>) -> AgentEventKind {
+        AgentEventKind::ToolStart(ToolStart {
             id: id.into(),
             parent: parent.map(str::to_owned),
             kind: "bash".into(),
@@ -133,12 +133,12 @@ mod tests {
         let ends = guard.done(TurnDone {
             session: 1,
             turn: 1,
-            outcome: Outcome::Completed,
+            outcome: TurnOutcome::Completed,
             text: None,
             usage: None,
         });
         assert!(
-            matches!(&ends[..], [EventKind::ToolEnd(end)] if end.id == "t" && end.status == ToolStatus::Cancelled)
+            matches!(&ends[..], [AgentEventKind::ToolEnd(end)] if end.id == "t" && end.status == ToolStatus::Cancelled)
         );
         assert_eq!(guard.transcript().open_tools().count(), 0);
     }

@@ -108,13 +108,13 @@ pub trait Guest: Send {
 
 /// The role of a known component of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shelf {
+pub enum ComponentStatus {
     /// It is the one that serves.
     Serving,
     /// It was admitted, but another component serves.
-    Beside,
+    Standby,
     /// It served earlier and its file was kept.
-    Earlier,
+    Previous,
     /// It was shipped with the program, but the operator has another one.
     Shipped,
 }
@@ -127,7 +127,7 @@ pub struct KnownComponent {
     /// The version in its descriptor, if it is loaded.
     pub version: Option<String>,
     /// Its role.
-    pub shelf: Shelf,
+    pub status: ComponentStatus,
 }
 
 /// Access to backends by name.
@@ -137,7 +137,7 @@ pub trait Backends: Send + Sync {
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>>;
     /// Returns the generation of a backend whose component has this digest, even an earlier one, or
     /// `None` if no such component may be used.
-    async fn kept(&self, name: &str, digest: &str) -> Option<Arc<dyn Backend>> {
+    async fn by_digest(&self, name: &str, digest: &str) -> Option<Arc<dyn Backend>> {
         self.get(name).filter(|backend| backend.generation().digest == digest)
     }
     /// Returns the names of all backends, sorted.
@@ -164,7 +164,7 @@ pub trait Backends: Send + Sync {
     ///
     /// # Errors
     /// Returns why the component may not be used, as a text for an owner.
-    async fn on_trial(&self, name: &str, _digest: &str) -> Result<Arc<dyn Backend>, String> {
+    async fn open_on_trial(&self, name: &str, _digest: &str) -> Result<Arc<dyn Backend>, String> {
         Err(format!("there is no such component of `{name}`"))
     }
     /// Replaces the generation `from` by the component that served before it, and returns the

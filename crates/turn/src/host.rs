@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
-use super::{Fence, Reach};
+use super::{Reach, ReachPolicy};
 use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::descriptor::Credential;
 use aetheel_model::baseline::Baselines;
@@ -46,13 +46,13 @@ pub const BASE_VARIABLES: &[&str] = &[
 /// while turns run.
 #[derive(Clone, Debug, Default)]
 pub struct Agents {
-    known: Arc<RwLock<HashMap<String, Agent>>>,
+    known: Arc<RwLock<HashMap<String, InstalledAgent>>>,
     baselines: Baselines,
 }
 
 /// The known facts about one backend's agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Agent {
+pub struct InstalledAgent {
     /// The paths of its programs, by declared name. Other programs are looked up in `PATH`.
     pub programs: HashMap<String, PathBuf>,
     /// The output of its version probe, for example `2.1.197`.
@@ -61,7 +61,7 @@ pub struct Agent {
 
 impl Agents {
     /// Replaces the facts about a backend's agent.
-    pub fn set(&self, backend: &str, agent: Agent) {
+    pub fn set(&self, backend: &str, agent: InstalledAgent) {
         self.known.write().insert(backend.to_owned(), agent);
     }
 
@@ -83,7 +83,7 @@ impl Agents {
 
     /// Returns the facts about a backend's agent. They are empty before the agent is examined.
     #[must_use]
-    pub fn get(&self, backend: &str) -> Agent {
+    pub fn get(&self, backend: &str) -> InstalledAgent {
         self.known.read().get(backend).cloned().unwrap_or_default()
     }
 }
@@ -102,7 +102,7 @@ pub struct Host {
     /// Whether agents that confine their own commands by mounts can do so here.
     pub mounts: bool,
     /// The operator's rules for confined agents, or `None` if agents are not confined.
-    pub fence: Option<Fence>,
+    pub reach_policy: Option<ReachPolicy>,
     /// Arguments that are put before the program.
     pub wrapper: Vec<String>,
     /// The working directory of agents that do not belong to a session.
@@ -116,7 +116,7 @@ pub struct Host {
     /// Time for which a long-lived agent is kept without a turn.
     pub link_idle: Duration,
     /// Maximum number of long-lived agents that are kept without a turn.
-    pub links_warm: usize,
+    pub max_idle_links: usize,
     /// Time between the steps of stopping an agent.
     pub stop_grace: Duration,
     /// Maximum number of tool uses in a turn, for agents that have no such limit of their own.
@@ -160,7 +160,10 @@ impl Host {
         let variable = |name: &str| {
             environment.iter().find(|(set, _)| set == name).map(|(_, value)| value.clone())
         };
-        self.fence.as_ref().map(|fence| fence.reach(descriptor, variable)).unwrap_or_default()
+        self.reach_policy
+            .as_ref()
+            .map(|fence| fence.reach(descriptor, variable))
+            .unwrap_or_default()
     }
 
     /// Returns the path of a program that a backend declares, or its name if the path is not known.
@@ -197,14 +200,14 @@ mod tests {
             agents: Agents::default(),
             sandbox: String::new(),
             mounts: true,
-            fence: None,
+            reach_policy: None,
             wrapper: vec![],
             cwd: "/".into(),
             query_timeout: Duration::ZERO,
             idle_timeout: None,
             ask_timeout: Duration::ZERO,
             link_idle: Duration::ZERO,
-            links_warm: 0,
+            max_idle_links: 0,
             stop_grace: Duration::ZERO,
             max_turns: 1,
             line_limit: 1,

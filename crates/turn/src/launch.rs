@@ -93,7 +93,7 @@ pub enum ProcessCommand {
 
 /// A running process. Dropping it kills all processes of its run.
 #[derive(Debug)]
-pub struct Process {
+pub struct AgentProcess {
     /// The events of the process. The channel is bounded: a slow reader slows the process down.
     pub events: mpsc::Receiver<ProcessEvent>,
     /// Commands to the process. The channel is unbounded because commands are few. Commands to a
@@ -114,7 +114,7 @@ pub struct Survivor {
     pub keepsake: Vec<u8>,
     /// How many gateway processes have asked for this run since lines of it were last confirmed. A
     /// high number suggests that the run crashes the gateway.
-    pub asked: u32,
+    pub attach_count: u32,
     /// The processes whose end is not confirmed, in the order of their keys.
     pub processes: Vec<SurvivingProcess>,
 }
@@ -160,7 +160,7 @@ pub trait Launcher: Send + Sync {
     ///
     /// # Errors
     /// [`LaunchError`] if the process cannot be started. Nothing is left behind then.
-    async fn launch(&self, launch: Launch) -> Result<Process, LaunchError>;
+    async fn launch(&self, launch: Launch) -> Result<AgentProcess, LaunchError>;
 
     /// Returns a launcher for one link, bound to the holder that runs now. A lost holder is
     /// replaced first. The folders, keepsake and processes of the link all belong to this holder:
@@ -177,7 +177,7 @@ pub trait Launcher: Send + Sync {
 
     /// Returns the prefix of the names of temporary folders that must exist as long as the
     /// processes.
-    fn scratch(&self) -> String {
+    fn scratch_prefix(&self) -> String {
         "aetheel-".to_owned()
     }
 
@@ -193,7 +193,7 @@ pub trait Launcher: Send + Sync {
     /// # Errors
     /// [`LaunchError`] if the process does not exist, or lines after the first `heard` are no
     /// longer available.
-    async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<Process, LaunchError> {
+    async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<AgentProcess, LaunchError> {
         let _ = heard;
         Err(LaunchError::Start {
             program: PathBuf::from(format!("process {proc} of run {run}")),
@@ -203,7 +203,7 @@ pub trait Launcher: Send + Sync {
 
     /// Stores data for a run together with its processes, and replaces what was stored before.
     /// Returns immediately. The order relative to launches and commands is kept.
-    fn keep(&self, run: &str, keepsake: Vec<u8>) {
+    fn store_keepsake(&self, run: &str, keepsake: Vec<u8>) {
         let _ = (run, keepsake);
     }
 

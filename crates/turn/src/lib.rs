@@ -29,19 +29,21 @@ pub mod reason;
 pub mod recording;
 pub mod replay;
 pub mod reread;
-pub mod told;
+pub mod transcript;
 
-pub use audience::{Answerer, Audience, Settled};
+pub use audience::{Answerer, AskCloseReason, Audience};
 pub use blob::Blob;
 pub use driver::{Steering, TurnRequest, run};
 pub use ending::{Ending, StopReason, TurnResult};
-pub use guest::{Backend, Backends, Generation, Guest, GuestFailure, KnownComponent, Shelf};
-pub use host::{Agent, Agents, BASE_VARIABLES, Host};
+pub use guest::{
+    Backend, Backends, ComponentStatus, Generation, Guest, GuestFailure, KnownComponent,
+};
+pub use host::{Agents, BASE_VARIABLES, Host, InstalledAgent};
 pub use launch::{
-    Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,
+    AgentProcess, Launch, LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent,
     SurvivingProcess, Survivor,
 };
-pub use link::{OnUnknown, Unasked, UnknownOutput};
-pub use links::{ContinuedTurn, Links, TurnPlace};
+pub use link::{OnUnknown, UnknownOutput, UnsolicitedTurn};
+pub use links::{ContinuedTurn, FinishedTurnSlot, Links};
 pub use plan::{ARGUMENT_LIMIT, PlanFault};
-pub use reach::{Fence, Reach};
+pub use reach::{Reach, ReachPolicy};

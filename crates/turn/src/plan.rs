@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use aetheel_model::agent::descriptor::{Flag, FlagValue, Program};
-use aetheel_model::agent::{Descriptor, Safety, Spawn, Value};
+use aetheel_model::agent::{ArgumentValue, Descriptor, Safety, Spawn};
 
 /// Maximum length of an argument or variable, in bytes: `MAX_ARG_STRLEN` of the kernel without the
 /// NUL (131,071 bytes pass; one more fails with `E2BIG`).
@@ -17,7 +17,7 @@ pub const ARGUMENT_LIMIT: usize = 131_071;
 
 /// A spawn that passed the check, with its values filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckedSpawn {
     /// The name of the declared program.
     pub program: String,
     /// The arguments, without the program.
@@ -66,7 +66,7 @@ pub enum PlanFault {
 
 /// The values that can be filled in.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct ValueSources<'a> {
     /// The paths of the link's files, by name.
     pub files: &'a HashMap<String, PathBuf>,
     /// The link's secrets, by name.
@@ -85,8 +85,8 @@ pub fn check(
     spawn: &Spawn,
     descriptor: &Descriptor,
     safety: Safety,
-    known: Known<'_>,
-) -> Result<Checked, PlanFault> {
+    known: ValueSources<'_>,
+) -> Result<CheckedSpawn, PlanFault> {
     let program = descriptor
         .programs
         .iter()
@@ -94,12 +94,12 @@ pub fn check(
         .ok_or_else(|| PlanFault::Program(spawn.program.clone()))?;
     let mut arguments = Vec::with_capacity(spawn.arguments.len());
     for (number, value) in spawn.arguments.iter().enumerate() {
-        if matches!(value, Value::Secret(_)) {
+        if matches!(value, ArgumentValue::Secret(_)) {
             // Every user of the machine can read the arguments of every process.
             return Err(PlanFault::Unsupported("a secret as an argument"));
         }
         let text = fill(value, known)?.ok_or(PlanFault::Unsupported("`inherit` as an argument"))?;
-        sound(&format!("argument {}", number + 1), &text)?;
+        check_text(&format!("argument {}", number + 1), &text)?;
         arguments.push(text);
     }
     check_arguments(&arguments, program, safety)?;
@@ -111,28 +111,28 @@ pub fn check(
         let value =
             fill(&variable.value, known)?.or_else(|| known.inherited.get(&variable.name).cloned());
         if let Some(value) = value {
-            sound(&variable.name, &value)?;
+            check_text(&variable.name, &value)?;
             environment.push((variable.name.clone(), value));
         }
     }
-    Ok(Checked { program: program.name.clone(), arguments, environment })
+    Ok(CheckedSpawn { program: program.name.clone(), arguments, environment })
 }
 
 /// Returns the text of a value, or `None` for `inherit`.
-fn fill(value: &Value, known: Known<'_>) -> Result<Option<String>, PlanFault> {
+fn fill(value: &ArgumentValue, known: ValueSources<'_>) -> Result<Option<String>, PlanFault> {
     match value {
-        Value::Text(text) => Ok(Some(text.clone())),
-        Value::File(name) => known
+        ArgumentValue::Text(text) => Ok(Some(text.clone())),
+        ArgumentValue::File(name) => known
             .files
             .get(name)
             .map(|path| Some(display(path)))
             .ok_or_else(|| PlanFault::File(name.clone())),
-        Value::Inherit => Ok(None),
-        Value::Port => known
+        ArgumentValue::Inherit => Ok(None),
+        ArgumentValue::Port => known
             .port
             .map(|port| Some(port.to_string()))
             .ok_or(PlanFault::Unsupported("the port of a process that does not listen")),
-        Value::Secret(name) => known
+        ArgumentValue::Secret(name) => known
             .secrets
             .get(name)
             .map(|secret| Some(secret.clone()))
@@ -144,7 +144,7 @@ fn display(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn sound(what: &str, text: &str) -> Result<(), PlanFault> {
+fn check_text(what: &str, text: &str) -> Result<(), PlanFault> {
     if text.len() > ARGUMENT_LIMIT {
         return Err(PlanFault::TooLong(what.to_owned(), text.len()));
     }
@@ -173,7 +173,7 @@ fn check_arguments(
                 Some((name, value)) if argument.starts_with("--") => (name, Some(value)),
                 _ => (argument.as_str(), None),
             };
-            let entry = usable(program, name, safety)?;
+            let entry = find_flag(program, name, safety)?;
             open = match attached {
                 Some(_) if entry.value == FlagValue::None => {
                     return Err(PlanFault::Flag(argument.clone()));
@@ -201,7 +201,7 @@ fn check_arguments(
 }
 
 /// Returns the first entry for a flag that the safety level permits.
-fn usable<'a>(program: &'a Program, name: &str, safety: Safety) -> Result<&'a Flag, PlanFault> {
+fn find_flag<'a>(program: &'a Program, name: &str, safety: Safety) -> Result<&'a Flag, PlanFault> {
     let mut entries = program.flags.iter().filter(|flag| flag.name == name).peekable();
     if entries.peek().is_none() {
         return Err(PlanFault::Flag(name.to_owned()));
@@ -247,7 +247,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use aetheel_model::agent::Variable;
+    use aetheel_model::agent::AgentVariable;
 
     fn descriptor() -> Descriptor {
         Descriptor::parse(
@@ -262,7 +262,7 @@ mod tests {
         Spawn {
             proc: 1,
             program: "agent".into(),
-            arguments: arguments.iter().map(|text| Value::Text((*text).into())).collect(),
+            arguments: arguments.iter().map(|text| ArgumentValue::Text((*text).into())).collect(),
             environment: vec![],
             stdin: vec![],
             keep_open: false,
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    fn verdict(arguments: &[&str], safety: Safety) -> Result<Checked, PlanFault> {
+    fn verdict(arguments: &[&str], safety: Safety) -> Result<CheckedSpawn, PlanFault> {
         verdict_on(&spawn(arguments), safety, &HashMap::new(), &HashMap::new())
     }
 
@@ -282,27 +282,34 @@ mod tests {
         safety: Safety,
         files: &HashMap<String, PathBuf>,
         inherited: &HashMap<String, String>,
-    ) -> Result<Checked, PlanFault> {
+    ) -> Result<CheckedSpawn, PlanFault> {
         let secrets = HashMap::from([("password".to_owned(), "0123".to_owned())]);
         let port = spawn.listens.then_some(4096);
-        check(spawn, &descriptor(), safety, Known { files, secrets: &secrets, port, inherited })
+        check(
+            spawn,
+            &descriptor(),
+            safety,
+            ValueSources { files, secrets: &secrets, port, inherited },
+        )
     }
 
     #[test]
     fn ports_and_secrets_are_filled_in_only_where_allowed() {
         let mut wish = spawn(&["--resume"]);
-        wish.arguments.push(Value::Port);
+        wish.arguments.push(ArgumentValue::Port);
         assert!(matches!(
             verdict_on(&wish, Safety::Default, &HashMap::new(), &HashMap::new()),
             Err(PlanFault::Unsupported(_))
         ));
         wish.listens = true;
-        wish.environment =
-            vec![Variable { name: "X_MODE".into(), value: Value::Secret("password".into()) }];
+        wish.environment = vec![AgentVariable {
+            name: "X_MODE".into(),
+            value: ArgumentValue::Secret("password".into()),
+        }];
         let plan =
             verdict_on(&wish, Safety::Default, &HashMap::new(), &HashMap::new()).expect("allowed");
         assert_eq!((plan.arguments[1].as_str(), plan.environment[0].1.as_str()), ("4096", "0123"));
-        wish.arguments[1] = Value::Secret("password".into());
+        wish.arguments[1] = ArgumentValue::Secret("password".into());
         assert!(matches!(
             verdict_on(&wish, Safety::Danger, &HashMap::new(), &HashMap::new()),
             Err(PlanFault::Unsupported(_))
@@ -352,7 +359,8 @@ mod tests {
         let mut undeclared = descriptor();
         undeclared.programs[0].words.clear();
         let (files, secrets, inherited) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let known = Known { files: &files, secrets: &secrets, port: None, inherited: &inherited };
+        let known =
+            ValueSources { files: &files, secrets: &secrets, port: None, inherited: &inherited };
         assert_eq!(
             check(&spawn(&["--tools", "a", "-"]), &undeclared, Safety::Danger, known),
             Err(PlanFault::Stray(3))
@@ -377,7 +385,8 @@ mod tests {
     #[test]
     fn only_declared_variables_and_put_files_are_filled_in() {
         let mut wish = spawn(&[]);
-        wish.environment = vec![Variable { name: "X_MODE".into(), value: Value::Inherit }];
+        wish.environment =
+            vec![AgentVariable { name: "X_MODE".into(), value: ArgumentValue::Inherit }];
         let inherited = HashMap::from([("X_MODE".to_owned(), "1".to_owned())]);
         let plan =
             verdict_on(&wish, Safety::Default, &HashMap::new(), &inherited).expect("allowed");
@@ -388,7 +397,7 @@ mod tests {
             Err(PlanFault::Variable(_))
         ));
         let mut wish = spawn(&["--resume"]);
-        wish.arguments.push(Value::File("system.md".into()));
+        wish.arguments.push(ArgumentValue::File("system.md".into()));
         assert_eq!(
             verdict_on(&wish, Safety::Default, &HashMap::new(), &inherited),
             Err(PlanFault::File("system.md".into()))

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use aetheel_model::agent::Descriptor;
-use aetheel_model::agent::descriptor::{Access, State};
+use aetheel_model::agent::descriptor::{StateAccess, StatePath};
 
 /// Variables whose values are paths that the agent has to read.
-const NAMING: &[&str] = &[
+const PATH_VARIABLES: &[&str] = &[
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "NODE_EXTRA_CA_CERTS",
@@ -36,14 +36,14 @@ pub struct Reach {
     /// Paths that can be neither read nor written, even if a path above them can.
     pub hidden: Vec<PathBuf>,
     /// Paths that cannot be written, even if a path above them can.
-    pub kept: Vec<PathBuf>,
+    pub read_only: Vec<PathBuf>,
     /// Whether the agent confines its own commands by mounts, which some sandboxes do not allow.
     pub own_sandbox: bool,
 }
 
 /// The operator's decisions for all agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fence {
+pub struct ReachPolicy {
     /// Folders of `AGENT_READ`.
     pub read: Vec<PathBuf>,
     /// Folders of `AGENT_WRITE`.
@@ -51,10 +51,10 @@ pub struct Fence {
     /// The gateway's own files: configuration, state, recordings, caches and the env file.
     pub hidden: Vec<PathBuf>,
     /// The gateway's own files that are not secret, such as the folder of components.
-    pub kept: Vec<PathBuf>,
+    pub read_only: Vec<PathBuf>,
 }
 
-impl Fence {
+impl ReachPolicy {
     /// Returns the reach of a backend's agent with these variables. Creates missing state of the
     /// agent, because a confined agent could not create it.
     #[must_use]
@@ -67,11 +67,11 @@ impl Fence {
             read: self.read.clone(),
             write: self.write.clone(),
             hidden: self.hidden.clone(),
-            kept: self.kept.clone(),
+            read_only: self.read_only.clone(),
             own_sandbox: descriptor.own_sandbox,
             ..Reach::default()
         };
-        let named = NAMING.iter().filter_map(|name| variable(name)).map(PathBuf::from);
+        let named = PATH_VARIABLES.iter().filter_map(|name| variable(name)).map(PathBuf::from);
         reach.read.extend(named.filter(|path| path.is_absolute()));
         for state in &descriptor.state {
             let Some(place) = state.place(&variable) else { continue };
@@ -79,8 +79,8 @@ impl Fence {
                 tracing::debug!(path = %place.display(), %error, "state of an agent cannot be created");
             }
             match state.access {
-                Access::Write => reach.write.push(place),
-                Access::Read => reach.read.push(place),
+                StateAccess::Write => reach.write.push(place),
+                StateAccess::Read => reach.read.push(place),
             }
         }
         reach
@@ -88,7 +88,7 @@ impl Fence {
 }
 
 /// Creates a file or folder for an agent's state, private to this user.
-fn make(state: &State, place: &Path) -> io::Result<()> {
+fn make(state: &StatePath, place: &Path) -> io::Result<()> {
     if fs::symlink_metadata(place).is_ok() {
         return Ok(());
     }
@@ -118,8 +118,11 @@ mod tests {
         )
         .unwrap();
         fs::write(home.path().join(".old"), "kept").unwrap();
-        let fence =
-            Fence { read: vec!["/srv".into()], hidden: vec!["/secret".into()], ..Fence::default() };
+        let fence = ReachPolicy {
+            read: vec!["/srv".into()],
+            hidden: vec!["/secret".into()],
+            ..ReachPolicy::default()
+        };
         let (at, moved) = (home.path().to_owned(), home.path().join("moved"));
         let reach = fence.reach(&descriptor, |name| match name {
             "HOME" => Some(at.display().to_string()),

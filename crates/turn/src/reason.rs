@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use aetheel_model::plain::clean_text;
 
 /// Maximum number of lines and bytes of a reason.
-const LINES: usize = 5;
-const BYTES: usize = 1024;
+const MAX_REASON_LINES: usize = 5;
+const MAX_REASON_BYTES: usize = 1024;
 
 /// Parts of lines that are never the reason: about terminals, missing helper programs, and warnings
 /// of Node.js, npm and the agents. All were seen in the pinned versions of the agents.
@@ -32,7 +32,7 @@ const NOISE: [&str; 13] = [
 ];
 
 /// Beginnings of lines that are never the reason.
-const OPENINGS: [&str; 8] = [
+const NOISE_PREFIXES: [&str; 8] = [
     "[STARTUP]",
     "Security Warning: Skipping system",
     "npm notice",
@@ -48,15 +48,15 @@ const OPENINGS: [&str; 8] = [
 pub fn reason(stderr: &str) -> String {
     let stderr = clean_text(stderr);
     let said: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !is_noise(line)).collect();
-    end_of(&said)
+    last_lines(&said)
 }
 
 /// Returns the message of a failure as a text for people. If the message contains the end of
 /// `stderr`, as backends add it, the reason replaces it. Otherwise, noise is removed.
 #[must_use]
-pub fn in_words(message: &str, stderr: &str) -> String {
+pub fn readable_message(message: &str, stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let told = end_of(&lines);
+    let told = last_lines(&lines);
     let message: Cow<'_, str> = match message.rsplit_once(told.as_str()) {
         Some((before, behind)) if !told.is_empty() => {
             Cow::Owned(format!("{before}{}{behind}", reason(stderr)))
@@ -70,9 +70,9 @@ pub fn in_words(message: &str, stderr: &str) -> String {
 }
 
 /// Returns the last lines, cut in the same way as every backend of this repository cuts them.
-fn end_of(lines: &[&str]) -> String {
-    let end = lines[lines.len().saturating_sub(LINES)..].join("\n");
-    end[end.ceil_char_boundary(end.len().saturating_sub(BYTES))..].to_owned()
+fn last_lines(lines: &[&str]) -> String {
+    let end = lines[lines.len().saturating_sub(MAX_REASON_LINES)..].join("\n");
+    end[end.ceil_char_boundary(end.len().saturating_sub(MAX_REASON_BYTES))..].to_owned()
 }
 
 /// Returns a line of a message without noise. If noise follows words of the backend (`the agent
@@ -88,7 +88,7 @@ fn without_noise(line: &str) -> &str {
 fn is_noise(line: &str) -> bool {
     line.is_empty()
         || NOISE.iter().any(|noise| line.contains(noise))
-        || OPENINGS.iter().any(|opening| line.starts_with(opening))
+        || NOISE_PREFIXES.iter().any(|opening| line.starts_with(opening))
         || (line.starts_with("(node:") && line.contains("Warning: "))
         || line.chars().all(|c| matches!(c, '^' | '~' | ' '))
         || is_frame(line)
@@ -157,10 +157,10 @@ mod tests {
                 format!("Droid ended (exit code 1): {noise}"),
                 format!("Droid ended (exit code 1): {noise}\n{noise}"),
             ] {
-                assert_eq!(in_words(&message, ""), "Droid ended (exit code 1)", "{noise}");
+                assert_eq!(readable_message(&message, ""), "Droid ended (exit code 1)", "{noise}");
             }
             assert_eq!(
-                in_words(&format!("Error: no such model\n{noise}"), ""),
+                readable_message(&format!("Error: no such model\n{noise}"), ""),
                 "Error: no such model"
             );
         }
@@ -170,11 +170,16 @@ mod tests {
     fn a_reason_before_much_noise_is_found() {
         let stderr = format!("TypeError: no such model\n{}", ANY_CASE.join("\n"));
         let lines: Vec<&str> = stderr.lines().map(str::trim).collect();
-        let told =
-            format!("Droid ended (exit code 1): {}", lines[lines.len() - LINES..].join("\n"));
-        assert_eq!(in_words(&told, &stderr), "Droid ended (exit code 1): TypeError: no such model");
+        let told = format!(
+            "Droid ended (exit code 1): {}",
+            lines[lines.len() - MAX_REASON_LINES..].join("\n")
+        );
         assert_eq!(
-            in_words("Droid ended (exit code 1)", &stderr),
+            readable_message(&told, &stderr),
+            "Droid ended (exit code 1): TypeError: no such model"
+        );
+        assert_eq!(
+            readable_message("Droid ended (exit code 1)", &stderr),
             "Droid ended (exit code 1)",
             "its backend did not pass on stderr"
         );
@@ -193,12 +198,12 @@ mod tests {
             "Attempt 10 failed: mock: scripted error 429. Max attempts reached",
         ] {
             assert_eq!(
-                (super::reason(reason).as_str(), in_words(reason, "").as_str()),
+                (super::reason(reason).as_str(), readable_message(reason, "").as_str()),
                 (reason, reason)
             );
         }
-        assert_eq!(in_words("the agent ended: a\n\nb", ""), "the agent ended: a\nb");
+        assert_eq!(readable_message("the agent ended: a\n\nb", ""), "the agent ended: a\nb");
         assert_eq!(super::reason("warning\n\n  at x\nError: no\n\n"), "warning\nat x\nError: no");
-        assert!(super::reason(&"é".repeat(2000)).len() <= BYTES);
+        assert!(super::reason(&"é".repeat(2000)).len() <= MAX_REASON_BYTES);
     }
 }

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Backend;
-use super::recording::What;
-use super::replay::{Batches, Tape, lost_text, replay};
-use aetheel_model::agent::descriptor::Sharing;
-use aetheel_model::agent::{Command, Input, Outcome, SessionReady, Usage};
+use super::recording::EntryKind;
+use super::replay::{Batches, ParsedRecording, lost_text, replay};
+use aetheel_model::agent::descriptor::LinkSharing;
+use aetheel_model::agent::{HostCommand, Input, SessionReady, TurnOutcome, Usage};
 
 /// Maximum time for reading one turn again.
 const REREAD_TIMEOUT: Duration = Duration::from_secs(20);
@@ -21,7 +21,7 @@ const BATCH: usize = 256;
 
 /// The answer that a newer parser found in a recorded turn.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reread {
+pub struct RereadAnswer {
     /// The agent's text; empty if the agent only used tools.
     pub text: String,
     /// Whether the agent did not reach the end of its answer, so that the text is incomplete.
@@ -41,9 +41,13 @@ pub struct Reread {
 ///
 /// # Errors
 /// Returns why there is no answer, as a text for the operator.
-pub async fn reread(backend: &dyn Backend, recording: &Path, turn: &str) -> Result<Reread, String> {
+pub async fn reread(
+    backend: &dyn Backend,
+    recording: &Path,
+    turn: &str,
+) -> Result<RereadAnswer, String> {
     let path = recording.to_owned();
-    let read = tokio::task::spawn_blocking(move || tape(&path))
+    let read = tokio::task::spawn_blocking(move || read_recording(&path))
         .await
         .map_err(|error| error.to_string())?;
     let read = tokio::time::timeout(REREAD_TIMEOUT, answer(backend, read?, turn)).await;
@@ -52,17 +56,21 @@ pub async fn reread(backend: &dyn Backend, recording: &Path, turn: &str) -> Resu
     })
 }
 
-fn tape(path: &Path) -> Result<Tape, String> {
+fn read_recording(path: &Path) -> Result<ParsedRecording, String> {
     let bytes =
         fs::read(path).map_err(|error| format!("the recording cannot be opened: {error}"))?;
     let text = String::from_utf8_lossy(&bytes);
     // The last line may be incomplete while the recording is being written.
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-    Tape::read(whole)
+    ParsedRecording::read(whole)
 }
 
-async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Reread, String> {
-    let cut = |tape: &Tape| {
+async fn answer(
+    backend: &dyn Backend,
+    mut tape: ParsedRecording,
+    turn: &str,
+) -> Result<RereadAnswer, String> {
+    let cut = |tape: &ParsedRecording| {
         tape.cut().map(|why| format!("the recording was cut before the end of the turn: {why}"))
     };
     let key = tape.key_of(turn).ok_or_else(|| {
@@ -71,23 +79,23 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
     let begun = tape
         .entries
         .iter()
-        .position(|entry| matches!(&entry.what, What::Turn { turn: id, .. } if id == turn))
+        .position(|entry| matches!(&entry.kind, EntryKind::Turn { turn: id, .. } if id == turn))
         .unwrap_or(0);
     if let Some(end) = tape
         .entries
         .iter()
-        .position(|entry| matches!(&entry.what, What::Ending { turn: id, .. } if id == turn))
+        .position(|entry| matches!(&entry.kind, EntryKind::Ending { turn: id, .. } if id == turn))
     {
         tape.entries.truncate(end + 1);
     }
-    if tape.entries.iter().any(|entry| matches!(entry.what, What::Lost(_))) {
+    if tape.entries.iter().any(|entry| matches!(entry.kind, EntryKind::Lost(_))) {
         return Err("the recording has gaps: the disk was too slow for it".to_owned());
     }
     if let Some(cut) = cut(&tape) {
         return Err(cut);
     }
-    let cwd = tape.entries.iter().find_map(|entry| match &entry.what {
-        What::In(Input::Command(Command::StartTurn(start))) if start.turn == key => {
+    let cwd = tape.entries.iter().find_map(|entry| match &entry.kind {
+        EntryKind::In(Input::Command(HostCommand::StartTurn(start))) if start.turn == key => {
             Some(start.cwd.clone())
         }
         _ => None,
@@ -103,31 +111,31 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
     let failed = replayed.failure.take().map(|(_, failure)| failure.to_string());
     let steps = std::mem::take(&mut replayed.steps);
     let replayed = replayed.turns.remove(&key).unwrap_or_default();
-    if matches!(replayed.done.as_ref().map(|done| &done.outcome), Some(Outcome::Completed))
+    if matches!(replayed.done.as_ref().map(|done| &done.outcome), Some(TurnOutcome::Completed))
         && lost_text(&tape.entries, &steps, key, replayed.done.as_ref()).is_some()
     {
         return Err("it finds the end of the turn, but no answer".to_owned());
     }
     let text = replayed.text();
     let has_text = !text.trim().is_empty();
-    let lasting = backend.descriptor().sharing != Sharing::Turn;
+    let lasting = backend.descriptor().sharing != LinkSharing::Turn;
     let cut = match replayed.done.as_ref().map(|done| &done.outcome) {
         // Unreadable output after the last tool may be the answer.
-        Some(Outcome::Completed)
+        Some(TurnOutcome::Completed)
             if has_text
                 || (!replayed.transcript.tools().is_empty()
                     && !replayed.transcript.ends_unknown()) =>
         {
             false
         }
-        Some(Outcome::Completed) => {
+        Some(TurnOutcome::Completed) => {
             return Err("it finds the end of the turn, but no answer".to_owned());
         }
-        Some(Outcome::Interrupted | Outcome::Limit(_)) if has_text => true,
-        Some(Outcome::Interrupted | Outcome::Limit(_)) => {
+        Some(TurnOutcome::Interrupted | TurnOutcome::Limit(_)) if has_text => true,
+        Some(TurnOutcome::Interrupted | TurnOutcome::Limit(_)) => {
             return Err("the agent was stopped before it answered".to_owned());
         }
-        Some(Outcome::Failed(failure) | Outcome::Lost(failure)) => {
+        Some(TurnOutcome::Failed(failure) | TurnOutcome::Lost(failure)) => {
             return Err(format!("the agent failed: {}", failure.message));
         }
         None => match failed {
@@ -142,5 +150,5 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
         .as_ref()
         .and_then(|done| done.usage.clone())
         .or_else(|| replayed.transcript.usage());
-    Ok(Reread { text, cut, session: replayed.session, usage, cwd, took })
+    Ok(RereadAnswer { text, cut, session: replayed.session, usage, cwd, took })
 }

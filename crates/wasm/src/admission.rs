@@ -13,12 +13,12 @@ use super::engine::Engine;
 use super::error::{AdmissionError, CONTRACT, SUPPORTED};
 use super::instance::{Blueprint, Instance, StartFailure};
 use super::sandbox::{self, WASI};
+use super::self_test;
 use super::source;
-use super::standing::Standing;
-use super::trial;
+use super::trust_state::TrustState;
 use aetheel_model::agent::capability;
 use aetheel_model::agent::descriptor::DescriptorError;
-use aetheel_model::agent::{Command, Descriptor, Input, Safety, StartTurn, TimedInput};
+use aetheel_model::agent::{Descriptor, HostCommand, Input, Safety, StartTurn, TimedInput};
 use aetheel_model::config::VARIABLES;
 use aetheel_model::plain::one_line;
 use aetheel_turn::GuestFailure;
@@ -103,9 +103,9 @@ impl Engine {
         let limits = self.limits();
         let blueprint = Blueprint::new(ready, is_older, limits.guest_memory, limits.guest_call)
             .map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
-        let descriptor = try_out(&blueprint).await?;
+        let descriptor = run_self_test(&blueprint).await?;
         let (descriptor, blueprint) =
-            trial::own_recordings(path, descriptor, Arc::new(blueprint)).await?;
+            self_test::run_own_cases(path, descriptor, Arc::new(blueprint)).await?;
         Ok(Admitted { descriptor, blueprint, contract, imports })
     }
 
@@ -116,11 +116,19 @@ impl Engine {
         bytes: Arc<[u8]>,
         digest: String,
         written: (i64, i64),
-        standing: Standing,
+        standing: TrustState,
     ) -> Result<Candidate, AdmissionError> {
         let Admitted { descriptor, blueprint, .. } = self.admit(bytes, path).await?;
         let (path, stands_in) = (path.to_owned(), false);
-        Ok(Candidate { path, digest, descriptor, blueprint, standing, written, stands_in })
+        Ok(Candidate {
+            path,
+            digest,
+            descriptor,
+            blueprint,
+            trust: standing,
+            written,
+            is_fallback: stands_in,
+        })
     }
 
     fn check_imports(&self, component: &Component) -> Result<Vec<String>, AdmissionError> {
@@ -197,7 +205,7 @@ fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
 }
 
 /// Runs the self-test and returns the descriptor.
-async fn try_out(blueprint: &Blueprint) -> Result<Descriptor, AdmissionError> {
+async fn run_self_test(blueprint: &Blueprint) -> Result<Descriptor, AdmissionError> {
     let mut guest = start(blueprint).await?;
     let text = guest.describe().await.map_err(failed("its `describe`"))?;
     if guest.describe().await.map_err(failed("its `describe`"))? != text {
@@ -221,11 +229,11 @@ async fn try_out(blueprint: &Blueprint) -> Result<Descriptor, AdmissionError> {
         return Err(AdmissionError::SelfTest("`handle` without inputs returned actions"));
     }
     guest.handle(vec![first_prompt()]).await.map_err(failed("its `handle` of a first prompt"))?;
-    Ok(read_by_people(descriptor))
+    Ok(sanitize_labels(descriptor))
 }
 
 /// Removes characters from a descriptor's texts that move the cursor, hide text or reorder it.
-fn read_by_people(mut descriptor: Descriptor) -> Descriptor {
+fn sanitize_labels(mut descriptor: Descriptor) -> Descriptor {
     let choices =
         descriptor.models.iter_mut().chain(&mut descriptor.efforts).map(|choice| &mut choice.label);
     for words in [&mut descriptor.label, &mut descriptor.version].into_iter().chain(choices) {
@@ -249,7 +257,7 @@ fn failed(step: &'static str) -> impl FnOnce(GuestFailure) -> AdmissionError {
 fn first_prompt() -> TimedInput {
     TimedInput {
         at_ms: 0.0,
-        input: Input::Command(Command::StartTurn(StartTurn::plain("Hello", Safety::Default))),
+        input: Input::Command(HostCommand::StartTurn(StartTurn::plain("Hello", Safety::Default))),
     }
 }
 
@@ -264,7 +272,7 @@ mod tests {
             r#"{{"name":"x","label":"{odd}","version":"1{odd}","programs":[{{"name":"x"}}],
                 "models":[{{"id":"m","label":"{odd}"}}],"efforts":[{{"id":"e","label":"{odd}"}}]}}"#
         );
-        let plain = read_by_people(Descriptor::parse(&json).expect("valid"));
+        let plain = sanitize_labels(Descriptor::parse(&json).expect("valid"));
         assert_eq!([&plain.label, &plain.models[0].label, &plain.efforts[0].label], ["goodlab"; 3]);
         assert_eq!(plain.version, "1goodlab");
     }

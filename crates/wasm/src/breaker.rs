@@ -16,7 +16,7 @@ pub(super) struct Breaker {
 
 impl Breaker {
     /// Counts a failure. Returns true if it opened the breaker.
-    pub(super) fn fail(&mut self, now: Instant) -> bool {
+    pub(super) fn record_failure(&mut self, now: Instant) -> bool {
         let was_open = self.open_for(now).is_some();
         self.failures.push_back(now);
         if self.failures.len() > FAILURES {
@@ -43,16 +43,19 @@ mod tests {
         let start = Instant::now();
         let mut breaker = Breaker::default();
         for second in 0..4 {
-            assert!(!breaker.fail(start + Duration::from_secs(second)));
+            assert!(!breaker.record_failure(start + Duration::from_secs(second)));
         }
         assert_eq!(breaker.open_for(start + Duration::from_secs(4)), None);
-        assert!(breaker.fail(start + Duration::from_secs(10)), "the fifth opens it");
+        assert!(breaker.record_failure(start + Duration::from_secs(10)), "the fifth opens it");
         assert_eq!(
             breaker.open_for(start + Duration::from_secs(10)),
             Some(Duration::from_secs(50))
         );
         assert_eq!(breaker.open_for(start + Duration::from_secs(60)), None);
-        assert!(breaker.fail(start + Duration::from_secs(60)), "the next failure opens it again");
+        assert!(
+            breaker.record_failure(start + Duration::from_secs(60)),
+            "the next failure opens it again"
+        );
     }
 
     #[test]
@@ -60,7 +63,7 @@ mod tests {
         let start = Instant::now();
         let mut breaker = Breaker::default();
         for n in 0..50 {
-            assert!(!breaker.fail(start + Duration::from_secs(n * 20)), "failure {n}");
+            assert!(!breaker.record_failure(start + Duration::from_secs(n * 20)), "failure {n}");
         }
     }
 }

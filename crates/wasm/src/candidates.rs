@@ -7,47 +7,47 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
-use super::choice::{Choice, Contender, choose};
+use super::choice::{ComponentChoice, Contender, choose};
 use super::component::ComponentBackend;
 use super::instance::Blueprint;
-use super::standing::Standing;
+use super::trust_state::TrustState;
 use aetheel_model::agent::Descriptor;
 use aetheel_turn::{Backend as _, Generation};
 
 /// The current generation of every backend. Only the loader replaces it. Readers never wait.
-pub(super) type Current = ArcSwap<BTreeMap<String, Serving>>;
+pub(super) type Current = ArcSwap<BTreeMap<String, ServingBackend>>;
 
 /// The known versions of the installed agents, by backend.
 pub(super) type AgentVersions = Mutex<BTreeMap<String, String>>;
 
 /// A backend that serves.
 #[derive(Clone)]
-pub(super) struct Serving {
+pub(super) struct ServingBackend {
     pub(super) backend: Arc<ComponentBackend>,
-    pub(super) chosen: Arc<Chosen>,
+    pub(super) info: Arc<ServingInfo>,
 }
 
 /// The origin of the component that serves, and the reason for its selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chosen {
+pub struct ServingInfo {
     /// The file that it was loaded from.
     pub path: PathBuf,
     /// Why it was admitted.
-    pub standing: Standing,
+    pub trust: TrustState,
     /// Why it was selected, or `None` if there is no other component.
     pub why: Option<String>,
     /// Whether it may be the wrong one, because no component is made for the installed agent or the
     /// agent's version is not known.
     pub doubtful: bool,
     /// The components that could serve instead.
-    pub others: Vec<Other>,
+    pub alternatives: Vec<Alternative>,
     /// Whether the file is refused and a kept component serves in its place.
-    pub stands_in: bool,
+    pub is_fallback: bool,
 }
 
 /// A component that could serve instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Other {
+pub struct Alternative {
     /// The file that it was loaded from.
     pub path: PathBuf,
     /// The version in its descriptor.
@@ -63,11 +63,11 @@ pub(super) struct Candidate {
     pub(super) digest: String,
     pub(super) descriptor: Descriptor,
     pub(super) blueprint: Arc<Blueprint>,
-    pub(super) standing: Standing,
+    pub(super) trust: TrustState,
     /// When its file was written; see [`Contender`].
     pub(super) written: (i64, i64),
     /// Whether it is a kept component that serves in place of its refused file.
-    pub(super) stands_in: bool,
+    pub(super) is_fallback: bool,
 }
 
 /// All candidates, and those that serve.
@@ -87,16 +87,16 @@ impl Candidates {
     }
 
     /// Returns the component that serves under a name.
-    pub(super) fn serving(&self, name: &str) -> Option<Serving> {
+    pub(super) fn serving(&self, name: &str) -> Option<ServingBackend> {
         self.current.load().get(name).cloned()
     }
 
     /// Returns the backend that serves from this file.
-    pub(super) fn serving_from(&self, path: &Path) -> Option<(String, Serving)> {
+    pub(super) fn serving_from(&self, path: &Path) -> Option<(String, ServingBackend)> {
         let current = self.current.load();
         current
             .iter()
-            .find(|(_, serving)| serving.chosen.path == path)
+            .find(|(_, serving)| serving.info.path == path)
             .map(|(name, serving)| (name.clone(), serving.clone()))
     }
 
@@ -137,16 +137,16 @@ impl Candidates {
         let candidate = all[choice.index];
         let before = self.current.load_full();
         let previous = before.get(name);
-        let chosen = Arc::new(Chosen {
+        let chosen = Arc::new(ServingInfo {
             path: candidate.path.clone(),
-            standing: candidate.standing.clone(),
+            trust: candidate.trust.clone(),
             why: choice.why,
             doubtful: choice.doubtful,
-            stands_in: candidate.stands_in,
-            others: all
+            is_fallback: candidate.is_fallback,
+            alternatives: all
                 .iter()
                 .filter(|other| other.path != candidate.path)
-                .map(|other| Other {
+                .map(|other| Alternative {
                     path: other.path.clone(),
                     version: other.descriptor.version.clone(),
                     understands: other.descriptor.understands.clone(),
@@ -154,7 +154,7 @@ impl Candidates {
                 .collect(),
         });
         if let (Some(why), true) =
-            (&chosen.why, previous.is_none_or(|previous| previous.chosen.why != chosen.why))
+            (&chosen.why, previous.is_none_or(|previous| previous.info.why != chosen.why))
         {
             let (path, version) = (candidate.path.display(), &candidate.descriptor.version);
             let asked = self.agents.lock().contains_key(name);
@@ -183,12 +183,12 @@ impl Candidates {
             }
         };
         let mut next = BTreeMap::clone(&before);
-        next.insert(name.to_owned(), Serving { backend, chosen });
+        next.insert(name.to_owned(), ServingBackend { backend, info: chosen });
         self.current.store(Arc::new(next));
         new
     }
 
-    fn choose(&self, name: &str, all: &[&Candidate]) -> Option<Choice> {
+    fn choose(&self, name: &str, all: &[&Candidate]) -> Option<ComponentChoice> {
         let agents = self.agents.lock();
         let contenders: Vec<Contender<'_>> = all
             .iter()

@@ -16,7 +16,7 @@ pub(super) struct Contender<'a> {
 
 /// The selected component.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct ComponentChoice {
     pub(super) index: usize,
     /// The reason for the selection, or `None` if there is only one component.
     pub(super) why: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct Choice {
 /// Selects, among the components made for the installed version, the one with the highest version,
 /// and among equal versions the newest file. If no component fits or the agent's version is not
 /// known, selects among all components. Returns `None` if there are no components.
-pub(super) fn choose(contenders: &[Contender<'_>], agent: Option<&str>) -> Option<Choice> {
+pub(super) fn choose(contenders: &[Contender<'_>], agent: Option<&str>) -> Option<ComponentChoice> {
     let highest = |of: &dyn Fn(&Contender<'_>) -> bool| {
         let ranked = contenders.iter().enumerate().filter(|(_, contender)| of(contender));
         // The first one of equal candidates wins.
@@ -43,7 +43,7 @@ pub(super) fn choose(contenders: &[Contender<'_>], agent: Option<&str>) -> Optio
     let fitting = contenders.iter().filter(|contender| fits(contender)).count();
     let index = highest(&fits).or_else(|| highest(&|_| true))?;
     if contenders.len() == 1 {
-        return Some(Choice { index, why: None, doubtful: false });
+        return Some(ComponentChoice { index, why: None, doubtful: false });
     }
     let made_for = contenders[index].descriptor.understands.join(" or ");
     let why = match (agent, fitting) {
@@ -58,7 +58,7 @@ pub(super) fn choose(contenders: &[Contender<'_>], agent: Option<&str>) -> Optio
             )
         }
     };
-    Some(Choice { index, why: Some(why), doubtful: fitting == 0 })
+    Some(ComponentChoice { index, why: Some(why), doubtful: fitting == 0 })
 }
 
 /// Parses a version as semver. Other versions are lower than all that can be parsed.

@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 
 use super::breaker::Breaker;
 use super::instance::{Blueprint, Instance, StartFailure};
-use super::measure::{Gauge, Used};
+use super::measure::{Gauge, ResourceUsage};
 use aetheel_model::agent::{Action, Descriptor, TimedInput};
-use aetheel_model::figures::{self, Calls};
+use aetheel_model::figures::{self, CallTimer};
 use aetheel_turn::{Backend, Generation, Guest, GuestFailure};
 
 /// One generation of a backend.
@@ -21,12 +21,12 @@ pub struct ComponentBackend {
     blueprint: Arc<Blueprint>,
     name: Arc<str>,
     label: Arc<str>,
-    duty: Duty,
+    duty: GuestRole,
 }
 
 /// How failures of a generation's guests are treated.
 #[derive(Clone)]
-enum Duty {
+enum GuestRole {
     /// It serves: failures are logged and counted.
     Serving(Arc<Mutex<Breaker>>),
     /// It is on trial: its use of resources is measured.
@@ -39,7 +39,7 @@ impl ComponentBackend {
         generation: Generation,
         blueprint: Arc<Blueprint>,
     ) -> Self {
-        Self::with(descriptor, generation, blueprint, Duty::Serving(Arc::default()))
+        Self::with(descriptor, generation, blueprint, GuestRole::Serving(Arc::default()))
     }
 
     /// Creates a backend on trial, which does not serve.
@@ -52,7 +52,7 @@ impl ComponentBackend {
             descriptor,
             Generation { number: 1, digest },
             blueprint,
-            Duty::OnTrial(Arc::default()),
+            GuestRole::OnTrial(Arc::default()),
         )
     }
 
@@ -60,7 +60,7 @@ impl ComponentBackend {
         descriptor: Descriptor,
         generation: Generation,
         blueprint: Arc<Blueprint>,
-        duty: Duty,
+        duty: GuestRole,
     ) -> Self {
         let name = descriptor.name.as_str().into();
         let label = generation.to_string().into();
@@ -68,7 +68,7 @@ impl ComponentBackend {
     }
 
     /// Returns the same component on trial.
-    pub(super) fn tried(&self) -> Self {
+    pub(super) fn for_trial(&self) -> Self {
         let (descriptor, digest) = (self.descriptor.clone(), self.generation.digest.clone());
         Self::on_trial(descriptor, digest, Arc::clone(&self.blueprint))
     }
@@ -80,10 +80,10 @@ impl ComponentBackend {
     /// Returns the maximum resources that its guests have used so far. Zero for a component that
     /// serves.
     #[must_use]
-    pub fn used(&self) -> Used {
+    pub fn resource_usage(&self) -> ResourceUsage {
         match &self.duty {
-            Duty::Serving(_) => Used::default(),
-            Duty::OnTrial(gauge) => gauge.read(),
+            GuestRole::Serving(_) => ResourceUsage::default(),
+            GuestRole::OnTrial(gauge) => gauge.read(),
         }
     }
 
@@ -101,7 +101,7 @@ impl ComponentBackend {
                 left.as_secs() + 1,
             )));
         }
-        let calls = matches!(self.duty, Duty::Serving(_)).then(|| Calls::of(&self.name));
+        let calls = matches!(self.duty, GuestRole::Serving(_)).then(|| CallTimer::of(&self.name));
         let log = FailureLog {
             name: self.name.clone(),
             label: self.label.clone(),
@@ -138,8 +138,8 @@ impl Backend for ComponentBackend {
 
     fn paused(&self) -> Option<Duration> {
         match &self.duty {
-            Duty::Serving(breaker) => breaker.lock().open_for(Instant::now()),
-            Duty::OnTrial(_) => None,
+            GuestRole::Serving(breaker) => breaker.lock().open_for(Instant::now()),
+            GuestRole::OnTrial(_) => None,
         }
     }
 
@@ -153,32 +153,32 @@ pub struct ComponentGuest {
     state: GuestState,
     log: FailureLog,
     /// The metrics of calls, or `None` for a component on trial.
-    calls: Option<Calls>,
+    calls: Option<CallTimer>,
 }
 
 enum GuestState {
     Live(Box<Instance>),
     /// A call is running, or its future was dropped together with the instance.
-    Lent,
-    Dead(GuestFailure),
+    Busy,
+    Failed(GuestFailure),
 }
 
 impl ComponentGuest {
     /// Takes the instance for the duration of a call, so that it is dropped with the call's future.
-    fn borrow(&mut self) -> Result<Box<Instance>, GuestFailure> {
-        match std::mem::replace(&mut self.state, GuestState::Lent) {
+    fn take_instance(&mut self) -> Result<Box<Instance>, GuestFailure> {
+        match std::mem::replace(&mut self.state, GuestState::Busy) {
             GuestState::Live(instance) => Ok(instance),
-            GuestState::Lent => {
+            GuestState::Busy => {
                 Err(GuestFailure::CutOff("an earlier call was abandoned".to_owned()))
             }
-            GuestState::Dead(failure) => {
-                self.state = GuestState::Dead(failure.clone());
+            GuestState::Failed(failure) => {
+                self.state = GuestState::Failed(failure.clone());
                 Err(failure)
             }
         }
     }
 
-    fn give_back<T>(
+    fn return_instance<T>(
         &mut self,
         instance: Box<Instance>,
         outcome: Result<T, GuestFailure>,
@@ -190,7 +190,7 @@ impl ComponentGuest {
             }
             Err(failure) => {
                 let failure = self.log.failed(failure);
-                self.state = GuestState::Dead(failure.clone());
+                self.state = GuestState::Failed(failure.clone());
                 Err(failure)
             }
         }
@@ -206,26 +206,26 @@ impl fmt::Debug for ComponentGuest {
 #[async_trait]
 impl Guest for ComponentGuest {
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
-        let mut instance = self.borrow()?;
+        let mut instance = self.take_instance()?;
         let began = Instant::now();
         let outcome = instance.handle(inputs).await;
         if let Some(calls) = &self.calls {
             calls.ended(began);
         }
         self.log.called(began, &instance);
-        self.give_back(instance, outcome)
+        self.return_instance(instance, outcome)
     }
 
     async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
-        let mut instance = self.borrow()?;
+        let mut instance = self.take_instance()?;
         let outcome = instance.save().await;
-        self.give_back(instance, outcome)
+        self.return_instance(instance, outcome)
     }
 
     async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure> {
-        let mut instance = self.borrow()?;
+        let mut instance = self.take_instance()?;
         let outcome = instance.load(state, saved_by).await;
-        self.give_back(instance, outcome)
+        self.return_instance(instance, outcome)
     }
 }
 
@@ -233,22 +233,22 @@ impl Guest for ComponentGuest {
 struct FailureLog {
     name: Arc<str>,
     label: Arc<str>,
-    duty: Duty,
+    duty: GuestRole,
 }
 
 impl FailureLog {
     fn called(&self, began: Instant, instance: &Instance) {
-        if let Duty::OnTrial(gauge) = &self.duty {
+        if let GuestRole::OnTrial(gauge) = &self.duty {
             gauge.called(began, instance.memory());
         }
     }
 
     fn failed(&self, failure: GuestFailure) -> GuestFailure {
-        let Duty::Serving(breaker) = &self.duty else { return failure };
+        let GuestRole::Serving(breaker) = &self.duty else { return failure };
         let (backend, generation) = (&*self.name, &*self.label);
         figures::guest_failed(backend, failure.kind());
         tracing::warn!(backend, generation, kind = failure.kind(), "{failure:?}");
-        if breaker.lock().fail(Instant::now()) {
+        if breaker.lock().record_failure(Instant::now()) {
             tracing::error!(
                 backend,
                 generation,

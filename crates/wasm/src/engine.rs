@@ -13,9 +13,9 @@ use wasmtime::component::{Component, Linker};
 use wasmtime::{Cache, CacheConfig, Config};
 
 use super::error::AdmissionError;
-use super::sandbox::{self, State};
-use aetheel_model::config::Limits;
-use aetheel_model::vigil;
+use super::sandbox::{self, StoreState};
+use aetheel_model::config::ResourceLimits;
+use aetheel_model::supervisor;
 
 /// Interval at which a running guest yields to its worker.
 const TICK: Duration = Duration::from_millis(10);
@@ -25,8 +25,8 @@ const TICK: Duration = Duration::from_millis(10);
 #[derive(Clone)]
 pub struct Engine {
     wasm: wasmtime::Engine,
-    linker: Arc<Linker<State>>,
-    limits: Arc<Limits>,
+    linker: Arc<Linker<StoreState>>,
+    limits: Arc<ResourceLimits>,
 }
 
 /// Why the engine cannot be created.
@@ -58,7 +58,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError`] if the cache folder cannot be used or the machine is not supported.
-    pub fn new(limits: &Limits, cache: Option<&Path>) -> Result<Self, EngineError> {
+    pub fn new(limits: &ResourceLimits, cache: Option<&Path>) -> Result<Self, EngineError> {
         let sandbox = |error: wasmtime::Error| EngineError::Sandbox(error.into_boxed_dyn_error());
         let mut config = Config::new();
         config.epoch_interruption(true);
@@ -87,7 +87,7 @@ impl Engine {
 
     /// Returns the limits of guests.
     #[must_use]
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &ResourceLimits {
         &self.limits
     }
 
@@ -95,7 +95,7 @@ impl Engine {
         &self.wasm
     }
 
-    pub(super) fn linker(&self) -> &Linker<State> {
+    pub(super) fn linker(&self) -> &Linker<StoreState> {
         &self.linker
     }
 
@@ -130,7 +130,7 @@ impl std::fmt::Debug for Engine {
 #[expect(clippy::disallowed_methods, reason = "a separate thread, which has nothing else to do")]
 fn start_ticks(wasm: &wasmtime::Engine) -> io::Result<()> {
     let wasm = wasm.weak();
-    vigil::thread("guest ticks", move || {
+    supervisor::spawn_thread("guest ticks", move || {
         while let Some(wasm) = wasm.upgrade() {
             wasm.increment_epoch();
             drop(wasm);
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     fn engine(cache: &Path) -> Result<Engine, EngineError> {
-        Engine::new(&Limits::default(), Some(cache))
+        Engine::new(&ResourceLimits::default(), Some(cache))
     }
 
     fn mode(path: &Path) -> u32 {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::standing::Distrust;
-use super::wants::Wants;
+use super::requested::RequestedCapabilities;
+use super::trust_state::Distrust;
 use aetheel_model::agent::descriptor::DescriptorError;
 use aetheel_turn::GuestFailure;
 
@@ -87,7 +87,7 @@ pub enum AdmissionError {
     Untrusted(#[source] Distrust),
     /// The component requests more capabilities than the operator accepted.
     #[error("{0}")]
-    Unaccepted(Arc<Wants>),
+    Unaccepted(Arc<RequestedCapabilities>),
     /// Another file already has this backend name.
     #[error("claims the name `{name}`, which {} already has", owner.display())]
     NameTaken {

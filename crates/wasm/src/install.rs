@@ -10,7 +10,7 @@ use tempfile::{NamedTempFile, TempPath};
 use super::trust::signature_of;
 
 /// A complete, synced component file under a hidden name beside its target.
-pub(super) struct Prepared {
+pub(super) struct PreparedFile {
     target: PathBuf,
     component: TempPath,
     signature: Option<TempPath>,
@@ -24,7 +24,7 @@ pub(super) fn prepare(
     target: &Path,
     bytes: &[u8],
     signature: Option<&[u8]>,
-) -> io::Result<Prepared> {
+) -> io::Result<PreparedFile> {
     let folder = target.parent().ok_or(io::ErrorKind::InvalidInput)?;
     // Keep the permissions of the previous file, or make the file readable for everybody: a
     // component contains no secrets.
@@ -38,14 +38,14 @@ pub(super) fn prepare(
         file.as_file().sync_all()?;
         Ok(file.into_temp_path())
     };
-    Ok(Prepared {
+    Ok(PreparedFile {
         target: target.to_owned(),
         component: write(bytes)?,
         signature: signature.map(write).transpose()?,
     })
 }
 
-impl Prepared {
+impl PreparedFile {
     /// Renames the file to its target, after its signature. If `aside` is given, the file that it
     /// replaces is kept under that name.
     ///

@@ -11,7 +11,7 @@ use wasmtime_wasi::I32Exit;
 use super::bindings::{AgentBackend, AgentBackendIndices, older};
 use super::convert::{self, Excess};
 use super::deadline::limited;
-use super::sandbox::{self, Bound, State};
+use super::sandbox::{self, GuestLimitError, StoreState};
 use aetheel_model::agent::{Action, TimedInput};
 use aetheel_turn::GuestFailure;
 
@@ -22,8 +22,8 @@ const FUEL_ERROR: &str = "fuel allocated for hostcalls has been exhausted";
 /// Everything needed to create guests of one component, computed once.
 pub(super) struct Blueprint {
     engine: Engine,
-    ready: InstancePre<State>,
-    exports: Found,
+    ready: InstancePre<StoreState>,
+    exports: ExportIndices,
     memory: usize,
     call: Duration,
 }
@@ -39,7 +39,7 @@ pub(super) enum StartFailure {
 
 /// A running guest with its memory and its limits.
 pub(super) struct Instance {
-    store: Store<State>,
+    store: Store<StoreState>,
     exports: Exports,
     call: Duration,
 }
@@ -51,7 +51,7 @@ enum Exports {
 }
 
 /// The indices of the exports of the contract that the component implements.
-enum Found {
+enum ExportIndices {
     Newest(AgentBackendIndices),
     Older(older::AgentBackendIndices),
 }
@@ -62,14 +62,14 @@ impl Blueprint {
     /// # Errors
     /// Names the missing export.
     pub(super) fn new(
-        ready: InstancePre<State>,
+        ready: InstancePre<StoreState>,
         is_older: bool,
         memory: usize,
         call: Duration,
     ) -> wasmtime::Result<Self> {
         let exports = match is_older {
-            true => Found::Older(older::AgentBackendIndices::new(&ready)?),
-            false => Found::Newest(AgentBackendIndices::new(&ready)?),
+            true => ExportIndices::Older(older::AgentBackendIndices::new(&ready)?),
+            false => ExportIndices::Newest(AgentBackendIndices::new(&ready)?),
         };
         Ok(Self { engine: ready.engine().clone(), ready, exports, memory, call })
     }
@@ -92,8 +92,8 @@ impl Blueprint {
             Err(late) => return Err(StartFailure::Guest(GuestFailure::CutOff(late.to_string()))),
         };
         let exports = match &self.exports {
-            Found::Newest(found) => found.load(&mut store, &instance).map(Exports::Newest),
-            Found::Older(found) => found.load(&mut store, &instance).map(Exports::Older),
+            ExportIndices::Newest(found) => found.load(&mut store, &instance).map(Exports::Newest),
+            ExportIndices::Older(found) => found.load(&mut store, &instance).map(Exports::Older),
         };
         let exports = exports.map_err(|error| StartFailure::Types(format!("{error:#}")))?;
         Ok(Instance { store, exports, call: self.call })
@@ -126,7 +126,7 @@ impl Instance {
 
     pub(super) async fn describe(&mut self) -> Result<String, GuestFailure> {
         let text = call!(self.call_describe())?;
-        convert::text(text).map_err(too_much)
+        convert::text(text).map_err(excess_failure)
     }
 
     pub(super) async fn handle(
@@ -145,12 +145,12 @@ impl Instance {
                 )
             }
         };
-        actions.map_err(too_much)
+        actions.map_err(excess_failure)
     }
 
     pub(super) async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
         let state = call!(self.call_save())?;
-        state.map(convert::text).transpose().map_err(too_much)
+        state.map(convert::text).transpose().map_err(excess_failure)
     }
 
     pub(super) async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure> {
@@ -158,7 +158,7 @@ impl Instance {
     }
 }
 
-fn too_much(excess: Excess) -> GuestFailure {
+fn excess_failure(excess: Excess) -> GuestFailure {
     GuestFailure::CutOff(excess.to_string())
 }
 
@@ -172,9 +172,9 @@ fn refused(mut text: String) -> GuestFailure {
 }
 
 /// Distinguishes the limits of the host from failures of the guest.
-fn failure(store: &Store<State>, error: &wasmtime::Error) -> GuestFailure {
+fn failure(store: &Store<StoreState>, error: &wasmtime::Error) -> GuestFailure {
     tracing::debug!(error = format!("{error:?}"), "a guest failed");
-    if let Some(bound) = error.downcast_ref::<Bound>() {
+    if let Some(bound) = error.downcast_ref::<GuestLimitError>() {
         return GuestFailure::CutOff(bound.to_string());
     }
     let cause = error.root_cause().to_string();
@@ -185,7 +185,7 @@ fn failure(store: &Store<State>, error: &wasmtime::Error) -> GuestFailure {
         Some(exit) => format!("it called exit with status {}", exit.0),
         None => cause,
     };
-    let words = store.data().log.last_words();
+    let words = store.data().log.stderr_tail();
     GuestFailure::Trapped(if words.is_empty() {
         cause
     } else {

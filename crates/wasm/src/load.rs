@@ -9,7 +9,7 @@ use super::candidates::Candidate;
 use super::error::AdmissionError;
 use super::loader::Loader;
 use super::report::LoadReport;
-use super::source::Source;
+use super::source::ComponentSource;
 use aetheel_store::disk::Stamp;
 use aetheel_turn::Backend as _;
 
@@ -18,18 +18,18 @@ impl Loader {
     pub(super) async fn load(
         &mut self,
         path: &Path,
-        source: Source,
+        source: ComponentSource,
         begun: Instant,
     ) -> Result<LoadReport, AdmissionError> {
         let known = self
             .candidates
             .of_file(path)
-            .filter(|known| known.digest == source.digest && !known.stands_in)
+            .filter(|known| known.digest == source.digest && !known.is_fallback)
             .map(|known| known.descriptor.name.clone());
         let serving = known
             .as_ref()
             .and_then(|name| self.candidates.serving(name))
-            .filter(|serving| serving.chosen.path == path);
+            .filter(|serving| serving.info.path == path);
         if let (Some(name), Some(serving)) = (known, serving)
             && serving.backend.generation().digest == source.digest
         {
@@ -37,7 +37,7 @@ impl Loader {
         }
         let candidate = self.admit(path, source).await?;
         let name = candidate.descriptor.name.clone();
-        self.make_room(&candidate)?;
+        self.check_name_conflicts(&candidate)?;
         let (path, digest) = (path.to_owned(), candidate.digest.clone());
         let before = self
             .candidates
@@ -52,7 +52,7 @@ impl Loader {
             Some(generation) if generation.digest == digest => {
                 let took = begun.elapsed();
                 let standing =
-                    self.candidates.of_file(&path).and_then(|candidate| candidate.standing.says());
+                    self.candidates.of_file(&path).and_then(|candidate| candidate.trust.label());
                 tracing::info!(backend = %name, %generation, path = %path.display(), standing, took_ms = took.as_millis() as u64, "backend loaded");
                 Ok(LoadReport::Loaded { name, generation, path, took })
             }
@@ -62,17 +62,17 @@ impl Loader {
                 let path = self
                     .candidates
                     .serving(&name)
-                    .map_or(path, |serving| serving.chosen.path.clone());
+                    .map_or(path, |serving| serving.info.path.clone());
                 tracing::info!(backend = %name, %generation, path = %path.display(), "backend serves from another file");
                 Ok(LoadReport::Loaded { name, generation, path, took: begun.elapsed() })
             }
             None if self
                 .candidates
                 .serving(&name)
-                .is_some_and(|serving| serving.chosen.path != path) =>
+                .is_some_and(|serving| serving.info.path != path) =>
             {
                 tracing::info!(backend = %name, path = %path.display(), "backend file is on standby: another file of its name serves");
-                Ok(LoadReport::StandsBy { name, path })
+                Ok(LoadReport::Standby { name, path })
             }
             // The file was renamed, or an old version existed only briefly.
             None => Ok(LoadReport::Unchanged { name, path }),
@@ -80,9 +80,13 @@ impl Loader {
     }
 
     /// Checks the trust of a component that was read from a file, and admits it.
-    async fn admit(&self, path: &Path, source: Source) -> Result<Candidate, AdmissionError> {
+    async fn admit(
+        &self,
+        path: &Path,
+        source: ComponentSource,
+    ) -> Result<Candidate, AdmissionError> {
         let standing = self.gate.judge(path, &source).await?;
-        let Source { bytes, digest, stamp } = source;
+        let ComponentSource { bytes, digest, stamp } = source;
         let candidate =
             self.engine.candidate(path, bytes, digest, stamp.modified(), standing).await?;
         self.gate.judge_descriptor(&candidate.digest, &candidate.descriptor).await?;
@@ -91,7 +95,7 @@ impl Loader {
 
     /// Checks that a candidate can exist beside other files with its name: all of them must declare
     /// the agent versions they are made for. Removes candidates whose files are gone or refused.
-    fn make_room(&mut self, candidate: &Candidate) -> Result<(), AdmissionError> {
+    fn check_name_conflicts(&mut self, candidate: &Candidate) -> Result<(), AdmissionError> {
         let name = &candidate.descriptor.name;
         let declares = |of: &Candidate| !of.descriptor.understands.is_empty();
         let rivals: Vec<(PathBuf, bool)> = self

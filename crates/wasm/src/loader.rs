@@ -13,34 +13,34 @@ use super::candidates::Candidates;
 use super::component::ComponentBackend;
 use super::engine::Engine;
 use super::error::AdmissionError;
+use super::load_order;
 use super::options::RegistryOptions;
-use super::order;
 use super::report::LoadReport;
+use super::requested::RequestedCapabilities;
 use super::source;
-use super::trust::{Gate, read_signature, signature_of};
-use super::wants::Wants;
-use super::watch::{Hint, Settling, Watch, is_component};
+use super::trust::{TrustGate, read_signature, signature_of};
+use super::watch::{FolderWatch, Hint, Settling, is_component};
 use aetheel_model::figures;
 use aetheel_model::plain::with_causes;
 use aetheel_store::disk::Stamp;
-use aetheel_store::workspace::{Components, Served};
+use aetheel_store::workspace::{Components, ServedComponent};
 use aetheel_turn::{Backend as _, Generation, KnownComponent};
 
 /// Interval at which the operator's files are checked for components that wait for a decision.
 const OPERATOR_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The files whose capabilities wait for the operator's approval.
-pub(super) type Waiting = Mutex<BTreeMap<PathBuf, Arc<Wants>>>;
+pub(super) type UnacceptedFiles = Mutex<BTreeMap<PathBuf, Arc<RequestedCapabilities>>>;
 
 /// Reads and admits components, and makes them serve.
 pub(super) struct Loader {
     pub(super) engine: Engine,
     pub(super) directory: PathBuf,
     rescan: Duration,
-    pub(super) gate: Gate,
+    pub(super) gate: TrustGate,
     pub(super) candidates: Candidates,
     reports: broadcast::Sender<LoadReport>,
-    watch: Watch,
+    watch: FolderWatch,
     hints: mpsc::UnboundedReceiver<Hint>,
     settling: Settling,
     pub(super) files: BTreeMap<PathBuf, KnownFile>,
@@ -51,7 +51,7 @@ pub(super) struct Loader {
     pub(super) shipped: Option<PathBuf>,
     /// Whether components that serve are added to the store.
     keeping: bool,
-    waiting: Arc<Waiting>,
+    waiting: Arc<UnacceptedFiles>,
 }
 
 /// Requests to the loader.
@@ -95,16 +95,16 @@ pub(super) struct KnownFile {
     /// The backend that it contains, or `None` if it was refused.
     pub(super) name: Option<String>,
     /// The missing decision of the operator for which it was refused.
-    pub(super) wanting: Option<Wanting>,
+    pub(super) pending_decision: Option<PendingDecision>,
 }
 
 /// A decision of the operator that a file waits for.
 #[derive(Debug)]
-pub(super) enum Wanting {
+pub(super) enum PendingDecision {
     /// Trust. Contains the backends for which it was pinned when it was refused.
     Trust(BTreeSet<String>),
     /// Approval of its capabilities.
-    Acceptance(Arc<Wants>),
+    Acceptance(Arc<RequestedCapabilities>),
 }
 
 impl Loader {
@@ -113,11 +113,11 @@ impl Loader {
         options: RegistryOptions,
         candidates: Candidates,
         reports: broadcast::Sender<LoadReport>,
-        waiting: Arc<Waiting>,
+        waiting: Arc<UnacceptedFiles>,
     ) -> Self {
         // Events contain absolute paths.
         let directory = std::path::absolute(&options.directory).unwrap_or(options.directory);
-        let (watch, hints) = Watch::new(directory.clone());
+        let (watch, hints) = FolderWatch::new(directory.clone());
         Self {
             engine,
             directory,
@@ -204,11 +204,11 @@ impl Loader {
     async fn retry_unaccepted(&mut self) {
         let mut come = Vec::new();
         for (path, seen) in &self.files {
-            let there = match (&seen.wanting, &seen.digest) {
-                (Some(Wanting::Trust(pinned_for)), Some(digest)) => {
+            let there = match (&seen.pending_decision, &seen.digest) {
+                (Some(PendingDecision::Trust(pinned_for)), Some(digest)) => {
                     self.gate.pinned_for(digest).await != *pinned_for
                 }
-                (Some(Wanting::Acceptance(wants)), _) => {
+                (Some(PendingDecision::Acceptance(wants)), _) => {
                     self.gate.wants(&wants.descriptor).await.is_none()
                 }
                 _ => false,
@@ -242,7 +242,7 @@ impl Loader {
         let unknown = found.iter().any(|(path, _)| !self.files.contains_key(path));
         let mut found = Vec::from_iter(found);
         if unknown {
-            let order = move || order::by_right(found, components.as_ref(), limit);
+            let order = move || load_order::sort_files(found, components.as_ref(), limit);
             found = tokio::task::spawn_blocking(order).await.unwrap_or_default();
         }
         for (path, stamp) in found {
@@ -268,7 +268,7 @@ impl Loader {
                 Ok(source) => {
                     // A file that changed very recently is read again later, because its stamp
                     // alone proves nothing.
-                    let stamp = Some(source.stamp).filter(source::rested);
+                    let stamp = Some(source.stamp).filter(source::is_settled);
                     if let Some(seen) = self.files.get_mut(path)
                         && cause == LookReason::Rescan
                         && seen.digest.as_ref() == Some(&source.digest)
@@ -301,11 +301,16 @@ impl Loader {
             self.files.get(path).is_some_and(|seen| seen.stamp.is_none() && seen.digest.is_none());
         let name = outcome.as_ref().ok().map(|report| report.name().to_owned());
         let wanting = match &outcome {
-            Err(AdmissionError::Untrusted(_)) => Some(Wanting::Trust(pinned_for)),
-            Err(AdmissionError::Unaccepted(wants)) => Some(Wanting::Acceptance(wants.clone())),
+            Err(AdmissionError::Untrusted(_)) => Some(PendingDecision::Trust(pinned_for)),
+            Err(AdmissionError::Unaccepted(wants)) => {
+                Some(PendingDecision::Acceptance(wants.clone()))
+            }
             _ => None,
         };
-        self.files.insert(path.to_owned(), KnownFile { stamp, signature, digest, name, wanting });
+        self.files.insert(
+            path.to_owned(),
+            KnownFile { stamp, signature, digest, name, pending_decision: wanting },
+        );
         self.note_waiting();
         match outcome {
             Ok(report) => {
@@ -333,8 +338,8 @@ impl Loader {
 
     /// Publishes the files whose capabilities wait for approval.
     fn note_waiting(&self) {
-        let wanting = self.files.iter().filter_map(|(path, seen)| match &seen.wanting {
-            Some(Wanting::Acceptance(wants)) => Some((path.clone(), wants.clone())),
+        let wanting = self.files.iter().filter_map(|(path, seen)| match &seen.pending_decision {
+            Some(PendingDecision::Acceptance(wants)) => Some((path.clone(), wants.clone())),
             _ => None,
         });
         *self.waiting.lock() = wanting.collect();
@@ -347,7 +352,7 @@ impl Loader {
         let Some(name) = seen.name.or_else(|| gone.map(|gone| gone.descriptor.name)) else {
             return;
         };
-        let served = self.candidates.serving(&name).filter(|serving| serving.chosen.path == path);
+        let served = self.candidates.serving(&name).filter(|serving| serving.info.path == path);
         let left = self.candidates.of(&name).count();
         match served.map(|serving| format!("{:?}", serving.backend)) {
             Some(serving) if left == 0 => {
@@ -361,8 +366,10 @@ impl Loader {
             }
         }
         // A file that was refused because of this one may be its successor.
-        for (path, _) in
-            self.files.iter().filter(|(_, seen)| seen.name.is_none() && seen.wanting.is_none())
+        for (path, _) in self
+            .files
+            .iter()
+            .filter(|(_, seen)| seen.name.is_none() && seen.pending_decision.is_none())
         {
             self.settling.touch(path.clone(), true, Instant::now());
         }
@@ -375,7 +382,7 @@ impl Loader {
     pub(super) async fn serve_best(&mut self, name: &str) -> bool {
         let begun = Instant::now();
         let Some(generation) = self.candidates.serve_best(name) else { return false };
-        let Some(path) = self.candidates.serving(name).map(|serving| serving.chosen.path.clone())
+        let Some(path) = self.candidates.serving(name).map(|serving| serving.info.path.clone())
         else {
             return false;
         };
@@ -400,7 +407,7 @@ impl Loader {
         };
         let digest = serving.backend.generation().digest.clone();
         let loaded = loaded.filter(|(loaded, _)| *loaded == digest).map(|(_, bytes)| bytes);
-        let (backend, path) = (name.to_owned(), serving.chosen.path.clone());
+        let (backend, path) = (name.to_owned(), serving.info.path.clone());
         let limit = self.engine.limits().component;
         let kept = tokio::task::spawn_blocking(move || {
             if !components.renew(&backend, &digest)? {
@@ -411,10 +418,10 @@ impl Loader {
                     return Ok(());
                 };
                 let signature = read_signature(&signature_of(&path));
-                components.keep(&backend, &Served { digest, bytes, signature })?;
+                components.keep(&backend, &ServedComponent { digest, bytes, signature })?;
             }
             let file = path.file_name().unwrap_or_default().to_string_lossy();
-            components.note_file(&backend, &file)
+            components.save_file_name(&backend, &file)
         });
         if let Ok(Err(error)) = kept.await {
             tracing::warn!(
@@ -428,7 +435,7 @@ impl Loader {
     pub(super) fn report(&self, report: LoadReport) {
         figures::reloaded(report.word());
         if let LoadReport::Loaded { name, generation, .. } = &report {
-            figures::generation(name, generation.number);
+            figures::set_generation(name, generation.number);
         }
         let _ = self.reports.send(report); // fails if there is no receiver
     }

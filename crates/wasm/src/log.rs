@@ -17,14 +17,14 @@ const LOG_MAX: usize = 64 << 10;
 /// Maximum length of a line in bytes. A longer line is broken.
 const LINE_MAX: usize = 4 << 10;
 /// Number of lines kept to explain a crash.
-const LAST_WORDS: usize = 4;
+const TAIL_LINES: usize = 4;
 
 /// The output of one link.
 #[derive(Clone, Debug)]
-pub(super) struct GuestLog(Arc<Mutex<Lines>>);
+pub(super) struct GuestLog(Arc<Mutex<LogBuffer>>);
 
 #[derive(Debug)]
-struct Lines {
+struct LogBuffer {
     backend: Arc<str>,
     generation: Arc<str>,
     stdout: Vec<u8>,
@@ -35,49 +35,52 @@ struct Lines {
 
 /// The stream on which a guest printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Printed {
+pub(super) enum PrintStream {
     Stdout,
     Stderr,
 }
 
 impl GuestLog {
     pub(super) fn new(backend: Arc<str>, generation: Arc<str>) -> Self {
-        let lines = Lines {
+        let lines = LogBuffer {
             backend,
             generation,
             stdout: Vec::new(),
             stderr: Vec::new(),
             left: LOG_MAX,
-            last: VecDeque::with_capacity(LAST_WORDS),
+            last: VecDeque::with_capacity(TAIL_LINES),
         };
         Self(Arc::new(Mutex::new(lines)))
     }
 
     /// Returns the stream for WASI.
-    pub(super) fn stream(&self, printed: Printed) -> LogStream {
+    pub(super) fn stream(&self, printed: PrintStream) -> LogStream {
         LogStream { log: self.clone(), printed }
     }
 
     /// Returns the end of stderr as one line, which may be empty. It is often the only text about a
     /// crash.
-    pub(super) fn last_words(&self) -> String {
+    pub(super) fn stderr_tail(&self) -> String {
         let mut lines = self.0.lock();
         lines.end();
         lines.last.iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
     }
 
-    fn write(&self, printed: Printed, bytes: &[u8]) {
+    fn write(&self, printed: PrintStream, bytes: &[u8]) {
         self.0.lock().write(printed, bytes);
     }
 }
 
-impl Lines {
-    fn write(&mut self, printed: Printed, bytes: &[u8]) {
+impl LogBuffer {
+    fn write(&mut self, printed: PrintStream, bytes: &[u8]) {
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             let mut rest = line;
             while !rest.is_empty() {
-                let buffer =
-                    if printed == Printed::Stdout { &mut self.stdout } else { &mut self.stderr };
+                let buffer = if printed == PrintStream::Stdout {
+                    &mut self.stdout
+                } else {
+                    &mut self.stderr
+                };
                 let (piece, after) = rest.split_at(rest.len().min(LINE_MAX - buffer.len()));
                 buffer.extend_from_slice(piece);
                 if buffer.len() == LINE_MAX || (after.is_empty() && line.ends_with(b"\n")) {
@@ -90,12 +93,13 @@ impl Lines {
 
     /// Emits lines that have no terminator yet.
     fn end(&mut self) {
-        self.emit(Printed::Stdout);
-        self.emit(Printed::Stderr);
+        self.emit(PrintStream::Stdout);
+        self.emit(PrintStream::Stderr);
     }
 
-    fn emit(&mut self, printed: Printed) {
-        let buffer = if printed == Printed::Stdout { &mut self.stdout } else { &mut self.stderr };
+    fn emit(&mut self, printed: PrintStream) {
+        let buffer =
+            if printed == PrintStream::Stdout { &mut self.stdout } else { &mut self.stderr };
         let bytes = std::mem::take(buffer);
         let text = escaped(String::from_utf8_lossy(&bytes).trim_end());
         if text.is_empty() {
@@ -109,8 +113,8 @@ impl Lines {
             self.left = 0;
             tracing::warn!(target: "aetheel::guest", backend, generation, "the backend printed more than {LOG_MAX} bytes: the rest is dropped");
         }
-        if printed == Printed::Stderr {
-            if self.last.len() == LAST_WORDS {
+        if printed == PrintStream::Stderr {
+            if self.last.len() == TAIL_LINES {
                 self.last.pop_front();
             }
             self.last.push_back(text.chars().take(200).collect());
@@ -118,7 +122,7 @@ impl Lines {
     }
 }
 
-impl Drop for Lines {
+impl Drop for LogBuffer {
     fn drop(&mut self) {
         self.end();
     }
@@ -144,7 +148,7 @@ fn escaped(text: &str) -> String {
 #[derive(Clone, Debug)]
 pub(super) struct LogStream {
     log: GuestLog,
-    printed: Printed,
+    printed: PrintStream,
 }
 
 impl IsTerminal for LogStream {
@@ -220,21 +224,21 @@ mod tests {
         let log = log();
         let line = format!("{}\n", "x".repeat(999));
         for _ in 0..200 {
-            log.write(Printed::Stderr, line.as_bytes());
+            log.write(PrintStream::Stderr, line.as_bytes());
         }
         assert_eq!(left(&log), 0);
-        log.write(Printed::Stderr, b"panicked at 7\nbecause\n");
-        assert!(log.last_words().ends_with("panicked at 7 | because"), "{}", log.last_words());
+        log.write(PrintStream::Stderr, b"panicked at 7\nbecause\n");
+        assert!(log.stderr_tail().ends_with("panicked at 7 | because"), "{}", log.stderr_tail());
     }
 
     #[test]
     fn pieces_of_a_line_are_joined_and_an_endless_line_is_broken() {
         let log = log();
         for piece in ["pan", "icked", " here\r\nand"] {
-            log.write(Printed::Stderr, piece.as_bytes());
+            log.write(PrintStream::Stderr, piece.as_bytes());
         }
-        assert_eq!(log.last_words(), "panicked here | and");
-        log.write(Printed::Stdout, &[b'y'; 3 * LINE_MAX]);
+        assert_eq!(log.stderr_tail(), "panicked here | and");
+        log.write(PrintStream::Stdout, &[b'y'; 3 * LINE_MAX]);
         let lines = log.0.lock();
         assert!(lines.stdout.len() <= LINE_MAX, "the buffer has {} bytes", lines.stdout.len());
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// The maximum resources that any guest of a component has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Used {
+pub struct ResourceUsage {
     /// The total size of one guest's memories, in bytes.
     pub memory: usize,
     /// The duration of the longest call, in real time.
@@ -29,8 +29,8 @@ impl Gauge {
         );
     }
 
-    pub(super) fn read(&self) -> Used {
+    pub(super) fn read(&self) -> ResourceUsage {
         let call = Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed));
-        Used { memory: self.memory.load(Ordering::Relaxed), call }
+        ResourceUsage { memory: self.memory.load(Ordering::Relaxed), call }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::trust::Gate;
+use super::trust::TrustGate;
 use aetheel_store::workspace::Components;
 
 /// The options of a registry.
@@ -17,7 +17,7 @@ pub struct RegistryOptions {
     /// Interval at which all files are checked, in addition to the watch.
     pub rescan: Duration,
     /// The operator's trust settings.
-    pub gate: Gate,
+    pub gate: TrustGate,
     /// The store of components that served, or `None` to disable rollbacks.
     pub components: Option<Components>,
     /// The folder of the components that were shipped with the program, if there is such a folder.
@@ -32,7 +32,7 @@ impl RegistryOptions {
             directory: directory.to_owned(),
             quiet: Duration::from_millis(200),
             rescan: Duration::from_secs(30),
-            gate: Gate::open(),
+            gate: TrustGate::open(),
             components: None,
             shipped: None,
         }

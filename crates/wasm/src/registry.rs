@@ -8,14 +8,14 @@ use async_trait::async_trait;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::candidates::{AgentVersions, Candidates, Chosen, Current};
+use super::candidates::{AgentVersions, Candidates, Current, ServingInfo};
 use super::component::ComponentBackend;
 use super::engine::Engine;
-use super::loader::{Loader, LoaderRequest, Waiting};
+use super::loader::{Loader, LoaderRequest, UnacceptedFiles};
 use super::options::RegistryOptions;
 use super::report::LoadReport;
-use super::wants::Wants;
-use aetheel_model::vigil;
+use super::requested::RequestedCapabilities;
+use aetheel_model::supervisor;
 use aetheel_turn::{Backend, Backends, Generation, KnownComponent};
 
 /// The current backends by name. Dropping it ends the watch; backends that are in use stay usable.
@@ -24,7 +24,7 @@ pub struct Registry {
     agents: Arc<AgentVersions>,
     reports: broadcast::Sender<LoadReport>,
     requests: mpsc::UnboundedSender<LoaderRequest>,
-    waiting: Arc<Waiting>,
+    unaccepted_files: Arc<UnacceptedFiles>,
     loader: JoinHandle<()>,
 }
 
@@ -38,17 +38,17 @@ impl Registry {
         let (current, agents) = (Arc::new(Current::default()), Arc::new(AgentVersions::default()));
         let (reports, mut first) = broadcast::channel(1024);
         let (requests, asked) = mpsc::unbounded_channel();
-        let waiting = Arc::new(Waiting::default());
+        let waiting = Arc::new(UnacceptedFiles::default());
         let candidates = Candidates::new(current.clone(), agents.clone());
         let mut loader = Loader::new(engine, options, candidates, reports.clone(), waiting.clone());
         loader.look_at_everything().await;
-        loader.serve_stand_ins().await;
+        loader.serve_fallbacks().await;
         let mut loaded = Vec::new();
         while let Ok(report) = first.try_recv() {
             loaded.push(report);
         }
-        let loader = vigil::task("backends", loader.follow(asked));
-        (Self { current, agents, reports, requests, waiting, loader }, loaded)
+        let loader = supervisor::spawn("backends", loader.follow(asked));
+        (Self { current, agents, reports, requests, unaccepted_files: waiting, loader }, loaded)
     }
 
     /// Returns a receiver of the reports from now on.
@@ -64,8 +64,8 @@ impl Registry {
 
     /// Returns the files whose capabilities wait for approval, with these capabilities.
     #[must_use]
-    pub fn waiting(&self) -> Vec<(PathBuf, Arc<Wants>)> {
-        all(&self.waiting)
+    pub fn waiting(&self) -> Vec<(PathBuf, Arc<RequestedCapabilities>)> {
+        unaccepted_list(&self.unaccepted_files)
     }
 
     /// Keeps components that serve from now on, for rollbacks.
@@ -75,9 +75,10 @@ impl Registry {
 
     /// Sets the version of a backend's agent. Returns, once it serves, whether another component
     /// was selected.
-    pub async fn agent_is(&self, name: &str, version: &str) -> bool {
+    pub async fn set_agent_version(&self, name: &str, version: &str) -> bool {
         let before = self.agents.lock().insert(name.to_owned(), version.to_owned());
-        let a_choice = self.chosen(name).is_some_and(|chosen| !chosen.others.is_empty());
+        let a_choice =
+            self.serving_info(name).is_some_and(|chosen| !chosen.alternatives.is_empty());
         if !a_choice || before.as_deref() == Some(version) {
             return false;
         }
@@ -89,17 +90,17 @@ impl Registry {
     /// Returns the origin of the component that serves under a name, and the reason for its
     /// selection.
     #[must_use]
-    pub fn chosen(&self, name: &str) -> Option<Arc<Chosen>> {
-        self.current.load().get(name).map(|serving| serving.chosen.clone())
+    pub fn serving_info(&self, name: &str) -> Option<Arc<ServingInfo>> {
+        self.current.load().get(name).map(|serving| serving.info.clone())
     }
 
     /// Returns the name and version of the kept component that serves in place of this file.
     #[must_use]
-    pub fn stand_in_of(&self, path: &Path) -> Option<(String, String)> {
+    pub fn fallback_of(&self, path: &Path) -> Option<(String, String)> {
         let current = self.current.load();
         let (name, serving) = current
             .iter()
-            .find(|(_, serving)| serving.chosen.stands_in && serving.chosen.path == path)?;
+            .find(|(_, serving)| serving.info.is_fallback && serving.info.path == path)?;
         Some((name.clone(), serving.backend.descriptor().version.clone()))
     }
 
@@ -108,7 +109,11 @@ impl Registry {
     ///
     /// # Errors
     /// Returns why nothing was changed and what to do.
-    pub async fn put_back(&self, name: &str, from: Option<&str>) -> Result<Generation, String> {
+    pub async fn restore_previous(
+        &self,
+        name: &str,
+        from: Option<&str>,
+    ) -> Result<Generation, String> {
         let (done, generation) = oneshot::channel();
         self.ask(LoaderRequest::RollBack(name.to_owned(), from.map(str::to_owned), done));
         generation.await.unwrap_or_else(|_| Err("the gateway is shutting down".to_owned()))
@@ -169,12 +174,12 @@ impl Backends for Registry {
         self.known_components(name).await
     }
 
-    async fn on_trial(&self, name: &str, digest: &str) -> Result<Arc<dyn Backend>, String> {
+    async fn open_on_trial(&self, name: &str, digest: &str) -> Result<Arc<dyn Backend>, String> {
         Ok(self.try_component(name, digest).await?)
     }
 
     async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, String> {
-        self.put_back(name, Some(&from.digest)).await
+        self.restore_previous(name, Some(&from.digest)).await
     }
 }
 
@@ -192,7 +197,7 @@ impl fmt::Debug for Registry {
     }
 }
 
-fn all(waiting: &Waiting) -> Vec<(PathBuf, Arc<Wants>)> {
+fn unaccepted_list(waiting: &UnacceptedFiles) -> Vec<(PathBuf, Arc<RequestedCapabilities>)> {
     let waiting = waiting.lock();
     waiting.iter().map(|(path, wants)| (path.clone(), wants.clone())).collect()
 }

@@ -36,7 +36,7 @@ pub enum LoadReport {
         path: PathBuf,
     },
     /// The component could serve, but another file of its name does.
-    StandsBy {
+    Standby {
         /// The name of both backends.
         name: String,
         /// The file that does not serve.
@@ -59,7 +59,7 @@ impl LoadReport {
             Self::Loaded { name, .. }
             | Self::Unchanged { name, .. }
             | Self::Vanished { name, .. }
-            | Self::StandsBy { name, .. } => name,
+            | Self::Standby { name, .. } => name,
             Self::Refused { .. } => "",
         }
     }
@@ -71,7 +71,7 @@ impl LoadReport {
             Self::Refused { .. } => "refused",
             Self::Unchanged { .. } => "unchanged",
             Self::Vanished { .. } => "vanished",
-            Self::StandsBy { .. } => "stands-by",
+            Self::Standby { .. } => "stands-by",
         }
     }
 }

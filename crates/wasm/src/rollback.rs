@@ -15,7 +15,7 @@ use super::report::LoadReport;
 use super::source;
 use aetheel_model::plain::with_causes;
 use aetheel_store::disk::Stamp;
-use aetheel_store::workspace::{Components, Served};
+use aetheel_store::workspace::{Components, ServedComponent};
 use aetheel_turn::{Backend as _, Generation};
 use tokio::time::Instant;
 
@@ -38,7 +38,7 @@ impl Loader {
             let now = serves.map_or("nothing".to_owned(), |serves| format!("generation {serves}"));
             return Err(format!("{now} serves `{name}` by now; nothing was changed"));
         }
-        let stands_in = serving.as_ref().is_some_and(|serving| serving.chosen.stands_in);
+        let stands_in = serving.as_ref().is_some_and(|serving| serving.info.is_fallback);
         let restored = serves.clone().filter(|_| stands_in && from.is_none());
         let from = match &restored {
             Some(_) => None,
@@ -46,7 +46,7 @@ impl Loader {
         };
         let target = serving.map_or_else(
             || self.directory.join(format!("{name}.wasm")),
-            |serving| serving.chosen.path.clone(),
+            |serving| serving.info.path.clone(),
         );
         let in_file = from.as_deref().filter(|_| !stands_in);
         let replaced = self.replaced(&target, in_file).await?;
@@ -54,7 +54,7 @@ impl Loader {
             return Err(format!("no earlier component of `{name}` is kept"));
         };
         let exactly = restored.as_ref().map(|restored| restored.digest.as_str());
-        let earlier = self.earlier(&components, name, from.clone(), exactly, &target).await?;
+        let earlier = self.find_previous(&components, name, from.clone(), exactly, &target).await?;
         let digest = earlier.digest.clone();
         let candidate = self.readmit(&target, name, &earlier).await.map_err(|error| {
             let short = short(&digest);
@@ -95,7 +95,7 @@ impl Loader {
             signature: self.gate.stamp(&target),
             digest: Some(digest),
             name: Some(name.to_owned()),
-            wanting: None,
+            pending_decision: None,
         };
         self.files.insert(target.clone(), seen);
         let Some(generation) = self.candidates.serve_best(name).or(restored) else {
@@ -147,21 +147,21 @@ impl Loader {
 
     /// Returns the kept component with the digest `exactly` or, without it, the latest component
     /// that served before `from` and that no other file of the folder contains.
-    async fn earlier(
+    async fn find_previous(
         &self,
         components: &Components,
         name: &str,
         from: Option<String>,
         exactly: Option<&str>,
         target: &Path,
-    ) -> Result<Served, String> {
+    ) -> Result<ServedComponent, String> {
         let (store, backend, before) = (components.clone(), name.to_owned(), from.clone());
         let kept = tokio::task::spawn_blocking(move || store.before(&backend, before.as_deref()))
             .await
             .unwrap_or_default();
         let others = self.candidates.of(name).filter(|candidate| candidate.path != target);
         let beside: Vec<&str> = others.map(|candidate| candidate.digest.as_str()).collect();
-        let wanted = |served: &Served| match exactly {
+        let wanted = |served: &ServedComponent| match exactly {
             Some(digest) => served.digest == digest,
             None => !beside.contains(&served.digest.as_str()),
         };
@@ -175,7 +175,7 @@ impl Loader {
         &self,
         target: &Path,
         name: &str,
-        served: &Served,
+        served: &ServedComponent,
     ) -> Result<Candidate, AdmissionError> {
         let standing = self
             .gate

@@ -18,7 +18,7 @@ use wasmtime_wasi::{
     Deterministic, HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView,
 };
 
-use super::log::{GuestLog, Printed};
+use super::log::{GuestLog, PrintStream};
 
 /// Maximum size of all strings and lists that one call may copy out of the guest, in bytes.
 const HOSTCALL_FUEL: usize = 32 << 20;
@@ -38,7 +38,7 @@ pub(super) const WASI: &[&str] = &["cli", "io", "clocks", "random", "filesystem"
 
 /// A guest exceeded a limit of its resources.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Bound {
+pub(super) enum GuestLimitError {
     /// The limit of all memories of the guest together, in bytes.
     #[error("it wanted more than {} MiB of memory", .0 >> 20)]
     Memory(usize),
@@ -48,15 +48,15 @@ pub(super) enum Bound {
 }
 
 /// The state of one store, which belongs to one guest.
-pub(super) struct State {
+pub(super) struct StoreState {
     wasi: WasiCtx,
     handles: ResourceTable,
-    bounds: Bounds,
+    bounds: GuestLimits,
     /// The output of the guest.
     pub(super) log: GuestLog,
 }
 
-impl WasiView for State {
+impl WasiView for StoreState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         WasiCtxView { ctx: &mut self.wasi, table: &mut self.handles }
     }
@@ -68,12 +68,12 @@ pub(super) fn store(
     memory: usize,
     backend: Arc<str>,
     generation: Arc<str>,
-) -> Store<State> {
+) -> Store<StoreState> {
     let log = GuestLog::new(backend, generation);
     let mut handles = ResourceTable::new();
     handles.set_max_capacity(HANDLES);
-    let bounds = Bounds { memory, memory_left: memory, table_left: TABLE_ELEMENTS };
-    let mut store = Store::new(engine, State { wasi: wasi(&log), handles, bounds, log });
+    let bounds = GuestLimits { memory, memory_left: memory, table_left: TABLE_ELEMENTS };
+    let mut store = Store::new(engine, StoreState { wasi: wasi(&log), handles, bounds, log });
     store.limiter(|state| &mut state.bounds);
     store.set_hostcall_fuel(HOSTCALL_FUEL);
     store.set_epoch_deadline(1);
@@ -87,15 +87,15 @@ pub(super) fn store(
 
 fn wasi(log: &GuestLog) -> WasiCtx {
     WasiCtx::builder()
-        .stdout(log.stream(Printed::Stdout))
-        .stderr(log.stream(Printed::Stderr))
+        .stdout(log.stream(PrintStream::Stdout))
+        .stderr(log.stream(PrintStream::Stderr))
         .allow_tcp(false)
         .allow_udp(false)
         .allow_ip_name_lookup(false)
-        .wall_clock(Stopped)
-        .monotonic_clock(Stopped)
-        .secure_random(Deterministic::new(noise()))
-        .insecure_random(Deterministic::new(noise()))
+        .wall_clock(FixedClock)
+        .monotonic_clock(FixedClock)
+        .secure_random(Deterministic::new(fixed_random_bytes()))
+        .insecure_random(Deterministic::new(fixed_random_bytes()))
         .insecure_random_seed(0x0ae7_4ee1)
         .max_random_size(RANDOM_MAX)
         .build()
@@ -105,20 +105,25 @@ fn wasi(log: &GuestLog) -> WasiCtx {
 ///
 /// # Errors
 /// Returns an error only if wasmtime-wasi defines something twice.
-pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(super) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     // Streams, polling, clocks, random bytes, standard input and output.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(linker)?;
-    filesystem::types::add_to_linker::<State, WasiFilesystem>(linker, State::filesystem)?;
-    filesystem::preopens::add_to_linker::<State, WasiFilesystem>(linker, State::filesystem)?;
-    random::insecure::add_to_linker::<State, WasiRandom>(linker, |state| state.wasi.random())?;
-    random::insecure_seed::add_to_linker::<State, WasiRandom>(linker, |state| state.wasi.random())?;
-    cli::exit::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::environment::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::terminal_input::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::terminal_output::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::terminal_stdin::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::terminal_stdout::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::terminal_stderr::add_to_linker::<State, WasiCli>(linker, State::cli)
+    filesystem::types::add_to_linker::<StoreState, WasiFilesystem>(linker, StoreState::filesystem)?;
+    filesystem::preopens::add_to_linker::<StoreState, WasiFilesystem>(
+        linker,
+        StoreState::filesystem,
+    )?;
+    random::insecure::add_to_linker::<StoreState, WasiRandom>(linker, |state| state.wasi.random())?;
+    random::insecure_seed::add_to_linker::<StoreState, WasiRandom>(linker, |state| {
+        state.wasi.random()
+    })?;
+    cli::exit::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    cli::environment::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    cli::terminal_input::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    cli::terminal_output::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    cli::terminal_stdin::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    cli::terminal_stdout::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    cli::terminal_stderr::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)
 }
 
 /// Adds stubs for imports that no guest may use, so that a component can be linked: they trap when
@@ -132,7 +137,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 /// # Errors
 /// Returns an error only if the linker already has a definition of that name.
 pub(super) fn stub_unused(
-    linker: &mut Linker<State>,
+    linker: &mut Linker<StoreState>,
     component: &Component,
 ) -> wasmtime::Result<()> {
     let engine = component.engine().clone();
@@ -175,9 +180,9 @@ struct Socket;
 
 /// The clock of every guest, which always shows the beginning of the year 2000. Inputs contain the
 /// real time.
-struct Stopped;
+struct FixedClock;
 
-impl HostWallClock for Stopped {
+impl HostWallClock for FixedClock {
     fn resolution(&self) -> Duration {
         Duration::from_millis(1)
     }
@@ -187,7 +192,7 @@ impl HostWallClock for Stopped {
     }
 }
 
-impl HostMonotonicClock for Stopped {
+impl HostMonotonicClock for FixedClock {
     fn resolution(&self) -> u64 {
         1_000_000
     }
@@ -199,7 +204,7 @@ impl HostMonotonicClock for Stopped {
 
 /// Returns bytes that look random and are the same for every guest. Their number is odd, so that
 /// consecutive reads of any size differ.
-fn noise() -> Vec<u8> {
+fn fixed_random_bytes() -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     (0..251)
         .map(|_| {
@@ -211,7 +216,7 @@ fn noise() -> Vec<u8> {
         .collect()
 }
 
-impl State {
+impl StoreState {
     /// Returns the total size of all memories in bytes. Memories never shrink.
     pub(super) fn memory(&self) -> usize {
         self.bounds.memory - self.bounds.memory_left
@@ -220,13 +225,13 @@ impl State {
 
 /// Limits all memories and tables of a store together. Wasmtime's own limiter counts each
 /// separately.
-struct Bounds {
+struct GuestLimits {
     memory: usize,
     memory_left: usize,
     table_left: usize,
 }
 
-impl ResourceLimiter for Bounds {
+impl ResourceLimiter for GuestLimits {
     fn memory_growing(
         &mut self,
         current: usize,
@@ -239,7 +244,8 @@ impl ResourceLimiter for Bounds {
         let more = desired.saturating_sub(current);
         // Return an error instead of a failed `memory.grow`, to which guests react unpredictably:
         // some abort, some loop.
-        self.memory_left = self.memory_left.checked_sub(more).ok_or(Bound::Memory(self.memory))?;
+        self.memory_left =
+            self.memory_left.checked_sub(more).ok_or(GuestLimitError::Memory(self.memory))?;
         Ok(true)
     }
 
@@ -252,8 +258,10 @@ impl ResourceLimiter for Bounds {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
-        self.table_left =
-            self.table_left.checked_sub(desired.saturating_sub(current)).ok_or(Bound::Table)?;
+        self.table_left = self
+            .table_left
+            .checked_sub(desired.saturating_sub(current))
+            .ok_or(GuestLimitError::Table)?;
         Ok(true)
     }
 

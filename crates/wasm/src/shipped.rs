@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 use super::error::AdmissionError;
 use super::install;
-use super::source::{self, Source};
-use super::trust::{Gate, read_signature, signature_of};
+use super::source::{self, ComponentSource};
+use super::trust::{TrustGate, read_signature, signature_of};
 use aetheel_model::plain::with_causes;
-use aetheel_store::disk::{EVERYBODY, replace_for};
+use aetheel_store::disk::{WORLD_READABLE_MODE, replace_for};
 
 /// The file in the operator's folder that lists the installed components. Each line is
 /// `<sha256>  <file>`, the format of `sha256sum`.
@@ -24,26 +24,26 @@ const NOTED: &str = ".shipped";
 
 /// The action for one shipped component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum ShippedAction {
     /// It was never installed: install it.
     New,
     /// The installed one was not changed: replace it.
     Newer,
     /// It is already installed.
-    Here,
+    Present,
     /// The operator replaced, rolled back or removed it: keep that.
-    Theirs,
+    OperatorsOwn,
 }
 
-impl Fate {
+impl ShippedAction {
     /// Decides from the digests of the shipped component, of the noted one, and of the file in the
     /// operator's folder.
     fn of(shipped: &str, noted: Option<&str>, here: Option<&str>) -> Self {
         match (noted, here) {
-            (_, Some(here)) if here == shipped => Self::Here,
+            (_, Some(here)) if here == shipped => Self::Present,
             (None, None) => Self::New,
             (Some(noted), Some(here)) if noted == here => Self::Newer,
-            _ => Self::Theirs,
+            _ => Self::OperatorsOwn,
         }
     }
 }
@@ -53,10 +53,10 @@ impl Fate {
 ///
 /// # Errors
 /// The system's error with the path. Components that were already installed are complete.
-pub async fn bring(
+pub async fn install_shipped(
     shipped: &Path,
     folder: &Path,
-    gate: &Gate,
+    gate: &TrustGate,
     limit: u64,
 ) -> Result<(), (PathBuf, io::Error)> {
     let at = |path: &Path| {
@@ -86,13 +86,13 @@ pub async fn bring(
             Err(_) => Some(String::new()),
         };
         let known = noted.get(&name).map(String::as_str);
-        match Fate::of(&fresh.digest, known, here.as_deref()) {
-            Fate::Here => {}
-            Fate::Theirs => {
+        match ShippedAction::of(&fresh.digest, known, here.as_deref()) {
+            ShippedAction::Present => {}
+            ShippedAction::OperatorsOwn => {
                 tracing::info!(path = %to.display(), shipped = %from.display(), "a shipped component is not installed: the operator changed or removed its file; hint: `aetheel backend install` installs it");
                 continue;
             }
-            Fate::New | Fate::Newer => {
+            ShippedAction::New | ShippedAction::Newer => {
                 if let Err(error) = gate.judge(&from, &fresh).await {
                     tracing::info!(path = %from.display(), "a shipped component is not installed: it {}; hint: {}", with_causes(&error), error.hint());
                     continue;
@@ -107,11 +107,11 @@ pub async fn bring(
         return Ok(());
     }
     let text: String = noted.iter().map(|(name, digest)| format!("{digest}  {name}\n")).collect();
-    replace_for(&notes, text.as_bytes(), EVERYBODY).map(drop).map_err(at(&notes))
+    replace_for(&notes, text.as_bytes(), WORLD_READABLE_MODE).map(drop).map_err(at(&notes))
 }
 
 /// Installs a component atomically, with its signature if it has one.
-async fn put(from: &Path, to: PathBuf, fresh: &Source) -> io::Result<()> {
+async fn put(from: &Path, to: PathBuf, fresh: &ComponentSource) -> io::Result<()> {
     let (beside, bytes) = (signature_of(from), fresh.bytes.clone());
     let done = tokio::task::spawn_blocking(move || {
         install::prepare(&to, &bytes, read_signature(&beside).as_deref())?.install(None)
@@ -175,7 +175,7 @@ mod tests {
         async fn bring(&self) {
             let (shipped, folder) =
                 (self.root.path().join("shipped"), self.root.path().join("backends"));
-            bring(&shipped, &folder, &Gate::open(), 100).await.expect("brought");
+            install_shipped(&shipped, &folder, &TrustGate::open(), 100).await.expect("brought");
         }
     }
 

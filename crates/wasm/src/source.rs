@@ -13,11 +13,11 @@ use aetheel_model::plain::hex;
 use aetheel_store::disk::Stamp;
 
 /// Time without changes after which the stamp of a file identifies its content.
-const REST_TIMEOUT: Duration = Duration::from_secs(1);
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 
 /// The content of a file, with the stamp of the file.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct ComponentSource {
     pub(super) bytes: Arc<[u8]>,
     /// The SHA-256 of the bytes, in lower-case hex.
     pub(super) digest: String,
@@ -25,22 +25,22 @@ pub(super) struct Source {
 }
 
 /// Returns whether a file has been unchanged for long enough.
-pub(super) fn rested(stamp: &Stamp) -> bool {
-    stamp.age(SystemTime::now()).is_some_and(|age| age > REST_TIMEOUT)
+pub(super) fn is_settled(stamp: &Stamp) -> bool {
+    stamp.age(SystemTime::now()).is_some_and(|age| age > SETTLE_TIME)
 }
 
 /// Reads a file of at most `limit` bytes on the blocking pool.
 ///
 /// # Errors
 /// [`AdmissionError`] if it is missing, not a file, too large, or changed while it was read.
-pub(super) async fn read(path: PathBuf, limit: u64) -> Result<Source, AdmissionError> {
+pub(super) async fn read(path: PathBuf, limit: u64) -> Result<ComponentSource, AdmissionError> {
     tokio::task::spawn_blocking(move || read_now(&path, limit))
         .await
         .map_err(|error| AdmissionError::Read(io::Error::other(error)))?
 }
 
 /// Like [`read`], but blocks the calling thread.
-pub(super) fn read_now(path: &Path, limit: u64) -> Result<Source, AdmissionError> {
+pub(super) fn read_now(path: &Path, limit: u64) -> Result<ComponentSource, AdmissionError> {
     // Opening a named pipe would wait for a writer.
     if !fs::metadata(path).map_err(AdmissionError::Read)?.is_file() {
         return Err(AdmissionError::NotAFile);
@@ -59,5 +59,5 @@ pub(super) fn read_now(path: &Path, limit: u64) -> Result<Source, AdmissionError
         return Err(AdmissionError::Changing);
     }
     let digest = hex(&Sha256::digest(&bytes));
-    Ok(Source { bytes: bytes.into(), digest, stamp: after })
+    Ok(ComponentSource { bytes: bytes.into(), digest, stamp: after })
 }

@@ -9,20 +9,20 @@ use super::admission::{Admitted, Inspection};
 use super::component::ComponentBackend;
 use super::engine::Engine;
 use super::error::AdmissionError;
-use super::install::{self, Prepared};
-use super::source::{self, Source};
-use super::standing::Standing;
-use super::trust::{Gate, read_signature, signature_of};
+use super::install::{self, PreparedFile};
+use super::source::{self, ComponentSource};
+use super::trust::{TrustGate, read_signature, signature_of};
+use super::trust_state::TrustState;
 use aetheel_kit::selftest;
 use aetheel_model::config::Trust;
-use aetheel_store::workspace::Served;
+use aetheel_store::workspace::ServedComponent;
 
 /// An admitted component, with exactly the bytes that were admitted.
 pub struct StagedComponent {
     /// The facts from its admission.
     pub inspection: Inspection,
     /// Why it may serve.
-    pub standing: Standing,
+    pub trust: TrustState,
     /// The component on trial.
     pub backend: ComponentBackend,
     bytes: Arc<[u8]>,
@@ -38,15 +38,15 @@ impl Engine {
     pub async fn stage(
         &self,
         path: &Path,
-        gate: &Gate,
+        gate: &TrustGate,
         pin: bool,
     ) -> Result<StagedComponent, AdmissionError> {
-        let Source { bytes, digest, .. } =
+        let ComponentSource { bytes, digest, .. } =
             source::read(path.to_owned(), self.limits().component).await?;
         let beside = signature_of(path);
         let signature =
             tokio::task::spawn_blocking(move || read_signature(&beside)).await.unwrap_or_default();
-        self.stage_bytes(path, Served { digest, bytes, signature }, gate, pin).await
+        self.stage_bytes(path, ServedComponent { digest, bytes, signature }, gate, pin).await
     }
 
     /// Checks and admits bytes that did not come from a file. `path` is used only in messages, and
@@ -57,8 +57,8 @@ impl Engine {
     pub async fn stage_bytes(
         &self,
         path: &Path,
-        Served { digest, bytes, signature }: Served,
-        gate: &Gate,
+        ServedComponent { digest, bytes, signature }: ServedComponent,
+        gate: &TrustGate,
         pin: bool,
     ) -> Result<StagedComponent, AdmissionError> {
         let (size, limit) = (bytes.len() as u64, self.limits().component);
@@ -67,7 +67,7 @@ impl Engine {
         }
         let vouched = pin && gate.level() == Trust::Pinned;
         let standing = match vouched {
-            true => Standing::Pinned,
+            true => TrustState::Pinned,
             false => gate.judge_bytes(path, &digest, &bytes, signature.as_deref()).await?,
         };
         let Admitted { descriptor, blueprint, contract, imports } =
@@ -77,15 +77,15 @@ impl Engine {
         }
         let backend = ComponentBackend::on_trial(descriptor.clone(), digest.clone(), blueprint);
         let inspection = Inspection { descriptor, contract, imports, size, digest };
-        Ok(StagedComponent { inspection, standing, backend, bytes, signature })
+        Ok(StagedComponent { inspection, trust: standing, backend, bytes, signature })
     }
 }
 
 impl StagedComponent {
     /// Returns its entry for the store of components that served.
     #[must_use]
-    pub fn served(&self) -> Served {
-        Served {
+    pub fn served(&self) -> ServedComponent {
+        ServedComponent {
             digest: self.inspection.digest.clone(),
             bytes: self.bytes.clone(),
             signature: self.signature.clone(),
@@ -124,7 +124,7 @@ impl StagedComponent {
 }
 
 /// A component under a hidden name beside its target. Dropping it removes it.
-pub struct Installation(Prepared);
+pub struct Installation(PreparedFile);
 
 impl Installation {
     /// Renames it to the target. If `aside` is given, the file that it replaces is kept under that

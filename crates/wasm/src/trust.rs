@@ -13,9 +13,9 @@ use std::sync::Arc;
 use minisign_verify::{PublicKey, Signature};
 
 use super::error::AdmissionError;
-use super::source::Source;
-use super::standing::{Distrust, Standing};
-use super::wants::Wants;
+use super::requested::RequestedCapabilities;
+use super::source::ComponentSource;
+use super::trust_state::{Distrust, TrustState};
 use aetheel_model::agent::Descriptor;
 use aetheel_model::config::{Config, Trust};
 use aetheel_model::plain::clean_text;
@@ -27,14 +27,14 @@ const SIGNATURE_LIMIT: u64 = 16 << 10;
 
 /// The operator's trust settings, which decide about the admission of components. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Gate {
+pub struct TrustGate {
     level: Trust,
     /// The operator's decisions, or `None` to admit all components.
     notes: Option<BackendFile>,
     signers: Vec<PublicKey>,
 }
 
-impl Gate {
+impl TrustGate {
     /// Returns settings that admit all components, whatever their capabilities.
     #[must_use]
     pub fn open() -> Self {
@@ -69,8 +69,8 @@ impl Gate {
     pub(super) async fn judge(
         &self,
         path: &Path,
-        source: &Source,
-    ) -> Result<Standing, AdmissionError> {
+        source: &ComponentSource,
+    ) -> Result<TrustState, AdmissionError> {
         let (gate, beside) = (self.clone(), signature_of(path));
         let signature = match self.level {
             Trust::Signed => tokio::task::spawn_blocking(move || read_signature(&beside))
@@ -88,11 +88,11 @@ impl Gate {
         digest: &str,
         bytes: &[u8],
         signature: Option<&[u8]>,
-    ) -> Result<Standing, AdmissionError> {
+    ) -> Result<TrustState, AdmissionError> {
         let distrust = |reason| Err(AdmissionError::Untrusted(reason));
         match self.level {
-            Trust::Any => Ok(Standing::Unchecked),
-            Trust::Pinned if !self.pinned_for(digest).await.is_empty() => Ok(Standing::Pinned),
+            Trust::Any => Ok(TrustState::Unchecked),
+            Trust::Pinned if !self.pinned_for(digest).await.is_empty() => Ok(TrustState::Pinned),
             Trust::Pinned => distrust(Distrust::NotPinned(digest.to_owned())),
             Trust::Signed => {
                 let beside = signature_of(path);
@@ -110,7 +110,7 @@ impl Gate {
                     .position(|key| key.verify(bytes, &signature, true).is_ok())
                 {
                     Some(at) => {
-                        Ok(Standing::Signed { key: at + 1, comment: comment_of(&signature) })
+                        Ok(TrustState::Signed { key: at + 1, comment: comment_of(&signature) })
                     }
                     None => distrust(Distrust::NotOurs),
                 }
@@ -148,9 +148,9 @@ impl Gate {
     }
 
     /// Returns the capabilities in a descriptor that are not accepted yet.
-    pub async fn wants(&self, descriptor: &Descriptor) -> Option<Wants> {
+    pub async fn wants(&self, descriptor: &Descriptor) -> Option<RequestedCapabilities> {
         let notes = self.notes().await?;
-        Wants::of(descriptor, notes.accepted(&descriptor.name))
+        RequestedCapabilities::of(descriptor, notes.accepted(&descriptor.name))
     }
 
     /// Returns warnings about entries of `backends.md` that are ignored.

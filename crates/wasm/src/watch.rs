@@ -24,14 +24,14 @@ pub(super) enum Hint {
 }
 
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct FolderWatch {
     directory: PathBuf,
     hints: mpsc::UnboundedSender<Hint>,
     /// The watcher, and the directory (device, inode) that it really watches.
     watcher: Option<(RecommendedWatcher, (u64, u64))>,
 }
 
-impl Watch {
+impl FolderWatch {
     /// Prepares a watch on an absolute path. [`Watch::renew`] starts it.
     pub(super) fn new(directory: PathBuf) -> (Self, mpsc::UnboundedReceiver<Hint>) {
         let (hints, receiver) = mpsc::unbounded_channel();

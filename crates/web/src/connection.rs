@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::crowd::{Crowd, Place};
+use super::slots::{CallerSlot, CallerSlots};
 
 /// Time limit from the connection to the last byte of the headers.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,37 +27,37 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const HEAD_SIZE: usize = 32 << 10;
 
 /// A listener that limits the number of connections.
-pub(super) struct Door {
+pub(super) struct BoundedListener {
     listener: TcpListener,
-    crowd: Crowd,
+    crowd: CallerSlots,
 }
 
-impl Door {
+impl BoundedListener {
     /// Creates a listener that accepts at most `most` connections at the same time.
     pub(super) fn new(listener: TcpListener, most: usize) -> Self {
-        Self { listener, crowd: Crowd::new(most) }
+        Self { listener, crowd: CallerSlots::new(most) }
     }
 }
 
-impl Listener for Door {
-    type Io = Visit;
+impl Listener for BoundedListener {
+    type Io = BoundedConnection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Visit, SocketAddr) {
+    async fn accept(&mut self) -> (BoundedConnection, SocketAddr) {
         // The method of the trait retries after errors.
         let (stream, address) = Listener::accept(&mut self.listener).await;
         // If this fails, responses are only slower.
         let _ = stream.set_nodelay(true);
-        let place = self.crowd.enter_in_time(address.ip()).await;
-        let taken = Box::pin(place.taken().clone().cancelled_owned());
-        let head = Head { read: Arc::default(), place: Arc::new(place) };
+        let place = self.crowd.acquire(address.ip()).await;
+        let taken = Box::pin(place.evicted().clone().cancelled_owned());
+        let head = HeaderState { read: Arc::default(), place: Arc::new(place) };
         (
-            Visit {
+            BoundedConnection {
                 stream,
                 head,
-                seen: 0,
-                late: Box::pin(tokio::time::sleep(HEAD_TIMEOUT)),
-                taken,
+                read_bytes: 0,
+                header_timeout: Box::pin(tokio::time::sleep(HEAD_TIMEOUT)),
+                evicted: taken,
             },
             address,
         )
@@ -71,56 +71,56 @@ impl Listener for Door {
 /// Whether the headers of a connection's request were received. Until then, the connection may be
 /// evicted.
 #[derive(Clone, Debug)]
-struct Head {
+struct HeaderState {
     read: Arc<AtomicBool>,
-    place: Arc<Place>,
+    place: Arc<CallerSlot>,
 }
 
 /// The client of a request, for its handler.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
+pub(super) struct HttpCaller {
     pub(super) address: SocketAddr,
-    head: Head,
+    head: HeaderState,
 }
 
-impl Caller {
+impl HttpCaller {
     /// Marks the headers as received. From now on the handler limits what is read.
-    pub(super) fn head_is_read(&self) {
+    pub(super) fn headers_received(&self) {
         self.head.read.store(true, Ordering::Release);
-        self.head.place.served();
+        self.head.place.protect();
     }
 }
 
-impl Connected<IncomingStream<'_, Door>> for Caller {
-    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
+impl Connected<IncomingStream<'_, BoundedListener>> for HttpCaller {
+    fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Self {
         Self { address: *stream.remote_addr(), head: stream.io().head.clone() }
     }
 }
 
 /// A connection. Until its headers are received, reading fails on timeout or eviction.
-pub(super) struct Visit {
+pub(super) struct BoundedConnection {
     stream: TcpStream,
-    head: Head,
+    head: HeaderState,
     /// Bytes read so far. Checked against `HEAD_SIZE` until the headers are complete.
-    seen: usize,
-    late: Pin<Box<Sleep>>,
-    taken: Pin<Box<WaitForCancellationFutureOwned>>,
+    read_bytes: usize,
+    header_timeout: Pin<Box<Sleep>>,
+    evicted: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-impl AsyncRead for Visit {
+impl AsyncRead for BoundedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if !self.head.read.load(Ordering::Acquire) {
-            if self.seen >= HEAD_SIZE {
+            if self.read_bytes >= HEAD_SIZE {
                 return Poll::Ready(Err(io::Error::other("the headers are too large")));
             }
-            if self.late.as_mut().poll(context).is_ready() {
+            if self.header_timeout.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            if self.taken.as_mut().poll(context).is_ready() {
+            if self.evicted.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(io::Error::other(
                     "evicted for another client: it had sent no complete request",
                 )));
@@ -128,12 +128,12 @@ impl AsyncRead for Visit {
         }
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.seen = self.seen.saturating_add(buffer.filled().len() - before);
+        self.read_bytes = self.read_bytes.saturating_add(buffer.filled().len() - before);
         read
     }
 }
 
-impl AsyncWrite for Visit {
+impl AsyncWrite for BoundedConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -5,7 +5,7 @@
 //! dispatcher. This is the only crate that uses `axum`.
 
 mod connection;
-mod crowd;
 pub mod dashboard;
+mod slots;
 pub mod status;
 pub mod webhooks;

@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::connection::{Caller, Door};
-use aetheel_model::figures::{self, FIGURES, Kind};
-use aetheel_model::vigil;
+use super::connection::{BoundedListener, HttpCaller};
+use aetheel_model::figures::{self, FIGURES, FigureKind};
+use aetheel_model::supervisor;
 
 /// The largest number of simultaneous connections.
 const CONNECTIONS: usize = 64;
@@ -34,7 +34,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The data of the status pages.
 #[async_trait]
-pub trait Health: Send + Sync {
+pub trait HealthSource: Send + Sync {
     /// Returns the reasons why the program should be restarted, one short line each. An empty list
     /// means that it is healthy. May never return if the program is stuck.
     async fn alive(&self) -> Vec<String>;
@@ -74,8 +74,8 @@ pub struct StatusPages {
 }
 
 #[derive(Clone)]
-struct Shared {
-    health: Arc<dyn Health>,
+struct StatusState {
+    health: Arc<dyn HealthSource>,
     figures: PrometheusHandle,
 }
 
@@ -85,7 +85,10 @@ impl StatusPages {
     ///
     /// # Errors
     /// Returns a [`StatusError`]; then nothing is served.
-    pub async fn open(address: SocketAddr, health: Arc<dyn Health>) -> Result<Self, StatusError> {
+    pub async fn open(
+        address: SocketAddr,
+        health: Arc<dyn HealthSource>,
+    ) -> Result<Self, StatusError> {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| StatusError::Listen { address, source })?;
@@ -93,16 +96,18 @@ impl StatusPages {
             listener.local_addr().map_err(|source| StatusError::Listen { address, source })?;
         let figures = recorder()?;
         let kept = figures.clone();
-        let upkeep = vigil::task("figures", async move {
+        let upkeep = supervisor::spawn("figures", async move {
             loop {
                 tokio::time::sleep(UPKEEP_INTERVAL).await;
                 kept.run_upkeep();
             }
         });
-        let router = router(Shared { health, figures });
-        let serving = vigil::task("status pages", async move {
-            let service = router.into_make_service_with_connect_info::<Caller>();
-            if let Err(error) = axum::serve(Door::new(listener, CONNECTIONS), service).await {
+        let router = router(StatusState { health, figures });
+        let serving = supervisor::spawn("status pages", async move {
+            let service = router.into_make_service_with_connect_info::<HttpCaller>();
+            if let Err(error) =
+                axum::serve(BoundedListener::new(listener, CONNECTIONS), service).await
+            {
                 tracing::error!(%error, "the status pages have stopped");
             }
         });
@@ -121,7 +126,7 @@ impl Drop for StatusPages {
 fn recorder() -> Result<PrometheusHandle, BuildError> {
     let mut builder = PrometheusBuilder::new();
     for figure in FIGURES {
-        if let Kind::Histogram(buckets) = figure.kind {
+        if let FigureKind::Histogram(buckets) = figure.kind {
             builder =
                 builder.set_buckets_for_metric(Matcher::Full(figure.name.to_owned()), buckets)?;
         }
@@ -131,19 +136,23 @@ fn recorder() -> Result<PrometheusHandle, BuildError> {
     Ok(handle)
 }
 
-fn router(shared: Shared) -> Router {
+fn router(shared: StatusState) -> Router {
     Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(render))
-        .layer(from_fn(heard))
+        .layer(from_fn(mark_headers_received))
         .with_state(shared)
 }
 
 /// Marks the headers as received, and limits each connection to one request, so that idle clients
 /// are disconnected soon.
-async fn heard(ConnectInfo(caller): ConnectInfo<Caller>, request: Request, next: Next) -> Response {
-    caller.head_is_read();
+async fn mark_headers_received(
+    ConnectInfo(caller): ConnectInfo<HttpCaller>,
+    request: Request,
+    next: Next,
+) -> Response {
+    caller.headers_received();
     let mut response = next.run(request).await;
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
@@ -151,7 +160,7 @@ async fn heard(ConnectInfo(caller): ConnectInfo<Caller>, request: Request, next:
 
 /// Returns 200 while the runtime answers, the dispatcher's locks are free, all critical tasks run
 /// and the heartbeat events arrive.
-async fn livez(State(shared): State<Shared>) -> Response {
+async fn livez(State(shared): State<StatusState>) -> Response {
     let stuck = vec!["the dispatcher does not answer".to_owned()];
     let reasons =
         tokio::time::timeout(ANSWER_TIMEOUT, shared.health.alive()).await.unwrap_or(stuck);
@@ -164,7 +173,7 @@ async fn livez(State(shared): State<Shared>) -> Response {
 }
 
 /// Returns 200 while prompts are answered, otherwise 503 with the reasons.
-async fn readyz(State(shared): State<Shared>) -> Response {
+async fn readyz(State(shared): State<StatusState>) -> Response {
     let late = vec!["the check takes too long".to_owned()];
     let reasons =
         tokio::time::timeout(ANSWER_TIMEOUT, shared.health.unready()).await.unwrap_or(late);
@@ -173,7 +182,7 @@ async fn readyz(State(shared): State<Shared>) -> Response {
 }
 
 /// Returns the figures in the Prometheus text format, version 0.0.4.
-async fn render(State(shared): State<Shared>) -> Response {
+async fn render(State(shared): State<StatusState>) -> Response {
     // Figures that cannot be measured in time keep their old value.
     let _ = tokio::time::timeout(ANSWER_TIMEOUT, shared.health.measure()).await;
     shared.figures.run_upkeep();

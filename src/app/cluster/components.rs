@@ -15,54 +15,54 @@ use crate::backend::AdmissionError;
 use crate::cluster::{Cluster, Component};
 use crate::kit::selftest;
 use crate::plain::with_causes;
-use crate::startup::{Installer, Plan, is_component_name};
-use crate::workspace::{Served, component_digest};
+use crate::startup::{InstallPlan, Installer, is_component_name};
+use crate::workspace::{ServedComponent, component_digest};
 
 /// Delay before a component that could not be written is tried again.
-const AGAIN_INTERVAL: Duration = Duration::from_secs(10);
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Result of installing a component.
-enum Taken {
+enum InstallOutcome {
     /// The component is installed.
-    There,
+    Installed,
     /// The component is installed and waits for the operator's approval. Contains the capabilities
     /// that it needs and a hint.
-    Waits(String),
+    AwaitsApproval(String),
     /// The component was not installed. Contains the reason and a hint.
     Refused(String),
 }
 
 /// Installs the components that operators send to all nodes, until the program ends. `most` is the
 /// largest size of a component in bytes.
-pub(super) async fn take(cluster: Cluster, installer: Installer, most: u64) {
+pub(super) async fn install_all(cluster: Cluster, installer: Installer, most: u64) {
     let (mut peers, mut looked_at) = (cluster.peers(), 0);
     loop {
         let news = peers.wait_for(|peers| peers.component > looked_at).await;
         let Ok(newest) = news.map(|peers| peers.component) else { return pending().await };
         looked_at = newest;
         while let Some(handed) = patiently!(cluster.next_component(most)).flatten() {
-            take_one(&installer, handed.component, most).await;
-            patiently!(cluster.looked_at_component(handed.number));
+            install_one(&installer, handed.component, most).await;
+            patiently!(cluster.mark_component_seen(handed.number));
         }
     }
 }
 
 /// Installs one component and logs the result. Tries again while it cannot be written.
-async fn take_one(installer: &Installer, component: Component, most: u64) {
+async fn install_one(installer: &Installer, component: Component, most: u64) {
     let (file, from) = (component.file.clone(), component.from.clone());
     loop {
         match install(installer, &component, most).await {
-            Ok(Taken::There) => {
+            Ok(InstallOutcome::Installed) => {
                 tracing::info!(file, from, "a component for all nodes is installed");
             }
-            Ok(Taken::Waits(why)) => {
+            Ok(InstallOutcome::AwaitsApproval(why)) => {
                 tracing::warn!(
                     file,
                     from,
                     "a component for all nodes waits for approval on this machine: it {why}"
                 );
             }
-            Ok(Taken::Refused(why)) => {
+            Ok(InstallOutcome::Refused(why)) => {
                 tracing::warn!(
                     file,
                     from,
@@ -76,7 +76,7 @@ async fn take_one(installer: &Installer, component: Component, most: u64) {
                     error,
                     "a component for all nodes cannot be written; trying again"
                 );
-                tokio::time::sleep(AGAIN_INTERVAL).await;
+                tokio::time::sleep(RETRY_DELAY).await;
                 continue;
             }
         }
@@ -88,9 +88,13 @@ async fn take_one(installer: &Installer, component: Component, most: u64) {
 ///
 /// # Errors
 /// Returns a message about the file that could not be written.
-async fn install(installer: &Installer, component: &Component, most: u64) -> Result<Taken, String> {
+async fn install(
+    installer: &Installer,
+    component: &Component,
+    most: u64,
+) -> Result<InstallOutcome, String> {
     let Component { file, digest, bytes, signature, .. } = component;
-    let refused = |why: String| Ok(Taken::Refused(why));
+    let refused = |why: String| Ok(InstallOutcome::Refused(why));
     if !is_component_name(file) {
         return refused("has an invalid file name; send it again with `aetheel backend install FILE --all-nodes`".to_owned());
     }
@@ -109,7 +113,7 @@ async fn install(installer: &Installer, component: &Component, most: u64) -> Res
             error.hint()
         )
     };
-    let served = Served {
+    let served = ServedComponent {
         digest: digest.clone(),
         bytes: bytes.as_slice().into(),
         signature: signature.clone(),
@@ -127,7 +131,7 @@ async fn install(installer: &Installer, component: &Component, most: u64) -> Res
             cases.display()
         ));
     }
-    let Plan { staged, before, aside, wants, .. } = &plan;
+    let InstallPlan { staged, before, aside, wants, .. } = &plan;
     if before.as_ref().is_none_or(|before| before.inspection.digest != *digest) {
         let installation = installer.prepare(&plan).await?;
         let finished = installation.finish(aside.clone()).await;
@@ -135,9 +139,9 @@ async fn install(installer: &Installer, component: &Component, most: u64) -> Res
     }
     let name = &staged.inspection.descriptor.name;
     Ok(match wants {
-        Some(wants) => Taken::Waits(format!(
+        Some(wants) => InstallOutcome::AwaitsApproval(format!(
             "{wants}; hint: `aetheel backend approve {name}` shows all of it and asks; until then the previous version serves"
         )),
-        None => Taken::There,
+        None => InstallOutcome::Installed,
     })
 }

@@ -14,24 +14,24 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock, mpsc};
 
 use super::unposted::Unposted;
-use crate::cluster::{Cluster, ClusterError, Inbox, Letter, Taken};
-use crate::discord::{Discord, Heard, Parent, Receipt};
-use crate::dispatch::{Dispatcher, Refusal};
+use crate::cluster::{Cluster, ClusterError, ClusterMessage, Inbox, ReceivedMessage};
+use crate::discord::{Discord, GatewayEvent, Parent, Receipt};
+use crate::dispatch::{Dispatcher, PromptRefusal};
 use crate::event::{Lane, NewEvent};
-use crate::startup::clustering::EVENT;
-use crate::vigil;
+use crate::startup::clustering::EVENT_MESSAGE;
+use crate::supervisor;
 use crate::workspace::Workspace;
 
 /// Kind of a message that contains an event from Discord.
-const HEARD: &str = "discord";
+const DISCORD_EVENT: &str = "discord";
 /// Most messages that one call of the database writes or acknowledges.
-const BATCH: usize = 256;
+const MAX_BATCH: usize = 256;
 /// Delay before the database is called again, or a full queue is tried again.
-const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// Largest number of entries of each cache of channels.
-const THREADS: usize = 100_000;
+const MAX_CACHED_CHANNELS: usize = 100_000;
 /// How long a channel is known to have no node before the database is asked again.
-const NOBODYS_SPAN: Duration = Duration::from_secs(10);
+const UNOWNED_CACHE_TIME: Duration = Duration::from_secs(10);
 
 /// Evaluates a call of the database, and repeats it while the database cannot be reached. Returns
 /// `None` if the database refused the call.
@@ -53,7 +53,7 @@ pub(super) use patiently;
 pub(super) async fn is_worth_another_try(error: &ClusterError) -> bool {
     match error {
         ClusterError::Away(_) | ClusterError::Untrusted(_) => {
-            tokio::time::sleep(AGAIN_INTERVAL).await;
+            tokio::time::sleep(RETRY_DELAY).await;
             true
         }
         ClusterError::Fenced => pending().await,
@@ -77,9 +77,9 @@ pub(super) struct Poster {
     /// Cached parent channel of each thread; a channel maps to itself.
     roots: HashMap<u64, u64>,
     /// Channels that some node has. A channel with a node always keeps one.
-    placed: HashSet<u64>,
+    owned: HashSet<u64>,
     /// Channels without a node, each with the time of the lookup.
-    nobodys: HashMap<u64, Instant>,
+    unowned: HashMap<u64, Instant>,
     unposted: Unposted,
 }
 
@@ -90,20 +90,20 @@ impl Poster {
         workspace: Workspace,
         unposted: Unposted,
     ) -> Self {
-        let (roots, placed, nobodys) = (HashMap::new(), HashSet::new(), HashMap::new());
-        Self { cluster, discord, workspace, roots, placed, nobodys, unposted }
+        let (roots, owned, unowned) = (HashMap::new(), HashSet::new(), HashMap::new());
+        Self { cluster, discord, workspace, roots, owned, unowned, unposted }
     }
 
     /// Sends events until the sender of `heard` is dropped.
-    pub(super) async fn run(mut self, mut heard: mpsc::UnboundedReceiver<Heard>) {
+    pub(super) async fn run(mut self, mut heard: mpsc::UnboundedReceiver<GatewayEvent>) {
         let mut batch = Vec::new();
-        while heard.recv_many(&mut batch, BATCH).await > 0 {
+        while heard.recv_many(&mut batch, MAX_BATCH).await > 0 {
             let (mut letters, count) = (Vec::new(), batch.len());
             for heard in batch.drain(..) {
                 if let Some(channel) = heard.channel() {
-                    letters.extend(self.letter(heard, channel).await);
+                    letters.extend(self.message(heard, channel).await);
                 } else if let Ok(body) = serde_json::to_string(&heard) {
-                    patiently!(self.cluster.tell_all(HEARD, &body));
+                    patiently!(self.cluster.broadcast(DISCORD_EVENT, &body));
                 }
             }
             if !letters.is_empty() {
@@ -115,7 +115,7 @@ impl Poster {
 
     /// Makes the message for an event. Returns `None` if no node has the channel and the event does
     /// not have to be processed.
-    async fn letter(&mut self, mut heard: Heard, channel: u64) -> Option<Letter> {
+    async fn message(&mut self, mut heard: GatewayEvent, channel: u64) -> Option<ClusterMessage> {
         let root = self.root(&heard, channel).await;
         let (lane, of) = (Lane::Channel(channel), Lane::Channel(root));
         let settings = {
@@ -123,49 +123,49 @@ impl Poster {
             channels.of(&lane).or(&channels.of(&of))
         };
         let wanted = heard.addressed || settings.require_mention == Some(false);
-        if !wanted && self.is_nobodys(root).await {
+        if !wanted && self.is_unowned(root).await {
             return None;
         }
         heard.parent = Parent::Known((root != channel).then_some(root));
-        if self.placed.len() >= THREADS {
-            self.placed.clear();
+        if self.owned.len() >= MAX_CACHED_CHANNELS {
+            self.owned.clear();
         }
-        self.placed.insert(root);
-        Some(Letter {
+        self.owned.insert(root);
+        Some(ClusterMessage {
             key: heard.key(),
             root: root_of(&of),
             thread: (root != channel).then_some(channel),
-            kind: HEARD.to_owned(),
+            kind: DISCORD_EVENT.to_owned(),
             body: serde_json::to_string(&heard).ok()?,
             label: settings.node,
         })
     }
 
-    async fn is_nobodys(&mut self, root: u64) -> bool {
-        if self.placed.contains(&root) {
+    async fn is_unowned(&mut self, root: u64) -> bool {
+        if self.owned.contains(&root) {
             return false;
         }
-        let fresh = |at: &Instant| at.elapsed() < NOBODYS_SPAN;
-        if self.nobodys.get(&root).is_some_and(fresh) {
+        let fresh = |at: &Instant| at.elapsed() < UNOWNED_CACHE_TIME;
+        if self.unowned.get(&root).is_some_and(fresh) {
             return true;
         }
-        if patiently!(self.cluster.root_known(root)).flatten().is_some() {
+        if patiently!(self.cluster.find_root(root)).flatten().is_some() {
             return false;
         }
-        if self.nobodys.len() >= THREADS {
-            self.nobodys.clear();
+        if self.unowned.len() >= MAX_CACHED_CHANNELS {
+            self.unowned.clear();
         }
-        self.nobodys.insert(root, Instant::now());
+        self.unowned.insert(root, Instant::now());
         true
     }
 
     /// Returns the parent channel of a thread, or the channel itself. A thread that a machine
     /// imported before the cluster knew its parent counts as a channel.
-    async fn root(&mut self, heard: &Heard, channel: u64) -> u64 {
+    async fn root(&mut self, heard: &GatewayEvent, channel: u64) -> u64 {
         if let Some(root) = self.roots.get(&channel) {
             return *root;
         }
-        let known = patiently!(self.cluster.root_known(channel)).flatten();
+        let known = patiently!(self.cluster.find_root(channel)).flatten();
         let known = known.and_then(|root| match root.parse() {
             Ok(Lane::Channel(root)) => Some(root),
             _ => None,
@@ -173,7 +173,7 @@ impl Poster {
         let root = match (known, heard.parent) {
             (Some(root), _) => root,
             (None, Parent::Known(parent)) => parent.unwrap_or(channel),
-            (None, Parent::Unknown) => match self.discord.root_of(channel).await {
+            (None, Parent::Unknown) => match self.discord.root_channel(channel).await {
                 Ok(root) => root,
                 Err(error) => {
                     tracing::warn!(
@@ -185,7 +185,7 @@ impl Poster {
                 }
             },
         };
-        if self.roots.len() >= THREADS {
+        if self.roots.len() >= MAX_CACHED_CHANNELS {
             self.roots.clear();
         }
         self.roots.insert(channel, root);
@@ -195,14 +195,14 @@ impl Poster {
 
 /// Counts the received messages that are not acknowledged yet, by the root of their lane.
 #[derive(Clone, Default)]
-pub(super) struct Hands(Arc<(Mutex<HashMap<String, usize>>, Notify)>);
+pub(super) struct InFlightMessages(Arc<(Mutex<HashMap<String, usize>>, Notify)>);
 
-impl Hands {
-    fn take(&self, root: &str) {
+impl InFlightMessages {
+    fn add(&self, root: &str) {
         *self.0.0.lock().entry(root.to_owned()).or_default() += 1;
     }
 
-    fn lay_down(&self, root: &str) {
+    fn ack(&self, root: &str) {
         let mut taken = self.0.0.lock();
         if let Some(count) = taken.get_mut(root) {
             *count -= 1;
@@ -214,7 +214,7 @@ impl Hands {
     }
 
     /// Waits until all messages of a lane are acknowledged, or all messages if `root` is `None`.
-    pub(super) async fn empty(&self, root: Option<&str>) {
+    pub(super) async fn wait_empty(&self, root: Option<&str>) {
         loop {
             let changed = self.0.1.notified();
             let is_empty = {
@@ -231,25 +231,28 @@ impl Hands {
 
 /// Locked for writing while lanes are imported from another node, so that no message of these lanes
 /// is processed before the import is complete.
-pub(super) type Gate = Arc<RwLock<()>>;
+pub(super) type InboxGate = Arc<RwLock<()>>;
 
 /// Receives the messages for this node and passes them to Discord's reader or the dispatcher.
-pub(super) struct Reader {
-    pub(super) gate: Gate,
-    pub(super) discord: mpsc::UnboundedSender<(Heard, Receipt)>,
+pub(super) struct InboxReader {
+    pub(super) gate: InboxGate,
+    pub(super) discord: mpsc::UnboundedSender<(GatewayEvent, Receipt)>,
     pub(super) dispatcher: Dispatcher,
-    pub(super) hands: Hands,
+    pub(super) in_flight: InFlightMessages,
     pub(super) cluster: Cluster,
 }
 
-impl Reader {
+impl InboxReader {
     /// Receives messages until the program ends.
     pub(super) async fn run(self, mut inbox: Inbox) {
         let (done, checked_off) = mpsc::unbounded_channel();
         let (events, submitted) = mpsc::unbounded_channel();
         let cluster = self.cluster.clone();
-        vigil::errand("acknowledgements", check_off(cluster, checked_off, self.hands.clone()));
-        vigil::errand(
+        supervisor::spawn_finite(
+            "acknowledgements",
+            ack_all(cluster, checked_off, self.in_flight.clone()),
+        );
+        supervisor::spawn_finite(
             "events from other nodes",
             submit_all(self.dispatcher.clone(), submitted, done.clone()),
         );
@@ -259,14 +262,14 @@ impl Reader {
                 Err(ClusterError::Fenced) => return pending().await,
                 Err(error) => {
                     tracing::error!(%error, "cannot receive the messages for this node");
-                    tokio::time::sleep(AGAIN_INTERVAL).await;
+                    tokio::time::sleep(RETRY_DELAY).await;
                     continue;
                 }
             };
             let _open = self.gate.read().await;
             for letter in letters {
                 let root = letter.root.clone().unwrap_or_default();
-                self.hands.take(&root);
+                self.in_flight.add(&root);
                 let number = letter.number;
                 if !pass_on(letter, &done, &self.discord, &events) {
                     tracing::warn!(
@@ -283,15 +286,15 @@ impl Reader {
 /// Passes a message on. Returns `false` if this version cannot read it. While the program shuts
 /// down nobody takes the message, so it stays unacknowledged and the next process receives it.
 fn pass_on(
-    letter: Taken,
-    done: &Done,
-    discord: &mpsc::UnboundedSender<(Heard, Receipt)>,
-    events: &mpsc::UnboundedSender<Submitted>,
+    letter: ReceivedMessage,
+    done: &AckSender,
+    discord: &mpsc::UnboundedSender<(GatewayEvent, Receipt)>,
+    events: &mpsc::UnboundedSender<RoutedEvent>,
 ) -> bool {
-    let Taken { number, root, kind, body } = letter;
+    let ReceivedMessage { number, root, kind, body } = letter;
     let root = root.unwrap_or_default();
     match kind.as_str() {
-        HEARD => {
+        DISCORD_EVENT => {
             let Ok(heard) = serde_json::from_str(&body) else { return false };
             let done = done.clone();
             let receipt = Receipt::new(move || {
@@ -299,7 +302,7 @@ fn pass_on(
             });
             let _ = discord.send((heard, receipt));
         }
-        EVENT => {
+        EVENT_MESSAGE => {
             let Ok(event) = serde_json::from_str(&body) else { return false };
             let _ = events.send((event, number, root));
         }
@@ -309,20 +312,20 @@ fn pass_on(
 }
 
 /// Sender of the numbers of processed messages, each with the root of its lane.
-type Done = mpsc::UnboundedSender<(i64, String)>;
-type Submitted = (NewEvent, i64, String);
+type AckSender = mpsc::UnboundedSender<(i64, String)>;
+type RoutedEvent = (NewEvent, i64, String);
 
-async fn check_off(
+async fn ack_all(
     cluster: Cluster,
     mut done: mpsc::UnboundedReceiver<(i64, String)>,
-    hands: Hands,
+    hands: InFlightMessages,
 ) {
     let mut batch = Vec::new();
-    while done.recv_many(&mut batch, BATCH).await > 0 {
+    while done.recv_many(&mut batch, MAX_BATCH).await > 0 {
         let numbers: Vec<i64> = batch.iter().map(|(number, _)| *number).collect();
-        patiently!(cluster.done(&numbers));
+        patiently!(cluster.ack_messages(&numbers));
         for (_, root) in batch.drain(..) {
-            hands.lay_down(&root);
+            hands.ack(&root);
         }
     }
 }
@@ -331,8 +334,8 @@ async fn check_off(
 /// after the other.
 async fn submit_all(
     dispatcher: Dispatcher,
-    mut events: mpsc::UnboundedReceiver<Submitted>,
-    done: Done,
+    mut events: mpsc::UnboundedReceiver<RoutedEvent>,
+    done: AckSender,
 ) {
     while let Some((event, number, root)) = events.recv().await {
         if submit(&dispatcher, event).await {
@@ -345,16 +348,18 @@ async fn submit_all(
 /// shutting down; the event is then delivered again to the next process.
 async fn submit(dispatcher: &Dispatcher, event: NewEvent) -> bool {
     loop {
-        let taken = match dispatcher.submit_sent(event.clone()) {
-            Ok(Some(accepted)) => accepted.safe().await.map(drop),
+        let taken = match dispatcher.submit_routed(event.clone()) {
+            Ok(Some(accepted)) => accepted.wait_until_saved().await.map(drop),
             Ok(None) => Ok(()),
             Err(refusal) => Err(refusal),
         };
         match taken {
-            Ok(()) | Err(Refusal::Known) => return true,
-            Err(Refusal::ShuttingDown) => return false,
-            Err(Refusal::Busy { .. } | Refusal::Full { .. } | Refusal::NotSaved) => {
-                tokio::time::sleep(AGAIN_INTERVAL).await;
+            Ok(()) | Err(PromptRefusal::Known) => return true,
+            Err(PromptRefusal::ShuttingDown) => return false,
+            Err(
+                PromptRefusal::Busy { .. } | PromptRefusal::Full { .. } | PromptRefusal::NotSaved,
+            ) => {
+                tokio::time::sleep(RETRY_DELAY).await;
             }
             Err(refusal) => {
                 tracing::warn!(lane = %event.lane, "refused an event that another node accepted: {refusal}");
@@ -370,13 +375,18 @@ mod tests {
 
     use super::*;
 
-    fn taken(kind: &str, body: String) -> Taken {
-        Taken { number: 7, root: Some("discord:1".to_owned()), kind: kind.to_owned(), body }
+    fn taken(kind: &str, body: String) -> ReceivedMessage {
+        ReceivedMessage {
+            number: 7,
+            root: Some("discord:1".to_owned()),
+            kind: kind.to_owned(),
+            body,
+        }
     }
 
     #[test]
     fn a_message_that_nobody_takes_any_more_stays_unacknowledged() {
-        let heard = Heard {
+        let heard = GatewayEvent {
             name: "MESSAGE_CREATE".to_owned(),
             data: Value::Null,
             names: Vec::new(),
@@ -388,13 +398,13 @@ mod tests {
         let (discord, mut reader) = mpsc::unbounded_channel();
         let (events, _) = mpsc::unbounded_channel();
         assert!(!pass_on(taken("of-a-later-version", body.clone()), &done, &discord, &events));
-        assert!(pass_on(taken(HEARD, body.clone()), &done, &discord, &events));
-        let (_, receipt): (Heard, Receipt) = reader.try_recv().unwrap();
+        assert!(pass_on(taken(DISCORD_EVENT, body.clone()), &done, &discord, &events));
+        let (_, receipt): (GatewayEvent, Receipt) = reader.try_recv().unwrap();
         assert!(acknowledged.try_recv().is_err(), "before it is safe");
         receipt.done();
         assert_eq!(acknowledged.try_recv().unwrap(), (7, "discord:1".to_owned()));
         drop(reader);
-        assert!(pass_on(taken(HEARD, body), &done, &discord, &events), "it can be read");
+        assert!(pass_on(taken(DISCORD_EVENT, body), &done, &discord, &events), "it can be read");
         assert!(acknowledged.try_recv().is_err(), "the next process receives it");
     }
 }

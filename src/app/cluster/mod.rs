@@ -15,13 +15,13 @@
 //! | [`waiting`] | lanes that stay closed until agents on another machine have ended |
 
 mod components;
+mod lane_moves;
+mod leader;
 mod mail;
-mod moving;
+mod node_digests;
 mod router;
-mod sameness;
-mod seat;
 mod unposted;
-mod waiting;
+mod waiting_lanes;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,36 +30,36 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use self::mail::{Gate, Hands, Poster, Reader, patiently};
-use self::moving::Movers;
-use self::router::ToNodes;
-pub(super) use self::seat::WithSeat;
+use self::lane_moves::LaneMover;
+pub(super) use self::leader::LeaderOnly;
+use self::mail::{InFlightMessages, InboxGate, InboxReader, Poster, patiently};
+use self::router::ClusterRouter;
 use self::unposted::Unposted;
-use self::waiting::WaitingLanes;
+use self::waiting_lanes::WaitingLanes;
 use crate::cli::exit;
 use crate::cluster::Cluster;
-use crate::discord::{Discord, Heard, Receipt, Sharing};
+use crate::discord::{Discord, EventSharing, GatewayEvent, Receipt};
 use crate::dispatch::{Dispatcher, Router};
 use crate::event::Lane;
 use crate::lease::Lease;
 use crate::process::holder::HeldLauncher;
 use crate::startup::clustering::StateFiles;
-use crate::startup::{Installer, Refused};
+use crate::startup::{Installer, StartRefusal};
+use crate::supervisor;
 use crate::turn::Backends;
-use crate::vigil;
 use crate::workspace::Workspace;
 
 /// Time for messages that are being processed to finish during a shutdown.
-const HANDS_TIMEOUT: Duration = Duration::from_secs(5);
+const IN_FLIGHT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// This node of a cluster and its tasks.
-pub(super) struct Place {
+pub(super) struct ClusterNode {
     cluster: Cluster,
     /// Ends the program once another node has replaced this one.
     fence: JoinHandle<()>,
     /// Whether this node is the leader.
-    seat: Arc<watch::Sender<bool>>,
-    hands: Hands,
+    leadership: Arc<watch::Sender<bool>>,
+    in_flight: InFlightMessages,
     /// Receives the messages of other nodes.
     reader: Option<JoinHandle<()>>,
     /// Takes lanes over and gives lanes away.
@@ -69,12 +69,12 @@ pub(super) struct Place {
 }
 
 /// The node's ends of the channels that connect it with Discord.
-pub(super) struct Ends {
-    heard: mpsc::UnboundedReceiver<Heard>,
-    letters: mpsc::UnboundedSender<(Heard, Receipt)>,
+pub(super) struct SharingEnds {
+    events: mpsc::UnboundedReceiver<GatewayEvent>,
+    messages: mpsc::UnboundedSender<(GatewayEvent, Receipt)>,
 }
 
-impl Place {
+impl ClusterNode {
     /// Starts two tasks: one passes the end of the node's long lease to the holder, the other one
     /// ends the program once another node has replaced this one.
     ///
@@ -83,25 +83,28 @@ impl Place {
     ///
     /// # Errors
     /// Returns [`Refused`] if no holder can end agents at a given time.
-    pub(super) fn keep(cluster: Cluster, held: Option<&HeldLauncher>) -> Result<Self, Refused> {
+    pub(super) fn start(
+        cluster: Cluster,
+        held: Option<&HeldLauncher>,
+    ) -> Result<Self, StartRefusal> {
         let Some(held) = held.filter(|held| held.fences()).cloned() else {
             let why = "CLUSTER_URL needs a holder of this version, which ends the agents of a node that lost its place; start one (AGENT_HOLDER=require reports why it cannot start), or restart the one that runs";
-            return Err(Refused::because(exit::UNAVAILABLE, why.to_owned()));
+            return Err(StartRefusal::because(exit::UNAVAILABLE, why.to_owned()));
         };
         let lease = cluster.lease();
-        let mut until = cluster.turns().watch();
+        let mut until = cluster.turn_lease().watch();
         // The holder gets the time before the first agent starts.
-        held.until(*until.borrow_and_update());
-        vigil::errand("lease of agents", async move {
+        held.set_deadline(*until.borrow_and_update());
+        supervisor::spawn_finite("lease of agents", async move {
             while until.changed().await.is_ok() {
-                held.until(*until.borrow_and_update());
+                held.set_deadline(*until.borrow_and_update());
             }
         });
-        let fence = vigil::task("fence", leave_when_over(lease));
+        let fence = supervisor::spawn("fence", exit_when_lease_ends(lease));
         let seat = Arc::new(watch::Sender::new(false));
-        let (hands, reader, mover) = (Hands::default(), None, None);
+        let (hands, reader, mover) = (InFlightMessages::default(), None, None);
         let waiting = WaitingLanes::default();
-        Ok(Self { cluster, fence, seat, hands, reader, mover, waiting })
+        Ok(Self { cluster, fence, leadership: seat, in_flight: hands, reader, mover, waiting })
     }
 
     /// Continues the events of the previous process, except in lanes in which agents of another
@@ -110,9 +113,9 @@ impl Place {
     pub(super) async fn recover(&mut self, dispatcher: &Dispatcher) -> bool {
         let lanes = patiently!(self.cluster.waiting_lanes()).unwrap_or_default();
         let closed = |lane: &Lane| lanes.iter().any(|row| row.has(lane));
-        let (later, saved) = dispatcher.recover_but(closed).await;
+        let (later, saved) = dispatcher.recover_except(closed).await;
         self.waiting.add(&lanes, later);
-        patiently!(self.cluster.agents_ended());
+        patiently!(self.cluster.report_agents_ended());
         saved
     }
 
@@ -123,75 +126,87 @@ impl Place {
 
     /// Returns the router that sends events of webhooks and schedules to the node with their lane.
     pub(super) fn router(&self, workspace: &Workspace) -> Arc<dyn Router> {
-        Arc::new(ToNodes { cluster: self.cluster.clone(), workspace: workspace.clone() })
+        Arc::new(ClusterRouter { cluster: self.cluster.clone(), workspace: workspace.clone() })
     }
 
     /// Creates the channels through which Discord's events go to other nodes and come from them.
     /// Discord gets [`Sharing`]; the other ends are for [`Self::begin`].
-    pub(super) fn sharing(&self) -> (Sharing, Ends) {
+    pub(super) fn sharing(&self) -> (EventSharing, SharingEnds) {
         let (out, heard) = mpsc::unbounded_channel();
         let (letters, from) = mpsc::unbounded_channel();
-        let logins = Arc::new(seat::SharedLogins(self.cluster.clone()));
-        let sharing = Sharing { out, from, seat: self.seat.subscribe(), logins };
-        (sharing, Ends { heard, letters })
+        let logins = Arc::new(leader::SharedLogins(self.cluster.clone()));
+        let sharing = EventSharing {
+            outgoing: out,
+            incoming: from,
+            leader: self.leadership.subscribe(),
+            logins,
+        };
+        (sharing, SharingEnds { events: heard, messages: letters })
     }
 
     /// Starts the tasks that exchange messages and lanes with other nodes, and the one that tries
     /// to become the leader.
-    pub(super) fn begin(
+    pub(super) fn serve(
         &mut self,
-        ends: Ends,
+        ends: SharingEnds,
         dispatcher: &Dispatcher,
         (workspace, discord): (&Workspace, &Discord),
         (backends, slots): (Arc<dyn Backends>, usize),
     ) {
-        let (cluster, hands, gate) = (self.cluster.clone(), self.hands.clone(), Gate::default());
+        let (cluster, hands, gate) =
+            (self.cluster.clone(), self.in_flight.clone(), InboxGate::default());
         let unposted = Unposted::default();
         let poster =
             Poster::new(cluster.clone(), discord.clone(), workspace.clone(), unposted.clone());
         let (to_post, posting) = mpsc::unbounded_channel();
-        vigil::errand("discord events", unposted.clone().follow(ends.heard, to_post));
-        vigil::errand("waiting notices", unposted.report(discord.clone(), cluster.away()));
-        vigil::errand("messages to other nodes", poster.run(posting));
-        let movers = Movers {
+        supervisor::spawn_finite("discord events", unposted.clone().follow(ends.events, to_post));
+        supervisor::spawn_finite(
+            "waiting notices",
+            unposted.report(discord.clone(), cluster.database_away()),
+        );
+        supervisor::spawn_finite("messages to other nodes", poster.run(posting));
+        let movers = LaneMover {
             cluster: cluster.clone(),
             dispatcher: dispatcher.clone(),
             workspace: workspace.clone(),
             discord: discord.clone(),
-            hands: hands.clone(),
+            in_flight: hands.clone(),
             gate: Arc::clone(&gate),
             slots,
             backends,
             waiting: std::mem::take(&mut self.waiting),
         };
-        self.mover = Some(vigil::task("lane moves", movers.run(self.seat.subscribe())));
+        self.mover = Some(supervisor::spawn("lane moves", movers.run(self.leadership.subscribe())));
         let inbox = cluster.inbox();
-        let reader = Reader {
+        let reader = InboxReader {
             gate,
-            discord: ends.letters,
+            discord: ends.messages,
             dispatcher: dispatcher.clone(),
-            hands,
+            in_flight: hands,
             cluster: cluster.clone(),
         };
-        self.reader = Some(vigil::task("messages from other nodes", reader.run(inbox)));
-        vigil::errand("leadership", seat::keep(cluster, Arc::clone(&self.seat)));
+        self.reader = Some(supervisor::spawn("messages from other nodes", reader.run(inbox)));
+        supervisor::spawn_finite(
+            "leadership",
+            leader::lead_when_possible(cluster, Arc::clone(&self.leadership)),
+        );
     }
 
     /// Starts the task that installs the components that an operator sent to all nodes. `most` is
     /// the largest size of a component in bytes.
-    pub(super) fn take_components(&self, installer: Installer, most: u64) {
-        let taking = components::take(self.cluster.clone(), installer, most);
-        vigil::errand("components for all nodes", taking);
+    pub(super) fn install_shared_components(&self, installer: Installer, most: u64) {
+        let taking = components::install_all(self.cluster.clone(), installer, most);
+        supervisor::spawn_finite("components for all nodes", taking);
     }
 
     /// Returns a receiver of whether this node is the leader.
-    pub(super) fn seat(&self) -> watch::Receiver<bool> {
-        self.seat.subscribe()
+    pub(super) fn leadership(&self) -> watch::Receiver<bool> {
+        self.leadership.subscribe()
     }
 
     /// Returns the state file of the schedules, which moves to each new leader.
-    pub(super) fn seat_file(&self, config: &Path) -> seat::SeatFile {
-        seat::SeatFile::new(self.cluster.clone(), config)
+    pub(super) fn leader_file(&self, config: &Path) -> leader::LeaderFile {
+        leader::LeaderFile::new(self.cluster.clone(), config)
     }
 
     /// Stops receiving messages of other nodes, and waits a limited time until the received ones
@@ -200,7 +215,7 @@ impl Place {
         for task in [self.reader.take(), self.mover.take()].into_iter().flatten() {
             task.abort();
         }
-        if tokio::time::timeout(HANDS_TIMEOUT, self.hands.empty(None)).await.is_err() {
+        if tokio::time::timeout(IN_FLIGHT_TIMEOUT, self.in_flight.wait_empty(None)).await.is_err() {
             tracing::warn!(
                 "shutdown: some messages of other nodes were not processed; they will be sent again"
             );
@@ -210,7 +225,7 @@ impl Place {
     /// Copies the state files of the folder `config` to the database and gives up the node's
     /// leases, so that another node can take over at once.
     pub(super) async fn leave(self, config: &Path) {
-        StateFiles::of(&self.cluster, config).hand_on().await;
+        StateFiles::of(&self.cluster, config).mirror_changes().await;
         self.fence.abort();
         self.cluster.leave().await;
         tracing::info!(
@@ -221,8 +236,8 @@ impl Place {
 }
 
 #[expect(clippy::disallowed_methods, reason = "dropping tasks would write to Discord")]
-async fn leave_when_over(lease: Lease) {
-    lease.over().await;
+async fn exit_when_lease_ends(lease: Lease) {
+    lease.wait_until_ended().await;
     tracing::error!(
         "this node has lost its place in the cluster; the program exits at once, to be started again"
     );

@@ -5,52 +5,52 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::mail::{patiently, root_of};
-use crate::cluster::{Cluster, Letter, Owner};
-use crate::dispatch::{Refusal, Router};
+use crate::cluster::{Cluster, ClusterMessage, LaneOwner};
+use crate::dispatch::{PromptRefusal, Router};
 use crate::event::NewEvent;
-use crate::startup::clustering::EVENT;
+use crate::startup::clustering::EVENT_MESSAGE;
 use crate::workspace::Workspace;
 
 /// Time between two looks at a lane that is on its way to or from this node.
-const MOVING_INTERVAL: Duration = Duration::from_millis(250);
+const MOVING_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Router for a node of a cluster.
-pub(super) struct ToNodes {
+pub(super) struct ClusterRouter {
     pub(super) cluster: Cluster,
     pub(super) workspace: Workspace,
 }
 
 #[async_trait]
-impl Router for ToNodes {
-    fn elsewhere(&self, event: &NewEvent) -> bool {
-        !self.cluster.has(&root_of(&event.lane))
+impl Router for ClusterRouter {
+    fn is_remote(&self, event: &NewEvent) -> bool {
+        !self.cluster.has_open_lane(&root_of(&event.lane))
     }
 
     async fn serves(&self, channel: u64) -> bool {
         loop {
             match patiently!(self.cluster.owner_of(channel)) {
-                Some(Owner::Here) => return true,
-                Some(Owner::Moving) => tokio::time::sleep(MOVING_INTERVAL).await,
-                Some(Owner::Nobody(root)) => {
+                Some(LaneOwner::ThisNode) => return true,
+                Some(LaneOwner::Moving) => tokio::time::sleep(MOVING_POLL_INTERVAL).await,
+                Some(LaneOwner::Unassigned(root)) => {
                     let roots = [root];
                     patiently!(self.cluster.claim(&roots));
                 }
-                Some(Owner::Another) | None => return false,
+                Some(LaneOwner::OtherNode) | None => return false,
             }
         }
     }
 
-    async fn send(&self, event: NewEvent) -> Result<(), Refusal> {
-        let body = serde_json::to_string(&event).map_err(|_| Refusal::NotSaved)?;
+    async fn send(&self, event: NewEvent) -> Result<(), PromptRefusal> {
+        let body = serde_json::to_string(&event).map_err(|_| PromptRefusal::NotSaved)?;
         let key = event.key.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
-        let letters = [Letter {
+        let letters = [ClusterMessage {
             key,
             root: root_of(&event.lane),
             thread: None,
-            kind: EVENT.to_owned(),
+            kind: EVENT_MESSAGE.to_owned(),
             body,
             label: self.workspace.channels().await.of(&event.lane).node,
         }];
-        patiently!(self.cluster.post(&letters)).ok_or(Refusal::NotSaved)
+        patiently!(self.cluster.post(&letters)).ok_or(PromptRefusal::NotSaved)
     }
 }

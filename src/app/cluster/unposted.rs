@@ -7,32 +7,32 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::discord::{Discord, Heard};
-use crate::vigil;
+use crate::discord::{Discord, GatewayEvent};
+use crate::supervisor;
 
 /// Queue of the events that are not in the database yet. Clones share it.
 #[derive(Clone, Default)]
-pub(super) struct Unposted(Arc<(Mutex<State>, Notify)>);
+pub(super) struct Unposted(Arc<(Mutex<UnpostedState>, Notify)>);
 
 #[derive(Default)]
-struct State {
+struct UnpostedState {
     /// Number of events that were received.
     heard: u64,
     /// Number of events that were sent to the database or skipped.
     posted: u64,
     /// Messages to the bot whose authors got no notice, each with its number in the order of
     /// arrival.
-    untold: VecDeque<(u64, Heard)>,
+    unnotified: VecDeque<(u64, GatewayEvent)>,
 }
 
 impl Unposted {
-    fn hear(&self, heard: &Heard) {
+    fn note_event(&self, heard: &GatewayEvent) {
         let (state, news) = &*self.0;
         let mut state = state.lock();
         let place = state.heard;
         state.heard += 1;
         if heard.is_addressed_message() {
-            state.untold.push_back((place, heard.clone()));
+            state.unnotified.push_back((place, heard.clone()));
             news.notify_one();
         }
     }
@@ -42,24 +42,24 @@ impl Unposted {
         let mut state = self.0.0.lock();
         state.posted += count as u64;
         let posted = state.posted;
-        while state.untold.front().is_some_and(|(place, _)| *place < posted) {
-            state.untold.pop_front();
+        while state.unnotified.front().is_some_and(|(place, _)| *place < posted) {
+            state.unnotified.pop_front();
         }
     }
 
     /// Removes and returns the waiting messages whose authors got no notice.
-    fn take_untold(&self) -> Vec<Heard> {
-        self.0.0.lock().untold.drain(..).map(|(_, heard)| heard).collect()
+    fn take_unnotified(&self) -> Vec<GatewayEvent> {
+        self.0.0.lock().unnotified.drain(..).map(|(_, heard)| heard).collect()
     }
 
     /// Forwards each event in order and records it. Returns when either channel is closed.
     pub(super) async fn follow(
         self,
-        mut heard: mpsc::UnboundedReceiver<Heard>,
-        to: mpsc::UnboundedSender<Heard>,
+        mut heard: mpsc::UnboundedReceiver<GatewayEvent>,
+        to: mpsc::UnboundedSender<GatewayEvent>,
     ) {
         while let Some(heard) = heard.recv().await {
-            self.hear(&heard);
+            self.note_event(&heard);
             if to.send(heard).is_err() {
                 return;
             }
@@ -70,9 +70,9 @@ impl Unposted {
     /// database cannot be reached.
     pub(super) async fn report(self, discord: Discord, mut away: watch::Receiver<bool>) {
         while away.wait_for(|away| *away).await.is_ok() {
-            for heard in self.take_untold() {
+            for heard in self.take_unnotified() {
                 let discord = discord.clone();
-                vigil::errand("waiting notice", async move {
+                supervisor::spawn_finite("waiting notice", async move {
                     discord.report_waiting(&heard).await;
                 });
             }

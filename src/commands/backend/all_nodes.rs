@@ -8,26 +8,26 @@ use secrecy::ExposeSecret as _;
 use crate::cli::exit;
 use crate::cluster::{Cluster, ClusterError, Component};
 use crate::config::Config;
-use crate::discord::bot_of;
+use crate::discord::bot_id_of;
 use crate::startup::{clustering, is_component_name};
-use crate::workspace::Served;
+use crate::workspace::ServedComponent;
 
 /// Distributes components through the cluster's database.
-pub(super) struct AllNodes {
+pub(super) struct ClusterInstaller {
     url: secrecy::SecretString,
     bot: u64,
     from: String,
 }
 
-impl AllNodes {
+impl ClusterInstaller {
     /// # Errors
     /// Returns the setting that is missing or invalid.
-    pub(super) fn of(config: &Config) -> Result<Self, String> {
+    pub(super) fn from_config(config: &Config) -> Result<Self, String> {
         let Some(url) = config.cluster_url.clone() else {
             return Err("--all-nodes: CLUSTER_URL is not set, so there are no other machines (docs/cluster.md); install without --all-nodes".to_owned());
         };
         let token = config.discord_bot_token.as_ref();
-        let Some(bot) = token.and_then(|token| bot_of(token.expose_secret())) else {
+        let Some(bot) = token.and_then(|token| bot_id_of(token.expose_secret())) else {
             return Err("--all-nodes: DISCORD_BOT_TOKEN is not set or invalid; the id of the bot in it selects the machines that get the component".to_owned());
         };
         Ok(Self { url, bot, from: clustering::node_name(config) })
@@ -38,7 +38,11 @@ impl AllNodes {
     ///
     /// # Errors
     /// Returns the exit code and the reason. The component stays installed on this machine.
-    pub(super) async fn hand_on(&self, to: &Path, served: Served) -> Result<String, (u8, String)> {
+    pub(super) async fn distribute(
+        &self,
+        to: &Path,
+        served: ServedComponent,
+    ) -> Result<String, (u8, String)> {
         let name = to.file_name().and_then(|name| name.to_str());
         let Some(file) = name.filter(|name| is_component_name(name)) else {
             let why = format!(
@@ -54,7 +58,8 @@ impl AllNodes {
             signature: served.signature,
             from: self.from.clone(),
         };
-        let handed = Cluster::hand_out(self.url.expose_secret(), self.bot, &component).await;
+        let handed =
+            Cluster::publish_component(self.url.expose_secret(), self.bot, &component).await;
         handed.map_err(|error| {
             let code = match error {
                 ClusterError::Away(_) | ClusterError::Fenced => exit::TEMPORARY,

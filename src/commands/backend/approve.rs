@@ -3,16 +3,16 @@
 
 use std::io::Write as _;
 
-use super::{assent, serving};
+use super::{consent, serving};
 use crate::agent::capability::Capabilities;
 use crate::cli::exit;
 use crate::plain::with_causes;
 use crate::startup::LoadedBackends;
-use crate::startup::settings::Settings;
-use crate::terminal::say;
+use crate::startup::settings::OperatorSettings;
+use crate::terminal::print_stderr;
 use crate::workspace::BackendFile;
 
-pub(in crate::commands) async fn run(settings: Settings, name: String, yes: bool) -> u8 {
+pub(in crate::commands) async fn run(settings: OperatorSettings, name: String, yes: bool) -> u8 {
     let (config, redactor, LoadedBackends { agents, components, .. }) =
         match serving::load(settings, "off").await {
             Ok(loaded) => loaded,
@@ -24,7 +24,7 @@ pub(in crate::commands) async fn run(settings: Settings, name: String, yes: bool
         waiting.iter().filter(|(_, wants)| wants.descriptor.name == component).collect();
     if wanted.is_empty() {
         if components.component(&component).is_some() {
-            say(&format!(
+            print_stderr(&format!(
                 "Nothing to approve: all permissions of `{component}` are accepted already."
             ));
             return exit::OK;
@@ -36,7 +36,7 @@ pub(in crate::commands) async fn run(settings: Settings, name: String, yes: bool
             true => "no component waits for approval".to_owned(),
             false => format!("these components wait for approval: {}", others.join(", ")),
         };
-        say(&format!(
+        print_stderr(&format!(
             "error: there is no backend `{component}` in {}; {others}",
             config.backends_dir.display()
         ));
@@ -48,22 +48,22 @@ pub(in crate::commands) async fn run(settings: Settings, name: String, yes: bool
         let new = if wants.unknown { " (nothing accepted so far)" } else { "" };
         said.push_str(&format!(
             "backend {component}, version {}{new}: {} wants to\n",
-            shown(&wants.descriptor.version),
+            one_clean_line(&wants.descriptor.version),
             path.display()
         ));
-        said.push_str(&assent::list(&wants.more));
-        more.extend(wants.more.iter().cloned());
+        said.push_str(&consent::list_capabilities(&wants.unaccepted));
+        more.extend(wants.unaccepted.iter().cloned());
     }
-    print(&redactor.clean(said));
+    print(&redactor.redact(said));
     if let Err(why) =
-        assent::given(&more, &format!("Accept these permissions of `{component}`?"), yes)
+        consent::ask(&more, &format!("Accept these permissions of `{component}`?"), yes)
     {
-        say(&format!("error: {why}"));
-        say("nothing was changed");
+        print_stderr(&format!("error: {why}"));
+        print_stderr("nothing was changed");
         return exit::FAILED;
     }
     if let Err(error) = BackendFile::new(&config.config_dir).accept(&component, &more).await {
-        say(&format!("error: cannot save the approval: {}", with_causes(&error)));
+        print_stderr(&format!("error: cannot save the approval: {}", with_causes(&error)));
         return exit::FAILED;
     }
     print(&format!(
@@ -75,7 +75,7 @@ pub(in crate::commands) async fn run(settings: Settings, name: String, yes: bool
 }
 
 /// Returns a text of the component on one line, without control and invisible characters.
-fn shown(text: &str) -> String {
+fn one_clean_line(text: &str) -> String {
     crate::plain::clean_text(text).replace('\n', " ")
 }
 

@@ -6,43 +6,43 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::open::{self, Opened, Unable};
-use crate::agent::{Command, Input, TimedInput};
+use super::open::{self, KitError, OpenedComponent};
+use crate::agent::{HostCommand, Input, TimedInput};
 use crate::backend::Engine;
 use crate::cli::exit;
-use crate::config::Limits;
+use crate::config::ResourceLimits;
 use crate::kit::Case;
 use crate::plain::with_causes;
-use crate::terminal::{self, Paper};
-use crate::turn::recording::{Entry, What};
+use crate::terminal::{self, OutputStyle};
+use crate::turn::recording::{EntryKind, RecordingEntry};
 use crate::turn::replay::{Batches, replay};
 use crate::turn::{Backend as _, Guest};
 
 /// Minimum duration of a measurement, and the minimum number of runs.
 const MEASURE_LIMIT: Duration = Duration::from_secs(2);
-const LEAST: usize = 5;
+const MIN_RUNS: usize = 5;
 /// Number of guests that are opened to measure the start time and the memory of an idle guest.
-const OPENED: usize = 200;
-const IDLE: usize = 100;
+const START_SAMPLES: usize = 200;
+const IDLE_GUESTS: usize = 100;
 /// Inputs per call of the batched measurement; the gateway passes at most 1024.
-const BATCH: usize = 64;
+const LINES_PER_CALL: usize = 64;
 
 pub(in crate::commands) async fn run(component: PathBuf, recording: PathBuf, json: bool) -> u8 {
     match measure(&component, recording).await {
         Ok(figures) => {
             if json {
-                terminal::json(&figures.form(&component));
+                terminal::json(&figures.to_json(&component));
             } else {
                 figures.print(&component);
             }
             exit::OK
         }
-        Err(unable) => unable.tell(),
+        Err(unable) => unable.report(),
     }
 }
 
 /// The measurements of one component.
-struct Figures {
+struct BenchResult {
     title: String,
     size: u64,
     cold: Duration,
@@ -52,8 +52,8 @@ struct Figures {
     lines: usize,
     bytes: usize,
     /// Throughput with one input per call, and with [`BATCH`] inputs per call.
-    single: Reading,
-    many: Reading,
+    single: Throughput,
+    many: Throughput,
     /// Median, 99th percentile and maximum duration of calls with one input.
     p50: Duration,
     p99: Duration,
@@ -65,34 +65,34 @@ struct Figures {
 }
 
 /// How often a recording was read, and how long all reads took.
-struct Reading {
+struct Throughput {
     times: usize,
     seconds: f64,
 }
 
-async fn measure(component: &Path, recording: PathBuf) -> Result<Figures, Unable> {
+async fn measure(component: &Path, recording: PathBuf) -> Result<BenchResult, KitError> {
     let mut cases = open::cases(vec![recording.clone()]).await?;
     let (Some(case), true) = (cases.pop(), cases.is_empty()) else {
-        return Err(Unable::usage(format!("{}: name one recording", recording.display())));
+        return Err(KitError::usage(format!("{}: name one recording", recording.display())));
     };
-    let texts = case.tape.entries.iter().filter_map(|entry| match &entry.what {
-        What::In(Input::Line(line)) => Some(line.text.len() + 1),
-        What::In(Input::StreamEvent(event)) => Some(event.data.len() + 1),
+    let texts = case.tape.entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::In(Input::Line(line)) => Some(line.text.len() + 1),
+        EntryKind::In(Input::StreamEvent(event)) => Some(event.data.len() + 1),
         _ => None,
     });
     let (lines, bytes) = texts.fold((0, 0), |(lines, bytes), length| (lines + 1, bytes + length));
-    let (cold, cached) = loads(component).await?;
+    let (cold, cached) = measure_loads(component).await?;
     let engine = open::engine(true)?;
     let opened = open::component(&engine, component).await?;
-    let start = starts(&opened).await?;
-    let single = reading(&opened, &case, Batches::Single).await?;
-    let many = reading(&opened, &case, Batches::Of(BATCH)).await?;
-    let calls = calls(&opened, &case, single.times).await?;
+    let start = measure_start(&opened).await?;
+    let single = measure_throughput(&opened, &case, Batches::Single).await?;
+    let many = measure_throughput(&opened, &case, Batches::Of(LINES_PER_CALL)).await?;
+    let calls = measure_calls(&opened, &case, single.times).await?;
     let of =
         |share: f64| calls.get((calls.len() as f64 * share) as usize).copied().unwrap_or_default();
     let (p50, p99, longest) = (of(0.5), of(0.99), calls.last().copied().unwrap_or_default());
-    let (memory, resident) = idle(component, &case).await?;
-    Ok(Figures {
+    let (memory, resident) = measure_idle_memory(component, &case).await?;
+    Ok(BenchResult {
         title: open::title(&opened),
         size: opened.inspection.size,
         cold,
@@ -112,13 +112,13 @@ async fn measure(component: &Path, recording: PathBuf) -> Result<Figures, Unable
 
 /// Measures the time to load a component from its file: compiled from scratch, and with cached
 /// machine code.
-async fn loads(component: &Path) -> Result<(Duration, Duration), Unable> {
+async fn measure_loads(component: &Path) -> Result<(Duration, Duration), KitError> {
     let folder = tempfile::tempdir()
-        .map_err(|error| Unable::usage(format!("a folder for compiled code: {error}")))?;
+        .map_err(|error| KitError::usage(format!("a folder for compiled code: {error}")))?;
     let mut times = [Duration::ZERO; 2];
     for time in &mut times {
-        let engine = Engine::new(&Limits::default(), Some(folder.path()))
-            .map_err(|error| Unable::usage(with_causes(&error)))?;
+        let engine = Engine::new(&ResourceLimits::default(), Some(folder.path()))
+            .map_err(|error| KitError::usage(with_causes(&error)))?;
         let began = Instant::now();
         open::component(&engine, component).await?;
         *time = began.elapsed();
@@ -126,46 +126,58 @@ async fn loads(component: &Path) -> Result<(Duration, Duration), Unable> {
     Ok((times[0], times[1]))
 }
 
-async fn starts(opened: &Opened) -> Result<Duration, Unable> {
+async fn measure_start(opened: &OpenedComponent) -> Result<Duration, KitError> {
     let began = Instant::now();
-    for _ in 0..OPENED {
+    for _ in 0..START_SAMPLES {
         drop(guest(opened).await?);
     }
-    Ok(began.elapsed() / OPENED as u32)
+    Ok(began.elapsed() / START_SAMPLES as u32)
 }
 
-async fn guest(opened: &Opened) -> Result<Box<dyn Guest>, Unable> {
+async fn guest(opened: &OpenedComponent) -> Result<Box<dyn Guest>, KitError> {
     opened
         .backend
         .open()
         .await
-        .map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))
+        .map_err(|failure| KitError::failed(format!("no guest can be opened: {failure}")))
 }
 
 /// Reads a recording repeatedly, each time with a new guest.
-async fn reading(opened: &Opened, case: &Case, batches: Batches) -> Result<Reading, Unable> {
+async fn measure_throughput(
+    opened: &OpenedComponent,
+    case: &Case,
+    batches: Batches,
+) -> Result<Throughput, KitError> {
     let began = Instant::now();
     let mut times = 0;
-    while times < LEAST || began.elapsed() < MEASURE_LIMIT {
-        read(opened, case, batches).await?;
+    while times < MIN_RUNS || began.elapsed() < MEASURE_LIMIT {
+        replay_once(opened, case, batches).await?;
         times += 1;
     }
-    Ok(Reading { times, seconds: began.elapsed().as_secs_f64() })
+    Ok(Throughput { times, seconds: began.elapsed().as_secs_f64() })
 }
 
-async fn read(opened: &Opened, case: &Case, batches: Batches) -> Result<(), Unable> {
+async fn replay_once(
+    opened: &OpenedComponent,
+    case: &Case,
+    batches: Batches,
+) -> Result<(), KitError> {
     let replayed = replay(&opened.backend, &case.tape.entries, batches).await;
-    let replayed =
-        replayed.map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
+    let replayed = replayed
+        .map_err(|failure| KitError::failed(format!("no guest can be opened: {failure}")))?;
     match replayed.failure {
         None => Ok(()),
-        Some((at, failure)) => Err(Unable::failed(format!("{}: {failure}", case.place(at)))),
+        Some((at, failure)) => Err(KitError::failed(format!("{}: {failure}", case.position(at)))),
     }
 }
 
 /// Returns the durations of calls with one input, sorted. The inputs contain the keys of the
 /// recording, so a guest that creates other keys does less work.
-async fn calls(opened: &Opened, case: &Case, times: usize) -> Result<Vec<Duration>, Unable> {
+async fn measure_calls(
+    opened: &OpenedComponent,
+    case: &Case,
+    times: usize,
+) -> Result<Vec<Duration>, KitError> {
     let mut calls = Vec::new();
     for _ in 0..times {
         let mut guest = guest(opened).await?;
@@ -173,7 +185,7 @@ async fn calls(opened: &Opened, case: &Case, times: usize) -> Result<Vec<Duratio
             let began = Instant::now();
             let answered = guest.handle(vec![input]).await;
             calls.push(began.elapsed());
-            answered.map_err(|failure| Unable::failed(failure.to_string()))?;
+            answered.map_err(|failure| KitError::failed(failure.to_string()))?;
         }
         if calls.len() > 1_000_000 {
             break;
@@ -183,57 +195,62 @@ async fn calls(opened: &Opened, case: &Case, times: usize) -> Result<Vec<Duratio
     Ok(calls)
 }
 
-fn inputs(entries: &[Entry]) -> impl Iterator<Item = TimedInput> {
+fn inputs(entries: &[RecordingEntry]) -> impl Iterator<Item = TimedInput> {
     // The entries after a move contain the keys of another guest.
-    let still = entries.iter().take_while(|entry| !matches!(entry.what, What::Moved { .. }));
-    still.filter_map(|entry| match &entry.what {
-        What::In(input) => Some(TimedInput { at_ms: entry.t, input: input.clone() }),
+    let still = entries.iter().take_while(|entry| !matches!(entry.kind, EntryKind::Moved { .. }));
+    still.filter_map(|entry| match &entry.kind {
+        EntryKind::In(input) => Some(TimedInput { at_ms: entry.t, input: input.clone() }),
         _ => None,
     })
 }
 
 /// Measures the memory of a guest that has started a turn and waits, in bytes.
-async fn idle(component: &Path, case: &Case) -> Result<(usize, Option<usize>), Unable> {
+async fn measure_idle_memory(
+    component: &Path,
+    case: &Case,
+) -> Result<(usize, Option<usize>), KitError> {
     let start = inputs(&case.tape.entries)
-        .find(|input| matches!(input.input, Input::Command(Command::StartTurn(_))));
+        .find(|input| matches!(input.input, Input::Command(HostCommand::StartTurn(_))));
     // Opened again, because `used` must not include the earlier measurements.
     let opened = open::component(&open::engine(true)?, component).await?;
-    let mut guests = Vec::with_capacity(IDLE);
-    let before = resident();
-    for _ in 0..IDLE {
+    let mut guests = Vec::with_capacity(IDLE_GUESTS);
+    let before = resident_bytes();
+    for _ in 0..IDLE_GUESTS {
         let mut guest = guest(&opened).await?;
         if let Some(start) = &start {
             guest
                 .handle(vec![start.clone()])
                 .await
-                .map_err(|failure| Unable::failed(failure.to_string()))?;
+                .map_err(|failure| KitError::failed(failure.to_string()))?;
         }
         guests.push(guest);
     }
-    let grown = before.zip(resident()).map(|(before, after)| after.saturating_sub(before) / IDLE);
-    Ok((opened.backend.used().memory, grown))
+    let grown = before
+        .zip(resident_bytes())
+        .map(|(before, after)| after.saturating_sub(before) / IDLE_GUESTS);
+    Ok((opened.backend.resource_usage().memory, grown))
 }
 
 /// Returns the resident memory of this process in bytes, if the system reports it.
-fn resident() -> Option<usize> {
+fn resident_bytes() -> Option<usize> {
     // proc(5): `VmRSS:   1234 kB`.
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.split_whitespace().next()?.parse::<usize>().ok()? << 10)
 }
 
-impl Figures {
-    fn megabytes(&self, reading: &Reading) -> f64 {
+impl BenchResult {
+    fn megabytes(&self, reading: &Throughput) -> f64 {
         (self.bytes * reading.times) as f64 / reading.seconds / 1e6
     }
 
-    fn rate(&self, reading: &Reading) -> f64 {
+    fn rate(&self, reading: &Throughput) -> f64 {
         (self.lines * reading.times) as f64 / reading.seconds
     }
 
-    fn form(&self, component: &Path) -> serde_json::Value {
+    fn to_json(&self, component: &Path) -> serde_json::Value {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let reading = |reading: &Reading| json!({ "mb-per-s": self.megabytes(reading), "lines-per-s": self.rate(reading), "times": reading.times });
+        let reading = |reading: &Throughput| json!({ "mb-per-s": self.megabytes(reading), "lines-per-s": self.rate(reading), "times": reading.times });
         json!({
             "component": component.display().to_string(),
             "size": self.size,
@@ -242,14 +259,14 @@ impl Figures {
             "recording": { "lines": self.lines, "bytes": self.bytes },
             "one-line-a-call": reading(&self.single),
             "many-lines-a-call": reading(&self.many),
-            "lines-a-call": BATCH,
+            "lines-a-call": LINES_PER_CALL,
             "call-us": { "p50": ms(self.p50) * 1e3, "p99": ms(self.p99) * 1e3, "longest": ms(self.longest) * 1e3 },
             "idle-guest": { "memory": self.memory, "resident": self.resident },
         })
     }
 
     fn print(&self, component: &Path) {
-        let page = Paper::of_stdout();
+        let page = OutputStyle::for_stdout();
         terminal::line(&format!(
             "{}  {}",
             page.bold(&self.title),

@@ -6,15 +6,15 @@ use crate::agent::Descriptor;
 use crate::agent::descriptor::{Credential, Feature};
 
 /// Returns all entries of one kind in a descriptor.
-type Listed = fn(&Descriptor) -> BTreeSet<String>;
+type DescriptorItems = fn(&Descriptor) -> BTreeSet<String>;
 
 /// Returns one line for each kind of entry that the new descriptor adds or removes. The list is
 /// empty if there are no such changes.
 pub(super) fn changes(before: &Descriptor, after: &Descriptor) -> Vec<String> {
-    let kinds: [(&str, Listed); 7] = [
+    let kinds: [(&str, DescriptorItems); 7] = [
         ("programs", programs),
         ("flags", flags),
-        ("command-line words", words),
+        ("command-line words", command_words),
         ("variables", variables),
         ("credentials", credentials),
         ("features", features),
@@ -59,7 +59,7 @@ fn flags(descriptor: &Descriptor) -> BTreeSet<String> {
     descriptor.programs.iter().flat_map(of).collect()
 }
 
-fn words(descriptor: &Descriptor) -> BTreeSet<String> {
+fn command_words(descriptor: &Descriptor) -> BTreeSet<String> {
     descriptor
         .programs
         .iter()

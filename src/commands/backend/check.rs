@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::open::{self, Opened, Unable};
-use super::printed::{self, Printed};
+use super::guest_output::{self, GuestOutput};
+use super::open::{self, KitError, OpenedComponent};
 use crate::cli::exit;
-use crate::kit::Finding;
+use crate::kit::CheckFinding;
 use crate::kit::check::{self, Area};
-use crate::terminal::{self, Paper};
+use crate::terminal::{self, OutputStyle};
 
 pub(in crate::commands) async fn run(
     component: PathBuf,
@@ -32,30 +32,31 @@ pub(in crate::commands) async fn run(
                 }));
                 return unable.code;
             }
-            unable.tell()
+            unable.report()
         }
     }
 }
 
-struct Checked {
-    opened: Opened,
+struct CheckResult {
+    opened: OpenedComponent,
     recordings: usize,
     areas: Vec<Area>,
-    printed: Printed,
+    printed: GuestOutput,
 }
 
-async fn examine(component: &Path, recordings: Vec<PathBuf>) -> Result<Checked, Unable> {
-    let (engine, printed) = (open::engine(true)?, printed::listen());
-    let named = if recordings.is_empty() { open::nearby(component) } else { recordings };
+async fn examine(component: &Path, recordings: Vec<PathBuf>) -> Result<CheckResult, KitError> {
+    let (engine, printed) = (open::engine(true)?, guest_output::capture());
+    let named =
+        if recordings.is_empty() { open::default_case_folders(component) } else { recordings };
     let cases = open::cases(named).await?;
     let opened = open::component(&engine, component).await?;
     let areas = check::check(&opened.backend, &cases)
         .await
-        .map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
-    Ok(Checked { opened, recordings: cases.len(), areas, printed })
+        .map_err(|failure| KitError::failed(format!("no guest can be opened: {failure}")))?;
+    Ok(CheckResult { opened, recordings: cases.len(), areas, printed })
 }
 
-impl Checked {
+impl CheckResult {
     fn passed(&self) -> bool {
         self.areas.iter().all(|area| area.findings.is_empty())
     }
@@ -65,7 +66,7 @@ impl Checked {
     }
 
     fn json(&self, component: &Path) -> u8 {
-        let used = self.opened.backend.used();
+        let used = self.opened.backend.resource_usage();
         terminal::json(&json!({
             "component": component.display().to_string(),
             "name": self.opened.inspection.descriptor.name,
@@ -81,7 +82,7 @@ impl Checked {
     }
 
     fn print(&self, component: &Path) -> u8 {
-        let page = Paper::of_stdout();
+        let page = OutputStyle::for_stdout();
         let inspection = &self.opened.inspection;
         terminal::line(&format!(
             "{}  {}",
@@ -112,7 +113,7 @@ impl Checked {
             };
             terminal::line(&format!("  {mark}  {:<14} {}", area.name, page.dim(&tried)));
             for finding in &area.findings {
-                tell(page, finding);
+                print_finding(page, finding);
             }
             for note in &area.notes {
                 let place = match (&note.recording, note.line) {
@@ -142,7 +143,7 @@ impl Checked {
     }
 }
 
-fn tell(page: Paper, finding: &Finding) {
+fn print_finding(page: OutputStyle, finding: &CheckFinding) {
     let rule = serde_json::to_value(finding.rule)
         .ok()
         .and_then(|rule| rule.as_str().map(str::to_owned))

@@ -12,21 +12,21 @@ use wit_parser::{Resolve, WorldItem, WorldKey};
 
 use super::contract::{self, EXPORT};
 use crate::cli::exit;
-use crate::disk::{EVERYBODY, replace_for};
-use crate::terminal::say;
+use crate::disk::{WORLD_READABLE_MODE, replace_for};
+use crate::terminal::print_stderr;
 
 const WASI: &str = include_str!("wasi.wat");
 
 #[derive(Debug)]
-enum Fault {
+enum ComponentizeError {
     /// The input file cannot be read, or is not a core module.
-    NotTried(String),
+    InvalidInput(String),
     /// The module cannot become a backend component, or the output cannot be written.
     Failed(String),
 }
 
 #[derive(Debug)]
-struct Made {
+struct BuiltComponent {
     component: Vec<u8>,
     exports: Vec<String>,
     imports: Vec<String>,
@@ -35,7 +35,7 @@ struct Made {
 /// Makes a component from a core module, then prints its size, exports and imports.
 pub(in crate::commands) fn run(module: PathBuf, output: PathBuf) -> u8 {
     match convert(&module, &output) {
-        Ok(Made { component, exports, imports }) => {
+        Ok(BuiltComponent { component, exports, imports }) => {
             let imports =
                 if imports.is_empty() { "nothing".to_owned() } else { imports.join(", ") };
             #[allow(clippy::cast_precision_loss, reason = "files are small")]
@@ -49,50 +49,52 @@ pub(in crate::commands) fn run(module: PathBuf, output: PathBuf) -> u8 {
             let _ = std::io::stdout().write_all(line.as_bytes());
             exit::OK
         }
-        Err(Fault::NotTried(fault)) => {
-            say(&format!("error: {fault}"));
+        Err(ComponentizeError::InvalidInput(fault)) => {
+            print_stderr(&format!("error: {fault}"));
             exit::USAGE
         }
-        Err(Fault::Failed(fault)) => {
-            say(&format!("error: {fault}"));
+        Err(ComponentizeError::Failed(fault)) => {
+            print_stderr(&format!("error: {fault}"));
             exit::FAILED
         }
     }
 }
 
-fn convert(module: &Path, output: &Path) -> Result<Made, Fault> {
+fn convert(module: &Path, output: &Path) -> Result<BuiltComponent, ComponentizeError> {
     let name = module.display();
     let bytes = fs::read(module)
-        .map_err(|error| Fault::NotTried(format!("cannot read {name}: {error}")))?;
+        .map_err(|error| ComponentizeError::InvalidInput(format!("cannot read {name}: {error}")))?;
     // https://webassembly.github.io/spec/core/binary/modules.html: magic number, then version and
     // layer.
     match bytes.get(..8) {
         Some(b"\0asm\x01\0\0\0") => {}
         Some([b'\0', b'a', b's', b'm', ..]) => {
-            return Err(Fault::NotTried(format!(
+            return Err(ComponentizeError::InvalidInput(format!(
                 "{name} is already a component (hint: `aetheel backend check {name}`)"
             )));
         }
         _ => {
-            return Err(Fault::NotTried(format!(
+            return Err(ComponentizeError::InvalidInput(format!(
                 "{name} is not a WebAssembly module (hint: compile for wasm32-wasi, as a reactor)"
             )));
         }
     }
-    let made = component(&bytes).map_err(|fault| Fault::Failed(format!("{name}: {fault}")))?;
-    place(output, &made.component)
-        .map_err(|error| Fault::Failed(format!("cannot write {}: {error}", output.display())))?;
+    let made =
+        component(&bytes).map_err(|fault| ComponentizeError::Failed(format!("{name}: {fault}")))?;
+    write_component(output, &made.component).map_err(|error| {
+        ComponentizeError::Failed(format!("cannot write {}: {error}", output.display()))
+    })?;
     Ok(made)
 }
 
-fn place(path: &Path, content: &[u8]) -> std::io::Result<()> {
+fn write_component(path: &Path, content: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    replace_for(path, content, EVERYBODY).map(drop)
+    replace_for(path, content, WORLD_READABLE_MODE).map(drop)
 }
 
-fn component(module: &[u8]) -> Result<Made, String> {
+fn component(module: &[u8]) -> Result<BuiltComponent, String> {
     let mut module = module.to_vec();
     let (stripped, told) = wit_component::metadata::decode(&module)
         .map_err(|error| format!("the module is invalid: {error:#}"))?;
@@ -107,7 +109,8 @@ fn component(module: &[u8]) -> Result<Made, String> {
         )
         .map_err(|error| format!("cannot embed the contract: {error:#}"))?;
     } else {
-        let exports = names(&told.resolve, told.resolve.worlds[told.world].exports.keys());
+        let exports =
+            interface_names(&told.resolve, told.resolve.worlds[told.world].exports.keys());
         if !exports.iter().any(|name| name == EXPORT) {
             return Err(format!(
                 "it was built for another contract, which exports {}; this program requires {EXPORT} (hint: generate its bindings again with \
@@ -118,7 +121,7 @@ fn component(module: &[u8]) -> Result<Made, String> {
     }
     let wasi = wat::parse_str(WASI)
         .map_err(|error| format!("the built-in WASI module is invalid: {error}"))?;
-    let component = encode(&module, &wasi).map_err(|fault| explain(&fault))?;
+    let component = encode(&module, &wasi).map_err(|fault| with_hint(&fault))?;
     let decoded = wit_component::decode(&component)
         .map_err(|error| format!("the component is invalid: {error:#}"))?;
     let DecodedWasm::Component(resolve, world) = decoded else {
@@ -128,9 +131,9 @@ fn component(module: &[u8]) -> Result<Made, String> {
     // An interface that contains only types needs no import.
     let asks = |item: &WorldItem| !matches!(item, WorldItem::Interface { id, .. } if resolve.interfaces[*id].functions.is_empty());
     let imports = world.imports.iter().filter(|(_, item)| asks(item)).map(|(key, _)| key);
-    Ok(Made {
-        exports: names(&resolve, world.exports.keys()),
-        imports: names(&resolve, imports),
+    Ok(BuiltComponent {
+        exports: interface_names(&resolve, world.exports.keys()),
+        imports: interface_names(&resolve, imports),
         component,
     })
 }
@@ -145,7 +148,7 @@ fn encode(module: &[u8], wasi: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Adds a hint to common errors of backend authors.
-fn explain(fault: &str) -> String {
+fn with_hint(fault: &str) -> String {
     let hint = if fault.contains("failed to find export of interface") {
         format!(
             "export the core functions `{EXPORT}#describe`, `#handle`, `#save` and `#load`; in C these are the \
@@ -165,7 +168,7 @@ fn explain(fault: &str) -> String {
     format!("cannot make a component: {fault} (hint: {hint})")
 }
 
-fn names<'a>(resolve: &Resolve, keys: impl Iterator<Item = &'a WorldKey>) -> Vec<String> {
+fn interface_names<'a>(resolve: &Resolve, keys: impl Iterator<Item = &'a WorldKey>) -> Vec<String> {
     keys.map(|key| resolve.name_world_key(key)).collect()
 }
 
@@ -287,14 +290,14 @@ mod tests {
         ] {
             std::fs::write(&input, content).unwrap();
             assert!(
-                matches!(convert(&input, &output), Err(Fault::NotTried(fault)) if fault.contains(says))
+                matches!(convert(&input, &output), Err(ComponentizeError::InvalidInput(fault)) if fault.contains(says))
             );
         }
         assert!(
-            matches!(convert(&folder.path().join("none"), &output), Err(Fault::NotTried(fault)) if fault.starts_with("cannot read "))
+            matches!(convert(&folder.path().join("none"), &output), Err(ComponentizeError::InvalidInput(fault)) if fault.starts_with("cannot read "))
         );
         std::fs::write(&input, &module("", "describe")[..]).unwrap();
-        assert!(matches!(convert(&input, &output), Err(Fault::Failed(_))));
+        assert!(matches!(convert(&input, &output), Err(ComponentizeError::Failed(_))));
         assert!(!output.exists());
         std::fs::write(&input, &module("", "")[..]).unwrap();
         let made = convert(&input, &output).unwrap();

@@ -41,14 +41,14 @@ pub(super) fn resolve() -> Result<(Resolve, WorldId), String> {
 /// Names the file that cannot be written.
 pub(super) fn write(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let wit = folder.join("wit");
-    FILES.iter().map(|(name, text)| file(&wit.join(name), text.as_bytes())).collect()
+    FILES.iter().map(|(name, text)| write_file(&wit.join(name), text.as_bytes())).collect()
 }
 
 /// Writes a file, and creates its folder if it is missing.
 ///
 /// # Errors
 /// Names the file.
-pub(super) fn file(path: &Path, content: &[u8]) -> Result<PathBuf, String> {
+pub(super) fn write_file(path: &Path, content: &[u8]) -> Result<PathBuf, String> {
     let written = path
         .parent()
         .map_or(Ok(()), std::fs::create_dir_all)

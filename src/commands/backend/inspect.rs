@@ -5,39 +5,44 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::open::{self, Opened, Unable};
-use super::printed;
-use crate::agent::descriptor::{Choice, Credential, Feature, FlagValue, OneShot, Program, Sharing};
-use crate::agent::{Command, Descriptor, Input, Safety, StartTurn};
+use super::guest_output;
+use super::open::{self, KitError, OpenedComponent};
+use crate::agent::descriptor::{
+    Credential, DescriptorChoice, Feature, FlagValue, LinkSharing, OneShot, Program,
+};
+use crate::agent::{Descriptor, HostCommand, Input, Safety, StartTurn};
 use crate::backend::Engine;
 use crate::cli::exit;
-use crate::terminal::{self, Paper};
-use crate::turn::recording::{Entry, What};
+use crate::terminal::{self, OutputStyle};
+use crate::turn::recording::{EntryKind, RecordingEntry};
 use crate::turn::replay::{Batches, replay};
 
 /// Inputs per call, about as many as a busy agent produces at once.
-const BATCH: usize = 256;
+const INPUTS_PER_CALL: usize = 256;
 
 pub(in crate::commands) async fn run(component: PathBuf, json: bool) -> u8 {
     match inspect(&component, json).await {
         Ok(()) => exit::OK,
-        Err(unable) => unable.tell(),
+        Err(unable) => unable.report(),
     }
 }
 
-async fn inspect(path: &Path, json: bool) -> Result<(), Unable> {
-    let (engine, printed) = (open::engine(true)?, printed::listen());
+async fn inspect(path: &Path, json: bool) -> Result<(), KitError> {
+    let (engine, printed) = (open::engine(true)?, guest_output::capture());
     let opened = open::component(&engine, path).await?;
-    let cases = open::cases(open::nearby(path)).await?;
+    let cases = open::cases(open::default_case_folders(path)).await?;
     // The results are not shown: `check` and `test` evaluate them.
-    let prompt =
-        What::In(Input::Command(Command::StartTurn(StartTurn::plain("Hello", Safety::Default))));
-    let _ = replay(&opened.backend, &[Entry { t: 0.0, what: prompt }], Batches::Whole).await;
+    let prompt = EntryKind::In(Input::Command(HostCommand::StartTurn(StartTurn::plain(
+        "Hello",
+        Safety::Default,
+    ))));
+    let _ =
+        replay(&opened.backend, &[RecordingEntry { t: 0.0, kind: prompt }], Batches::Whole).await;
     for case in &cases {
-        let _ = replay(&opened.backend, &case.tape.entries, Batches::Of(BATCH)).await;
+        let _ = replay(&opened.backend, &case.tape.entries, Batches::Of(INPUTS_PER_CALL)).await;
     }
     if json {
-        let mut form = form(path, &engine, &opened, cases.len());
+        let mut form = to_json(path, &engine, &opened, cases.len());
         form["printed"] = printed.lines().into();
         terminal::json(&form);
     } else {
@@ -47,8 +52,14 @@ async fn inspect(path: &Path, json: bool) -> Result<(), Unable> {
     Ok(())
 }
 
-fn form(path: &Path, engine: &Engine, opened: &Opened, recordings: usize) -> serde_json::Value {
-    let (inspection, used, limits) = (&opened.inspection, opened.backend.used(), engine.limits());
+fn to_json(
+    path: &Path,
+    engine: &Engine,
+    opened: &OpenedComponent,
+    recordings: usize,
+) -> serde_json::Value {
+    let (inspection, used, limits) =
+        (&opened.inspection, opened.backend.resource_usage(), engine.limits());
     json!({
         "file": path.display().to_string(),
         "size": inspection.size,
@@ -67,9 +78,10 @@ fn form(path: &Path, engine: &Engine, opened: &Opened, recordings: usize) -> ser
     })
 }
 
-fn print(path: &Path, engine: &Engine, opened: &Opened, recordings: usize) {
-    let page = Paper::of_stdout();
-    let (inspection, used, limits) = (&opened.inspection, opened.backend.used(), engine.limits());
+fn print(path: &Path, engine: &Engine, opened: &OpenedComponent, recordings: usize) {
+    let page = OutputStyle::for_stdout();
+    let (inspection, used, limits) =
+        (&opened.inspection, opened.backend.resource_usage(), engine.limits());
     let descriptor = &inspection.descriptor;
     terminal::line(&format!("{}  {}", page.bold(&open::title(opened)), descriptor.label()));
     let row = |what: &str, text: &str| {
@@ -89,7 +101,7 @@ fn print(path: &Path, engine: &Engine, opened: &Opened, recordings: usize) {
     row("sha-256", &inspection.digest);
     row("contract", &inspection.contract);
     row("imports", &imports(&inspection.imports));
-    row("runs", runs(descriptor));
+    row("runs", describe_processes(descriptor));
     row("can", &features(&descriptor.features));
     row("live only", &features(&descriptor.live_only));
     row("understands", &descriptor.understands.join(", "));
@@ -136,13 +148,13 @@ fn imports(imports: &[String]) -> String {
     }
 }
 
-fn runs(descriptor: &Descriptor) -> &'static str {
+fn describe_processes(descriptor: &Descriptor) -> &'static str {
     match (descriptor.sharing, descriptor.one_shot) {
-        (Sharing::Turn, _) => "one process a turn",
-        (Sharing::Session, OneShot::Never) => "one process a conversation",
-        (Sharing::Session, _) => "one process a conversation, or one a turn",
-        (Sharing::Link, OneShot::Never) => "one process for all conversations",
-        (Sharing::Link, _) => "one process for all conversations, or one a turn",
+        (LinkSharing::Turn, _) => "one process a turn",
+        (LinkSharing::Session, OneShot::Never) => "one process a conversation",
+        (LinkSharing::Session, _) => "one process a conversation, or one a turn",
+        (LinkSharing::Link, OneShot::Never) => "one process for all conversations",
+        (LinkSharing::Link, _) => "one process for all conversations, or one a turn",
     }
 }
 
@@ -154,7 +166,7 @@ fn features(features: &[Feature]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn ids(choices: &[Choice]) -> String {
+fn ids(choices: &[DescriptorChoice]) -> String {
     choices.iter().map(|choice| choice.id.clone()).collect::<Vec<_>>().join(", ")
 }
 

@@ -6,27 +6,27 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::all_nodes::AllNodes;
-use super::assent;
+use super::all_nodes::ClusterInstaller;
 use super::changes::changes;
+use super::consent;
 use super::open;
 use crate::agent::Descriptor;
-use crate::backend::{AdmissionError, StagedComponent, Wants};
+use crate::backend::{AdmissionError, RequestedCapabilities, StagedComponent};
 use crate::cli::exit;
 use crate::config::{Config, LogFormat, Trust};
 use crate::kit;
 use crate::plain::with_causes;
 use crate::redact::Redactor;
 use crate::startup::running::gateway_of;
-use crate::startup::settings::Settings;
-use crate::startup::{Installer, LoadedBackends, Plan, Refused};
+use crate::startup::settings::OperatorSettings;
+use crate::startup::{InstallPlan, Installer, LoadedBackends, StartRefusal};
 use crate::telemetry;
-use crate::terminal::{self, say};
+use crate::terminal::{self, print_stderr};
 use crate::turn::Backend as _;
-use crate::workspace::{BackendFile, Served};
+use crate::workspace::{BackendFile, ServedComponent};
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::commands) struct Wish {
+pub(in crate::commands) struct InstallOptions {
     /// Whether to pin the component's digest in `backends.md`, so that it is trusted.
     pub pin: bool,
     /// Whether to accept all permissions of the component without asking.
@@ -38,60 +38,66 @@ pub(in crate::commands) struct Wish {
 /// An installed component.
 struct Installed {
     /// The report for the operator.
-    said: String,
+    report: String,
     /// The installed file, and its contents.
     target: PathBuf,
-    served: Served,
+    served: ServedComponent,
 }
 
-pub(in crate::commands) async fn run(settings: Settings, component: PathBuf, wish: Wish) -> u8 {
-    let Settings { config, variables, redactor, .. } = settings;
+pub(in crate::commands) async fn run(
+    settings: OperatorSettings,
+    component: PathBuf,
+    wish: InstallOptions,
+) -> u8 {
+    let OperatorSettings { config, variables, redactor, .. } = settings;
     if let Err(fault) =
         telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
     {
-        say(&format!("error: {fault}"));
+        print_stderr(&format!("error: {fault}"));
         return exit::CONFIG;
     }
-    let others = match wish.all_nodes.then(|| AllNodes::of(&config)).transpose() {
+    let others = match wish.all_nodes.then(|| ClusterInstaller::from_config(&config)).transpose() {
         Ok(others) => others,
-        Err(why) => return refuse(&redactor, exit::CONFIG, &why),
+        Err(why) => return report_failure(&redactor, exit::CONFIG, &why),
     };
     if !config.backends_dir.is_dir() {
         let fault = format!(
             "BACKENDS_DIR: there is no folder {}; create it, or set BACKENDS_DIR",
             config.backends_dir.display()
         );
-        return Refused::because(exit::CONFIG, fault).print();
+        return StartRefusal::because(exit::CONFIG, fault).print();
     }
     let loaded = match LoadedBackends::load(&config, &variables).await {
         Ok(loaded) => loaded,
-        Err(faults) => return Refused::new(exit::CONFIG, faults).print(),
+        Err(faults) => return StartRefusal::new(exit::CONFIG, faults).print(),
     };
-    let Installed { said, target, served } = match install(&loaded, &config, &component, wish).await
-    {
-        Ok(installed) => installed,
-        Err((code, fault)) => return refuse(&redactor, code, &fault),
-    };
+    let Installed { report: said, target, served } =
+        match install(&loaded, &config, &component, wish).await {
+            Ok(installed) => installed,
+            Err((code, fault)) => return report_failure(&redactor, code, &fault),
+        };
     // Write errors are ignored: stdout may be closed. The exit code reports the result.
-    let print = |said: String| std::io::stdout().write_all(redactor.clean(said).as_bytes());
+    let print = |said: String| std::io::stdout().write_all(redactor.redact(said).as_bytes());
     let _ = print(said);
     let Some(others) = others else { return exit::OK };
-    match others.hand_on(&target, served).await {
+    match others.distribute(&target, served).await {
         Ok(said) => {
             let _ = print(said);
             exit::OK
         }
         Err((code, why)) => {
-            say(&format!("error: {}", redactor.clean(why)));
-            say("it is installed here, but was not sent to the other machines; run this again");
+            print_stderr(&format!("error: {}", redactor.redact(why)));
+            print_stderr(
+                "it is installed here, but was not sent to the other machines; run this again",
+            );
             code
         }
     }
 }
 
-fn refuse(redactor: &Redactor, code: u8, fault: &str) -> u8 {
-    say(&format!("error: {}", redactor.clean(fault.to_owned())));
-    say("nothing was changed");
+fn report_failure(redactor: &Redactor, code: u8, fault: &str) -> u8 {
+    print_stderr(&format!("error: {}", redactor.redact(fault.to_owned())));
+    print_stderr("nothing was changed");
     code
 }
 
@@ -99,9 +105,9 @@ async fn install(
     loaded: &LoadedBackends,
     config: &Config,
     file: &Path,
-    wish: Wish,
+    wish: InstallOptions,
 ) -> Result<Installed, (u8, String)> {
-    let Wish { pin, yes, .. } = wish;
+    let InstallOptions { pin, yes, .. } = wish;
     let shown = file.display();
     let failed = |what: String| (exit::FAILED, what);
     let staged = loaded.engine.stage(file, &loaded.gate, pin).await.map_err(|error| {
@@ -116,7 +122,7 @@ async fn install(
     let name = staged.inspection.descriptor.name.clone();
     let installer = Installer::of(loaded, config);
     let plan = installer.plan(staged, file).await;
-    let Plan { staged, target, before, aside, wants } = &plan;
+    let InstallPlan { staged, target, before, aside, wants } = &plan;
     staged.try_in_place(target).await.map_err(|error| {
         let cases = kit::selftest::folder_of(target);
         failed(format!(
@@ -129,9 +135,12 @@ async fn install(
     let mut said = describe(staged, before.as_ref(), target);
     if let Some(wants) = wants {
         let new = if wants.unknown { " (nothing accepted so far)" } else { "" };
-        say(&format!("backend {name}{new} wants to\n{}", assent::list(&wants.more).trim_end()));
-        assent::given(
-            &wants.more,
+        print_stderr(&format!(
+            "backend {name}{new} wants to\n{}",
+            consent::list_capabilities(&wants.unaccepted).trim_end()
+        ));
+        consent::ask(
+            &wants.unaccepted,
             &format!("Accept these permissions of `{name}`, and install it?"),
             yes,
         )
@@ -148,7 +157,7 @@ async fn install(
             said.push_str("accepted in backends.md: the permissions above\n");
         }
         said.push_str("it is already installed: nothing else was changed\n");
-        return Ok(Installed { said, target: target.clone(), served: staged.served() });
+        return Ok(Installed { report: said, target: target.clone(), served: staged.served() });
     }
     let installation = installer.prepare(&plan).await.map_err(failed)?;
     if new_pin {
@@ -187,7 +196,7 @@ async fn install(
             config.backend_trust.word()
         ));
     }
-    Ok(Installed { said, target: target.clone(), served: staged.served() })
+    Ok(Installed { report: said, target: target.clone(), served: staged.served() })
 }
 
 /// Runs all checks with the recordings delivered with a component, which are in `X.cases` beside
@@ -224,9 +233,10 @@ async fn pinned(config: &Config, name: &str, digest: &str) -> bool {
         .is_some_and(|backends| backends.contains(name))
 }
 
-async fn accept(config: &Config, wants: &Wants) -> Result<(), String> {
-    let accepted =
-        BackendFile::new(&config.config_dir).accept(&wants.descriptor.name, &wants.more).await;
+async fn accept(config: &Config, wants: &RequestedCapabilities) -> Result<(), String> {
+    let accepted = BackendFile::new(&config.config_dir)
+        .accept(&wants.descriptor.name, &wants.unaccepted)
+        .await;
     accepted.map(drop).map_err(|error| format!("cannot save the approval: {}", with_causes(&error)))
 }
 
@@ -262,7 +272,7 @@ fn describe(staged: &StagedComponent, before: Option<&StagedComponent>, target: 
         None => said.push_str(&format!("contract: {contract}\n")),
     }
     said.push_str(
-        &staged.standing.says().map(|standing| format!("trust: {standing}\n")).unwrap_or_default(),
+        &staged.trust.label().map(|standing| format!("trust: {standing}\n")).unwrap_or_default(),
     );
     for change in before
         .map(|before| changes(&before.inspection.descriptor, &inspection.descriptor))

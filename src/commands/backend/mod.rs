@@ -8,21 +8,21 @@
 
 mod all_nodes;
 pub(super) mod approve;
-mod assent;
 mod bench;
 mod bindings;
 mod changes;
 mod check;
 mod componentize;
+mod consent;
 mod contract;
+mod guest_output;
 mod inspect;
 pub(super) mod install;
-mod named;
 mod new;
 mod open;
-mod printed;
 mod record;
 pub(super) mod replay;
+mod resolve;
 pub(super) mod rollback;
 mod serving;
 mod templates;
@@ -53,7 +53,7 @@ pub(super) fn run(command: BackendCommand) -> u8 {
             command,
         } => block_on(record::run(
             output,
-            record::Said { prompt, agent_version, safety, mode, live, until },
+            record::RecordOptions { prompt, agent_version, safety, mode, live, until },
             command,
         )),
         BackendCommand::Bench { component, recording, json } => {

@@ -7,12 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::templates;
-use crate::cli::{Kind, Language, exit};
+use crate::cli::{AgentRunKind, Language, exit};
 
 pub(in crate::commands) fn run(
     name: String,
     lang: Language,
-    kind: Kind,
+    kind: AgentRunKind,
     into: Option<PathBuf>,
 ) -> u8 {
     let folder = into.unwrap_or_else(|| PathBuf::from(&name));
@@ -32,9 +32,14 @@ pub(in crate::commands) fn run(
 }
 
 /// Writes the project and returns the number of its files.
-fn write(name: &str, lang: Language, kind: Kind, folder: &Path) -> Result<usize, (u8, String)> {
+fn write(
+    name: &str,
+    lang: Language,
+    kind: AgentRunKind,
+    folder: &Path,
+) -> Result<usize, (u8, String)> {
     let refused = |message: String| Err((exit::USAGE, message));
-    if !is_name(name) {
+    if !is_valid_name(name) {
         return refused(format!(
             "{name:?} is not a valid name for a backend: use at most 32 lower-case letters, digits and `-`, and do not start with `-`"
         ));
@@ -51,11 +56,11 @@ fn write(name: &str, lang: Language, kind: Kind, folder: &Path) -> Result<usize,
         ));
     }
     for (path, contents) in &files {
-        let path = folder.join(path.replace(NAME, name));
+        let path = folder.join(path.replace(NAME_PLACEHOLDER, name));
         let written = path
             .parent()
             .map_or(Ok(()), fs::create_dir_all)
-            .and_then(|()| fs::write(&path, contents.replace(NAME, name)));
+            .and_then(|()| fs::write(&path, contents.replace(NAME_PLACEHOLDER, name)));
         written.map_err(|error| {
             (exit::FAILED, format!("{} cannot be written: {error}", path.display()))
         })?;
@@ -64,10 +69,10 @@ fn write(name: &str, lang: Language, kind: Kind, folder: &Path) -> Result<usize,
 }
 
 /// The placeholder for the backend's name in the templates.
-const NAME: &str = "{{name}}";
+const NAME_PLACEHOLDER: &str = "{{name}}";
 
 /// Returns whether `wit/descriptor.schema.json` allows this name.
-fn is_name(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     let fits =
         |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
     (1..=32).contains(&name.len()) && !name.starts_with('-') && name.chars().all(fits)
@@ -80,10 +85,10 @@ mod tests {
     #[test]
     fn only_names_that_the_schema_allows_are_valid() {
         for good in ["a", "my-agent", "7z", &"x".repeat(32)] {
-            assert!(is_name(good), "{good}");
+            assert!(is_valid_name(good), "{good}");
         }
         for bad in ["", "-a", "A", "a_b", "a/b", "..", "é", &"x".repeat(33)] {
-            assert!(!is_name(bad), "{bad}");
+            assert!(!is_valid_name(bad), "{bad}");
         }
     }
 }

@@ -4,27 +4,27 @@ use std::path::{Path, PathBuf};
 
 use crate::backend::{AdmissionError, ComponentBackend, Engine, Inspection};
 use crate::cli::exit;
-use crate::config::{self, Limits};
+use crate::config::{self, ResourceLimits};
 use crate::kit::{self, Case};
 use crate::plain::with_causes;
-use crate::terminal::say;
+use crate::terminal::print_stderr;
 
 /// An admitted component.
-pub(super) struct Opened {
+pub(super) struct OpenedComponent {
     pub(super) inspection: Inspection,
     pub(super) backend: ComponentBackend,
 }
 
 /// Why a trial could not be run or failed at once.
 #[derive(Debug)]
-pub(super) struct Unable {
+pub(super) struct KitError {
     /// The exit code of the program.
     pub(super) code: u8,
     pub(super) text: String,
     pub(super) hint: Option<&'static str>,
 }
 
-impl Unable {
+impl KitError {
     /// Makes an error about the command's arguments, for example a missing file.
     pub(super) fn usage(text: impl Into<String>) -> Self {
         Self { code: exit::USAGE, text: text.into(), hint: None }
@@ -35,10 +35,10 @@ impl Unable {
     }
 
     /// Prints the error to stderr and returns the exit code.
-    pub(super) fn tell(&self) -> u8 {
-        say(&format!("error: {}", self.text));
+    pub(super) fn report(&self) -> u8 {
+        print_stderr(&format!("error: {}", self.text));
         if let Some(hint) = self.hint {
-            say(&format!("hint: {hint}"));
+            print_stderr(&format!("hint: {hint}"));
         }
         self.code
     }
@@ -46,21 +46,21 @@ impl Unable {
 
 /// Makes the sandbox with the default limits. If `cached` is set, compiled code is stored in
 /// `CACHE_DIR`, if that folder can be used.
-pub(super) fn engine(cached: bool) -> Result<Engine, Unable> {
-    let limits = Limits::default();
+pub(super) fn engine(cached: bool) -> Result<Engine, KitError> {
+    let limits = ResourceLimits::default();
     let folder = config::cache_dir(|name| std::env::var(name).ok());
     let engine = if cached {
         Engine::new(&limits, Some(&folder)).or_else(|_| Engine::new(&limits, None))
     } else {
         Engine::new(&limits, None)
     };
-    engine.map_err(|error| Unable::usage(with_causes(&error)))
+    engine.map_err(|error| KitError::usage(with_causes(&error)))
 }
 
 /// Loads a component with the same checks as the gateway.
-pub(super) async fn component(engine: &Engine, path: &Path) -> Result<Opened, Unable> {
+pub(super) async fn component(engine: &Engine, path: &Path) -> Result<OpenedComponent, KitError> {
     match engine.open(path).await {
-        Ok((inspection, backend)) => Ok(Opened { inspection, backend }),
+        Ok((inspection, backend)) => Ok(OpenedComponent { inspection, backend }),
         Err(error) => {
             let code = match error {
                 AdmissionError::Read(_) | AdmissionError::NotAFile | AdmissionError::Changing => {
@@ -68,7 +68,7 @@ pub(super) async fn component(engine: &Engine, path: &Path) -> Result<Opened, Un
                 }
                 _ => exit::FAILED,
             };
-            Err(Unable {
+            Err(KitError {
                 code,
                 text: format!("{}: it {}", path.display(), with_causes(&error)),
                 hint: Some(error.hint()),
@@ -78,19 +78,19 @@ pub(super) async fn component(engine: &Engine, path: &Path) -> Result<Opened, Un
 }
 
 /// Reads recordings, including all recordings in folders.
-pub(super) async fn cases(paths: Vec<PathBuf>) -> Result<Vec<Case>, Unable> {
+pub(super) async fn cases(paths: Vec<PathBuf>) -> Result<Vec<Case>, KitError> {
     let read = move || {
         kit::find(&paths)?.iter().map(|path| Case::read(path)).collect::<Result<Vec<_>, String>>()
     };
     match tokio::task::spawn_blocking(read).await {
-        Ok(cases) => cases.map_err(Unable::usage),
-        Err(error) => Err(Unable::usage(error.to_string())),
+        Ok(cases) => cases.map_err(KitError::usage),
+        Err(error) => Err(KitError::usage(error.to_string())),
     }
 }
 
 /// Returns the folders in which recordings are looked for by default: `X.cases` and `cases` beside
 /// the component, and `cases` in the working directory.
-pub(super) fn nearby(component: &Path) -> Vec<PathBuf> {
+pub(super) fn default_case_folders(component: &Path) -> Vec<PathBuf> {
     let own = kit::selftest::folder_of(component);
     let beside = component.parent().unwrap_or(Path::new("")).join("cases");
     let mut folders: Vec<PathBuf> = Vec::new();
@@ -106,7 +106,7 @@ pub(super) fn nearby(component: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the name and version of a component.
-pub(super) fn title(opened: &Opened) -> String {
+pub(super) fn title(opened: &OpenedComponent) -> String {
     let descriptor = &opened.inspection.descriptor;
     format!("{} {}", descriptor.name, descriptor.version)
 }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::open::{self, Opened, Unable};
-use super::{named, printed};
+use super::open::{self, KitError, OpenedComponent};
+use super::{guest_output, resolve};
 use crate::cli::exit;
 use crate::config::Config;
 use crate::kit::{self, Case, difference, summary};
-use crate::terminal::{self, Paper};
-use crate::turn::replay::{Batches, Replayed, replay};
+use crate::terminal::{self, OutputStyle};
+use crate::turn::replay::{Batches, ReplayResult, replay};
 
 pub(in crate::commands) async fn run(
     config: Config,
@@ -21,38 +21,38 @@ pub(in crate::commands) async fn run(
     json: bool,
 ) -> u8 {
     let done = async {
-        let component = named::component(&component, &config)?;
-        let recording = named::recording(&recording, &config)?;
+        let component = resolve::component_path(&component, &config)?;
+        let recording = resolve::recording_path(&recording, &config)?;
         match diff {
             None => show(&component, recording, json).await,
             Some(other) => {
-                let other = named::component(&other, &config)?;
+                let other = resolve::component_path(&other, &config)?;
                 compare(&component, &other, recording, json).await
             }
         }
     };
-    done.await.unwrap_or_else(|unable| unable.tell())
+    done.await.unwrap_or_else(|unable| unable.report())
 }
 
-async fn read(component: &Path, case: &Case) -> Result<Replayed, Unable> {
-    let opened: Opened = open::component(&open::engine(true)?, component).await?;
+async fn replay_case(component: &Path, case: &Case) -> Result<ReplayResult, KitError> {
+    let opened: OpenedComponent = open::component(&open::engine(true)?, component).await?;
     let replayed = replay(&opened.backend, &case.tape.entries, Batches::Single).await;
     replayed.map_err(|failure| {
-        Unable::failed(format!("{}: no guest can be opened: {failure}", component.display()))
+        KitError::failed(format!("{}: no guest can be opened: {failure}", component.display()))
     })
 }
 
-async fn one(recording: PathBuf) -> Result<Case, Unable> {
+async fn single_case(recording: PathBuf) -> Result<Case, KitError> {
     let mut cases = open::cases(vec![recording.clone()]).await?;
     match cases.pop() {
         Some(case) if cases.is_empty() => Ok(case),
-        _ => Err(Unable::usage(format!("{}: name one recording", recording.display()))),
+        _ => Err(KitError::usage(format!("{}: name one recording", recording.display()))),
     }
 }
 
-async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, Unable> {
-    let (case, printed) = (one(recording).await?, printed::listen());
-    let replayed = read(component, &case).await?;
+async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, KitError> {
+    let (case, printed) = (single_case(recording).await?, guest_output::capture());
+    let replayed = replay_case(component, &case).await?;
     if json {
         for step in &replayed.steps {
             let (line, t) = (case.tape.lines[step.entry], case.tape.entries[step.entry].t);
@@ -86,8 +86,8 @@ async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, Un
     Ok(if replayed.failure.is_none() { exit::OK } else { exit::FAILED })
 }
 
-fn print(case: &Case, replayed: &Replayed) {
-    let page = Paper::of_stdout();
+fn print(case: &Case, replayed: &ReplayResult) {
+    let page = OutputStyle::for_stdout();
     let told = summary::summarize(&case.tape, replayed);
     let mut turns: Vec<u32> = told.iter().filter_map(|told| told.turn).collect();
     turns.dedup();
@@ -129,7 +129,7 @@ fn print(case: &Case, replayed: &Replayed) {
         );
     }
     if let Some((at, _)) = &replayed.failure {
-        terminal::line(&page.bad(&format!("the component failed at {}", case.place(*at))));
+        terminal::line(&page.bad(&format!("the component failed at {}", case.position(*at))));
     }
 }
 
@@ -138,14 +138,14 @@ async fn compare(
     other: &Path,
     recording: PathBuf,
     json: bool,
-) -> Result<u8, Unable> {
-    let case = one(recording).await?;
-    let (first, second) = (read(component, &case).await?, read(other, &case).await?);
+) -> Result<u8, KitError> {
+    let case = single_case(recording).await?;
+    let (first, second) = (replay_case(component, &case).await?, replay_case(other, &case).await?);
     let apart = difference::between(&case.tape, &first, &second);
     if json {
         apart.iter().for_each(terminal::json_line);
     } else {
-        let page = Paper::of_stdout();
+        let page = OutputStyle::for_stdout();
         if !apart.is_empty() {
             terminal::line(&page.bad(&format!("--- {}", component.display())));
             terminal::line(&page.good(&format!("+++ {}", other.display())));

@@ -6,11 +6,11 @@ use std::io::Write as _;
 use super::serving;
 use crate::cli::exit;
 use crate::startup::LoadedBackends;
-use crate::startup::settings::Settings;
-use crate::terminal::say;
+use crate::startup::settings::OperatorSettings;
+use crate::terminal::print_stderr;
 use crate::turn::{Backend, Backends as _};
 
-pub(in crate::commands) async fn run(settings: Settings, name: String) -> u8 {
+pub(in crate::commands) async fn run(settings: OperatorSettings, name: String) -> u8 {
     let (config, redactor, LoadedBackends { agents, components, .. }) =
         match serving::load(settings, "error").await {
             Ok(loaded) => loaded,
@@ -24,14 +24,14 @@ pub(in crate::commands) async fn run(settings: Settings, name: String) -> u8 {
         format!("{} ({})", backend.descriptor().version, &backend.generation().digest[..12])
     };
     let was = before.as_ref().map_or("nothing".to_owned(), |before| version(&**before));
-    let stands_in = components.chosen(&component).is_some_and(|chosen| chosen.stands_in);
+    let stands_in = components.serving_info(&component).is_some_and(|chosen| chosen.is_fallback);
     let done = match agents.get(&name) {
-        _ if stands_in => components.put_back(&component, None).await,
+        _ if stands_in => components.restore_previous(&component, None).await,
         Some(backend) => agents.roll_back(&name, backend.generation()).await,
         // The backend does not serve, or the name is that of a component without an agent.
         None => {
             components
-                .put_back(
+                .restore_previous(
                     &component,
                     before.as_ref().map(|before| before.generation().digest.as_str()),
                 )
@@ -41,7 +41,7 @@ pub(in crate::commands) async fn run(settings: Settings, name: String) -> u8 {
     let said = match (done, components.component(&component)) {
         (Ok(_), Some(now)) => {
             let file = components
-                .chosen(&component)
+                .serving_info(&component)
                 .map(|chosen| chosen.path.display().to_string())
                 .unwrap_or_default();
             let profile = if component == name {
@@ -70,11 +70,11 @@ pub(in crate::commands) async fn run(settings: Settings, name: String) -> u8 {
                 ),
                 some => format!("there is no backend `{name}`; there are {}", some.join(", ")),
             };
-            say(&format!("error: {}", redactor.clean(fault)));
+            print_stderr(&format!("error: {}", redactor.redact(fault)));
             return if unknown { exit::USAGE } else { exit::FAILED };
         }
     };
     // Write errors are ignored: stdout may be closed. The exit code reports the result.
-    let _ = std::io::stdout().write_all(redactor.clean(said).as_bytes());
+    let _ = std::io::stdout().write_all(redactor.redact(said).as_bytes());
     exit::OK
 }

@@ -5,28 +5,28 @@ use crate::cli::exit;
 use crate::config::{Config, LogFormat};
 use crate::redact::Redactor;
 use crate::startup::LoadedBackends;
-use crate::startup::Refused;
+use crate::startup::StartRefusal;
 use crate::startup::running::gateway_of;
-use crate::startup::settings::Settings;
+use crate::startup::settings::OperatorSettings;
 use crate::telemetry;
-use crate::terminal::say;
+use crate::terminal::print_stderr;
 
 /// Loads the components with `log` as the log filter.
 ///
 /// # Errors
 /// Returns the exit code. The reasons are already printed.
 pub(super) async fn load(
-    settings: Settings,
+    settings: OperatorSettings,
     log: &str,
 ) -> Result<(Config, Redactor, LoadedBackends), u8> {
-    let Settings { config, variables, redactor, .. } = settings;
+    let OperatorSettings { config, variables, redactor, .. } = settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, log, redactor.clone()) {
-        say(&format!("error: {fault}"));
+        print_stderr(&format!("error: {fault}"));
         return Err(exit::CONFIG);
     }
     match LoadedBackends::load(&config, &variables).await {
         Ok(loaded) => Ok((config, redactor, loaded)),
-        Err(faults) => Err(Refused::new(exit::CONFIG, faults).print()),
+        Err(faults) => Err(StartRefusal::new(exit::CONFIG, faults).print()),
     }
 }
 

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::open::{self, Opened, Unable};
+use super::open::{self, KitError, OpenedComponent};
 use crate::agent::Action;
 use crate::cli::exit;
-use crate::disk::{EVERYBODY, replace_for};
-use crate::kit::golden::{self, Verdict};
+use crate::disk::{WORLD_READABLE_MODE, replace_for};
+use crate::kit::golden::{self, CaseVerdict};
 use crate::kit::{self, Case};
-use crate::terminal::{self, Paper};
+use crate::terminal::{self, OutputStyle};
 
 pub(in crate::commands) async fn run(
     component: PathBuf,
@@ -20,7 +20,7 @@ pub(in crate::commands) async fn run(
 ) -> u8 {
     match test(&component, cases, update, json).await {
         Ok(code) => code,
-        Err(unable) => unable.tell(),
+        Err(unable) => unable.report(),
     }
 }
 
@@ -29,25 +29,25 @@ async fn test(
     paths: Vec<PathBuf>,
     update: bool,
     json: bool,
-) -> Result<u8, Unable> {
+) -> Result<u8, KitError> {
     let cases = open::cases(paths).await?;
     let opened = open::component(&open::engine(true)?, component).await?;
-    let page = Paper::of_stdout();
+    let page = OutputStyle::for_stdout();
     let (mut passed, mut rows) = (0, Vec::new());
     for case in &cases {
         let (verdict, actions) = golden::judge(&opened.backend, case)
             .await
-            .map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
-        let outcome = settle(case, verdict, &actions, update)?;
-        passed += usize::from(outcome.fine());
+            .map_err(|failure| KitError::failed(format!("no guest can be opened: {failure}")))?;
+        let outcome = decide_outcome(case, verdict, &actions, update)?;
+        passed += usize::from(outcome.is_success());
         if json {
-            rows.push(outcome.form(case, actions.len()));
+            rows.push(outcome.to_json(case, actions.len()));
         } else {
             outcome.print(page, case, actions.len());
         }
     }
     if json {
-        terminal::json(&form(component, &opened, passed, &rows));
+        terminal::json(&to_json(component, &opened, passed, &rows));
     } else {
         let all = format!("{passed} of {} passed", cases.len());
         terminal::line(&if passed == cases.len() { page.good(&all) } else { page.bad(&all) });
@@ -55,7 +55,7 @@ async fn test(
     Ok(if passed == cases.len() { exit::OK } else { exit::FAILED })
 }
 
-fn form(component: &Path, opened: &Opened, passed: usize, rows: &[Value]) -> Value {
+fn to_json(component: &Path, opened: &OpenedComponent, passed: usize, rows: &[Value]) -> Value {
     let descriptor = &opened.inspection.descriptor;
     json!({
         "component": component.display().to_string(),
@@ -68,59 +68,62 @@ fn form(component: &Path, opened: &Opened, passed: usize, rows: &[Value]) -> Val
 }
 
 /// The outcome of a case, after files were updated.
-enum Outcome {
+enum CaseOutcome {
     Passed,
     Updated(PathBuf),
-    Failed(Verdict),
+    Failed(CaseVerdict),
 }
 
-fn settle(
+fn decide_outcome(
     case: &Case,
-    verdict: Verdict,
+    verdict: CaseVerdict,
     actions: &[Action],
     update: bool,
-) -> Result<Outcome, Unable> {
+) -> Result<CaseOutcome, KitError> {
     Ok(match verdict {
-        Verdict::Same => Outcome::Passed,
-        Verdict::Differs(_) | Verdict::Unknown if update => {
+        CaseVerdict::Same => CaseOutcome::Passed,
+        CaseVerdict::Differs(_) | CaseVerdict::Unknown if update => {
             let beside = kit::actions_beside(&case.path);
-            replace_for(&beside, golden::written(actions).as_bytes(), EVERYBODY).map_err(
-                |error| Unable::usage(format!("cannot write {}: {error}", beside.display())),
-            )?;
-            Outcome::Updated(beside)
+            replace_for(&beside, golden::to_jsonl(actions).as_bytes(), WORLD_READABLE_MODE)
+                .map_err(|error| {
+                    KitError::usage(format!("cannot write {}: {error}", beside.display()))
+                })?;
+            CaseOutcome::Updated(beside)
         }
-        verdict => Outcome::Failed(verdict),
+        verdict => CaseOutcome::Failed(verdict),
     })
 }
 
-impl Outcome {
-    fn fine(&self) -> bool {
+impl CaseOutcome {
+    fn is_success(&self) -> bool {
         !matches!(self, Self::Failed(_))
     }
 
-    fn form(&self, case: &Case, actions: usize) -> Value {
+    fn to_json(&self, case: &Case, actions: usize) -> Value {
         let recording = case.path.display().to_string();
         let (result, line, reason, difference) = match self {
             Self::Passed => ("passed", None, None, Value::Null),
             Self::Updated(_) => ("updated", None, None, Value::Null),
-            Self::Failed(Verdict::Differs(found)) => {
+            Self::Failed(CaseVerdict::Differs(found)) => {
                 ("differs", found.line, None, serde_json::to_value(found).unwrap_or_default())
             }
-            Self::Failed(Verdict::Failed(at, failure)) => (
+            Self::Failed(CaseVerdict::Failed(at, failure)) => (
                 "failed",
                 case.tape.lines.get(*at).copied(),
                 Some(failure.to_string()),
                 Value::Null,
             ),
-            Self::Failed(Verdict::Batching(how)) => {
+            Self::Failed(CaseVerdict::Batching(how)) => {
                 ("batching", None, Some(how.clone()), Value::Null)
             }
-            Self::Failed(Verdict::Unknown | Verdict::Same) => ("unknown", None, None, Value::Null),
+            Self::Failed(CaseVerdict::Unknown | CaseVerdict::Same) => {
+                ("unknown", None, None, Value::Null)
+            }
         };
         json!({ "recording": recording, "result": result, "actions": actions, "line": line, "reason": reason, "difference": difference })
     }
 
-    fn print(&self, page: Paper, case: &Case, actions: usize) {
+    fn print(&self, page: OutputStyle, case: &Case, actions: usize) {
         let path = case.path.display();
         let detail = |text: String| terminal::line(&format!("      {text}"));
         match self {
@@ -136,17 +139,17 @@ impl Outcome {
                     page.dim(&format!("{actions} actions in {}", beside.display()))
                 ));
             }
-            Self::Failed(Verdict::Failed(at, failure)) => {
-                terminal::line(&format!("{}  {}", page.bad("FAIL"), case.place(*at)));
+            Self::Failed(CaseVerdict::Failed(at, failure)) => {
+                terminal::line(&format!("{}  {}", page.bad("FAIL"), case.position(*at)));
                 detail(failure.to_string());
             }
-            Self::Failed(Verdict::Batching(how)) => {
+            Self::Failed(CaseVerdict::Batching(how)) => {
                 terminal::line(&format!("{}  {path}", page.bad("FAIL")));
                 detail(format!(
                     "other batches of inputs ({how}) give other actions; `aetheel backend check` shows where"
                 ));
             }
-            Self::Failed(Verdict::Differs(found)) => {
+            Self::Failed(CaseVerdict::Differs(found)) => {
                 let line = found.line.map(|line| format!(":{line}")).unwrap_or_default();
                 let field = found
                     .field
@@ -170,7 +173,7 @@ impl Outcome {
                 detail(format!("{}    {}", page.dim("input"), found.input));
                 found.diff.lines().for_each(|line| detail(page.diff(line)));
             }
-            Self::Failed(Verdict::Unknown | Verdict::Same) => {
+            Self::Failed(CaseVerdict::Unknown | CaseVerdict::Same) => {
                 let beside = kit::actions_beside(&case.path);
                 terminal::line(&format!("{}  {path}", page.bad("FAIL")));
                 detail(format!(

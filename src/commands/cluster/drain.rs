@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret as _;
 
-use super::{refuse, url};
+use super::{cluster_url, report_error};
 use crate::cli::exit;
 use crate::cluster::{Cluster, ClusterError};
-use crate::startup::settings::Settings;
-use crate::terminal::{line, say};
+use crate::startup::settings::OperatorSettings;
+use crate::terminal::{line, print_stderr};
 
 /// Interval between two checks of the progress.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
-pub(in crate::commands) struct Wish {
+pub(in crate::commands) struct DrainOptions {
     pub node: String,
     /// Whether the node is to accept channels again.
     pub undo: bool,
@@ -24,19 +24,21 @@ pub(in crate::commands) struct Wish {
 
 /// Asks the node to hand over its channels, and waits until the last one is handed over. Returns
 /// the exit code.
-pub(in crate::commands) async fn run(settings: Settings, wish: Wish) -> u8 {
-    let url = match url(&settings) {
+pub(in crate::commands) async fn run(settings: OperatorSettings, wish: DrainOptions) -> u8 {
+    let url = match cluster_url(&settings) {
         Ok(url) => url.expose_secret(),
         Err(code) => return code,
     };
     let node = &wish.node;
-    match Cluster::want_drain(url, node, !wish.undo).await {
+    match Cluster::request_drain(url, node, !wish.undo).await {
         Ok(true) => {}
         Ok(false) => {
-            say(&format!("there is no working node {node:?}; `aetheel nodes` lists the nodes"));
+            print_stderr(&format!(
+                "there is no working node {node:?}; `aetheel nodes` lists the nodes"
+            ));
             return exit::USAGE;
         }
-        Err(error) => return refuse(&settings, &error),
+        Err(error) => return report_error(&settings, &error),
     }
     if wish.undo {
         line(&format!("{node} works again: it accepts new channels"));
@@ -48,13 +50,13 @@ pub(in crate::commands) async fn run(settings: Settings, wish: Wish) -> u8 {
     }
     let mut told = None;
     loop {
-        match left(url, node).await {
+        match remaining_lanes(url, node).await {
             Ok(Some(0)) => {
                 line(&format!("{node} has no channels any more; it can be stopped"));
                 return exit::OK;
             }
             Ok(Some(lanes)) if told != Some(lanes) => {
-                say(&format!(
+                print_stderr(&format!(
                     "{node} still has {lanes} channels with running turns or waiting messages"
                 ));
                 told = Some(lanes);
@@ -62,18 +64,18 @@ pub(in crate::commands) async fn run(settings: Settings, wish: Wish) -> u8 {
             // The database may be unavailable for a while.
             Ok(Some(_)) | Err(ClusterError::Away(_)) => {}
             Ok(None) => {
-                say(&format!("{node} is gone; other nodes take over its channels"));
+                print_stderr(&format!("{node} is gone; other nodes take over its channels"));
                 return exit::OK;
             }
-            Err(error) => return refuse(&settings, &error),
+            Err(error) => return report_error(&settings, &error),
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Returns the number of lanes that the node still has, or `None` if the node is gone.
-async fn left(url: &str, name: &str) -> Result<Option<u64>, ClusterError> {
+async fn remaining_lanes(url: &str, name: &str) -> Result<Option<u64>, ClusterError> {
     let nodes = Cluster::nodes(url).await?;
     let node = nodes.iter().find(|node| node.name == name && node.lease_ms > 0);
-    Ok(node.map(|node| if node.seat { node.lanes.max(1) } else { node.lanes }))
+    Ok(node.map(|node| if node.is_leader { node.lanes.max(1) } else { node.lanes }))
 }

@@ -6,19 +6,21 @@ pub(super) mod transfer;
 
 use crate::cli::exit;
 use crate::cluster::ClusterError;
-use crate::startup::settings::Settings;
-use crate::terminal::say;
+use crate::startup::settings::OperatorSettings;
+use crate::terminal::print_stderr;
 
 /// Returns the address of the database, or the exit code if it is not set.
-fn url(settings: &Settings) -> Result<&secrecy::SecretString, u8> {
+fn cluster_url(settings: &OperatorSettings) -> Result<&secrecy::SecretString, u8> {
     settings.config.cluster_url.as_ref().ok_or_else(|| {
-        say("CLUSTER_URL is not set: this machine is not part of a cluster (docs/cluster.md)");
+        print_stderr(
+            "CLUSTER_URL is not set: this machine is not part of a cluster (docs/cluster.md)",
+        );
         exit::CONFIG
     })
 }
 
-fn refuse(settings: &Settings, error: &ClusterError) -> u8 {
-    say(&settings.redactor.clean(error.to_string()));
+fn report_error(settings: &OperatorSettings, error: &ClusterError) -> u8 {
+    print_stderr(&settings.redactor.redact(error.to_string()));
     match error {
         ClusterError::Away(_) | ClusterError::Fenced => exit::TEMPORARY,
         ClusterError::Refused(_) => exit::UNAVAILABLE,

@@ -6,15 +6,15 @@ use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use serde::{Serialize, Serializer};
 
-use super::{refuse, url};
+use super::{cluster_url, report_error};
 use crate::cli::exit;
 use crate::cluster::{Cluster, Node};
-use crate::startup::settings::Settings;
+use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, line};
 
 /// Prints one line per node, or JSON, and returns the exit code.
-pub(in crate::commands) async fn run(settings: Settings, json: bool) -> u8 {
-    let url = match url(&settings) {
+pub(in crate::commands) async fn run(settings: OperatorSettings, json: bool) -> u8 {
+    let url = match cluster_url(&settings) {
         Ok(url) => url,
         Err(code) => return code,
     };
@@ -27,14 +27,14 @@ pub(in crate::commands) async fn run(settings: Settings, json: bool) -> u8 {
             }
             exit::OK
         }
-        Err(error) => refuse(&settings, &error),
+        Err(error) => report_error(&settings, &error),
     }
 }
 
 /// A node as printed by `--json`. Fields may be added, but never change or disappear.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Row<'n> {
+struct NodeRow<'n> {
     name: &'n str,
     /// `works`, `drains`, `drained` or `gone`.
     state: &'static str,
@@ -58,20 +58,31 @@ fn as_text<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Err
     serializer.collect_str(at)
 }
 
-fn rows<'n>(nodes: &'n [Node]) -> Vec<Row<'n>> {
+fn rows<'n>(nodes: &'n [Node]) -> Vec<NodeRow<'n>> {
     let living = || nodes.iter().filter(|node| node.lease_ms > 0);
-    let files = usual(living().map(|node| node.load.files.as_str()));
-    let components = usual(living().map(|node| node.load.components.as_str()));
+    let files = most_common(living().map(|node| node.load.files.as_str()));
+    let components = most_common(living().map(|node| node.load.components.as_str()));
     let one = |node: &'n Node| {
-        let Node { name, version, joined, lease_ms, seat, labels, load, lanes, letters, .. } = node;
+        let Node {
+            name,
+            version,
+            joined,
+            lease_ms,
+            is_leader: seat,
+            labels,
+            load,
+            lanes,
+            messages: letters,
+            ..
+        } = node;
         let lives = *lease_ms > 0;
-        let state = match (lives, load.draining || node.drain_wanted) {
+        let state = match (lives, load.draining || node.drain_requested) {
             (false, _) => "gone",
             (true, true) if *lanes == 0 => "drained",
             (true, true) => "drains",
             (true, false) => "works",
         };
-        Row {
+        NodeRow {
             name,
             state,
             gone_for: (!lives).then_some(-lease_ms / 1_000),
@@ -92,7 +103,7 @@ fn rows<'n>(nodes: &'n [Node]) -> Vec<Row<'n>> {
 
 fn lines(nodes: &[Node]) -> Vec<String> {
     let widest = nodes.iter().map(|node| node.name.chars().count()).max().unwrap_or(0);
-    let one = |row: Row<'_>| {
+    let one = |row: NodeRow<'_>| {
         let state = match row.gone_for {
             Some(seconds) => format!("gone for {seconds} s"),
             None => row.state.to_owned(),
@@ -132,7 +143,7 @@ fn count(number: impl Into<u64>, what: &str) -> String {
 }
 
 /// Returns the most common value. If several are equally common, returns the one that occurs first.
-pub(in crate::commands) fn usual<'a>(of: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(in crate::commands) fn most_common<'a>(of: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut counts: HashMap<&str, (usize, usize)> = HashMap::new();
     for (place, value) in of.enumerate() {
         counts.entry(value).or_insert((0, place)).0 += 1;
@@ -154,19 +165,19 @@ mod tests {
             version: "0.1.0".to_owned(),
             joined: jiff::Timestamp::UNIX_EPOCH,
             lease_ms,
-            seat: name == "a",
+            is_leader: name == "a",
             labels: Vec::new(),
             load: Load { running: 1, files: files.to_owned(), ..Load::default() },
-            drain_wanted: false,
+            drain_requested: false,
             lanes,
-            letters: 0,
+            messages: 0,
             identity: String::new(),
             has_something: false,
         };
-        let drains = |node: Node| Node { drain_wanted: true, ..node };
+        let drains = |node: Node| Node { drain_requested: true, ..node };
         let nodes = [
             node("a", 4_000, 2, "x"),
-            Node { labels: vec!["gpu".to_owned()], letters: 3, ..node("long", 10, 1, "x") },
+            Node { labels: vec!["gpu".to_owned()], messages: 3, ..node("long", 10, 1, "x") },
             drains(node("c", 10, 1, "y")),
             drains(node("d", 10, 0, "x")),
             node("e", -61_500, 0, "z"),

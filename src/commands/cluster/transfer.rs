@@ -3,10 +3,10 @@
 
 use crate::cli::exit;
 use crate::startup::clustering;
-use crate::startup::settings::Settings;
+use crate::startup::settings::OperatorSettings;
 use crate::terminal::line;
 
-pub(in crate::commands) async fn import(settings: Settings) -> u8 {
+pub(in crate::commands) async fn import(settings: OperatorSettings) -> u8 {
     match clustering::import(&settings.config).await {
         Ok(node) => {
             line(&format!(
@@ -18,7 +18,7 @@ pub(in crate::commands) async fn import(settings: Settings) -> u8 {
     }
 }
 
-pub(in crate::commands) async fn export(settings: Settings) -> u8 {
+pub(in crate::commands) async fn export(settings: OperatorSettings) -> u8 {
     match clustering::export(&settings.config).await {
         Ok(lines) => {
             line(&format!(

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::report::Report;
-use crate::commands::listing::{Listing, Row};
+use super::report::DoctorReport;
+use crate::commands::listing::{BackendListing, BackendRow};
 use crate::config::Config;
 use crate::progress;
-use crate::startup::finding::{Finding, Level};
+use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::{LoadedBackends, survey, unknown};
 
 /// Time limit; compiling all components takes this long on a slow machine.
@@ -16,21 +16,21 @@ const EXAMINE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Loads all components like the gateway, including their self-tests, and examines all agents.
 /// Returns the backends.
 pub(super) async fn examine(
-    report: &mut Report,
+    report: &mut DoctorReport,
     config: &Config,
     variables: &HashMap<String, String>,
     unplaced: &[(String, String)],
-) -> Vec<Row> {
+) -> Vec<BackendRow> {
     let looked = async {
         let loaded = LoadedBackends::load(config, variables).await?;
         let cgroups = loaded.custody.has_cgroups();
         let strangers = unknown::variables(unplaced, &*loaded.agents);
         let home = variables.get("HOME").map(String::as_str);
         let lanes = survey::lanes(config, &loaded.agents, home);
-        Ok::<_, Vec<String>>((cgroups, strangers, lanes, Listing::of(loaded).await))
+        Ok::<_, Vec<String>>((cgroups, strangers, lanes, BackendListing::load(loaded).await))
     };
     let looked = tokio::time::timeout(EXAMINE_TIMEOUT, looked);
-    let looked = progress::shown(survey::loading(config), looked).await;
+    let looked = progress::with_spinner(survey::loading_message(config), looked).await;
     let (cgroups, strangers, lanes, listing) = match looked {
         Ok(Ok(looked)) => looked,
         Ok(Err(faults)) => {
@@ -54,7 +54,7 @@ pub(super) async fn examine(
     }
     for fault in lanes {
         report.add(Finding::from_message(
-            Level::LeftOut,
+            FindingLevel::LeftOut,
             "channels.md",
             &fault,
             "change the entry",
@@ -85,7 +85,7 @@ pub(super) async fn examine(
         let digest = row.digest.get(..12).unwrap_or(&row.digest);
         let component =
             format!("component {} {} ({digest}) is valid{standing}", row.component, row.version);
-        if let Some(choice) = row.choice() {
+        if let Some(choice) = row.selection() {
             report.ok(about.as_str(), format!("serves from {choice}"));
         }
         let agent = match (&row.program_path, &row.agent_version) {

@@ -2,26 +2,26 @@
 
 use secrecy::ExposeSecret as _;
 
-use super::report::Report;
-use crate::cluster::{Cluster, Look, Node, Skew, Tables};
-use crate::commands::cluster::nodes::usual;
+use super::report::DoctorReport;
+use crate::cluster::{Cluster, DatabaseStatus, Node, Skew, Tables};
+use crate::commands::cluster::nodes::most_common;
 use crate::config::Config;
-use crate::discord::bot_of;
+use crate::discord::bot_id_of;
 use crate::startup::clustering;
 
 /// Hint if two machines have the same name.
 const RENAME: &str = "give this one another `NODE_NAME`";
 
 /// Checks the database and the nodes, if a cluster is configured.
-pub(super) async fn examine(report: &mut Report, config: &Config, offline: bool) {
+pub(super) async fn examine(report: &mut DoctorReport, config: &Config, offline: bool) {
     let Some(url) = &config.cluster_url else { return };
-    if Cluster::check(url.expose_secret()).is_err() {
+    if Cluster::check_url(url.expose_secret()).is_err() {
         return;
     }
     if offline {
         return report.ok("cluster", "not asked: --offline");
     }
-    let look = match Cluster::look(url.expose_secret()).await {
+    let look = match Cluster::inspect(url.expose_secret()).await {
         Ok(look) => look,
         Err(error) => {
             return report.fault(
@@ -34,41 +34,41 @@ pub(super) async fn examine(report: &mut Report, config: &Config, offline: bool)
     database(report, &look);
     clock(report, &look);
     tables(report, look.tables);
-    let bot = config.discord_bot_token.as_ref().and_then(|token| bot_of(token.expose_secret()));
+    let bot = config.discord_bot_token.as_ref().and_then(|token| bot_id_of(token.expose_secret()));
     let of_bot = |node: &&Node| bot.is_none_or(|bot| node.bot == bot);
     let nodes: Vec<&Node> = look.nodes.iter().filter(of_bot).collect();
-    if matches!(look.tables, Tables::Ours | Tables::Newer(_) | Tables::None) {
-        name(report, config, &nodes);
-        living(report, &nodes);
-        left(report, &nodes);
+    if matches!(look.tables, Tables::Current | Tables::Newer(_) | Tables::None) {
+        check_name(report, config, &nodes);
+        live_nodes(report, &nodes);
+        abandoned_nodes(report, &nodes);
     }
 }
 
-fn database(report: &mut Report, look: &Look) {
+fn database(report: &mut DoctorReport, look: &DatabaseStatus) {
     let says = format!("PostgreSQL {}", look.server);
-    if look.serves {
+    if look.is_supported {
         report.ok("cluster database", says);
     } else {
         report.fault("cluster database", says, "14 or newer is needed: upgrade the server");
     }
 }
 
-fn clock(report: &mut Report, look: &Look) {
+fn clock(report: &mut DoctorReport, look: &DatabaseStatus) {
     let about = "cluster clock";
-    let says = format!("differs from the database's clock by {} s", look.apart.as_secs());
+    let says = format!("differs from the database's clock by {} s", look.clock_skew.as_secs());
     let hint = "set both by NTP (`timedatectl set-ntp true`)";
     match look.skew() {
-        Skew::Fine => report.ok(about, "agrees with the database"),
-        Skew::Told => report.warning(about, says, hint),
+        Skew::Negligible => report.ok(about, "agrees with the database"),
+        Skew::Warning => report.warning(about, says, hint),
         Skew::Refused => report.fault(about, format!("{says}: this node cannot join"), hint),
     }
 }
 
-fn tables(report: &mut Report, tables: Tables) {
+fn tables(report: &mut DoctorReport, tables: Tables) {
     let about = "cluster tables";
     match tables {
         Tables::None => report.ok(about, "none yet: the first node creates them"),
-        Tables::Ours => report.ok(about, "have this version"),
+        Tables::Current => report.ok(about, "have this version"),
         Tables::Older(form) => report.ok(
             about,
             format!(
@@ -87,10 +87,10 @@ fn tables(report: &mut Report, tables: Tables) {
 }
 
 /// Checks that no other machine uses the name of this one.
-fn name(report: &mut Report, config: &Config, nodes: &[&Node]) {
+fn check_name(report: &mut DoctorReport, config: &Config, nodes: &[&Node]) {
     let name = clustering::node_name(config);
     let about = format!("node {name}");
-    let own = match clustering::known_identity(&config.config_dir) {
+    let own = match clustering::read_identity(&config.config_dir) {
         Ok(own) => own,
         Err(error) => {
             let says = format!("cannot read the identity of this machine: {error}");
@@ -113,7 +113,7 @@ fn name(report: &mut Report, config: &Config, nodes: &[&Node]) {
 }
 
 /// Lists the running nodes, and warns if their configuration or components differ.
-fn living(report: &mut Report, nodes: &[&Node]) {
+fn live_nodes(report: &mut DoctorReport, nodes: &[&Node]) {
     let living: Vec<&&Node> = nodes.iter().filter(|node| node.lease_ms > 0).collect();
     let names: Vec<&str> = living.iter().map(|node| node.name.as_str()).collect();
     let says = match names.is_empty() {
@@ -138,20 +138,20 @@ fn living(report: &mut Report, nodes: &[&Node]) {
 }
 
 fn differing(
-    report: &mut Report,
+    report: &mut DoctorReport,
     living: &[&&Node],
     digest: fn(&Node) -> &str,
     says: &str,
     hint: &str,
 ) {
-    let usual = usual(living.iter().map(|node| digest(node)));
+    let usual = most_common(living.iter().map(|node| digest(node)));
     for node in living.iter().filter(|node| Some(digest(node)) != usual) {
         report.warning(format!("node {}", node.name), says, hint);
     }
 }
 
 /// Warns about nodes that are gone and whose channels no other node took over.
-fn left(report: &mut Report, nodes: &[&Node]) {
+fn abandoned_nodes(report: &mut DoctorReport, nodes: &[&Node]) {
     let some_work = nodes.iter().any(|node| node.lease_ms > 0);
     for node in nodes.iter().filter(|node| node.lease_ms <= 0 && node.has_something) {
         let says = format!(

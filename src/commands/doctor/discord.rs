@@ -3,48 +3,49 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::report::Report;
+use super::report::DoctorReport;
 use crate::config::Config;
-use crate::discord::{Checkup, Known, Options, Place, StartError};
+use crate::discord::{BotProfile, ChannelCheck, Checkup, DiscordOptions, StartError};
 use crate::disk::read_ordinary;
 use crate::event::Lane;
 use crate::redact::Redactor;
-use crate::startup::finding::{Finding, Level};
+use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::survey;
 use crate::workspace::Channels;
 
 /// Time limit for all checks.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest number of channels that are checked; each needs a request.
-const CHANNELS: usize = 50;
+const MAX_CHANNELS: usize = 50;
 /// Largest difference to Discord's clock that is accepted, in seconds. Webhooks and cron jobs need
 /// the right time.
-const CLOCK: i64 = 30;
+const MAX_CLOCK_SKEW_SECS: i64 = 30;
 /// Largest size of a file that names channels, in bytes.
-const NOTES: u64 = 1 << 24;
+const MAX_FILE_BYTES: u64 = 1 << 24;
 /// Largest number of people of a list that are looked up.
-const PEOPLE: usize = 50;
+const MAX_PEOPLE: usize = 50;
 /// Largest number of servers that are listed by name.
-const SERVERS: usize = 5;
+const MAX_NAMED_SERVERS: usize = 5;
 /// Number of remaining logins below which a restart loop could make Discord reset the token.
-const LOGINS: u64 = 100;
+const MIN_LOGINS: u64 = 100;
 
 /// Runs all checks, and reports if Discord does not answer in time.
-pub(super) async fn examine(report: &mut Report, config: &Config, redactor: &Redactor) {
-    let looked = tokio::time::timeout(CHECK_TIMEOUT, look(report, config, redactor)).await;
+pub(super) async fn examine(report: &mut DoctorReport, config: &Config, redactor: &Redactor) {
+    let looked =
+        tokio::time::timeout(CHECK_TIMEOUT, examine_online(report, config, redactor)).await;
     if looked.is_err() {
         let says = format!("not finished within {} s", CHECK_TIMEOUT.as_secs());
         report.fault("discord", says, "discord is slow or hard to reach; try again");
     }
 }
 
-async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
+async fn examine_online(report: &mut DoctorReport, config: &Config, redactor: &Redactor) {
     // Errors of the token itself are already reported.
-    let Ok(options) = Options::from_config(config, redactor.clone()) else { return };
+    let Ok(options) = DiscordOptions::from_config(config, redactor.clone()) else { return };
     let Ok(mut checkup) = Checkup::new(&options) else { return };
     let known = checkup.bot(&options).await;
     match checkup.clock_ahead() {
-        Some(ahead) if ahead.abs() > CLOCK => {
+        Some(ahead) if ahead.abs() > MAX_CLOCK_SKEW_SECS => {
             let says = format!(
                 "{} s {} discord's",
                 ahead.abs(),
@@ -70,7 +71,7 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
             report.add(servers(&known));
             let (left, all) = known.logins;
             let says = format!("{left} of {all} remain today");
-            if left < LOGINS {
+            if left < MIN_LOGINS {
                 report.warning(
                     "discord logins",
                     says,
@@ -83,7 +84,7 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
             listed_servers(report, config, &known);
             known.id
         }
-        Err(error) => return tell(report, "discord", &error),
+        Err(error) => return report_start_error(report, "discord", &error),
     };
     people(report, config, &checkup).await;
     let channels = channels(config);
@@ -93,17 +94,19 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
             "no setting names a channel, and no channel has a conversation yet",
         );
     }
-    for (channel, why) in channels.iter().take(CHANNELS) {
-        place(report, *channel, why, checkup.place(*channel, bot).await);
+    for (channel, why) in channels.iter().take(MAX_CHANNELS) {
+        report_channel(report, *channel, why, checkup.channel(*channel, bot).await);
     }
-    if channels.len() > CHANNELS {
-        report
-            .ok("discord channels", format!("{} more were not checked", channels.len() - CHANNELS));
+    if channels.len() > MAX_CHANNELS {
+        report.ok(
+            "discord channels",
+            format!("{} more were not checked", channels.len() - MAX_CHANNELS),
+        );
     }
 }
 
 /// Checks that the bot has the Message Content Intent if the settings need it.
-fn intent(config: &Config, known: &Known) -> Finding {
+fn intent(config: &Config, known: &BotProfile) -> Finding {
     let about = "message content intent";
     if known.message_content {
         return Finding::ok(about, "on: inside its own threads the bot needs no mention");
@@ -116,26 +119,34 @@ fn intent(config: &Config, known: &Known) -> Finding {
     let open: Vec<String> = open.iter().map(u64::to_string).collect();
     let says =
         format!("off, so `require-mention: no` in channels.md does not work: {}", open.join(", "));
-    let hint = format!("switch Message Content Intent on at {}, or remove the entry", known.page());
-    Finding::new(Level::LeftOut, about, says, hint)
+    let hint = format!(
+        "switch Message Content Intent on at {}, or remove the entry",
+        known.settings_page()
+    );
+    Finding::new(FindingLevel::LeftOut, about, says, hint)
 }
 
 /// Checks that the bot is in at least one server.
-fn servers(known: &Known) -> Finding {
+fn servers(known: &BotProfile) -> Finding {
     let about = "discord servers";
     let names: Vec<&str> = known.servers.iter().map(|(_, name)| name.as_str()).collect();
     if names.is_empty() {
         let says = "the bot is in no server, so nobody can reach it there";
-        return Finding::new(Level::LeftOut, about, says, format!("invite it: {}", known.invite()));
+        return Finding::new(
+            FindingLevel::LeftOut,
+            about,
+            says,
+            format!("invite it: {}", known.invite_url()),
+        );
     }
-    let shown = names.iter().take(SERVERS).copied().collect::<Vec<_>>().join(", ");
-    let more = names.len().saturating_sub(SERVERS);
+    let shown = names.iter().take(MAX_NAMED_SERVERS).copied().collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(MAX_NAMED_SERVERS);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Finding::ok(about, format!("{shown}{more}"))
 }
 
 /// Warns about servers in `ALLOWED_GUILDS` that the bot is not in.
-fn listed_servers(report: &mut Report, config: &Config, known: &Known) {
+fn listed_servers(report: &mut DoctorReport, config: &Config, known: &BotProfile) {
     for id in &config.allowed.guilds {
         if !known.servers.iter().any(|(server, _)| server == id) {
             let says = format!("the bot is not in the server {id}");
@@ -145,11 +156,11 @@ fn listed_servers(report: &mut Report, config: &Config, known: &Known) {
 }
 
 /// Looks up the names of the listed people, to find mistyped ids.
-async fn people(report: &mut Report, config: &Config, checkup: &Checkup) {
+async fn people(report: &mut DoctorReport, config: &Config, checkup: &Checkup) {
     let lists = [("ALLOWED_USERS", &config.allowed.users), ("OWNERS", &config.owners)];
     for (name, ids) in lists {
         let mut known = Vec::new();
-        for id in ids.iter().take(PEOPLE) {
+        for id in ids.iter().take(MAX_PEOPLE) {
             match checkup.user(*id).await {
                 Ok(Some(user)) => known.push(format!("{user} ({id})")),
                 Ok(None) => report.warning(
@@ -168,11 +179,11 @@ async fn people(report: &mut Report, config: &Config, checkup: &Checkup) {
     }
 }
 
-fn place(report: &mut Report, channel: u64, why: &str, place: Place) {
+fn report_channel(report: &mut DoctorReport, channel: u64, why: &str, place: ChannelCheck) {
     let about = format!("channel {channel}");
     let hint = "change the bot's role, or its permissions in the channel";
     match place {
-        Place::Found { name, missing } => {
+        ChannelCheck::Found { name, missing } => {
             let says =
                 |what: &[&str]| format!("#{name} ({why}): the bot lacks {}", what.join(", "));
             if !missing.needed.is_empty() {
@@ -189,12 +200,12 @@ fn place(report: &mut Report, channel: u64, why: &str, place: Place) {
                 report.ok(about, format!("#{name} ({why}): the bot may do what it needs"));
             }
         }
-        Place::Unseen => report.fault(
+        ChannelCheck::Inaccessible => report.fault(
             about,
             format!("it does not exist, or the bot cannot see it ({why})"),
             "invite the bot, give it View Channel, or remove the channel from the setting",
         ),
-        Place::Unknown(error) => {
+        ChannelCheck::Unknown(error) => {
             report.warning(about, format!("not checked ({why}): {error}"), "try again")
         }
     }
@@ -204,11 +215,11 @@ fn place(report: &mut Report, channel: u64, why: &str, place: Place) {
 /// most explicit one is used.
 fn channels(config: &Config) -> BTreeMap<u64, &'static str> {
     let text = |name: &str| {
-        let read = read_ordinary(&config.config_dir.join(name), NOTES);
+        let read = read_ordinary(&config.config_dir.join(name), MAX_FILE_BYTES);
         read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     };
     let bound =
-        lanes_in(&text("state/sessions.md")).into_iter().map(|id| (id, "has a conversation"));
+        channels_in(&text("state/sessions.md")).into_iter().map(|id| (id, "has a conversation"));
     let written = Channels::parse(&text("channels.md"));
     let written: Vec<u64> = written
         .lanes()
@@ -224,21 +235,21 @@ fn channels(config: &Config) -> BTreeMap<u64, &'static str> {
 
 /// Returns the Discord channels in `state/sessions.md`. The file is read leniently, because people
 /// may have edited it.
-fn lanes_in(text: &str) -> Vec<u64> {
+fn channels_in(text: &str) -> Vec<u64> {
     let after = text.split("channel:").skip(1);
     after
         .filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok())
         .collect()
 }
 
-fn tell(report: &mut Report, about: &str, error: &StartError) {
+fn report_start_error(report: &mut DoctorReport, about: &str, error: &StartError) {
     let text = error.to_string();
     let (says, hint) = text.split_once("\nhint: ").unwrap_or((&text, "see docs/operating.md"));
     report.fault(about, says, hint);
 }
 
 /// Compares the number of shards in the settings with Discord's recommendation.
-fn shards(report: &mut Report, set: Option<u32>, recommended: u32) {
+fn shards(report: &mut DoctorReport, set: Option<u32>, recommended: u32) {
     let says = format!("discord recommends {recommended}");
     match set {
         Some(set) if set < recommended => report.warning(

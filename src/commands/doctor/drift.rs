@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::report::Report;
-use crate::commands::listing::Row;
+use super::report::DoctorReport;
+use crate::commands::listing::BackendRow;
 use crate::config::Config;
 use crate::plain::with_causes;
 use crate::workspace::{Drift, DriftNotes};
 
 /// Largest number of kinds that are listed per backend.
-const NAMED: usize = 5;
+const MAX_NAMED_KINDS: usize = 5;
 const HINT: &str = "docs/drift.md describes what to do; remove a line from state/drift.md to be notified of it again";
 
 /// Reports the drift of each backend, newest first. It is a warning if the versions of the agent
 /// and the component have not changed since.
-pub(super) fn examine(report: &mut Report, config: &Config, backends: &[Row]) {
-    let met = match DriftNotes::look(&config.config_dir) {
+pub(super) fn examine(report: &mut DoctorReport, config: &Config, backends: &[BackendRow]) {
+    let met = match DriftNotes::read_folder(&config.config_dir) {
         Ok(met) => met,
         Err(error) => {
             return report.warning(
@@ -41,7 +41,7 @@ pub(super) fn examine(report: &mut Report, config: &Config, backends: &[Row]) {
                 row.digest.starts_with(&drift.key.component) && drift.key.agent_version == version
             })
         };
-        let (about, says) = (format!("drift of {name}"), says(&met));
+        let (about, says) = (format!("drift of {name}"), summarize(&met));
         if met.iter().any(is_present) {
             report.warning(about, says, HINT);
         } else {
@@ -50,14 +50,14 @@ pub(super) fn examine(report: &mut Report, config: &Config, backends: &[Row]) {
     }
 }
 
-fn says(met: &[Drift]) -> String {
-    let told = met.iter().take(NAMED).map(|Drift { key, times, last, recording, .. }| {
+fn summarize(met: &[Drift]) -> String {
+    let told = met.iter().take(MAX_NAMED_KINDS).map(|Drift { key, times, last, recording, .. }| {
         let (what, version, component) = (&key.what, &key.agent_version, &key.component);
         format!("{what}: {times} times, last {last:.0} (agent {version}, component {component}, recording {recording})")
     });
     let mut told: Vec<String> = told.collect();
-    if met.len() > NAMED {
-        told.push(format!("and {} more in state/drift.md", met.len() - NAMED));
+    if met.len() > MAX_NAMED_KINDS {
+        told.push(format!("and {} more in state/drift.md", met.len() - MAX_NAMED_KINDS));
     }
     told.join("; ")
 }

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use rustix::process::{Resource, geteuid, getrlimit};
 
-use super::report::Report;
+use super::report::DoctorReport;
 use crate::backend::cache_fault;
 use crate::config::Config;
-use crate::startup::finding::{Finding, Level};
+use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::running::gateway_of;
 use crate::startup::surroundings::nearest;
 use crate::startup::{confinement, shipped};
@@ -18,17 +18,17 @@ use crate::startup::{confinement, shipped};
 /// Open files that a busy gateway needs for connections, pipes and pidfds of agents, and watches.
 const FILES: u64 = 1_024;
 /// Inotify watches and instances that one user should have, because other programs need them too.
-const WATCHES: u64 = 8_192;
-const WATCHERS: u64 = 64;
+const MIN_WATCHES: u64 = 8_192;
+const MIN_WATCHERS: u64 = 64;
 /// Share of a file system that should be free, in percent, and the minimum, in bytes.
-const FREE_PERCENT: u64 = 5;
-const FREE_LEAST: u64 = 64 << 20;
+const MIN_FREE_PERCENT: u64 = 5;
+const MIN_FREE_BYTES: u64 = 64 << 20;
 /// Largest number of files that are counted to measure the size of the recordings.
-const RECORDINGS: usize = 200_000;
+const MAX_COUNTED_FILES: usize = 200_000;
 
 /// Runs all checks that need neither the network nor the agents.
 pub(super) fn examine(
-    report: &mut Report,
+    report: &mut DoctorReport,
     config: &Config,
     variables: &HashMap<String, String>,
     env_file: Option<&Path>,
@@ -38,11 +38,11 @@ pub(super) fn examine(
     sandbox(report, config);
     secrets(report, config, env_file);
     limits(report);
-    room(report, config);
-    neighbour(report, config);
+    disk_space(report, config);
+    running_gateway(report, config);
 }
 
-fn user(report: &mut Report, home: Option<&str>, root: bool) {
+fn user(report: &mut DoctorReport, home: Option<&str>, root: bool) {
     if root {
         let hint = "run the gateway as a separate user; some agents refuse to work as root";
         report.warning("user", "root: agents may do everything on this machine", hint);
@@ -73,15 +73,15 @@ fn user(report: &mut Report, home: Option<&str>, root: bool) {
     }
 }
 
-fn sandbox(report: &mut Report, config: &Config) {
-    match confinement::raise(config) {
+fn sandbox(report: &mut DoctorReport, config: &Config) {
+    match confinement::probe_sandbox(config) {
         Err(faults) => faults.into_iter().for_each(|fault| {
             report.fault("sandbox", fault, "docs/operating.md describes how agents are confined")
         }),
         Ok(sandbox) => {
             let missing = confinement::warnings(config, &sandbox);
             if sandbox.is_on() {
-                report.ok("sandbox", sandbox.words());
+                report.ok("sandbox", sandbox.describe());
             }
             for line in missing {
                 report.warning(
@@ -94,7 +94,7 @@ fn sandbox(report: &mut Report, config: &Config) {
     }
 }
 
-fn folders(report: &mut Report, config: &Config) {
+fn folders(report: &mut DoctorReport, config: &Config) {
     match cache_fault(&config.cache_dir) {
         Some(fault) => report.fault(
             "compiled code",
@@ -106,10 +106,15 @@ fn folders(report: &mut Report, config: &Config) {
             format!("only the gateway's user can write to {}", config.cache_dir.display()),
         ),
     }
-    let backends = shipped::serving(config);
+    let backends = shipped::serving_folder(config);
     if let Some(fault) = shipped::missing(config) {
         let hint = shipped::HOW_TO_GET;
-        return report.add(Finding::from_message(Level::Invalid, "BACKENDS_DIR", &fault, hint));
+        return report.add(Finding::from_message(
+            FindingLevel::Invalid,
+            "BACKENDS_DIR",
+            &fault,
+            hint,
+        ));
     }
     match fs::read_dir(&backends) {
         Ok(_) if backends != config.backends_dir => report.ok(
@@ -131,7 +136,7 @@ fn folders(report: &mut Report, config: &Config) {
     }
 }
 
-fn secrets(report: &mut Report, config: &Config, env_file: Option<&Path>) {
+fn secrets(report: &mut DoctorReport, config: &Config, env_file: Option<&Path>) {
     let state = config.config_dir.join("state");
     let files = [
         ("env file", env_file.map(Path::to_owned), 0o077),
@@ -162,7 +167,7 @@ fn secrets(report: &mut Report, config: &Config, env_file: Option<&Path>) {
     }
 }
 
-fn limits(report: &mut Report) {
+fn limits(report: &mut DoctorReport) {
     match getrlimit(Resource::Nofile).current {
         Some(files) if files < FILES => {
             report.warning(
@@ -179,7 +184,7 @@ fn limits(report: &mut Report) {
     let inotify = |name: &str| {
         fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok()?.trim().parse::<u64>().ok()
     };
-    for (name, least) in [("max_user_watches", WATCHES), ("max_user_instances", WATCHERS)] {
+    for (name, least) in [("max_user_watches", MIN_WATCHES), ("max_user_instances", MIN_WATCHERS)] {
         match inotify(name) {
             Some(most) if most < least => {
                 let hint = format!(
@@ -197,7 +202,7 @@ fn limits(report: &mut Report) {
     }
 }
 
-fn room(report: &mut Report, config: &Config) {
+fn disk_space(report: &mut DoctorReport, config: &Config) {
     for (name, folder) in
         [("CONFIG_DIR", &config.config_dir), ("RECORDINGS_DIR", &config.recordings_dir)]
     {
@@ -209,9 +214,9 @@ fn room(report: &mut Report, config: &Config) {
                     disk.f_blocks.saturating_mul(disk.f_frsize),
                 );
                 let says = format!("{} MiB of {} MiB are free", free >> 20, all >> 20);
-                if free < FREE_LEAST {
+                if free < MIN_FREE_BYTES {
                     report.fault(about, says, "free some space: messages cannot be saved");
-                } else if free / 100 < all / 10_000 * FREE_PERCENT {
+                } else if free / 100 < all / 10_000 * MIN_FREE_PERCENT {
                     report.warning(about, says, "free some space, or lower RECORDINGS_MAX_MIB");
                 } else {
                     report.ok(about, says);
@@ -241,7 +246,7 @@ fn room(report: &mut Report, config: &Config) {
     }
 }
 
-fn neighbour(report: &mut Report, config: &Config) {
+fn running_gateway(report: &mut DoctorReport, config: &Config) {
     match gateway_of(config) {
         Some(pid) => report.ok("gateway", format!("process {pid} serves this CONFIG_DIR now")),
         None => report.ok("gateway", "none serves this CONFIG_DIR now"),
@@ -250,7 +255,7 @@ fn neighbour(report: &mut Report, config: &Config) {
 
 /// Returns the size of all files below a folder in bytes, and whether all files were counted.
 fn size_of(folder: &Path) -> (u64, bool) {
-    let (mut folders, mut bytes, mut left) = (vec![folder.to_owned()], 0_u64, RECORDINGS);
+    let (mut folders, mut bytes, mut left) = (vec![folder.to_owned()], 0_u64, MAX_COUNTED_FILES);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let Some(rest) = left.checked_sub(1) else { return (bytes, false) };
@@ -270,21 +275,24 @@ fn size_of(folder: &Path) -> (u64, bool) {
 mod tests {
     use super::*;
 
-    fn levels(report: &Report) -> Vec<(&str, Level)> {
+    fn levels(report: &DoctorReport) -> Vec<(&str, FindingLevel)> {
         report.lines.iter().map(|line| (line.about.as_str(), line.level)).collect()
     }
 
     #[test]
     fn root_and_a_temporary_home_are_warned_about() {
-        let mut report = Report::default();
+        let mut report = DoctorReport::default();
         user(&mut report, Some("/tmp/x"), true);
-        assert_eq!(levels(&report), [("user", Level::Warning), ("home", Level::Warning)]);
+        assert_eq!(
+            levels(&report),
+            [("user", FindingLevel::Warning), ("home", FindingLevel::Warning)]
+        );
         for home in [None, Some(""), Some("/nonexistent")] {
-            let mut report = Report::default();
+            let mut report = DoctorReport::default();
             user(&mut report, home, false);
             assert_eq!(
                 levels(&report),
-                [("user", Level::Ok), ("home", Level::Warning)],
+                [("user", FindingLevel::Ok), ("home", FindingLevel::Warning)],
                 "{home:?}"
             );
         }
@@ -299,10 +307,13 @@ mod tests {
             (name == "CONFIG_DIR").then(|| folder.path().display().to_string())
         })
         .unwrap();
-        for (mode, level) in [(0o644, Level::Warning), (0o640, Level::Warning), (0o600, Level::Ok)]
-        {
+        for (mode, level) in [
+            (0o644, FindingLevel::Warning),
+            (0o640, FindingLevel::Warning),
+            (0o600, FindingLevel::Ok),
+        ] {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-            let mut report = Report::default();
+            let mut report = DoctorReport::default();
             secrets(&mut report, &config, Some(&file));
             assert_eq!(levels(&report), [("env file", level)], "{mode:o}");
         }

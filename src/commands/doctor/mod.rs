@@ -8,23 +8,23 @@ mod agents;
 mod cluster;
 mod discord;
 mod drift;
-mod lost;
+mod lost_replies;
 mod machine;
 mod report;
 
 use std::io::Write as _;
 
-use self::report::Report;
+use self::report::DoctorReport;
 use crate::cli::exit;
 use crate::config::LogFormat;
 use crate::redact::Redactor;
-use crate::startup::finding::{Finding, Level};
-use crate::startup::settings::Settings;
+use crate::startup::finding::{Finding, FindingLevel};
+use crate::startup::settings::OperatorSettings;
 use crate::startup::{Purpose, confinement, exposure, surroundings, survey};
 use crate::telemetry;
-use crate::terminal::{Paper, say};
+use crate::terminal::{OutputStyle, print_stderr};
 
-pub(super) struct Wish {
+pub(super) struct DoctorOptions {
     /// Whether to print the report as JSON.
     pub json: bool,
     /// Whether to skip all checks that need the network.
@@ -32,30 +32,31 @@ pub(super) struct Wish {
 }
 
 /// Runs all checks, prints the report, and returns the exit code.
-pub(super) async fn examine(settings: Settings, wish: Wish) -> u8 {
-    let Settings { config, variables, redactor, .. } = &settings;
+pub(super) async fn examine(settings: OperatorSettings, wish: DoctorOptions) -> u8 {
+    let OperatorSettings { config, variables, redactor, .. } = &settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, "off", redactor.clone()) {
-        say(&format!("error: {fault}"));
+        print_stderr(&format!("error: {fault}"));
         return exit::CONFIG;
     }
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     self::settings(&mut report, &settings);
     if settings.is_unreadable {
         return print(&report, wish.json, redactor);
     }
     machine::examine(&mut report, config, variables, settings.env_file.as_deref());
-    let found = surroundings::examine(config, variables, redactor, Purpose::Look);
+    let found = surroundings::examine(config, variables, redactor, Purpose::Check);
     found.into_iter().for_each(|finding| report.add(finding));
     for fault in survey::files(config, &settings.webhook_secrets) {
         report.warning("files", fault, "correct the line; until then, that entry is ignored");
     }
-    for warning in survey::unplaced(config) {
+    for warning in survey::without_channel(config) {
         let hint = "name one with `channel`, or set OUTPUT_CHANNEL_ID";
-        report.add(Finding::from_message(Level::Warning, "schedules", &warning, hint));
+        report.add(Finding::from_message(FindingLevel::Warning, "schedules", &warning, hint));
     }
-    let backends = agents::examine(&mut report, config, variables, &settings.unplaced).await;
+    let backends =
+        agents::examine(&mut report, config, variables, &settings.unknown_variables).await;
     drift::examine(&mut report, config, &backends);
-    lost::examine(&mut report, config);
+    lost_replies::examine(&mut report, config);
     cluster::examine(&mut report, config, wish.offline).await;
     if wish.offline {
         report.ok("discord", "not asked: --offline");
@@ -65,15 +66,15 @@ pub(super) async fn examine(settings: Settings, wish: Wish) -> u8 {
     print(&report, wish.json, redactor)
 }
 
-fn print(report: &Report, json: bool, redactor: &Redactor) -> u8 {
-    let text = report.text(json, Paper::of_stdout(), redactor);
+fn print(report: &DoctorReport, json: bool, redactor: &Redactor) -> u8 {
+    let text = report.text(json, OutputStyle::for_stdout(), redactor);
     // Write errors are ignored: stdout may be closed. The exit code reports the result.
     let _ = std::io::stdout().write_all(text.as_bytes());
     report.code()
 }
 
 /// Reports faults and warnings of the settings, and other users who can read them.
-fn settings(report: &mut Report, settings: &Settings) {
+fn settings(report: &mut DoctorReport, settings: &OperatorSettings) {
     for fault in &settings.faults {
         report.fault(
             "settings",
@@ -89,7 +90,7 @@ fn settings(report: &mut Report, settings: &Settings) {
         );
     }
     let folder = &settings.folder;
-    let says = format!("{}: {}", folder.path.display(), folder.by);
+    let says = format!("{}: {}", folder.path.display(), folder.reason);
     match folder.hint() {
         None => report.ok("configuration", says),
         Some(hint) => report.warning("configuration", says, hint),
@@ -97,7 +98,8 @@ fn settings(report: &mut Report, settings: &Settings) {
     if settings.faults.is_empty() && settings.warnings.is_empty() {
         report.ok("settings", "every value can be read");
     }
-    let confined = confinement::raise(&settings.config).is_ok_and(|sandbox| sandbox.is_on());
+    let confined =
+        confinement::probe_sandbox(&settings.config).is_ok_and(|sandbox| sandbox.is_on());
     let exposed = exposure::warnings(&settings.secret_files, confined);
     if exposed.is_empty() {
         report.ok("secrets", "in no file that agents can read");

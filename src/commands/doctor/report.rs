@@ -4,19 +4,19 @@ use serde::Serialize;
 
 use crate::cli::exit;
 use crate::redact::Redactor;
-use crate::startup::finding::{Finding, Level};
-use crate::terminal::Paper;
+use crate::startup::finding::{Finding, FindingLevel};
+use crate::terminal::OutputStyle;
 
 /// All findings. Fields of the JSON form may be added, but never change or disappear.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Report {
+pub(super) struct DoctorReport {
     pub faults: usize,
     pub warnings: usize,
     pub lines: Vec<Finding>,
 }
 
-impl Report {
+impl DoctorReport {
     pub(super) fn ok(&mut self, about: impl Into<String>, says: impl Into<String>) {
         self.add(Finding::ok(about, says));
     }
@@ -27,7 +27,7 @@ impl Report {
         says: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.add(Finding::new(Level::Warning, about, says, hint));
+        self.add(Finding::new(FindingLevel::Warning, about, says, hint));
     }
 
     pub(super) fn fault(
@@ -36,12 +36,12 @@ impl Report {
         says: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.add(Finding::new(Level::Invalid, about, says, hint));
+        self.add(Finding::new(FindingLevel::Invalid, about, says, hint));
     }
 
     pub(super) fn add(&mut self, finding: Finding) {
         self.faults += usize::from(finding.level.is_fault());
-        self.warnings += usize::from(finding.level == Level::Warning);
+        self.warnings += usize::from(finding.level == FindingLevel::Warning);
         self.lines.push(finding);
     }
 
@@ -55,15 +55,15 @@ impl Report {
     }
 
     /// Returns the report as text or JSON, without secrets.
-    pub(super) fn text(&self, json: bool, paper: Paper, redactor: &Redactor) -> String {
+    pub(super) fn text(&self, json: bool, paper: OutputStyle, redactor: &Redactor) -> String {
         if json {
-            return redactor.clean(serde_json::to_string_pretty(self).unwrap_or_default()) + "\n";
+            return redactor.redact(serde_json::to_string_pretty(self).unwrap_or_default()) + "\n";
         }
         let mut text = String::new();
         for (at, Finding { level, about, says, hint }) in self.lines.iter().enumerate() {
             let level = match level {
-                Level::Ok => paper.good("ok     "),
-                Level::Warning => paper.bold("warning"),
+                FindingLevel::Ok => paper.good("ok     "),
+                FindingLevel::Warning => paper.bold("warning"),
                 _ => paper.bad("FAULT  "),
             };
             text.push_str(&format!("{level}  {about}: {}\n", says.replace('\n', "; ")));
@@ -82,7 +82,7 @@ impl Report {
                 format!("{}, {}", some(faults, "fault"), some(warnings, "warning"))
             }
         };
-        redactor.clean(text + &sum + "\n")
+        redactor.redact(text + &sum + "\n")
     }
 }
 
@@ -92,12 +92,12 @@ mod tests {
 
     #[test]
     fn the_worst_line_decides_the_exit_code() {
-        let mut report = Report::default();
+        let mut report = DoctorReport::default();
         report.ok("clock", "right");
         assert_eq!(
             (
                 report.code(),
-                report.text(false, Paper::plain(), &Redactor::default()).lines().last()
+                report.text(false, OutputStyle::plain(), &Redactor::default()).lines().last()
             ),
             (0, Some("no problems found"))
         );
@@ -105,18 +105,18 @@ mod tests {
         assert_eq!(report.code(), 1);
         report.fault("token", "refused\nreally", "make a new one");
         assert_eq!(report.code(), 2);
-        let text = report.text(false, Paper::plain(), &Redactor::default());
+        let text = report.text(false, OutputStyle::plain(), &Redactor::default());
         assert!(text.contains("FAULT    token: refused; really\n         hint: make a new one\n1 fault, 1 warning\n"), "{text}");
     }
 
     #[test]
     fn a_hint_that_several_lines_share_is_printed_once() {
-        let mut report = Report::default();
+        let mut report = DoctorReport::default();
         for setting in ["A", "B", "C"] {
             report.fault("settings", format!("{setting} is wrong"), "see the manual");
         }
         report.warning("user", "root", "use another");
-        let text = report.text(false, Paper::plain(), &Redactor::default());
+        let text = report.text(false, OutputStyle::plain(), &Redactor::default());
         assert_eq!(text.matches("hint: ").count(), 2, "{text}");
         assert!(text.contains("C is wrong\n         hint: see the manual\n"), "{text}");
     }

@@ -5,8 +5,8 @@ use std::fs;
 
 use tokio::runtime::Runtime;
 
-use super::files::STARTERS;
-use crate::commands::listing::{Listing, Row};
+use super::files::EXAMPLE_FILES;
+use crate::commands::listing::{BackendListing, BackendRow};
 use crate::config::Config;
 use crate::progress;
 use crate::startup::{LoadedBackends, survey};
@@ -15,30 +15,30 @@ use crate::startup::{LoadedBackends, survey};
 ///
 /// # Errors
 /// Returns the reasons if the components cannot be loaded.
-pub(super) fn look(
+pub(super) fn detect(
     runtime: &Runtime,
     mut config: Config,
     variables: &HashMap<String, String>,
-) -> Result<Vec<Row>, String> {
+) -> Result<Vec<BackendRow>, String> {
     // A new folder gets the example files, so their launch profiles are used here.
     let examples = tempfile::tempdir().map_err(|error| error.to_string())?;
     if !config.config_dir.join("acp.md").exists() {
-        for (name, text) in STARTERS {
+        for (name, text) in EXAMPLE_FILES {
             fs::write(examples.path().join(name), text).map_err(|error| error.to_string())?;
         }
         examples.path().clone_into(&mut config.config_dir);
     }
-    let what = survey::loading(&config);
+    let what = survey::loading_message(&config);
     let looking = async {
         let loaded = LoadedBackends::load(&config, variables).await?;
-        Ok::<_, Vec<String>>(Listing::of(loaded).await.backends)
+        Ok::<_, Vec<String>>(BackendListing::load(loaded).await.backends)
     };
-    runtime.block_on(progress::shown(what, looking)).map_err(|faults| faults.join("; "))
+    runtime.block_on(progress::with_spinner(what, looking)).map_err(|faults| faults.join("; "))
 }
 
 /// Returns a line for each installed agent, and the number of the others.
-pub(super) fn table(rows: &[Row]) -> Vec<String> {
-    let shown = |row: &&Row| row.available || row.program_path.is_some();
+pub(super) fn table(rows: &[BackendRow]) -> Vec<String> {
+    let shown = |row: &&BackendRow| row.available || row.program_path.is_some();
     let mut lines: Vec<String> = rows
         .iter()
         .filter(shown)
@@ -61,7 +61,7 @@ pub(super) fn table(rows: &[Row]) -> Vec<String> {
 
 /// Returns the backend to propose: Claude Code if it can work, otherwise the first that can. The
 /// demo agent is never proposed.
-pub(super) fn proposed(rows: &[Row]) -> Option<&str> {
+pub(super) fn proposed(rows: &[BackendRow]) -> Option<&str> {
     let mut able = rows.iter().filter(|row| row.available && !row.is_demo());
     let first = able.clone().next();
     able.find(|row| row.name == "claude").or(first).map(|row| row.name.as_str())

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::startup::finding::{Finding, Level};
+use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::surroundings;
 
 /// Permission modes, each with its safety level and a description.
-pub(super) const SAFETY: [(&str, &str, &str); 4] = [
+pub(super) const PERMISSION_MODES: [(&str, &str, &str); 4] = [
     ("default", "ask", "reads; asks people before anything else, with buttons"),
     ("plan", "plan", "reads and plans; changes nothing before somebody agrees to the plan"),
     ("acceptEdits", "edit", "reads, and edits files in its working directory"),
@@ -15,14 +15,14 @@ pub(super) const SAFETY: [(&str, &str, &str); 4] = [
 
 /// Access lists with Discord ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Access {
+pub(super) struct AccessLists {
     pub users: Vec<u64>,
     pub roles: Vec<u64>,
     pub channels: Vec<u64>,
     pub guilds: Vec<u64>,
 }
 
-impl Access {
+impl AccessLists {
     /// Returns each list with its setting.
     pub(super) fn lists(&self) -> [(&'static str, &Vec<u64>); 4] {
         [
@@ -81,7 +81,7 @@ pub(super) fn ids(text: &str) -> Result<Vec<u64>, String> {
 }
 
 /// Formats ids for a setting or a question.
-pub(super) fn shown(ids: &[u64]) -> String {
+pub(super) fn format_ids(ids: &[u64]) -> String {
     ids.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
@@ -90,8 +90,9 @@ pub(super) fn shown(ids: &[u64]) -> String {
 /// # Errors
 /// Lists the valid modes if the text is not one.
 pub(super) fn safety(text: &str) -> Result<&'static str, String> {
-    let meant = SAFETY.iter().find(|(mode, level, _)| [mode, level].contains(&&text.trim()));
-    let modes = SAFETY.map(|(mode, _, _)| format!("`{mode}`")).join(", ");
+    let meant =
+        PERMISSION_MODES.iter().find(|(mode, level, _)| [mode, level].contains(&&text.trim()));
+    let modes = PERMISSION_MODES.map(|(mode, _, _)| format!("`{mode}`")).join(", ");
     meant.map(|(mode, _, _)| *mode).ok_or_else(|| format!("{text:?} is not one of {modes}"))
 }
 
@@ -135,7 +136,7 @@ pub(super) fn workspace(text: &str, folder: &Path, home: Option<&Path>) -> Resul
 }
 
 fn folder_finding(path: &Path) -> Finding {
-    surroundings::folder("WORKSPACE_DIR", path, Level::LeftOut)
+    surroundings::folder("WORKSPACE_DIR", path, FindingLevel::LeftOut)
 }
 
 #[cfg(test)]
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(new_ids("100000000000000042,none").map_err(drop), Err(()));
         assert_eq!(new_ids("100000000000000042"), Ok(vec![100_000_000_000_000_042]));
         assert!(new_ids("1").unwrap_err().contains("17 to 20 digits"));
-        assert_eq!(shown(&[12, 34]), "12,34");
+        assert_eq!(format_ids(&[12, 34]), "12,34");
     }
 
     #[test]

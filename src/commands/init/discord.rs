@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::config::Config;
-use crate::discord::{Checkup, Known, Options, StartError};
+use crate::discord::{BotProfile, Checkup, DiscordOptions, StartError};
 use crate::redact::Redactor;
 
 /// Time limit for Discord's answer.
@@ -15,11 +15,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a token is not accepted without a question.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Doubt {
+pub(super) enum TokenCheckError {
     /// The token is invalid.
     Wrong(String),
     /// Discord could not be asked.
-    Unasked(String),
+    Unreachable(String),
 }
 
 /// Asks Discord to which bot a token belongs. Returns `None` if `offline` is set and the token is
@@ -27,29 +27,31 @@ pub(super) enum Doubt {
 ///
 /// # Errors
 /// [`Doubt`]; its text does not contain the token.
-pub(super) fn check(
+pub(super) fn check_token(
     runtime: &Runtime,
     mut config: Config,
     token: &SecretString,
     offline: bool,
-) -> Result<Option<Known>, Doubt> {
+) -> Result<Option<BotProfile>, TokenCheckError> {
     config.discord_bot_token = Some(token.clone());
     let redactor = Redactor::new([token]);
     let tell = |error: StartError| {
-        let text = redactor.clean(error.to_string()).replace("\nhint: ", "; hint: ");
+        let text = redactor.redact(error.to_string()).replace("\nhint: ", "; hint: ");
         match error {
-            StartError::Unreachable { .. } | StartError::Untrusted { .. } => Doubt::Unasked(text),
-            _ => Doubt::Wrong(text),
+            StartError::Unreachable { .. } | StartError::Untrusted { .. } => {
+                TokenCheckError::Unreachable(text)
+            }
+            _ => TokenCheckError::Wrong(text),
         }
     };
-    let options = Options::from_config(&config, redactor.clone()).map_err(tell)?;
+    let options = DiscordOptions::from_config(&config, redactor.clone()).map_err(tell)?;
     let checkup = Checkup::new(&options).map_err(tell)?;
     if offline {
         return Ok(None);
     }
     match runtime.block_on(async { timeout(ANSWER_TIMEOUT, checkup.bot(&options)).await }) {
         Ok(asked) => asked.map(Some).map_err(tell),
-        Err(_) => Err(Doubt::Unasked(format!(
+        Err(_) => Err(TokenCheckError::Unreachable(format!(
             "discord at {} does not answer within {} s",
             options.api_base,
             ANSWER_TIMEOUT.as_secs()
@@ -58,7 +60,7 @@ pub(super) fn check(
 }
 
 /// Returns the operator's next steps in Discord, as lines.
-pub(super) fn next_steps(known: &Known) -> Vec<String> {
+pub(super) fn next_steps(known: &BotProfile) -> Vec<String> {
     let invited = match known.servers.as_slice() {
         [] => "It is in no server yet. Invite it; the link asks only for the permissions it uses:"
             .to_owned(),
@@ -73,7 +75,7 @@ pub(super) fn next_steps(known: &Known) -> Vec<String> {
     let mut lines = vec![
         format!("The token belongs to the bot \"{}\" ({}).", known.name, known.id),
         invited,
-        format!("  {}", known.invite()),
+        format!("  {}", known.invite_url()),
     ];
     if known.message_content {
         lines.push(
@@ -89,7 +91,7 @@ pub(super) fn next_steps(known: &Known) -> Vec<String> {
             "Without a mention, in its own threads or with `require-mention: no`, it reads only with the intent (Privileged Gateway Intents):"
                 .to_owned(),
         );
-        lines.push(format!("  {}", known.page()));
+        lines.push(format!("  {}", known.settings_page()));
     }
     lines
 }
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn next_steps_have_the_invite_link_and_the_page_of_a_missing_intent() {
-        let known = |message_content| Known {
+        let known = |message_content| BotProfile {
             name: "helper".to_owned(),
             id: 7,
             application: 8,

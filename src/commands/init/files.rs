@@ -5,14 +5,14 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::standing::{Standing, TOKEN};
+use super::existing::{ExistingSetup, TOKEN};
 use crate::config::VARIABLES;
-use crate::disk::{OWNER, replace};
+use crate::disk::{OWNER_ONLY_MODE, replace};
 use crate::startup::settings::env_file;
 use crate::startup::survey::make_private;
 
 /// Files of a new folder: the examples of the repository.
-pub(in crate::commands) const STARTERS: [(&str, &str); 9] = [
+pub(in crate::commands) const EXAMPLE_FILES: [(&str, &str); 9] = [
     ("soul.md", include_str!("../../../config/soul.md")),
     ("identity.md", include_str!("../../../config/identity.md")),
     ("agents.md", include_str!("../../../config/agents.md")),
@@ -24,29 +24,29 @@ pub(in crate::commands) const STARTERS: [(&str, &str); 9] = [
     ("acp.md", include_str!("../../../config/acp.md")),
 ];
 
-const HEAD: &str = "# Settings of Aetheel. `aetheel init` wrote this file; it changes only the settings that you answer.
+const SETTINGS_HEADER: &str = "# Settings of Aetheel. `aetheel init` wrote this file; it changes only the settings that you answer.
 # docs/configuration.md explains all settings. Keep this file private: it contains a token.
 ";
 
 /// The planned changes.
-pub(super) struct Plan {
+pub(super) struct SetupPlan {
     file: PathBuf,
     /// The new contents of the settings file, or `None` if it does not change.
     text: Option<String>,
     /// Example files that do not exist yet.
-    starters: Vec<(PathBuf, &'static str)>,
+    examples: Vec<(PathBuf, &'static str)>,
     folders: Vec<PathBuf>,
     /// Descriptions of the changes, one line each, without secrets.
-    pub says: Vec<String>,
+    pub changes: Vec<String>,
 }
 
-impl Plan {
+impl SetupPlan {
     /// Plans the changes for the given settings.
     ///
     /// # Errors
     /// The settings file cannot be changed safely.
     pub(super) fn new(
-        standing: &Standing,
+        standing: &ExistingSetup,
         settings: &[(&'static str, String)],
     ) -> Result<Self, Vec<String>> {
         let meaning = |name: &str| {
@@ -56,14 +56,14 @@ impl Plan {
         let wanted: Vec<(&str, &str, String)> = settings
             .iter()
             // A missing list is already empty.
-            .filter(|(name, value)| !value.is_empty() || standing.value(name).is_some())
+            .filter(|(name, value)| !value.is_empty() || standing.file_value(name).is_some())
             .map(|(name, value)| (*name, meaning(name), value.clone()))
             .collect();
         let before = standing.text.as_deref();
-        let after = env_file::set(before.unwrap_or(HEAD), &wanted)?;
+        let after = env_file::set(before.unwrap_or(SETTINGS_HEADER), &wanted)?;
         let mut says: Vec<String> = wanted
             .iter()
-            .filter(|(name, _, value)| standing.value(name).unwrap_or_default() != value)
+            .filter(|(name, _, value)| standing.file_value(name).unwrap_or_default() != value)
             .map(|(name, _, value)| {
                 let shown = if *name == TOKEN { "(not shown)" } else { value.as_str() };
                 format!("  {name}={shown}")
@@ -72,7 +72,7 @@ impl Plan {
         if !says.is_empty() {
             says.insert(0, format!("{}:", standing.file.display()));
         }
-        let starters: Vec<_> = STARTERS
+        let starters: Vec<_> = EXAMPLE_FILES
             .iter()
             .map(|(name, text)| (standing.folder.join(name), *text))
             .filter(|(path, _)| !path.exists())
@@ -86,7 +86,7 @@ impl Plan {
         let mut folders = vec![standing.folder.clone()];
         folders.extend(file.parent().map(Path::to_owned));
         let text = Some(after).filter(|after| Some(after.as_str()) != before);
-        Ok(Self { file, text, starters, folders, says })
+        Ok(Self { file, text, examples: starters, folders, changes: says })
     }
 
     /// Writes all files, and the settings last, so that an interrupted setup counts as not done.
@@ -101,13 +101,13 @@ impl Plan {
         for folder in &self.folders {
             make_private(folder).map_err(failed(folder))?;
         }
-        for (path, text) in &self.starters {
+        for (path, text) in &self.examples {
             replace(path, text.as_bytes()).map_err(failed(path))?;
         }
         let Some(text) = &self.text else { return Ok(()) };
         // Restricts the permissions before the file contains a token.
         if self.file.exists() {
-            fs::set_permissions(&self.file, Permissions::from_mode(OWNER))
+            fs::set_permissions(&self.file, Permissions::from_mode(OWNER_ONLY_MODE))
                 .map_err(failed(&self.file))?;
         }
         replace(&self.file, text.as_bytes()).map_err(failed(&self.file))?;

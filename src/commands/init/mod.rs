@@ -6,11 +6,11 @@
 
 mod agents;
 mod answers;
-mod asked;
 mod discord;
+mod existing;
 mod files;
-mod places;
-mod standing;
+mod folders;
+mod questions;
 mod unit;
 
 use std::ffi::OsString;
@@ -20,67 +20,67 @@ use std::time::Duration;
 use rustix::process::geteuid;
 use secrecy::ExposeSecret as _;
 
-use self::asked::{Chosen, Setup};
-use self::files::Plan;
-pub(super) use self::files::STARTERS;
-use self::standing::{Standing, TOKEN};
-use self::unit::Service;
-use crate::cli::{Init, Then, exit};
-use crate::console::{Asking, Left};
+use self::existing::{ExistingSetup, TOKEN};
+pub(super) use self::files::EXAMPLE_FILES;
+use self::files::SetupPlan;
+use self::questions::{SetupAnswers, SetupQuestions};
+use self::unit::ServiceUnits;
+use crate::cli::{InitArgs, Then, exit};
+use crate::console::{PromptAborted, TerminalPrompt};
 use crate::process;
 use crate::redact::Redactor;
-use crate::startup::finding::{Finding, Level};
+use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::running::gateway_of;
-use crate::startup::settings::base;
+use crate::startup::settings::xdg_folder;
 use crate::startup::{Purpose, surroundings};
-use crate::terminal::{fail, line, say};
+use crate::terminal::{fail, line, print_stderr};
 
 /// Why the setup was not done.
 #[derive(Debug)]
-enum Stop {
+enum SetupError {
     Faults(Vec<String>),
-    Left,
+    Aborted,
 }
 
-impl From<Left> for Stop {
-    fn from(_: Left) -> Self {
-        Self::Left
+impl From<PromptAborted> for SetupError {
+    fn from(_: PromptAborted) -> Self {
+        Self::Aborted
     }
 }
 
-impl From<Vec<String>> for Stop {
+impl From<Vec<String>> for SetupError {
     fn from(faults: Vec<String>) -> Self {
         Self::Faults(faults)
     }
 }
 
-impl From<String> for Stop {
+impl From<String> for SetupError {
     fn from(fault: String) -> Self {
         Self::Faults(vec![fault])
     }
 }
 
 /// Runs the setup and the chosen next step. Returns the exit code.
-pub(super) fn run(wish: Init) -> u8 {
+pub(super) fn run(wish: InitArgs) -> u8 {
     match set_up(&wish) {
         Ok(code) => code,
-        Err(Stop::Left) => {
-            say("nothing was written");
+        Err(SetupError::Aborted) => {
+            print_stderr("nothing was written");
             exit::FAILED
         }
-        Err(Stop::Faults(faults)) => {
-            faults.iter().for_each(|fault| say(&format!("error: {fault}")));
-            say("nothing was written");
+        Err(SetupError::Faults(faults)) => {
+            faults.iter().for_each(|fault| print_stderr(&format!("error: {fault}")));
+            print_stderr("nothing was written");
             exit::CONFIG
         }
     }
 }
 
-fn set_up(wish: &Init) -> Result<u8, Stop> {
+fn set_up(wish: &InitArgs) -> Result<u8, SetupError> {
     // Called before other threads start, because it changes the environment.
-    let standing = Standing::look(wish)?;
+    let standing = ExistingSetup::load(wish)?;
     // Only the units are printed to stdout, so that it can be redirected.
-    let _ = ASIDE.set(wish.then == Some(Then::PrintUnit));
+    let _ = PRINT_TO_STDERR.set(wish.then == Some(Then::PrintUnit));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -88,90 +88,92 @@ fn set_up(wish: &Init) -> Result<u8, Stop> {
             return Ok(exit::SOFTWARE);
         }
     };
-    let asking = if wish.yes { None } else { Asking::at_terminal() };
+    let asking = if wish.yes { None } else { TerminalPrompt::at_terminal() };
     let begun = if standing.text.is_some() { "Changing" } else { "Setting up" };
-    tell(&format!("{begun} {} (folder {})", standing.file.display(), standing.folder.display()));
+    print(&format!("{begun} {} (folder {})", standing.file.display(), standing.folder.display()));
     if geteuid().is_root() {
-        tell(
+        print(
             "warning: you are root, and agents would be root too: they could do everything on this machine. Run this as the user that will run the gateway.",
         );
     }
-    let places = places::find(&standing, wish.backends.as_deref());
+    let places = folders::find(&standing, wish.backends.as_deref());
     let (places, backends_fault) = match places {
         Ok(places) => (places, None),
         Err(fault) => (Vec::new(), Some(fault)),
     };
-    let (mut setup, mut faults) = Setup::new(wish, &standing, &places, asking);
+    let (mut setup, mut faults) = SetupQuestions::new(wish, &standing, &places, asking);
     faults.extend(backends_fault);
     let chosen = setup.ask(&runtime, faults)?;
     let redactor = Redactor::new([&chosen.token]);
     let settings = settings(&standing, &chosen, places);
-    let plan = Plan::new(&standing, &settings).map_err(|faults| clean(&redactor, faults))?;
+    let plan = SetupPlan::new(&standing, &settings).map_err(|faults| clean(&redactor, faults))?;
     for (name, value) in &settings {
-        if *name != TOKEN && standing.outside(name).is_some_and(|outside| outside != value) {
-            tell(&format!(
+        if *name != TOKEN
+            && standing.environment_value(name).is_some_and(|outside| outside != value)
+        {
+            print(&format!(
                 "warning: {name} in the environment has another value, which overrides the file"
             ));
         }
     }
     for finding in findings(&standing, &settings, &chosen, &redactor) {
         let kind = if finding.level.is_fault() { "fault" } else { "warning" };
-        tell(&redactor.clean(format!("{kind}: {finding}")));
+        print(&redactor.redact(format!("{kind}: {finding}")));
     }
-    let changes = !plan.says.is_empty();
+    let changes = !plan.changes.is_empty();
     if !changes {
-        tell("Nothing to change.");
+        print("Nothing to change.");
     } else {
-        tell("Changes to be written:");
-        plan.says.iter().for_each(|says| tell(&redactor.clean(says.clone())));
-        if !setup.agrees("Write this?")? {
-            return Err(Stop::Left);
+        print("Changes to be written:");
+        plan.changes.iter().for_each(|says| print(&redactor.redact(says.clone())));
+        if !setup.confirm("Write this?")? {
+            return Err(SetupError::Aborted);
         }
         if standing.is_outdated() {
             let file = standing.file.display();
             return Err(format!("{file} was changed in the meantime; run this again").into());
         }
         plan.write()?;
-        tell("Written.");
+        print("Written.");
     }
     let then = setup.then();
     drop(setup);
     runtime.shutdown_timeout(Duration::from_secs(1));
-    go_on(&standing, then, changes)
+    run_next_step(&standing, then, changes)
 }
 
 /// Whether the conversation is printed to stderr.
-static ASIDE: OnceLock<bool> = OnceLock::new();
+static PRINT_TO_STDERR: OnceLock<bool> = OnceLock::new();
 
 /// Prints a line of the conversation.
-fn tell(text: &str) {
-    if ASIDE.get() == Some(&true) { say(text) } else { line(text) }
+fn print(text: &str) {
+    if PRINT_TO_STDERR.get() == Some(&true) { print_stderr(text) } else { line(text) }
 }
 
 /// Returns the problems that a start with these settings would find.
 fn findings(
-    standing: &Standing,
+    standing: &ExistingSetup,
     settings: &[(&'static str, String)],
-    chosen: &Chosen,
+    chosen: &SetupAnswers,
     redactor: &Redactor,
 ) -> Vec<Finding> {
     let mut config = standing.config(settings);
     config.discord_bot_token = Some(chosen.token.clone());
     let variables = standing.variables(settings);
-    let mut found = surroundings::examine(&config, &variables, redactor, Purpose::Look);
-    found.retain(|finding| finding.level != Level::Ok);
+    let mut found = surroundings::examine(&config, &variables, redactor, Purpose::Check);
+    found.retain(|finding| finding.level != FindingLevel::Ok);
     found
 }
 
 fn clean(redactor: &Redactor, faults: Vec<String>) -> Vec<String> {
-    faults.into_iter().map(|fault| redactor.clean(fault)).collect()
+    faults.into_iter().map(|fault| redactor.redact(fault)).collect()
 }
 
 /// Returns the settings for the answers, in the order of a new file. A setting that is not in an
 /// existing file is added only if the answer differs from its current value.
 fn settings(
-    standing: &Standing,
-    chosen: &Chosen,
+    standing: &ExistingSetup,
+    chosen: &SetupAnswers,
     places: Vec<(&'static str, String)>,
 ) -> Vec<(&'static str, String)> {
     let mut settings = vec![
@@ -179,47 +181,50 @@ fn settings(
         ("AGENT_BACKEND", chosen.backend.clone()),
         ("PERMISSION_MODE", chosen.safety.to_owned()),
     ];
-    settings.extend(chosen.access.lists().map(|(name, ids)| (name, answers::shown(ids))));
+    settings.extend(chosen.access.lists().map(|(name, ids)| (name, answers::format_ids(ids))));
     settings.push(("WORKSPACE_DIR", chosen.workspace.display().to_string()));
     settings.retain(|(name, value)| {
-        standing.value(name).is_some() || standing.today(name).as_ref() != Some(value)
+        standing.file_value(name).is_some() || standing.current_value(name).as_ref() != Some(value)
     });
     settings.extend(places);
     settings
 }
 
 /// Runs the chosen next step, or prints how to do it.
-fn go_on(standing: &Standing, then: Then, changes: bool) -> Result<u8, Stop> {
+fn run_next_step(standing: &ExistingSetup, then: Then, changes: bool) -> Result<u8, SetupError> {
     let running = gateway_of(&standing.config(&[])).filter(|_| changes);
     if let Some(pid) = running {
-        tell(&format!(
+        print(&format!(
             "The gateway that runs here (process {pid}) still uses the previous settings: restart it."
         ));
     }
     let own = std::env::current_exe()
         .map_err(|error| format!("cannot find the path of this program: {error}"))?;
-    let service = Service {
+    let service = ServiceUnits {
         program: &own,
         file: &standing.file,
         folder: &standing.folder,
-        path: standing.outside("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin"),
+        path: standing.environment_value("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin"),
     };
     match then {
         Then::Nothing => {
-            let file = match standing.is_found {
+            let file = match standing.is_default_location {
                 true => String::new(),
                 false => format!(" --env-file {}", standing.file.display()),
             };
-            tell(&format!("Check:   aetheel doctor{file}"));
+            print(&format!("Check:   aetheel doctor{file}"));
             if running.is_none() {
-                tell(&format!("Start:   aetheel run{file}"));
+                print(&format!("Start:   aetheel run{file}"));
             }
         }
         Then::Start => {
             let arguments: [OsString; 3] =
                 ["run".into(), "--env-file".into(), standing.file.clone().into()];
-            let error = process::become_program(&own, &arguments);
-            say(&format!("error: written, but {} cannot be started: {error}", own.display()));
+            let error = process::exec_program(&own, &arguments);
+            print_stderr(&format!(
+                "error: written, but {} cannot be started: {error}",
+                own.display()
+            ));
             return Ok(exit::FAILED);
         }
         Then::PrintUnit => {
@@ -228,21 +233,21 @@ fn go_on(standing: &Standing, then: Then, changes: bool) -> Result<u8, Stop> {
             }
         }
         Then::InstallUnit => {
-            let variable = |name: &str| standing.outside(name).map(str::to_owned);
-            let Some(folder) = base(variable, "XDG_CONFIG_HOME", ".config") else {
-                say("error: written, but no units: there is no home folder (HOME)");
+            let variable = |name: &str| standing.environment_value(name).map(str::to_owned);
+            let Some(folder) = xdg_folder(variable, "XDG_CONFIG_HOME", ".config") else {
+                print_stderr("error: written, but no units: there is no home folder (HOME)");
                 return Ok(exit::FAILED);
             };
             match service.install(&folder.join("systemd/user")) {
                 Ok(files) => {
-                    files.iter().for_each(|file| tell(&format!("Written: {}", file.display())));
-                    tell(
+                    files.iter().for_each(|file| print(&format!("Written: {}", file.display())));
+                    print(
                         "Start:   systemctl --user daemon-reload && systemctl --user enable --now aetheel-hold aetheel",
                     );
-                    tell("Let it run while you are not logged in: loginctl enable-linger");
+                    print("Let it run while you are not logged in: loginctl enable-linger");
                 }
                 Err(fault) => {
-                    say(&format!("error: written, but no units: {fault}"));
+                    print_stderr(&format!("error: written, but no units: {fault}"));
                     return Ok(exit::FAILED);
                 }
             }

@@ -5,14 +5,14 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::disk::{EVERYBODY, read_ordinary, replace_for};
+use crate::disk::{WORLD_READABLE_MODE, read_ordinary, replace_for};
 use crate::startup::survey::make_private;
 
 /// First line of each unit. Only units that begin with it are replaced, so the text must not
 /// change.
-const OURS: &str = "# Written by `aetheel init --then install-unit`, which writes it anew.\n";
+const MARKER: &str = "# Written by `aetheel init --then install-unit`, which writes it anew.\n";
 /// Largest size of an existing unit, in bytes.
-const MOST: u64 = 1 << 20;
+const MAX_UNIT_BYTES: u64 = 1 << 20;
 
 const GATEWAY: &str = "[Unit]
 Description=Aetheel
@@ -60,7 +60,7 @@ WantedBy=default.target
 ";
 
 /// The values in the units.
-pub(super) struct Service<'a> {
+pub(super) struct ServiceUnits<'a> {
     /// The path of this program.
     pub program: &'a Path,
     pub file: &'a Path,
@@ -69,7 +69,7 @@ pub(super) struct Service<'a> {
     pub path: &'a str,
 }
 
-impl Service<'_> {
+impl ServiceUnits<'_> {
     /// Returns the name and the text of each unit.
     pub(super) fn units(&self) -> [(&'static str, String); 2] {
         let words = [
@@ -94,7 +94,7 @@ impl Service<'_> {
                 }
                 filled + &line[from..] + "\n"
             });
-            lines.fold(OURS.to_owned(), |unit, line| unit + &line)
+            lines.fold(MARKER.to_owned(), |unit, line| unit + &line)
         };
         [("aetheel-hold.service", filled(HOLDER)), ("aetheel.service", filled(GATEWAY))]
     }
@@ -106,8 +106,8 @@ impl Service<'_> {
     pub(super) fn install(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
         let units = self.units().map(|(name, text)| (folder.join(name), text));
         for (path, _) in &units {
-            let theirs = match read_ordinary(path, MOST) {
-                Ok(bytes) => !bytes.starts_with(OURS.as_bytes()),
+            let theirs = match read_ordinary(path, MAX_UNIT_BYTES) {
+                Ok(bytes) => !bytes.starts_with(MARKER.as_bytes()),
                 Err(error) => error.kind() != ErrorKind::NotFound,
             };
             if theirs {
@@ -120,7 +120,7 @@ impl Service<'_> {
         make_private(folder)
             .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
         for (path, text) in &units {
-            replace_for(path, text.as_bytes(), EVERYBODY)
+            replace_for(path, text.as_bytes(), WORLD_READABLE_MODE)
                 .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         }
         Ok(units.map(|(path, _)| path).into())
@@ -151,8 +151,8 @@ mod tests {
     use crate::cli::exit;
     use crate::config::Config;
 
-    fn service(path: &str) -> Service<'_> {
-        Service {
+    fn service(path: &str) -> ServiceUnits<'_> {
+        ServiceUnits {
             program: Path::new("/opt/my $programs/aetheel"),
             file: Path::new("/home/x/50%/settings.env"),
             folder: Path::new("/home/x/{path}"),

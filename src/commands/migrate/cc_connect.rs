@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Here;
-use super::found::{Channel, Found, Job, Project};
-use super::ids::{of_key, snowflake};
-use super::schedule::{self, Seconds};
-use super::source::{SETTINGS, Source};
+use super::LocalMachine;
+use super::ids::{channel_of_key, snowflake};
+use super::imported::{ImportedChannel, ImportedConfig, ImportedJob, ImportedProject};
+use super::schedule::{self, SecondsField};
+use super::source::{MAX_SETTINGS_BYTES, SourceFolder};
 
 #[derive(Deserialize)]
-struct Config {
+struct CcConnectConfig {
     data_dir: Option<String>,
     #[serde(default)]
     projects: Vec<ProjectConfig>,
@@ -28,14 +28,14 @@ struct ProjectConfig {
     name: String,
     mode: Option<String>,
     #[serde(default)]
-    agent: Agent,
+    agent: CcConnectAgent,
     #[serde(default)]
     platforms: Vec<Platform>,
-    heartbeat: Option<HeartbeatConfig>,
+    heartbeat: Option<CcConnectHeartbeat>,
 }
 
 #[derive(Deserialize, Default)]
-struct Agent {
+struct CcConnectAgent {
     #[serde(rename = "type", default)]
     kind: String,
     #[serde(default)]
@@ -51,7 +51,7 @@ struct Platform {
 }
 
 #[derive(Deserialize)]
-struct HeartbeatConfig {
+struct CcConnectHeartbeat {
     #[serde(default)]
     enabled: bool,
     #[serde(default = "half_an_hour")]
@@ -70,51 +70,51 @@ fn half_an_hour() -> u64 {
 ///
 /// # Errors
 /// The folder does not belong to cc-connect, or its format is unknown.
-pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
-    let mut found = Found::of("cc-connect");
-    let text = source.text("config.toml", SETTINGS)?.ok_or_else(|| {
+pub(super) fn read(source: &SourceFolder, here: &LocalMachine) -> Result<ImportedConfig, String> {
+    let mut found = ImportedConfig::of("cc-connect");
+    let text = source.text("config.toml", MAX_SETTINGS_BYTES)?.ok_or_else(|| {
         format!("{}: there is no config.toml; name its folder with --from", source.path.display())
     })?;
     // `message` does not quote the file, which may contain tokens.
     let whole: Value =
         toml::from_str(&text).map_err(|error| format!("config.toml: {}", error.message()))?;
-    found.secrets.of_settings("config.toml", &whole);
-    let config = Config::deserialize(&whole).map_err(|error| {
+    found.secrets.add_settings("config.toml", &whole);
+    let config = CcConnectConfig::deserialize(&whole).map_err(|error| {
         format!(
             "config.toml has an unknown format: {}",
-            found.secrets.redactor().clean(error.to_string())
+            found.secrets.redactor().redact(error.to_string())
         )
     })?;
     if let Some(data) = config.data_dir.filter(|data| !data.trim().is_empty()) {
-        found.leave(format!(
+        found.skip(format!(
             "cron jobs and bindings in {data}: copy `crons` and `workspace_bindings.json` from there beside config.toml, then run this again"
         ));
     }
     for project in config.projects {
-        take(project, here, &mut found);
+        import_project(project, here, &mut found);
     }
-    bindings(source, &mut found)?;
-    jobs(source, here, &mut found)?;
+    import_bindings(source, &mut found)?;
+    import_jobs(source, here, &mut found)?;
     for (name, why) in [
         ("sessions", "conversations are not imported"),
         ("commands", "agents have their own commands"),
     ] {
         if source.has(name) {
-            found.leave(format!("{name}: {why}"));
+            found.skip(format!("{name}: {why}"));
         }
     }
     Ok(found)
 }
 
-fn take(project: ProjectConfig, here: &Here, found: &mut Found) {
+fn import_project(project: ProjectConfig, here: &LocalMachine, found: &mut ImportedConfig) {
     let ProjectConfig { name, mode, agent, platforms, heartbeat } = project;
     for platform in platforms.iter().filter(|platform| platform.kind != "discord") {
-        found.leave(format!("project {name}: {} is not Discord", platform.kind));
+        found.skip(format!("project {name}: {} is not Discord", platform.kind));
     }
     for platform in platforms.iter().filter(|platform| platform.kind == "discord") {
         let people = platform.options.get("allow_from").and_then(Value::as_str).unwrap_or("*");
         if people != "*" {
-            found.leave(format!(
+            found.skip(format!(
                 "project {name}: its allow_from ({people}): set who may use the bot with `aetheel init --users`"
             ));
         }
@@ -123,17 +123,19 @@ fn take(project: ProjectConfig, here: &Here, found: &mut Found) {
     if mode.as_deref() != Some("multi-workspace")
         && let Some(directory) = option("work_dir").filter(|path| !path.is_empty())
     {
-        found.projects.push(Project { name: name.clone(), directory: directory.to_owned() });
+        found
+            .projects
+            .push(ImportedProject { name: name.clone(), directory: directory.to_owned() });
     }
     if !["", "claudecode"].contains(&agent.kind.as_str()) {
-        found.leave(format!(
+        found.skip(format!(
             "project {name}: its agent {}: choose a backend with `aetheel init`, or with `backend` in channels.md",
             agent.kind
         ));
     }
     for key in ["mode", "model", "reasoning_effort", "allowed_tools", "disallowed_tools"] {
         if agent.options.contains_key(key) {
-            found.leave(format!(
+            found.skip(format!(
                 "project {name}: `{key}`: see docs/configuration.md for the corresponding setting"
             ));
         }
@@ -141,54 +143,54 @@ fn take(project: ProjectConfig, here: &Here, found: &mut Found) {
     let Some(heartbeat) = heartbeat.filter(|heartbeat| heartbeat.enabled) else { return };
     let called = format!("heartbeat of project {name}");
     if heartbeat.prompt.trim().is_empty() {
-        found.leave(format!(
+        found.skip(format!(
             "{called}: its instruction is HEARTBEAT.md in its work_dir; copy it into heartbeat.md"
         ));
         return;
     }
-    match schedule::every(heartbeat.interval_mins.saturating_mul(60)) {
-        Ok(when) => found.jobs.push(Job {
+    match schedule::interval(heartbeat.interval_mins.saturating_mul(60)) {
+        Ok(when) => found.jobs.push(ImportedJob {
             name: format!("{name} heartbeat"),
             when,
             instruction: heartbeat.prompt,
-            channel: of_key(&heartbeat.session_key),
+            channel: channel_of_key(&heartbeat.session_key),
             zone: here.zone.clone(),
         }),
-        Err(fault) => found.leave(format!("{called}: {fault}")),
+        Err(fault) => found.skip(format!("{called}: {fault}")),
     }
 }
 
 #[derive(Deserialize)]
-struct Bound {
+struct WorkspaceBinding {
     #[serde(default)]
     channel_name: String,
     workspace: String,
 }
 
 /// Imports the channels with directories.
-fn bindings(source: &Source, found: &mut Found) -> Result<(), String> {
+fn import_bindings(source: &SourceFolder, found: &mut ImportedConfig) -> Result<(), String> {
     let file = "workspace_bindings.json";
-    let Some(text) = source.text(file, SETTINGS)? else { return Ok(()) };
-    let all: BTreeMap<String, BTreeMap<String, Bound>> = serde_json::from_str(&text)
+    let Some(text) = source.text(file, MAX_SETTINGS_BYTES)? else { return Ok(()) };
+    let all: BTreeMap<String, BTreeMap<String, WorkspaceBinding>> = serde_json::from_str(&text)
         .map_err(|error| format!("{file} has an unknown format: {error}"))?;
     for (key, bound) in all.into_values().flatten() {
         // Keys of earlier versions do not name the platform; a Discord id is recognized by its
         // length.
-        match of_key(&key).or_else(|| snowflake(&key).filter(|_| key.len() >= 17)) {
-            Some(id) => found.channels.push(Channel {
+        match channel_of_key(&key).or_else(|| snowflake(&key).filter(|_| key.len() >= 17)) {
+            Some(id) => found.channels.push(ImportedChannel {
                 id,
                 name: Some(bound.channel_name).filter(|name| !name.is_empty()),
                 directory: Some(bound.workspace),
                 needs_no_mention: false,
             }),
-            None => found.leave(format!("channel {key}: it is not a Discord channel")),
+            None => found.skip(format!("channel {key}: it is not a Discord channel")),
         }
     }
     Ok(())
 }
 
 #[derive(Deserialize)]
-struct CronJob {
+struct CcConnectJob {
     #[serde(default)]
     session_key: String,
     cron_expr: String,
@@ -202,35 +204,39 @@ struct CronJob {
     enabled: bool,
 }
 
-fn jobs(source: &Source, here: &Here, found: &mut Found) -> Result<(), String> {
+fn import_jobs(
+    source: &SourceFolder,
+    here: &LocalMachine,
+    found: &mut ImportedConfig,
+) -> Result<(), String> {
     let file = "crons/jobs.json";
-    let Some(text) = source.text(file, SETTINGS)? else { return Ok(()) };
+    let Some(text) = source.text(file, MAX_SETTINGS_BYTES)? else { return Ok(()) };
     let jobs: Vec<Value> = serde_json::from_str(&text)
         .map_err(|error| format!("{file} has an unknown format: {error}"))?;
     for (at, job) in jobs.iter().enumerate() {
         let named =
             job["description"].as_str().filter(|text| !text.is_empty()).or(job["id"].as_str());
         let called = named.map_or_else(|| format!("number {}", at + 1), str::to_owned);
-        match one(job, here) {
+        match convert_job(job, here) {
             Ok(job) => found.jobs.push(job),
-            Err(why) => found.leave(format!("cron job {called}: {why}")),
+            Err(why) => found.skip(format!("cron job {called}: {why}")),
         }
     }
     Ok(())
 }
 
-fn one(job: &Value, here: &Here) -> Result<Job, String> {
-    let job: CronJob = CronJob::deserialize(job).map_err(|error| error.to_string())?;
+fn convert_job(job: &Value, here: &LocalMachine) -> Result<ImportedJob, String> {
+    let job: CcConnectJob = CcConnectJob::deserialize(job).map_err(|error| error.to_string())?;
     if !job.enabled {
         return Err("it is switched off".to_owned());
     }
     if !job.exec.is_empty() || job.prompt.trim().is_empty() {
         return Err("it runs a command without an agent".to_owned());
     }
-    let (when, zone) = schedule::when(&job.cron_expr, Seconds::Elsewhere)?;
-    let channel = of_key(&job.session_key);
+    let (when, zone) = schedule::parse_cron(&job.cron_expr, SecondsField::Elsewhere)?;
+    let channel = channel_of_key(&job.session_key);
     let name = if job.description.is_empty() { job.prompt.clone() } else { job.description };
-    Ok(Job {
+    Ok(ImportedJob {
         name,
         when,
         instruction: job.prompt,

@@ -8,44 +8,44 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Here;
+use super::LocalMachine;
 use super::formats::{json5, texts, yaml};
-use super::found::{Channel, Found, Job, Text};
-use super::ids::{id, snowflake};
-use super::schedule::{self, Seconds};
-use super::secrets::env;
-use super::source::{DOCUMENT, SETTINGS, Source};
+use super::ids::{channel_id, snowflake};
+use super::imported::{ImportedChannel, ImportedConfig, ImportedDocument, ImportedJob};
+use super::schedule::{self, SecondsField};
+use super::secrets::parse_env;
+use super::source::{MAX_DOCUMENT_BYTES, MAX_SETTINGS_BYTES, SourceFolder};
 use crate::prompt::Document;
 
 /// Reads everything that can be imported.
 ///
 /// # Errors
 /// The folder does not belong to Hermes Agent, or its format is unknown.
-pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
-    let mut found = Found::of("Hermes Agent");
+pub(super) fn read(source: &SourceFolder, here: &LocalMachine) -> Result<ImportedConfig, String> {
+    let mut found = ImportedConfig::of("Hermes Agent");
     if !["config.yaml", "SOUL.md", "cron/jobs.json"].iter().any(|name| source.has(name)) {
         return Err(format!(
             "{}: there is neither config.yaml nor SOUL.md nor cron/jobs.json; name its folder with --from",
             source.path.display()
         ));
     }
-    let config = source.text("config.yaml", SETTINGS)?.unwrap_or_default();
+    let config = source.text("config.yaml", MAX_SETTINGS_BYTES)?.unwrap_or_default();
     let config = yaml(&config).map_err(|fault| format!("config.yaml: {fault}"))?;
-    let variables = source.text(".env", SETTINGS)?.unwrap_or_default();
-    found.secrets.of_env(".env", &variables);
-    found.secrets.of_settings("config.yaml", &config);
+    let variables = source.text(".env", MAX_SETTINGS_BYTES)?.unwrap_or_default();
+    found.secrets.add_env(".env", &variables);
+    found.secrets.add_settings("config.yaml", &config);
     for (name, into, list) in [
         ("SOUL.md", Document::Soul, false),
         ("memories/MEMORY.md", Document::Memory, true),
         ("memories/USER.md", Document::User, true),
     ] {
-        match source.text(name, DOCUMENT) {
+        match source.text(name, MAX_DOCUMENT_BYTES) {
             Ok(Some(text)) => {
                 let text = if list { entries(&text) } else { text };
-                found.texts.push(Text { into, from: name.to_owned(), text });
+                found.texts.push(ImportedDocument { into, from: name.to_owned(), text });
             }
             Ok(None) => {}
-            Err(fault) => found.leave(fault),
+            Err(fault) => found.skip(fault),
         }
     }
     let zone = texts(&config, &["timezone"]).pop();
@@ -54,15 +54,15 @@ pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
         Some(Err(fault)) => return Err(format!("config.yaml: timezone: {fault}")),
         None => here.zone.clone(),
     };
-    channels(&config, &variables, &mut found);
-    jobs(source, &zone, &mut found)?;
+    import_channels(&config, &variables, &mut found);
+    import_jobs(source, &zone, &mut found)?;
     for (name, why) in [
         ("skills", "agents have their own skills"),
         ("sessions", "conversations are not imported"),
         ("profiles", "each is a separate installation: import one with --from"),
     ] {
         if source.has(name) {
-            found.leave(format!("{name}: {why}"));
+            found.skip(format!("{name}: {why}"));
         }
     }
     Ok(found)
@@ -75,9 +75,10 @@ fn entries(text: &str) -> String {
 }
 
 /// Imports the channels in which the app answers without being mentioned.
-fn channels(config: &Value, variables: &str, found: &mut Found) {
+fn import_channels(config: &Value, variables: &str, found: &mut ImportedConfig) {
     let variable = |name: &str| {
-        let mut all = env(variables).filter(|(known, value)| *known == name && !value.is_empty());
+        let mut all =
+            parse_env(variables).filter(|(known, value)| *known == name && !value.is_empty());
         all.next().map(|(_, value)| vec![value.to_owned()])
     };
     let value =
@@ -86,10 +87,14 @@ fn channels(config: &Value, variables: &str, found: &mut Found) {
     for word in free.iter().flat_map(|value| value.split(',')).map(str::trim) {
         match snowflake(word) {
             Some(id) => {
-                found.channels.push(Channel { id, needs_no_mention: true, ..Channel::default() });
+                found.channels.push(ImportedChannel {
+                    id,
+                    needs_no_mention: true,
+                    ..ImportedChannel::default()
+                });
             }
             None if word.is_empty() => {}
-            None => found.leave(format!("channel {word}: its id is unknown")),
+            None => found.skip(format!("channel {word}: its id is unknown")),
         }
     }
     for (name, key, why) in [
@@ -110,20 +115,20 @@ fn channels(config: &Value, variables: &str, found: &mut Found) {
         let set =
             if key.is_empty() { variable(name).unwrap_or_default() } else { value(name, key) };
         if !set.is_empty() {
-            found.leave(format!("{name} ({}): {why}", set.join(",")));
+            found.skip(format!("{name} ({}): {why}", set.join(",")));
         }
     }
     if value("DISCORD_REQUIRE_MENTION", "require_mention") == ["false"] {
-        found.leave("answers without a mention everywhere: set this for each channel (`require-mention: no` in channels.md)");
+        found.skip("answers without a mention everywhere: set this for each channel (`require-mention: no` in channels.md)");
     }
 }
 
 #[derive(Deserialize)]
-struct CronJob {
+struct HermesJob {
     name: Option<String>,
     #[serde(default)]
     prompt: String,
-    schedule: Schedule,
+    schedule: HermesSchedule,
     #[serde(default = "yes")]
     enabled: bool,
     deliver: Option<Value>,
@@ -146,7 +151,7 @@ struct Repeat {
 
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-enum Schedule {
+enum HermesSchedule {
     Once {},
     Interval {
         minutes: u64,
@@ -158,33 +163,37 @@ enum Schedule {
     Other,
 }
 
-fn jobs(source: &Source, zone: &Option<String>, found: &mut Found) -> Result<(), String> {
-    let Some(text) = source.text("cron/jobs.json", SETTINGS)? else { return Ok(()) };
+fn import_jobs(
+    source: &SourceFolder,
+    zone: &Option<String>,
+    found: &mut ImportedConfig,
+) -> Result<(), String> {
+    let Some(text) = source.text("cron/jobs.json", MAX_SETTINGS_BYTES)? else { return Ok(()) };
     let store = json5(&text).map_err(|fault| format!("cron/jobs.json: {fault}"))?;
     let jobs =
         store["jobs"].as_array().ok_or("cron/jobs.json: it does not contain the list `jobs`")?;
     for (at, job) in jobs.iter().enumerate() {
         let named = job["name"].as_str().or(job["id"].as_str());
         let called = named.map_or_else(|| format!("number {}", at + 1), str::to_owned);
-        match one(job, &called, zone) {
+        match convert_job(job, &called, zone) {
             Ok((job, notes)) => {
                 let name = &job.name;
-                found.left_out.extend(notes.iter().map(|note| format!("cron job {name}: {note}")));
+                found.skipped.extend(notes.iter().map(|note| format!("cron job {name}: {note}")));
                 found.jobs.push(job);
             }
-            Err(why) => found.leave(format!("cron job {called}: {why}")),
+            Err(why) => found.skip(format!("cron job {called}: {why}")),
         }
     }
     Ok(())
 }
 
 /// Converts a job. Also returns notes about its parts that are not imported.
-fn one(
+fn convert_job(
     job: &Value,
     called: &str,
     zone: &Option<String>,
-) -> Result<(Job, Vec<&'static str>), String> {
-    let job: CronJob = CronJob::deserialize(job).map_err(|error| error.to_string())?;
+) -> Result<(ImportedJob, Vec<&'static str>), String> {
+    let job: HermesJob = HermesJob::deserialize(job).map_err(|error| error.to_string())?;
     if !job.enabled {
         return Err("it is paused".to_owned());
     }
@@ -195,10 +204,12 @@ fn one(
         return Err("it ends after a number of runs; such jobs are not supported".to_owned());
     }
     let when = match job.schedule {
-        Schedule::Cron { expr } => schedule::when(&expr, Seconds::Elsewhere)?.0,
-        Schedule::Interval { minutes } => schedule::every(minutes.saturating_mul(60))?,
-        Schedule::Once {} => return Err("it runs once; such jobs are not supported".to_owned()),
-        Schedule::Other => return Err("its kind of schedule is unknown".to_owned()),
+        HermesSchedule::Cron { expr } => schedule::parse_cron(&expr, SecondsField::Elsewhere)?.0,
+        HermesSchedule::Interval { minutes } => schedule::interval(minutes.saturating_mul(60))?,
+        HermesSchedule::Once {} => {
+            return Err("it runs once; such jobs are not supported".to_owned());
+        }
+        HermesSchedule::Other => return Err("its kind of schedule is unknown".to_owned()),
     };
     let mut notes = Vec::new();
     if job.script.is_some_and(|script| !script.is_null()) {
@@ -212,8 +223,10 @@ fn one(
     let origin = job.origin.filter(|origin| origin["platform"] == "discord");
     let channel = match (deliver.strip_prefix("discord:"), origin) {
         // A thread may follow after the channel.
-        (Some(to), _) => id(&Value::from(to.split(':').next().unwrap_or_default())),
-        (None, Some(origin)) if deliver.is_empty() || deliver == "origin" => id(&origin["chat_id"]),
+        (Some(to), _) => channel_id(&Value::from(to.split(':').next().unwrap_or_default())),
+        (None, Some(origin)) if deliver.is_empty() || deliver == "origin" => {
+            channel_id(&origin["chat_id"])
+        }
         _ => None,
     };
     if channel.is_none() && !["", "origin", "discord", "local"].contains(&deliver.as_str()) {
@@ -221,5 +234,5 @@ fn one(
     }
     let name = job.name.unwrap_or_else(|| called.to_owned());
     let zone = zone.clone();
-    Ok((Job { name, when, instruction: job.prompt, channel, zone }, notes))
+    Ok((ImportedJob { name, when, instruction: job.prompt, channel, zone }, notes))
 }

@@ -10,7 +10,7 @@ pub(super) fn snowflake(text: &str) -> Option<u64> {
 }
 
 /// Returns the channel id in a value such as `channel:123`, `<#123>` or 123.
-pub(super) fn id(value: &Value) -> Option<u64> {
+pub(super) fn channel_id(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => snowflake(&number.to_string()),
         Value::String(text) => {
@@ -22,7 +22,7 @@ pub(super) fn id(value: &Value) -> Option<u64> {
 }
 
 /// Returns the channel id in a key such as `discord:123:456`, which contains a channel and a user.
-pub(super) fn of_key(key: &str) -> Option<u64> {
+pub(super) fn channel_of_key(key: &str) -> Option<u64> {
     let rest = key.strip_prefix("discord:")?;
     snowflake(rest.split(':').next().unwrap_or_default())
 }
@@ -43,7 +43,7 @@ mod tests {
             json!("discord:123456789012345678"),
             json!("<#123456789012345678>"),
         ] {
-            assert_eq!(id(&value), wanted, "{value}");
+            assert_eq!(channel_id(&value), wanted, "{value}");
         }
         for value in [
             json!("user:123456789012345678"),
@@ -53,9 +53,12 @@ mod tests {
             json!(null),
             json!("99999999999999999999999"),
         ] {
-            assert_eq!(id(&value), None, "{value}");
+            assert_eq!(channel_id(&value), None, "{value}");
         }
-        assert_eq!(of_key("discord:123456789012345678:42"), wanted);
-        assert_eq!((of_key("telegram:123456789012345678:1"), of_key("discord:dm:1")), (None, None));
+        assert_eq!(channel_of_key("discord:123456789012345678:42"), wanted);
+        assert_eq!(
+            (channel_of_key("telegram:123456789012345678:1"), channel_of_key("discord:dm:1")),
+            (None, None)
+        );
     }
 }

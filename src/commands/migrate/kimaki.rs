@@ -8,10 +8,10 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::found::{Channel, Found, Job};
 use super::ids::snowflake;
-use super::schedule::{self, Seconds};
-use super::source::{SETTINGS, Source};
+use super::imported::{ImportedChannel, ImportedConfig, ImportedJob};
+use super::schedule::{self, SecondsField};
+use super::source::{MAX_SETTINGS_BYTES, SourceFolder};
 
 const TABLES: [&str; 3] = ["channel_directories", "channel_mention_mode", "scheduled_tasks"];
 /// File names of the database, the current one first.
@@ -31,7 +31,7 @@ struct MentionMode {
 }
 
 #[derive(Deserialize)]
-struct Task {
+struct KimakiTask {
     status: String,
     schedule_kind: String,
     cron_expr: Option<String>,
@@ -45,8 +45,8 @@ struct Task {
 ///
 /// # Errors
 /// The folder does not belong to Kimaki, or its tables have not been exported to files.
-pub(super) fn read(source: &Source) -> Result<Found, String> {
-    let mut found = Found::of("Kimaki");
+pub(super) fn read(source: &SourceFolder) -> Result<ImportedConfig, String> {
+    let mut found = ImportedConfig::of("Kimaki");
     let folder = source.path.display();
     let database = DATABASES.into_iter().find(|name| source.has(name));
     let has_tables = TABLES.iter().any(|table| source.has(&format!("{table}.json")));
@@ -69,31 +69,31 @@ pub(super) fn read(source: &Source) -> Result<Found, String> {
         }
         _ => {}
     }
-    let modes: Vec<MentionMode> = table(source, "channel_mention_mode")?;
-    for row in table::<Directory>(source, "channel_directories")? {
+    let modes: Vec<MentionMode> = read_table(source, "channel_mention_mode")?;
+    for row in read_table::<Directory>(source, "channel_directories")? {
         let Some(id) = snowflake(&row.channel_id) else {
-            found.leave(format!("channel {}: it does not have a Discord id", row.channel_id));
+            found.skip(format!("channel {}: it does not have a Discord id", row.channel_id));
             continue;
         };
         if row.channel_type.as_deref() == Some("voice") {
-            found.leave(format!("channel {id}: voice channels are not supported"));
+            found.skip(format!("channel {id}: voice channels are not supported"));
             continue;
         }
         let is_mentioned =
             |mode: &MentionMode| mode.channel_id == row.channel_id && mode.enabled == 1;
-        found.channels.push(Channel {
+        found.channels.push(ImportedChannel {
             id,
             name: None,
             needs_no_mention: !modes.iter().any(is_mentioned),
             directory: Some(row.directory),
         });
     }
-    for row in table::<Task>(source, "scheduled_tasks")? {
+    for row in read_table::<KimakiTask>(source, "scheduled_tasks")? {
         let called = row.prompt_preview.clone().unwrap_or_default();
-        match task(row) {
+        match convert_task(row) {
             Ok(Some(job)) => found.jobs.push(job),
             Ok(None) => {}
-            Err(why) => found.leave(format!("task {called}: {why}")),
+            Err(why) => found.skip(format!("task {called}: {why}")),
         }
     }
     for (what, why) in [
@@ -104,22 +104,25 @@ pub(super) fn read(source: &Source) -> Result<Found, String> {
             "they belong to OpenCode: choose OpenCode and a model with `/settings`",
         ),
     ] {
-        found.leave(format!("{what}: {why}"));
+        found.skip(format!("{what}: {why}"));
     }
     Ok(found)
 }
 
 /// Reads the rows of an exported table. Returns no rows if the file is missing or empty.
-fn table<Row: for<'a> Deserialize<'a>>(source: &Source, name: &str) -> Result<Vec<Row>, String> {
+fn read_table<Row: for<'a> Deserialize<'a>>(
+    source: &SourceFolder,
+    name: &str,
+) -> Result<Vec<Row>, String> {
     let file = format!("{name}.json");
-    let Some(text) = source.text(&file, SETTINGS)? else { return Ok(Vec::new()) };
+    let Some(text) = source.text(&file, MAX_SETTINGS_BYTES)? else { return Ok(Vec::new()) };
     serde_json::from_str(&text).map_err(|error| {
         format!("{file} is not what `sqlite3 -json` prints for the table `{name}`: {error}")
     })
 }
 
 /// Converts a task, or returns `None` if it is finished.
-fn task(row: Task) -> Result<Option<Job>, String> {
+fn convert_task(row: KimakiTask) -> Result<Option<ImportedJob>, String> {
     if !["planned", "running"].contains(&row.status.as_str()) {
         return Ok(None);
     }
@@ -128,7 +131,7 @@ fn task(row: Task) -> Result<Option<Job>, String> {
         ("at", _) => return Err("it runs once; such jobs are not supported".to_owned()),
         _ => return Err("its kind of schedule is unknown".to_owned()),
     };
-    let (when, _) = schedule::when(&expression, Seconds::Elsewhere)?;
+    let (when, _) = schedule::parse_cron(&expression, SecondsField::Elsewhere)?;
     let zone = schedule::known_zone(row.timezone.as_deref().unwrap_or("UTC"))?;
     let payload: Value =
         serde_json::from_str(&row.payload_json).map_err(|error| error.to_string())?;
@@ -138,5 +141,5 @@ fn task(row: Task) -> Result<Option<Job>, String> {
     }
     let name = row.prompt_preview.unwrap_or_else(|| instruction.clone());
     let channel = row.channel_id.as_deref().and_then(snowflake);
-    Ok(Some(Job { name, when, instruction, channel, zone: Some(zone) }))
+    Ok(Some(ImportedJob { name, when, instruction, channel, zone: Some(zone) }))
 }

@@ -1,14 +1,14 @@
 //! Inserts untrusted text into the operator's markdown files, so that no reader of these files
 //! finds a heading, an entry, a comment or the start of a code block in it. Pure.
 
-use super::found::{Job, When};
-use super::schedule::shown;
+use super::imported::{ImportedJob, JobSchedule};
+use super::schedule::format_interval;
 use crate::markdown::outline::outline;
-use crate::markdown::{Fence, Read, lines};
+use crate::markdown::{CodeFence, MarkdownLine, lines};
 use crate::plain::{clean_text, short_line};
 
 /// Largest number of characters of a name.
-const NAME: usize = 60;
+const MAX_NAME_CHARS: usize = 60;
 
 /// Neutralizes a document, so that it can be inserted below a heading: headings become bold lines,
 /// comments are removed, and an open code block is closed.
@@ -17,15 +17,15 @@ pub(super) fn inert(text: &str) -> String {
     let (mut inert, mut open) = (String::with_capacity(clean.len()), None);
     for (_, line) in lines(&clean) {
         match line {
-            Read::Code(line) => {
+            MarkdownLine::Code(line) => {
                 open = match open {
-                    None => Fence::opened_by(line),
-                    Some(fence) if Fence::closed_by(&fence, line) => None,
+                    None => CodeFence::opened_by(line),
+                    Some(fence) if CodeFence::closed_by(&fence, line) => None,
                     fence => fence,
                 };
                 inert.push_str(line);
             }
-            Read::Text(line) => inert.push_str(&inert_line(&line)),
+            MarkdownLine::Text(line) => inert.push_str(&inert_line(&line)),
         }
         inert.push('\n');
     }
@@ -44,7 +44,7 @@ fn inert_line(line: &str) -> String {
     if line.starts_with('#') && title.starts_with(' ') {
         return format!("**{}**", title.trim().trim_matches('*'));
     }
-    if Fence::opened_by(line).is_some() {
+    if CodeFence::opened_by(line).is_some() {
         format!("\\{}", line.trim_start())
     } else {
         line.to_owned()
@@ -57,8 +57,8 @@ pub(super) fn has_section(file: &str, title: &str) -> bool {
 }
 
 /// Reduces a text to words that are safe in a heading.
-pub(super) fn name(text: &str) -> String {
-    let plain: String = short_line(text, NAME)
+pub(super) fn heading_name(text: &str) -> String {
+    let plain: String = short_line(text, MAX_NAME_CHARS)
         .chars()
         .map(|c| if c.is_alphanumeric() || " .,'()/&+-".contains(c) { c } else { ' ' })
         .collect();
@@ -70,7 +70,7 @@ pub(super) fn name(text: &str) -> String {
 pub(super) fn instruction(text: &str) -> String {
     let clean = clean_text(text).replace(['\u{2028}', '\u{2029}'], "\n");
     // Readers take a code block for an example and ignore it, so its fences are removed.
-    let kept = clean.trim().lines().filter(|line| Fence::opened_by(line).is_none());
+    let kept = clean.trim().lines().filter(|line| CodeFence::opened_by(line).is_none());
     let mut lines = kept.map(inert_line);
     let first = lines.next().unwrap_or_default().trim_start().to_owned();
     lines.fold(first, |text, line| match line.as_str() {
@@ -85,12 +85,12 @@ pub(super) fn words(text: &str) -> Vec<&str> {
 }
 
 /// Formats a job with a heading of the given level, for `agents.md` or `heartbeat.md`.
-pub(super) fn job(level: usize, job: &Job) -> String {
-    let mut text = format!("{} {}\n\n", "#".repeat(level), name(&job.name));
+pub(super) fn job(level: usize, job: &ImportedJob) -> String {
+    let mut text = format!("{} {}\n\n", "#".repeat(level), heading_name(&job.name));
     match &job.when {
-        When::Cron(expression) => text += &format!("- expression: `{expression}`\n"),
-        When::Every { seconds, active } => {
-            text += &format!("- interval: {}\n", shown(*seconds));
+        JobSchedule::Cron(expression) => text += &format!("- expression: `{expression}`\n"),
+        JobSchedule::Every { seconds, active } => {
+            text += &format!("- interval: {}\n", format_interval(*seconds));
             if let Some(active) = active {
                 text += &format!("- active hours: {active}\n");
             }
@@ -112,9 +112,9 @@ mod tests {
     use super::*;
     use crate::workspace::{CronJobs, Heartbeats, Hook, Hooks};
 
-    fn written(text: &str) -> Job {
-        let when = When::Cron("0 9 * * *".to_owned());
-        Job {
+    fn written(text: &str) -> ImportedJob {
+        let when = JobSchedule::Cron("0 9 * * *".to_owned());
+        ImportedJob {
             name: "A job".to_owned(),
             when,
             instruction: text.to_owned(),
@@ -136,9 +136,12 @@ mod tests {
 
     #[test]
     fn names_are_words() {
-        assert_eq!(name("## `0 9 * * *`: <!-- *Morning* brief\n# x"), "0 9 -- Morning brief x");
-        assert_eq!(name("Täglich (früh) & spät"), "Täglich (früh) & spät");
-        assert_eq!(name("***"), "");
+        assert_eq!(
+            heading_name("## `0 9 * * *`: <!-- *Morning* brief\n# x"),
+            "0 9 -- Morning brief x"
+        );
+        assert_eq!(heading_name("Täglich (früh) & spät"), "Täglich (früh) & spät");
+        assert_eq!(heading_name("***"), "");
     }
 
     #[test]
@@ -176,7 +179,7 @@ mod tests {
             text in r"x(\PC|[\n\r\t#`~<!>:*-]|<!--|-->|\n```\n|\n~~~\n|\n## B\n|\n- interval: 1h\n|\n- channel: 9\n){0,30}",
         ) {
             let mut check = written(&text);
-            check.when = When::Every { seconds: 3_600, active: None };
+            check.when = JobSchedule::Every { seconds: 3_600, active: None };
             let last = "## Last\n- interval: 2h\n- instruction: y\n";
             let file = format!("# Heartbeats\n\n{}\n{last}", job(2, &check));
             let read = Heartbeats::parse(&file);

@@ -7,9 +7,9 @@
 
 mod cc_connect;
 mod formats;
-mod found;
 mod hermes;
 mod ids;
+mod imported;
 mod kimaki;
 mod markdown;
 mod openclaw;
@@ -20,29 +20,29 @@ mod source;
 
 use std::path::{Path, PathBuf};
 
-use self::found::Found;
-use self::plan::Plan;
-use self::secrets::without_shapes;
-use self::source::Source;
-use crate::cli::{Migrate, Neighbour, exit};
-use crate::console::Asking;
+use self::imported::ImportedConfig;
+use self::plan::MigrationPlan;
+use self::secrets::redact_likely_secrets;
+use self::source::SourceFolder;
+use crate::cli::{MigrateArgs, SourceApp, exit};
+use crate::console::TerminalPrompt;
 use crate::plain::{clean_text, one_line};
 use crate::redact::Redactor;
-use crate::startup::settings::{By, Settings};
-use crate::terminal::{fail, line, say};
-use crate::workspace::Serving;
+use crate::startup::settings::{FolderReason, OperatorSettings};
+use crate::terminal::{fail, line, print_stderr};
+use crate::workspace::LockOwner;
 
 /// Largest number of lines of a file that are shown.
-const SHOWN: usize = 400;
+const MAX_SHOWN_LINES: usize = 400;
 
 /// Properties of this machine that affect the app's settings.
-struct Here {
+struct LocalMachine {
     home: Option<PathBuf>,
     /// IANA name of the machine's time zone, if it has one.
     zone: Option<String>,
 }
 
-impl Here {
+impl LocalMachine {
     /// Resolves a path in a setting, which may begin with `~/`.
     fn path(&self, text: &str) -> PathBuf {
         match (text.strip_prefix("~/"), &self.home) {
@@ -61,40 +61,43 @@ struct Target<'a> {
 }
 
 /// Shows the import, asks for confirmation, and writes. Returns the exit code.
-pub(super) fn run(settings: &Settings, wish: &Migrate) -> u8 {
+pub(super) fn run(settings: &OperatorSettings, wish: &MigrateArgs) -> u8 {
     let folder = &settings.config.config_dir;
-    if settings.folder.by == By::Nothing || !folder.is_dir() {
+    if settings.folder.reason == FolderReason::Nothing || !folder.is_dir() {
         fail("there is no folder to write into yet; run `aetheel init` first");
         return exit::CONFIG;
     }
     match migrate(settings, folder, wish) {
         Ok(code) => code,
         Err(fault) => {
-            fail(&settings.redactor.clean(clean_text(&fault).into_owned()));
-            say("nothing was written");
+            fail(&settings.redactor.redact(clean_text(&fault).into_owned()));
+            print_stderr("nothing was written");
             exit::CONFIG
         }
     }
 }
 
-fn migrate(settings: &Settings, folder: &Path, wish: &Migrate) -> Result<u8, String> {
+fn migrate(settings: &OperatorSettings, folder: &Path, wish: &MigrateArgs) -> Result<u8, String> {
     let home = settings.variables.get("HOME").map(String::as_str);
-    let here = Here { home: home.map(PathBuf::from), zone: schedule::local_zone() };
+    let here = LocalMachine { home: home.map(PathBuf::from), zone: schedule::local_zone() };
     let from = match (&wish.from, &here.home) {
         (Some(from), _) => from.clone(),
-        (None, Some(home)) => home.join(default_folder(wish.neighbour)),
+        (None, Some(home)) => home.join(default_folder(wish.source)),
         (None, None) => {
             return Err("there is no home folder (HOME); name the folder with --from".to_owned());
         }
     };
-    let source = Source::open(&from)?;
-    let found = match wish.neighbour {
-        Neighbour::Openclaw => openclaw::read(&source, &here),
-        Neighbour::CcConnect => cc_connect::read(&source, &here),
-        Neighbour::Kimaki => kimaki::read(&source),
-        Neighbour::Hermes => hermes::read(&source, &here),
+    let source = SourceFolder::open(&from)?;
+    let found = match wish.source {
+        SourceApp::Openclaw => openclaw::read(&source, &here),
+        SourceApp::CcConnect => cc_connect::read(&source, &here),
+        SourceApp::Kimaki => kimaki::read(&source),
+        SourceApp::Hermes => hermes::read(&source, &here),
     }?;
-    let plan = Plan::new(&found, &Target { folder, roots: &settings.config.project_roots, home })?;
+    let plan = MigrationPlan::new(
+        &found,
+        &Target { folder, roots: &settings.config.project_roots, home },
+    )?;
     show(&found, &plan, &source.path, folder);
     if plan.changes().next().is_none() {
         line("Nothing to write.");
@@ -104,22 +107,22 @@ fn migrate(settings: &Settings, folder: &Path, wish: &Migrate) -> Result<u8, Str
         return Ok(exit::OK);
     }
     if !wish.yes {
-        let Some(mut asking) = Asking::at_terminal() else {
+        let Some(mut asking) = TerminalPrompt::at_terminal() else {
             line("Nothing was written: use --yes to write without asking.");
             return Ok(exit::OK);
         };
-        if !asking.agrees("Write this?", false).unwrap_or(false) {
-            say("nothing was written");
+        if !asking.confirm("Write this?", false).unwrap_or(false) {
+            print_stderr("nothing was written");
             return Ok(exit::FAILED);
         }
     }
-    if let Some(serving) = Serving::of(folder) {
+    if let Some(serving) = LockOwner::current(folder) {
         fail(&format!(
             "a gateway (process {}) serves {}; stop it first, because it writes to the same files",
             serving.pid,
             folder.display()
         ));
-        say("nothing was written");
+        print_stderr("nothing was written");
         return Ok(exit::LOCKED);
     }
     plan.write()?;
@@ -127,23 +130,24 @@ fn migrate(settings: &Settings, folder: &Path, wish: &Migrate) -> Result<u8, Str
     Ok(exit::OK)
 }
 
-fn default_folder(neighbour: Neighbour) -> &'static str {
+fn default_folder(neighbour: SourceApp) -> &'static str {
     match neighbour {
-        Neighbour::Openclaw => ".openclaw",
-        Neighbour::CcConnect => ".cc-connect",
-        Neighbour::Kimaki => ".kimaki",
-        Neighbour::Hermes => ".hermes",
+        SourceApp::Openclaw => ".openclaw",
+        SourceApp::CcConnect => ".cc-connect",
+        SourceApp::Kimaki => ".kimaki",
+        SourceApp::Hermes => ".hermes",
     }
 }
 
 /// Prints the planned additions, and the items that are not imported, with reasons.
-fn show(found: &Found, plan: &Plan, from: &Path, into: &Path) {
+fn show(found: &ImportedConfig, plan: &MigrationPlan, from: &Path, into: &Path) {
     let hider = found.secrets.redactor();
     let version = found.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-    let head = format!("{}{version} in {}, into {}", found.called, from.display(), into.display());
-    line(&hidden(&hider, &head));
+    let head =
+        format!("{}{version} in {}, into {}", found.app_name, from.display(), into.display());
+    line(&redacted_line(&hider, &head));
     for (name, file) in plan.changes() {
-        let how = match (file.is_new(), file.gives_way) {
+        let how = match (file.is_new(), file.replaces_example) {
             (true, _) => "new",
             (false, true) => "in place of the unchanged example",
             (false, false) => "added to the existing text",
@@ -151,9 +155,12 @@ fn show(found: &Found, plan: &Plan, from: &Path, into: &Path) {
         line(&format!("\n{name} ({how}):"));
         let added = file.added();
         // Already without secrets.
-        added.iter().take(SHOWN).for_each(|text| line(&format!("  + {}", clean_text(text))));
-        if added.len() > SHOWN {
-            line(&format!("  … and {} more lines", added.len() - SHOWN));
+        added
+            .iter()
+            .take(MAX_SHOWN_LINES)
+            .for_each(|text| line(&format!("  + {}", clean_text(text))));
+        if added.len() > MAX_SHOWN_LINES {
+            line(&format!("  … and {} more lines", added.len() - MAX_SHOWN_LINES));
         }
     }
     let secrets: Vec<String> = found
@@ -163,21 +170,21 @@ fn show(found: &Found, plan: &Plan, from: &Path, into: &Path) {
         .map(|place| format!("found at {place}; set the bot's token with `aetheel init`, other keys in settings.env"))
         .collect();
     for (title, lines) in [
-        ("Already there:", &plan.there),
+        ("Already there:", &plan.existing),
         ("Not written, because your files differ or do not allow it:", &plan.conflicts),
         ("Hidden in what is written, because it looks like a secret:", &plan.hidden),
         ("Secrets, which are not imported:", &secrets),
-        ("Not imported:", &found.left_out),
+        ("Not imported:", &found.skipped),
     ] {
         if !lines.is_empty() {
             line(&format!("\n{title}"));
-            lines.iter().for_each(|text| line(&format!("  {}", hidden(&hider, text))));
+            lines.iter().for_each(|text| line(&format!("  {}", redacted_line(&hider, text))));
         }
     }
     line("");
 }
 
 /// Returns an untrusted text on one line, without secrets.
-fn hidden(hider: &Redactor, text: &str) -> String {
-    without_shapes(&hider.clean(one_line(text))).0
+fn redacted_line(hider: &Redactor, text: &str) -> String {
+    redact_likely_secrets(&hider.redact(one_line(text))).0
 }

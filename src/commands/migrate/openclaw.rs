@@ -9,12 +9,14 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Here;
+use super::LocalMachine;
 use super::formats::json5;
-use super::found::{Channel, Found, Job, Text, When};
-use super::ids::{id, snowflake};
-use super::schedule::{self, Seconds};
-use super::source::{DOCUMENT, SETTINGS, Source};
+use super::ids::{channel_id, snowflake};
+use super::imported::{
+    ImportedChannel, ImportedConfig, ImportedDocument, ImportedJob, JobSchedule,
+};
+use super::schedule::{self, SecondsField};
+use super::source::{MAX_DOCUMENT_BYTES, MAX_SETTINGS_BYTES, SourceFolder};
 use crate::prompt::Document;
 use crate::schedule::ActiveHours;
 
@@ -28,7 +30,7 @@ const DOCUMENTS: [(&str, Document); 6] = [
 ];
 /// Number of daily notes that `OpenClaw` shows its agents at the start of a session: today's and
 /// yesterday's.
-const DAILY: usize = 2;
+const MAX_DAILY_NOTES: usize = 2;
 /// File with the output of `openclaw cron list --all --json`.
 const EXPORT: &str = "cron/export.json";
 
@@ -36,15 +38,15 @@ const EXPORT: &str = "cron/export.json";
 ///
 /// # Errors
 /// The folder does not belong to `OpenClaw`, or its version is unknown.
-pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
-    let mut found = Found::of("OpenClaw");
-    let text = source.text("openclaw.json", SETTINGS)?.ok_or_else(|| {
+pub(super) fn read(source: &SourceFolder, here: &LocalMachine) -> Result<ImportedConfig, String> {
+    let mut found = ImportedConfig::of("OpenClaw");
+    let text = source.text("openclaw.json", MAX_SETTINGS_BYTES)?.ok_or_else(|| {
         format!("{}: there is no openclaw.json; name its folder with --from", source.path.display())
     })?;
     let config = json5(&text).map_err(|fault| format!("openclaw.json: {fault}"))?;
-    found.secrets.of_settings("openclaw.json", &config);
-    if let Some(env) = source.text(".env", SETTINGS)? {
-        found.secrets.of_env(".env", &env);
+    found.secrets.add_settings("openclaw.json", &config);
+    if let Some(env) = source.text(".env", MAX_SETTINGS_BYTES)? {
+        found.secrets.add_env(".env", &env);
     }
     let version = config.pointer("/meta/lastTouchedVersion").and_then(Value::as_str);
     if let Some(version) = version.filter(|version| !version.starts_with("2026.")) {
@@ -53,19 +55,19 @@ pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
         ));
     }
     found.version = version.map(str::to_owned);
-    let heartbeat = documents(source, &config, here, &mut found)?;
-    check(&config, heartbeat, here, &mut found);
-    jobs(source, here, &mut found)?;
-    channels(&config, &mut found);
+    let heartbeat = import_documents(source, &config, here, &mut found)?;
+    import_heartbeat(&config, heartbeat, here, &mut found);
+    import_jobs(source, here, &mut found)?;
+    import_channels(&config, &mut found);
     Ok(found)
 }
 
 /// Imports the default agent's documents. Returns the text of its `HEARTBEAT.md`.
-fn documents(
-    source: &Source,
+fn import_documents(
+    source: &SourceFolder,
     config: &Value,
-    here: &Here,
-    found: &mut Found,
+    here: &LocalMachine,
+    found: &mut ImportedConfig,
 ) -> Result<Option<String>, String> {
     let agents: Vec<&Value> =
         config.pointer("/agents/list").and_then(Value::as_array).into_iter().flatten().collect();
@@ -77,14 +79,14 @@ fn documents(
         .unwrap_or(&Value::Null);
     for agent in agents.iter().filter(|agent| agent["id"] != default["id"]) {
         let id = agent["id"].as_str().unwrap_or("without an id");
-        found.leave(format!("agent {id}: only the personality of the default agent is imported"));
+        found.skip(format!("agent {id}: only the personality of the default agent is imported"));
     }
     let named = default["workspace"]
         .as_str()
         .or_else(|| config.pointer("/agents/defaults/workspace").and_then(Value::as_str));
     let other = match named.map(|named| here.path(named)) {
         Some(path) if path != source.path.join("workspace") && path.is_absolute() => {
-            Source::open(&path).ok()
+            SourceFolder::open(&path).ok()
         }
         _ => None,
     };
@@ -94,21 +96,21 @@ fn documents(
         None => (source, "workspace/"),
     };
     for (name, into) in DOCUMENTS {
-        take(workspace, below, name, into, found);
+        import_document(workspace, below, name, into, found);
     }
     let mut daily = workspace.names(&format!("{below}memory"), ".md").unwrap_or_else(|fault| {
-        found.leave(fault);
+        found.skip(fault);
         Vec::new()
     });
     // Daily notes are named by their date. Other names may contain anything.
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     daily.retain(|name| name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(plain));
-    let older = daily.len().saturating_sub(DAILY);
+    let older = daily.len().saturating_sub(MAX_DAILY_NOTES);
     for name in &daily[older..] {
-        take(workspace, below, &format!("memory/{name}"), Document::Memory, found);
+        import_document(workspace, below, &format!("memory/{name}"), Document::Memory, found);
     }
     if older > 0 {
-        found.leave(format!(
+        found.skip(format!(
             "{older} older daily {} in {}: `memory.md` is part of every prompt; copy what is to be remembered into it",
             if older == 1 { "note" } else { "notes" },
             workspace.path.join(below).join("memory").display()
@@ -119,27 +121,33 @@ fn documents(
         ("skills", "agents have their own skills"),
     ] {
         if workspace.has(&format!("{below}{name}")) {
-            found.leave(format!("{name}: {why}"));
+            found.skip(format!("{name}: {why}"));
         }
     }
-    workspace.text(&format!("{below}HEARTBEAT.md"), DOCUMENT).or_else(|fault| {
-        found.leave(fault);
+    workspace.text(&format!("{below}HEARTBEAT.md"), MAX_DOCUMENT_BYTES).or_else(|fault| {
+        found.skip(fault);
         Ok(None)
     })
 }
 
 /// Imports a document, if it exists.
-fn take(source: &Source, below: &str, name: &str, into: Document, found: &mut Found) {
-    match source.text(&format!("{below}{name}"), DOCUMENT) {
-        Ok(Some(text)) => found.texts.push(Text { into, from: name.to_owned(), text }),
+fn import_document(
+    source: &SourceFolder,
+    below: &str,
+    name: &str,
+    into: Document,
+    found: &mut ImportedConfig,
+) {
+    match source.text(&format!("{below}{name}"), MAX_DOCUMENT_BYTES) {
+        Ok(Some(text)) => found.texts.push(ImportedDocument { into, from: name.to_owned(), text }),
         Ok(None) => {}
-        Err(fault) => found.leave(fault),
+        Err(fault) => found.skip(fault),
     }
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct HeartbeatConfig {
+struct OpenclawHeartbeat {
     every: Option<String>,
     prompt: Option<String>,
     target: Option<String>,
@@ -155,12 +163,17 @@ struct Hours {
 }
 
 /// Imports the heartbeat of the default agent.
-fn check(config: &Value, checklist: Option<String>, here: &Here, found: &mut Found) {
+fn import_heartbeat(
+    config: &Value,
+    checklist: Option<String>,
+    here: &LocalMachine,
+    found: &mut ImportedConfig,
+) {
     let about = config.pointer("/agents/defaults/heartbeat").cloned().unwrap_or_default();
-    let about: HeartbeatConfig = match serde_json::from_value(about.clone()) {
+    let about: OpenclawHeartbeat = match serde_json::from_value(about.clone()) {
         Ok(about) => about,
-        Err(_) if about.is_null() => HeartbeatConfig::default(),
-        Err(error) => return found.leave(format!("the heartbeat: {error}")),
+        Err(_) if about.is_null() => OpenclawHeartbeat::default(),
+        Err(error) => return found.skip(format!("the heartbeat: {error}")),
     };
     // `OpenClaw` skips a heartbeat whose file contains only blank lines and headings.
     let says = |text: &String| {
@@ -169,10 +182,10 @@ fn check(config: &Value, checklist: Option<String>, here: &Here, found: &mut Fou
     };
     let Some(instruction) = about.prompt.or(checklist.filter(says)) else { return };
     let every = about.every.as_deref().unwrap_or("30m");
-    let seconds = match schedule::duration(every) {
-        Ok(0) => return found.leave("the heartbeat: it is switched off".to_owned()),
+    let seconds = match schedule::parse_duration(every) {
+        Ok(0) => return found.skip("the heartbeat: it is switched off".to_owned()),
         Ok(seconds) => seconds,
-        Err(fault) => return found.leave(format!("the heartbeat: {fault}")),
+        Err(fault) => return found.skip(format!("the heartbeat: {fault}")),
     };
     let mut zone = here.zone.clone();
     let mut active = None;
@@ -182,28 +195,31 @@ fn check(config: &Value, checklist: Option<String>, here: &Here, found: &mut Fou
         }
         match format!("{}-{}", hours.start, hours.end).parse::<ActiveHours>() {
             Ok(hours) => active = Some(hours.to_string()),
-            Err(fault) => return found.leave(format!("the heartbeat: {fault}")),
+            Err(fault) => return found.skip(format!("the heartbeat: {fault}")),
         }
     }
-    if let Err(fault) = schedule::every(seconds) {
-        return found.leave(format!("the heartbeat: {fault}"));
+    if let Err(fault) = schedule::interval(seconds) {
+        return found.skip(format!("the heartbeat: {fault}"));
     }
-    let when = When::Every { seconds, active };
-    let channel =
-        about.to.as_ref().and_then(id).filter(|_| about.target.as_deref() == Some("discord"));
+    let when = JobSchedule::Every { seconds, active };
+    let channel = about
+        .to
+        .as_ref()
+        .and_then(channel_id)
+        .filter(|_| about.target.as_deref() == Some("discord"));
     let name = "OpenClaw heartbeat".to_owned();
-    found.jobs.push(Job { name, when, instruction, channel, zone });
+    found.jobs.push(ImportedJob { name, when, instruction, channel, zone });
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct CronJob {
+struct OpenclawJob {
     name: Option<String>,
     #[serde(default = "yes")]
     enabled: bool,
-    schedule: Schedule,
-    payload: Payload,
-    delivery: Option<Delivery>,
+    schedule: OpenclawSchedule,
+    payload: OpenclawPayload,
+    delivery: Option<OpenclawDelivery>,
 }
 
 fn yes() -> bool {
@@ -212,7 +228,7 @@ fn yes() -> bool {
 
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
-enum Schedule {
+enum OpenclawSchedule {
     At {},
     Every {
         every_ms: u64,
@@ -227,7 +243,7 @@ enum Schedule {
 
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-enum Payload {
+enum OpenclawPayload {
     SystemEvent {
         text: String,
     },
@@ -243,24 +259,28 @@ enum Payload {
 }
 
 #[derive(Deserialize)]
-struct Delivery {
+struct OpenclawDelivery {
     mode: Option<String>,
     channel: Option<String>,
     to: Option<Value>,
 }
 
-fn jobs(source: &Source, here: &Here, found: &mut Found) -> Result<(), String> {
-    let export = source.text(EXPORT, SETTINGS)?;
+fn import_jobs(
+    source: &SourceFolder,
+    here: &LocalMachine,
+    found: &mut ImportedConfig,
+) -> Result<(), String> {
+    let export = source.text(EXPORT, MAX_SETTINGS_BYTES)?;
     if export.is_none() && source.has("state/openclaw.sqlite") {
         let folder = source.path.display();
-        found.leave(format!(
+        found.skip(format!(
             "cron jobs: they are in a database (state/openclaw.sqlite); run `openclaw cron list --all --json > {folder}/{EXPORT}`, then repeat this command"
         ));
         return Ok(());
     }
     let (file, text) = match export {
         Some(text) => (EXPORT, text),
-        None => match source.text("cron/jobs.json", SETTINGS)? {
+        None => match source.text("cron/jobs.json", MAX_SETTINGS_BYTES)? {
             Some(text) => ("cron/jobs.json", text),
             None => return Ok(()),
         },
@@ -277,51 +297,55 @@ fn jobs(source: &Source, here: &Here, found: &mut Found) -> Result<(), String> {
     for (at, job) in jobs.iter().enumerate() {
         let named = job["name"].as_str().or(job["id"].as_str());
         let called = named.map_or_else(|| format!("number {}", at + 1), str::to_owned);
-        match one(job, &called, here) {
+        match convert_job(job, &called, here) {
             Ok(job) => found.jobs.push(job),
-            Err(why) => found.leave(format!("cron job {called}: {why}")),
+            Err(why) => found.skip(format!("cron job {called}: {why}")),
         }
     }
     Ok(())
 }
 
-fn one(job: &Value, called: &str, here: &Here) -> Result<Job, String> {
-    let job: CronJob = CronJob::deserialize(job).map_err(|error| error.to_string())?;
+fn convert_job(job: &Value, called: &str, here: &LocalMachine) -> Result<ImportedJob, String> {
+    let job: OpenclawJob = OpenclawJob::deserialize(job).map_err(|error| error.to_string())?;
     if !job.enabled {
         return Err("it is switched off".to_owned());
     }
     let (when, zone) = match job.schedule {
-        Schedule::Cron { expr, tz } => {
-            let (when, _) = schedule::when(&expr, Seconds::First)?;
+        OpenclawSchedule::Cron { expr, tz } => {
+            let (when, _) = schedule::parse_cron(&expr, SecondsField::First)?;
             (
                 when,
                 tz.map(|tz| schedule::known_zone(&tz)).transpose()?.or_else(|| here.zone.clone()),
             )
         }
-        Schedule::Every { every_ms } => (schedule::every(every_ms / 1_000)?, here.zone.clone()),
-        Schedule::At {} => return Err("it runs once; such jobs are not supported".to_owned()),
-        Schedule::Other => return Err("its kind of schedule is unknown".to_owned()),
+        OpenclawSchedule::Every { every_ms } => {
+            (schedule::interval(every_ms / 1_000)?, here.zone.clone())
+        }
+        OpenclawSchedule::At {} => {
+            return Err("it runs once; such jobs are not supported".to_owned());
+        }
+        OpenclawSchedule::Other => return Err("its kind of schedule is unknown".to_owned()),
     };
     let mut delivery = job.delivery;
     let instruction = match job.payload {
-        Payload::SystemEvent { text } => text,
-        Payload::AgentTurn { message, deliver, channel, to } => {
-            let legacy = Delivery { mode: None, channel, to };
+        OpenclawPayload::SystemEvent { text } => text,
+        OpenclawPayload::AgentTurn { message, deliver, channel, to } => {
+            let legacy = OpenclawDelivery { mode: None, channel, to };
             delivery = delivery.or(Some(legacy).filter(|_| deliver != Some(false)));
             message
         }
-        Payload::Other => return Err("it does not run an agent".to_owned()),
+        OpenclawPayload::Other => return Err("it does not run an agent".to_owned()),
     };
     let discord = delivery.filter(|to| {
         to.mode.as_deref() != Some("webhook") && to.channel.as_deref() == Some("discord")
     });
-    let channel = discord.and_then(|to| id(to.to.as_ref()?));
+    let channel = discord.and_then(|to| channel_id(to.to.as_ref()?));
     let name = job.name.unwrap_or_else(|| called.to_owned());
-    Ok(Job { name, when, instruction, channel, zone })
+    Ok(ImportedJob { name, when, instruction, channel, zone })
 }
 
 /// Imports the channels in which the app answers without being mentioned.
-fn channels(config: &Value, found: &mut Found) {
+fn import_channels(config: &Value, found: &mut ImportedConfig) {
     let mut people = 0;
     let accounts = config.pointer("/channels/discord/accounts").and_then(Value::as_object);
     let accounts = accounts.into_iter().flat_map(|accounts| accounts.values());
@@ -330,34 +354,38 @@ fn channels(config: &Value, found: &mut Found) {
         for (guild, about) in account["guilds"].as_object().into_iter().flatten() {
             people += about["users"].as_array().map_or(0, Vec::len);
             if about["requireMention"] == false {
-                found.leave(format!(
+                found.skip(format!(
                     "server {guild}: answers without a mention: set this for each channel (`require-mention: no` in channels.md)"
                 ));
             }
             for (name, channel) in about["channels"].as_object().into_iter().flatten() {
                 let Some(id) = snowflake(name) else {
-                    found.leave(format!("channel {name}: its id is unknown"));
+                    found.skip(format!("channel {name}: its id is unknown"));
                     continue;
                 };
                 if channel["requireMention"] == false {
-                    let channel = Channel { id, needs_no_mention: true, ..Channel::default() };
+                    let channel = ImportedChannel {
+                        id,
+                        needs_no_mention: true,
+                        ..ImportedChannel::default()
+                    };
                     found.channels.push(channel);
                 }
                 if channel["systemPrompt"].is_string() {
-                    found.leave(format!("channel {id}: channels cannot have their own system prompt; write an AGENTS.md or CLAUDE.md into its directory"));
+                    found.skip(format!("channel {id}: channels cannot have their own system prompt; write an AGENTS.md or CLAUDE.md into its directory"));
                 }
                 if channel["enabled"] == false || channel["allow"] == false {
-                    found.leave(format!("channel {id}: it is switched off; set the channels to answer in ALLOWED_CHANNELS"));
+                    found.skip(format!("channel {id}: it is switched off; set the channels to answer in ALLOWED_CHANNELS"));
                 }
             }
         }
     }
     if people > 0 {
-        found.leave(format!(
+        found.skip(format!(
             "{people} people of its access lists: set who may use the bot with `aetheel init`"
         ));
     }
     if config["bindings"].as_array().is_some_and(|bindings| !bindings.is_empty()) {
-        found.leave("bindings of channels to agents: give a channel its directory or backend with `/project` or in channels.md");
+        found.skip("bindings of channels to agents: give a channel its directory or backend with `/project` or in channels.md");
     }
 }

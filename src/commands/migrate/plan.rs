@@ -9,13 +9,15 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use super::Target;
-use super::found::{Channel, Found, Job, Project, Text, When};
+use super::imported::{
+    ImportedChannel, ImportedConfig, ImportedDocument, ImportedJob, ImportedProject, JobSchedule,
+};
 use super::markdown::{self, words};
-use super::secrets::without_shapes;
-use crate::commands::init::STARTERS;
+use super::secrets::redact_likely_secrets;
+use crate::commands::init::EXAMPLE_FILES;
 use crate::disk::{read_ordinary, replace, text_of};
 use crate::event::Lane;
-use crate::markdown::outline::{below, outline};
+use crate::markdown::outline::{descendants, outline};
 use crate::prompt::Document;
 use crate::redact::Redactor;
 use crate::workspace::{
@@ -27,14 +29,14 @@ const CHANNELS: &str = "channels.md";
 const HEARTBEATS: &str = "heartbeat.md";
 /// Documents that describe the agent or its environment. The unchanged example is replaced there,
 /// because it would contradict the imported text.
-const GIVE_WAY: [Document; 4] =
+const REPLACEABLE_EXAMPLES: [Document; 4] =
     [Document::Identity, Document::Soul, Document::User, Document::Tools];
 
 /// The planned additions.
-pub(super) struct Plan {
-    files: BTreeMap<&'static str, File>,
+pub(super) struct MigrationPlan {
+    files: BTreeMap<&'static str, PlannedFile>,
     /// Items that already exist, one line each.
-    pub there: Vec<String>,
+    pub existing: Vec<String>,
     /// Items that are not written because the operator's files differ, one line each.
     pub conflicts: Vec<String>,
     /// Texts in which words were redacted, one line each.
@@ -43,16 +45,16 @@ pub(super) struct Plan {
 }
 
 /// A file of the operator.
-pub(super) struct File {
+pub(super) struct PlannedFile {
     path: PathBuf,
     /// The current contents, or `None` if the file does not exist.
     before: Option<String>,
     after: String,
     /// Whether the file is the unchanged example and is replaced.
-    pub gives_way: bool,
+    pub replaces_example: bool,
 }
 
-impl File {
+impl PlannedFile {
     /// Returns whether the file does not exist yet.
     pub(super) fn is_new(&self) -> bool {
         self.before.is_none()
@@ -60,7 +62,8 @@ impl File {
 
     /// Returns the added lines, in order.
     pub(super) fn added(&self) -> Vec<&str> {
-        let before = if self.gives_way { "" } else { self.before.as_deref().unwrap_or_default() };
+        let before =
+            if self.replaces_example { "" } else { self.before.as_deref().unwrap_or_default() };
         let diff = similar::TextDiff::from_lines(before, &self.after);
         let inserted =
             |change: &similar::Change<&'_ str>| change.tag() == similar::ChangeTag::Insert;
@@ -75,15 +78,15 @@ impl File {
     }
 }
 
-impl Plan {
+impl MigrationPlan {
     /// Plans the additions for the imported data.
     ///
     /// # Errors
     /// Names a file of the operator that cannot be read.
-    pub(super) fn new(found: &Found, target: &Target<'_>) -> Result<Self, String> {
+    pub(super) fn new(found: &ImportedConfig, target: &Target<'_>) -> Result<Self, String> {
         let mut plan = Self {
             files: BTreeMap::new(),
-            there: Vec::new(),
+            existing: Vec::new(),
             conflicts: Vec::new(),
             hidden: Vec::new(),
             redactor: found.secrets.redactor(),
@@ -97,28 +100,28 @@ impl Plan {
                 Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
             };
             let after = before.clone().unwrap_or_default();
-            plan.files.insert(name, File { path, before, after, gives_way: false });
+            plan.files.insert(name, PlannedFile { path, before, after, replaces_example: false });
         }
         for text in &found.texts {
-            plan.text(found.called, text);
+            plan.add_document(found.app_name, text);
         }
         let mut taken = Vec::new();
         for job in &found.jobs {
-            let job = plan.tidied(job, &mut taken);
-            plan.job(&job);
+            let job = plan.with_unique_name(job, &mut taken);
+            plan.add_job(&job);
         }
         for project in &found.projects {
-            plan.project(project, target);
+            plan.add_project(project, target);
         }
         for channel in &found.channels {
-            plan.channel(channel, target);
+            plan.add_channel(channel, target);
         }
         Ok(plan)
     }
 
     /// Returns the files that change.
-    pub(super) fn changes(&self) -> impl Iterator<Item = (&'static str, &File)> {
-        let changes = |file: &File| file.before.as_deref().unwrap_or_default() != file.after;
+    pub(super) fn changes(&self) -> impl Iterator<Item = (&'static str, &PlannedFile)> {
+        let changes = |file: &PlannedFile| file.before.as_deref().unwrap_or_default() != file.after;
         self.files.iter().filter(move |(_, file)| changes(file)).map(|(name, file)| (*name, file))
     }
 
@@ -160,16 +163,16 @@ impl Plan {
 
     /// Redacts known secrets, and words that look like secrets.
     fn hide(&mut self, what: &str, text: &str) -> String {
-        let clean = self.redactor.clean(text.to_owned());
+        let clean = self.redactor.redact(text.to_owned());
         let known = clean.matches("***").count().saturating_sub(text.matches("***").count());
-        let (clean, guessed) = without_shapes(&clean);
+        let (clean, guessed) = redact_likely_secrets(&clean);
         if known + guessed > 0 {
             self.hidden.push(format!("{what}: {}, written as ***", known + guessed));
         }
         clean
     }
 
-    fn text(&mut self, called: &str, text: &Text) {
+    fn add_document(&mut self, called: &str, text: &ImportedDocument) {
         let (name, title) = (text.into.file(), format!("From {called}: {}", text.from));
         let inert = markdown::inert(&self.hide(&text.from, &text.text));
         if inert.is_empty() {
@@ -178,7 +181,7 @@ impl Plan {
         let block = format!("# {title}\n\n{inert}\n");
         let before = self.file(name).to_owned();
         if before.contains(&block) {
-            self.there.push(format!("{name}: {}", text.from));
+            self.existing.push(format!("{name}: {}", text.from));
             return;
         }
         if markdown::has_section(&before, &title) {
@@ -188,27 +191,28 @@ impl Plan {
             ));
             return;
         }
-        let example = STARTERS.iter().any(|(example, text)| *example == name && *text == before);
-        let gives_way = example && GIVE_WAY.contains(&text.into);
+        let example =
+            EXAMPLE_FILES.iter().any(|(example, text)| *example == name && *text == before);
+        let gives_way = example && REPLACEABLE_EXAMPLES.contains(&text.into);
         let head = match (gives_way, before.trim_end()) {
             (true, _) | (_, "") => format!("# {}", text.into.title()),
             (false, before) => before.to_owned(),
         };
         let after = format!("{head}\n\n{block}");
-        if text.into == Document::Agents && orders(name, &after) != orders(name, &before) {
+        if text.into == Document::Agents && parse_jobs(name, &after) != parse_jobs(name, &before) {
             self.conflicts.push(format!("{name}: {} cannot be written without changing jobs or hooks: a code block or comment in the file may not be closed", text.from));
             return;
         }
         if self.set(name, &text.from, after) && gives_way {
-            self.files.get_mut(name).expect("it was set").gives_way = true;
+            self.files.get_mut(name).expect("it was set").replaces_example = true;
         }
     }
 
     /// Returns the job with a unique name and without secrets.
-    fn tidied(&mut self, job: &Job, taken: &mut Vec<String>) -> Job {
+    fn with_unique_name(&mut self, job: &ImportedJob, taken: &mut Vec<String>) -> ImportedJob {
         let (called, instruction) =
             (self.hide("the name of a job", &job.name), self.hide(&job.name, &job.instruction));
-        let mut first = markdown::name(&called);
+        let mut first = markdown::heading_name(&called);
         if first.is_empty() {
             first = "Job".to_owned();
         }
@@ -218,36 +222,36 @@ impl Plan {
             name = format!("{first} {number}");
         }
         taken.push(name.to_lowercase());
-        Job { name, instruction, ..job.clone() }
+        ImportedJob { name, instruction, ..job.clone() }
     }
 
-    fn job(&mut self, job: &Job) {
+    fn add_job(&mut self, job: &ImportedJob) {
         let (name, before) = match job.when {
-            When::Cron(_) => (Document::Agents.file(), self.file(Document::Agents.file())),
-            When::Every { .. } => (HEARTBEATS, self.file(HEARTBEATS)),
+            JobSchedule::Cron(_) => (Document::Agents.file(), self.file(Document::Agents.file())),
+            JobSchedule::Every { .. } => (HEARTBEATS, self.file(HEARTBEATS)),
         };
-        let (standing, what) = (orders(name, before), format!("job {}", job.name));
+        let (standing, what) = (parse_jobs(name, before), format!("job {}", job.name));
         let key = job.name.to_lowercase();
         let after = match job.when {
-            When::Cron(_) => with_job(before, job),
-            When::Every { .. } => {
+            JobSchedule::Cron(_) => with_job(before, job),
+            JobSchedule::Every { .. } => {
                 let head =
                     if before.trim().is_empty() { "# Heartbeats" } else { before.trim_end() };
                 format!("{head}\n\n{}", markdown::job(2, job))
             }
         };
-        let mut read = orders(name, &after);
-        let written = read.all.remove(&key);
-        match standing.all.get(&key) {
-            Some(old) if *old == Order::of(job) => {
-                self.there.push(format!("{name}: {}", job.name));
+        let mut read = parse_jobs(name, &after);
+        let written = read.jobs.remove(&key);
+        match standing.jobs.get(&key) {
+            Some(old) if *old == ParsedJob::of(job) => {
+                self.existing.push(format!("{name}: {}", job.name));
             }
             Some(_) => self.conflicts.push(format!(
                 "{name}: there is another {:?}; it is kept, and this one is not imported",
                 job.name
             )),
             // The other entries of the file must be unchanged.
-            None if written == Some(Order::of(job)) && read == standing => {
+            None if written == Some(ParsedJob::of(job)) && read == standing => {
                 self.set(name, &what, after);
             }
             None => self.conflicts.push(format!(
@@ -257,9 +261,9 @@ impl Plan {
         }
     }
 
-    fn project(&mut self, project: &Project, target: &Target<'_>) {
-        let name = markdown::name(&project.name);
-        if let Err(fault) = target.allows(&project.directory) {
+    fn add_project(&mut self, project: &ImportedProject, target: &Target<'_>) {
+        let name = markdown::heading_name(&project.name);
+        if let Err(fault) = target.check_directory(&project.directory) {
             self.conflicts.push(format!("{CHANNELS}: project {name}: {fault}"));
             return;
         }
@@ -268,22 +272,24 @@ impl Plan {
             Ok(Some(after)) => {
                 self.set(CHANNELS, &name, after);
             }
-            Ok(None) => self.there.push(format!("{CHANNELS}: project {name}")),
+            Ok(None) => self.existing.push(format!("{CHANNELS}: project {name}")),
             Err(fault) => self.conflicts.push(format!("{CHANNELS}: project {name}: {fault}")),
         }
     }
 
-    fn channel(&mut self, channel: &Channel, target: &Target<'_>) {
+    fn add_channel(&mut self, channel: &ImportedChannel, target: &Target<'_>) {
         let lane = Lane::Channel(channel.id);
         let set = Channels::parse(self.file(CHANNELS)).of(&lane);
         let mut entries = Vec::new();
         let told = |what: &str| format!("{CHANNELS}: channel {}: {what}", channel.id);
         match (&channel.directory, set.directory) {
-            (Some(wanted), None) => match target.allows(wanted) {
+            (Some(wanted), None) => match target.check_directory(wanted) {
                 Ok(()) => entries.push(("directory", Some(wanted.as_str()))),
                 Err(fault) => return self.conflicts.push(told(&fault)),
             },
-            (Some(wanted), Some(stands)) if *wanted == stands => self.there.push(told("directory")),
+            (Some(wanted), Some(stands)) if *wanted == stands => {
+                self.existing.push(told("directory"))
+            }
             (Some(wanted), Some(stands)) => self.conflicts.push(told(&format!(
                 "its directory is {stands} here and {wanted} there; it is not changed"
             ))),
@@ -291,7 +297,7 @@ impl Plan {
         }
         match (channel.needs_no_mention, set.require_mention) {
             (true, None) => entries.push(("require-mention", Some("no"))),
-            (true, Some(false)) => self.there.push(told("require-mention")),
+            (true, Some(false)) => self.existing.push(told("require-mention")),
             (true, Some(true)) => {
                 self.conflicts
                     .push(told("it must be mentioned here and not there; this is not changed"));
@@ -301,7 +307,8 @@ impl Plan {
         if entries.is_empty() {
             return;
         }
-        let name = channel.name.as_deref().map(markdown::name).filter(|name| !name.is_empty());
+        let name =
+            channel.name.as_deref().map(markdown::heading_name).filter(|name| !name.is_empty());
         match with_channel(self.file(CHANNELS), &lane, name.as_deref(), &entries) {
             Ok(after) => {
                 self.set(CHANNELS, &told(""), after);
@@ -313,7 +320,7 @@ impl Plan {
 
 impl Target<'_> {
     /// Checks that a channel may use this directory.
-    fn allows(&self, directory: &str) -> Result<(), String> {
+    fn check_directory(&self, directory: &str) -> Result<(), String> {
         channel_directory(directory, self.roots, self.home).map(drop).map_err(|fault| {
             format!(
                 "{fault}; create the directory, or add it to PROJECT_ROOTS, then run this again"
@@ -324,14 +331,14 @@ impl Target<'_> {
 
 /// A job as parsed from a file, for comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Order {
+struct ParsedJob {
     when: String,
     words: Vec<String>,
     channel: Option<u64>,
     zone: Option<String>,
 }
 
-impl Order {
+impl ParsedJob {
     fn new(
         when: String,
         text: &str,
@@ -344,11 +351,13 @@ impl Order {
     }
 
     /// Returns the expected result of parsing a job.
-    fn of(job: &Job) -> Self {
+    fn of(job: &ImportedJob) -> Self {
         let when = match &job.when {
-            When::Cron(expression) => expression.clone(),
-            When::Every { seconds, active: None } => format!("every {seconds} s"),
-            When::Every { seconds, active: Some(active) } => format!("every {seconds} s {active}"),
+            JobSchedule::Cron(expression) => expression.clone(),
+            JobSchedule::Every { seconds, active: None } => format!("every {seconds} s"),
+            JobSchedule::Every { seconds, active: Some(active) } => {
+                format!("every {seconds} s {active}")
+            }
         };
         let zone = job.zone.as_ref().and_then(|zone| jiff::tz::TimeZone::get(zone).ok());
         Self::new(when, &markdown::instruction(&job.instruction), job.channel, zone.as_ref())
@@ -357,40 +366,45 @@ impl Order {
 
 /// The jobs and hooks of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Orders {
+struct ParsedJobs {
     /// Jobs by name, in lower case.
-    all: BTreeMap<String, Order>,
+    jobs: BTreeMap<String, ParsedJob>,
     hooks: Vec<Option<String>>,
     /// Number of warnings about entries that cannot be parsed.
-    strange: usize,
+    warnings: usize,
 }
 
 /// Parses the jobs and hooks of `agents.md` or `heartbeat.md`.
-fn orders(name: &str, text: &str) -> Orders {
+fn parse_jobs(name: &str, text: &str) -> ParsedJobs {
     if name == HEARTBEATS {
         let read = Heartbeats::parse(text);
         let all = read.checks.iter().map(|check| {
             let when = check.heartbeat.to_string();
-            let order = Order::new(when, &check.instruction, check.channel, check.zone.as_ref());
+            let order =
+                ParsedJob::new(when, &check.instruction, check.channel, check.zone.as_ref());
             (check.name.to_lowercase(), order)
         });
-        return Orders { all: all.collect(), hooks: Vec::new(), strange: read.warnings.len() };
+        return ParsedJobs {
+            jobs: all.collect(),
+            hooks: Vec::new(),
+            warnings: read.warnings.len(),
+        };
     }
     let (read, hooks) = (CronJobs::parse(text), Hooks::parse(text));
     let all = read.jobs.iter().map(|job| {
         let when = job.expression.to_string();
-        let order = Order::new(when, &job.instruction, job.channel, job.zone.as_ref());
+        let order = ParsedJob::new(when, &job.instruction, job.channel, job.zone.as_ref());
         (job.name.to_lowercase(), order)
     });
-    Orders {
-        all: all.collect(),
+    ParsedJobs {
+        jobs: all.collect(),
         hooks: Hook::ALL.map(|hook| hooks.of(hook).map(|hook| hook.text.clone())).into(),
-        strange: read.warnings.len() + hooks.warnings.len(),
+        warnings: read.warnings.len() + hooks.warnings.len(),
     }
 }
 
 /// Returns the text of `agents.md` with a job added after the other jobs.
-fn with_job(text: &str, job: &Job) -> String {
+fn with_job(text: &str, job: &ImportedJob) -> String {
     let parts = outline(text);
     let section = parts.iter().position(|part| {
         part.level > 0 && part.level < 6 && part.plain_title().eq_ignore_ascii_case("cron jobs")
@@ -400,7 +414,7 @@ fn with_job(text: &str, job: &Job) -> String {
         return format!("{head}\n\n## Cron Jobs\n\n{}", markdown::job(3, job));
     };
     let written = markdown::job(parts[at].level + 1, job);
-    let Some(next) = parts.get(at + 1 + below(&parts, at).len()) else {
+    let Some(next) = parts.get(at + 1 + descendants(&parts, at).len()) else {
         return format!("{}\n\n{written}", text.trim_end());
     };
     let end = text.split_inclusive('\n').take(next.line - 1).map(str::len).sum();

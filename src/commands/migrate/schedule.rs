@@ -2,12 +2,12 @@
 
 use jiff::tz::TimeZone;
 
-use super::found::When;
+use super::imported::JobSchedule;
 use crate::schedule::Cron;
 
 /// Position of the seconds in a cron expression with six fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seconds {
+pub(super) enum SecondsField {
     /// Before the minutes.
     First,
     /// After the weekday, or not supported.
@@ -20,7 +20,10 @@ pub(super) enum Seconds {
 ///
 /// # Errors
 /// Returns the reason if this program does not support the schedule.
-pub(super) fn when(text: &str, seconds: Seconds) -> Result<(When, Option<String>), String> {
+pub(super) fn parse_cron(
+    text: &str,
+    seconds: SecondsField,
+) -> Result<(JobSchedule, Option<String>), String> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     let mut zone = None;
     if let Some(named) = words
@@ -31,38 +34,38 @@ pub(super) fn when(text: &str, seconds: Seconds) -> Result<(When, Option<String>
         words.remove(0);
     }
     if let ["@every", length] = words[..] {
-        return Ok((every(duration(length)?)?, zone));
+        return Ok((interval(parse_duration(length)?)?, zone));
     }
     if words.len() == 6 {
         match (seconds, words[0], words[5]) {
-            (Seconds::First, "0" | "00", _) => drop(words.remove(0)),
+            (SecondsField::First, "0" | "00", _) => drop(words.remove(0)),
             // With seconds, only weekday numbers have another meaning in this program.
-            (Seconds::First, _, "*" | "?") => {}
-            (Seconds::First, ..) => {
+            (SecondsField::First, _, "*" | "?") => {}
+            (SecondsField::First, ..) => {
                 return Err(format!("`{text}`: weekdays together with seconds are not supported"));
             }
-            (Seconds::Elsewhere, ..) => {
+            (SecondsField::Elsewhere, ..) => {
                 return Err(format!("`{text}`: expressions with six fields are not supported"));
             }
         }
     }
     let line = words.join(" ");
     line.parse::<Cron>().map_err(|fault| format!("`{text}`: {fault}"))?;
-    Ok((When::Cron(line), zone))
+    Ok((JobSchedule::Cron(line), zone))
 }
 
 /// Makes an interval.
 ///
 /// # Errors
 /// The interval is too short or too long.
-pub(super) fn every(seconds: u64) -> Result<When, String> {
+pub(super) fn interval(seconds: u64) -> Result<JobSchedule, String> {
     if !(u64::from(crate::schedule::MINIMUM)..=366 * 86_400).contains(&seconds) {
         let least = crate::schedule::MINIMUM;
         return Err(format!(
             "an interval of {seconds} seconds: only {least} seconds to a year are supported"
         ));
     }
-    Ok(When::Every { seconds, active: None })
+    Ok(JobSchedule::Every { seconds, active: None })
 }
 
 /// Checks that a time zone is in the IANA database.
@@ -85,7 +88,7 @@ pub(super) fn local_zone() -> Option<String> {
 ///
 /// # Errors
 /// The text has another form.
-pub(super) fn duration(text: &str) -> Result<u64, String> {
+pub(super) fn parse_duration(text: &str) -> Result<u64, String> {
     let fault = || format!("{text:?} is not a supported duration");
     let text = text.trim();
     if let Ok(minutes) = text.parse::<u64>() {
@@ -110,7 +113,7 @@ pub(super) fn duration(text: &str) -> Result<u64, String> {
 }
 
 /// Formats seconds for `heartbeat.md`.
-pub(super) fn shown(seconds: u64) -> String {
+pub(super) fn format_interval(seconds: u64) -> String {
     match seconds {
         s if s.is_multiple_of(86_400) => format!("{}d", s / 86_400),
         s if s.is_multiple_of(3_600) => format!("{}h", s / 3_600),
@@ -126,35 +129,39 @@ mod tests {
     #[test]
     fn supported_expressions_are_converted() {
         for (text, seconds, wanted) in [
-            ("0  9 * * 1-5", Seconds::First, "0 9 * * 1-5"),
-            ("0 0 9 * * 1-5", Seconds::First, "0 9 * * 1-5"),
-            ("30 0 9 * * *", Seconds::First, "30 0 9 * * *"),
-            ("@daily", Seconds::Elsewhere, "@daily"),
-            ("*/15 8-18 * * mon,wed", Seconds::Elsewhere, "*/15 8-18 * * mon,wed"),
+            ("0  9 * * 1-5", SecondsField::First, "0 9 * * 1-5"),
+            ("0 0 9 * * 1-5", SecondsField::First, "0 9 * * 1-5"),
+            ("30 0 9 * * *", SecondsField::First, "30 0 9 * * *"),
+            ("@daily", SecondsField::Elsewhere, "@daily"),
+            ("*/15 8-18 * * mon,wed", SecondsField::Elsewhere, "*/15 8-18 * * mon,wed"),
         ] {
-            assert_eq!(when(text, seconds), Ok((When::Cron(wanted.to_owned()), None)), "{text}");
+            assert_eq!(
+                parse_cron(text, seconds),
+                Ok((JobSchedule::Cron(wanted.to_owned()), None)),
+                "{text}"
+            );
         }
         assert_eq!(
-            when("CRON_TZ=Europe/Berlin 0 9 * * *", Seconds::Elsewhere),
-            Ok((When::Cron("0 9 * * *".to_owned()), Some("Europe/Berlin".to_owned())))
+            parse_cron("CRON_TZ=Europe/Berlin 0 9 * * *", SecondsField::Elsewhere),
+            Ok((JobSchedule::Cron("0 9 * * *".to_owned()), Some("Europe/Berlin".to_owned())))
         );
-        let half = When::Every { seconds: 5_400, active: None };
-        assert_eq!(when("@every 1h30m", Seconds::Elsewhere), Ok((half, None)));
+        let half = JobSchedule::Every { seconds: 5_400, active: None };
+        assert_eq!(parse_cron("@every 1h30m", SecondsField::Elsewhere), Ok((half, None)));
     }
 
     #[test]
     fn unsupported_expressions_are_refused_with_the_reason() {
         for (text, seconds, why) in [
-            ("30 0 9 * * 1", Seconds::First, "weekdays together with seconds"),
-            ("0 9 * * * 0", Seconds::Elsewhere, "six fields"),
-            ("0 9 L * *", Seconds::First, "day of the month `L`"),
-            ("@reboot", Seconds::First, "startup hook"),
-            ("TZ=Mars/Base 0 9 * * *", Seconds::First, "not a time zone"),
-            ("@every 10s", Seconds::First, "60 seconds to a year"),
-            ("@every 1h-5m", Seconds::First, "not a supported duration"),
-            ("", Seconds::First, "0 fields"),
+            ("30 0 9 * * 1", SecondsField::First, "weekdays together with seconds"),
+            ("0 9 * * * 0", SecondsField::Elsewhere, "six fields"),
+            ("0 9 L * *", SecondsField::First, "day of the month `L`"),
+            ("@reboot", SecondsField::First, "startup hook"),
+            ("TZ=Mars/Base 0 9 * * *", SecondsField::First, "not a time zone"),
+            ("@every 10s", SecondsField::First, "60 seconds to a year"),
+            ("@every 1h-5m", SecondsField::First, "not a supported duration"),
+            ("", SecondsField::First, "0 fields"),
         ] {
-            let told = when(text, seconds).unwrap_err();
+            let told = parse_cron(text, seconds).unwrap_err();
             assert!(told.contains(why), "{text}: {told}");
         }
     }
@@ -164,11 +171,11 @@ mod tests {
         for (text, seconds) in
             [("30m", 1_800), ("45", 2_700), ("1h30m", 5_400), ("90s", 90), ("2d", 172_800)]
         {
-            assert_eq!(duration(text), Ok(seconds), "{text}");
+            assert_eq!(parse_duration(text), Ok(seconds), "{text}");
         }
         for text in ["", "m", "1.5h", "300ms", "1y", "h1", "9999999999999999999d", "1é"] {
-            duration(text).expect_err(text);
+            parse_duration(text).expect_err(text);
         }
-        assert_eq!([90, 1_800, 7_200, 86_400].map(shown), ["90s", "30m", "2h", "1d"]);
+        assert_eq!([90, 1_800, 7_200, 86_400].map(format_interval), ["90s", "30m", "2h", "1d"]);
     }
 }

@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::redact::Redactor;
 
 /// Parts of names that have secret values, in lower case without separators.
-const SECRETIVE: [&str; 8] =
+const SECRET_NAME_PARTS: [&str; 8] =
     ["token", "secret", "password", "passwd", "apikey", "credential", "privatekey", "cookie"];
 /// Prefixes of well-known tokens.
-const KNOWN: [&str; 14] = [
+const TOKEN_PREFIXES: [&str; 14] = [
     "sk-",
     "ghp_",
     "gho_",
@@ -27,27 +27,27 @@ const KNOWN: [&str; 14] = [
     "eyJ",
 ];
 /// Shorter values are not treated as secrets, because they could be ordinary words. In bytes.
-const SHORTEST: usize = 8;
+const MIN_SECRET_BYTES: usize = 8;
 /// Largest depth of settings that are searched.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// The secrets of another app.
 #[derive(Debug, Default)]
-pub(super) struct Secrets {
+pub(super) struct SourceSecrets {
     values: Vec<SecretString>,
     /// File and name of each secret, without its value.
     pub places: Vec<String>,
 }
 
-impl Secrets {
+impl SourceSecrets {
     /// Collects the secrets of a settings file.
-    pub(super) fn of_settings(&mut self, file: &str, settings: &Value) {
-        self.walk(file, "", settings, DEPTH);
+    pub(super) fn add_settings(&mut self, file: &str, settings: &Value) {
+        self.walk(file, "", settings, MAX_DEPTH);
     }
 
     /// Collects the secrets of lines `NAME=value`.
-    pub(super) fn of_env(&mut self, file: &str, text: &str) {
-        for (name, value) in env(text) {
+    pub(super) fn add_env(&mut self, file: &str, text: &str) {
+        for (name, value) in parse_env(text) {
             self.note(file, name, value);
         }
     }
@@ -83,7 +83,7 @@ impl Secrets {
         let name = path.rsplit('.').next().unwrap_or(path);
         // `${NAME}` is a reference to a value in another place.
         let elsewhere = value.starts_with('$') || value.contains(char::is_whitespace);
-        if is_secretive(name) && value.len() >= SHORTEST && !elsewhere {
+        if is_secret_name(name) && value.len() >= MIN_SECRET_BYTES && !elsewhere {
             self.values.push(value.to_owned().into());
             self.places.push(format!("{file}: {path}"));
         }
@@ -91,7 +91,7 @@ impl Secrets {
 }
 
 /// Parses lines `NAME=value`, and removes quotes around the values.
-pub(super) fn env(text: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn parse_env(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter_map(|line| {
         let line = line.trim().strip_prefix("export ").unwrap_or(line.trim());
         let (name, value) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
@@ -103,15 +103,15 @@ pub(super) fn env(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-fn is_secretive(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = plain.to_ascii_lowercase();
-    SECRETIVE.iter().any(|part| plain.contains(part))
+    SECRET_NAME_PARTS.iter().any(|part| plain.contains(part))
 }
 
 /// Redacts words that look like secrets, in addition to known values, because agents write keys
 /// into their notes. Also returns the number of redacted words.
-pub(super) fn without_shapes(text: &str) -> (String, usize) {
+pub(super) fn redact_likely_secrets(text: &str) -> (String, usize) {
     let (mut hidden, mut count, mut key) = (String::with_capacity(text.len()), 0, false);
     for line in text.split_inclusive('\n') {
         if key || line.contains("-----BEGIN ") && line.contains("PRIVATE KEY") {
@@ -126,7 +126,7 @@ pub(super) fn without_shapes(text: &str) -> (String, usize) {
         {
             let end = |c: char| c.is_whitespace() || "=:,\"'`()[]<>|".contains(c);
             let bare = word.trim_end_matches(end);
-            if is_token(bare) || named && is_value(bare) {
+            if is_token(bare) || named && looks_like_secret(bare) {
                 hidden.push_str("***");
                 hidden.push_str(&word[bare.len()..]);
                 (count, named) = (count + 1, false);
@@ -137,7 +137,7 @@ pub(super) fn without_shapes(text: &str) -> (String, usize) {
             // followed by a blank.
             let separates = word.ends_with(['=', ':']);
             let begins = bare.is_empty() && named;
-            named = begins || !bare.is_empty() && separates && is_secretive(bare);
+            named = begins || !bare.is_empty() && separates && is_secret_name(bare);
         }
     }
     (hidden, count)
@@ -153,12 +153,13 @@ fn is_token(word: &str) -> bool {
     // The token of a Discord bot: id, time and signature.
     let discord = matches!(parts[..], [id, time, signature]
         if id.len() >= 18 && (5..=8).contains(&time.len()) && signature.len() >= 20);
-    discord || KNOWN.iter().any(|begin| word.starts_with(begin))
+    discord || TOKEN_PREFIXES.iter().any(|begin| word.starts_with(begin))
 }
 
 /// Returns whether a word after `password:` is likely a secret: it is long, or contains a digit.
-fn is_value(word: &str) -> bool {
-    word.len() >= SHORTEST && (word.len() >= 16 || word.bytes().any(|byte| byte.is_ascii_digit()))
+fn looks_like_secret(word: &str) -> bool {
+    word.len() >= MIN_SECRET_BYTES
+        && (word.len() >= 16 || word.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -169,8 +170,8 @@ mod tests {
 
     #[test]
     fn secrets_are_redacted_and_their_locations_are_listed() {
-        let mut secrets = Secrets::default();
-        secrets.of_settings(
+        let mut secrets = SourceSecrets::default();
+        secrets.add_settings(
             "x.json",
             &json!({
                 "channels": {"discord": {"token": "abc.def.ghi-canary"}},
@@ -178,7 +179,7 @@ mod tests {
                 "tokens": ["canary-four"], "maxTokens": 12, "tokenizer": "o200k", "password": "short",
             }),
         );
-        secrets.of_env(
+        secrets.add_env(
             ".env",
             "# A=b\nexport DISCORD_BOT_TOKEN='canary-three'\nHOME_CHANNEL=12345678\n",
         );
@@ -192,7 +193,7 @@ mod tests {
             ]
         );
         let text = "abc.def.ghi-canary key-canary-2 canary-three short";
-        assert_eq!(secrets.redactor().clean(text.to_owned()), "*** *** *** short");
+        assert_eq!(secrets.redactor().redact(text.to_owned()), "*** *** *** short");
         assert!(!format!("{secrets:?}").contains("canary"));
     }
 
@@ -221,7 +222,7 @@ mod tests {
                 0,
             ),
         ] {
-            assert_eq!(without_shapes(text), (wanted.to_owned(), hidden), "{text}");
+            assert_eq!(redact_likely_secrets(text), (wanted.to_owned(), hidden), "{text}");
         }
     }
 }

@@ -13,19 +13,19 @@ use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 
 /// Largest size of a file of settings or schedules, in bytes.
-pub(super) const SETTINGS: u64 = 8 << 20;
+pub(super) const MAX_SETTINGS_BYTES: u64 = 8 << 20;
 /// Largest size of a document, in bytes.
-pub(super) const DOCUMENT: u64 = 256 << 10;
+pub(super) const MAX_DOCUMENT_BYTES: u64 = 256 << 10;
 /// Largest number of names that are read from a folder.
-const NAMES: usize = 10_000;
+const MAX_NAMES: usize = 10_000;
 
-pub(super) struct Source {
+pub(super) struct SourceFolder {
     /// The path as the operator wrote it, for messages.
     pub path: PathBuf,
     root: OwnedFd,
 }
 
-impl Source {
+impl SourceFolder {
     /// Opens a folder. Its own path may contain links, because the operator chose it.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Source {
         };
         let entries = rustix::fs::Dir::read_from(&folder).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
-            .take(NAMES)
+            .take(MAX_NAMES)
             .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
             .filter(|name| name.ends_with(end))
             .collect();
@@ -144,7 +144,7 @@ mod tests {
         let pipe = Mode::RUSR | Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, pipe, 0)
             .unwrap();
-        let source = Source::open(folder.path()).unwrap();
+        let source = SourceFolder::open(folder.path()).unwrap();
         assert_eq!(source.text("in/a.md", 100), Ok(Some("inside".to_owned())));
         assert_eq!((source.text("none", 9), source.text("blank", 9)), (Ok(None), Ok(None)));
         for (name, why) in [
@@ -165,6 +165,6 @@ mod tests {
         assert_eq!(source.names("none", ""), Ok(Vec::new()));
         assert!(source.names("out", "").unwrap_err().contains("a link"));
         assert!(source.has("in/a.md") && !source.has("none"));
-        assert!(Source::open(&at("none")).is_err());
+        assert!(SourceFolder::open(&at("none")).is_err());
     }
 }

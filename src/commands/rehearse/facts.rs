@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::agent::{Action, Ask, AskKind, Outcome, Spawn, TurnDone, TurnKey, Value};
+use crate::agent::{Action, ArgumentValue, Ask, AskKind, Spawn, TurnDone, TurnKey, TurnOutcome};
 use crate::fold::Transcript;
 
 /// The observable facts of a link.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Facts {
+pub(super) struct LinkFacts {
     processes: Vec<String>,
     questions: Vec<String>,
-    turns: BTreeMap<TurnKey, Turn>,
+    turns: BTreeMap<TurnKey, RehearsedTurn>,
 }
 
 /// The observable facts of a turn.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Turn {
+struct RehearsedTurn {
     transcript: Transcript,
     done: Option<TurnDone>,
 }
@@ -37,14 +37,14 @@ pub(super) struct Gaps {
 /// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum About {
+pub(super) enum DifferenceKind {
     Process,
     Question,
     Answer,
     End,
 }
 
-impl About {
+impl DifferenceKind {
     /// Returns the word for text output.
     pub(super) fn word(self) -> &'static str {
         match self {
@@ -59,8 +59,8 @@ impl About {
 /// A difference between two replays. `None` on one side means that it has no such item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Difference {
-    pub(super) about: About,
+pub(super) struct FactDifference {
+    pub(super) about: DifferenceKind,
     /// The guest's key of the turn.
     pub(super) turn: Option<TurnKey>,
     /// The recorded item.
@@ -69,7 +69,7 @@ pub(super) struct Difference {
     pub(super) now: Option<String>,
 }
 
-impl Facts {
+impl LinkFacts {
     /// Collects the facts from the actions of a guest.
     pub(super) fn of<'a>(actions: impl IntoIterator<Item = &'a Action>) -> Self {
         let mut facts = Self::default();
@@ -95,10 +95,20 @@ impl Facts {
     }
 
     /// Returns the differences between these recorded facts and those of a new replay.
-    pub(super) fn differences(&self, now: &Self, gaps: Gaps) -> Vec<Difference> {
-        let mut found = listed(About::Process, &self.processes, &now.processes, gaps.unfinished);
-        found.extend(listed(About::Question, &self.questions, &now.questions, gaps.unfinished));
-        let none = Turn::default();
+    pub(super) fn differences(&self, now: &Self, gaps: Gaps) -> Vec<FactDifference> {
+        let mut found = list_differences(
+            DifferenceKind::Process,
+            &self.processes,
+            &now.processes,
+            gaps.unfinished,
+        );
+        found.extend(list_differences(
+            DifferenceKind::Question,
+            &self.questions,
+            &now.questions,
+            gaps.unfinished,
+        ));
+        let none = RehearsedTurn::default();
         let keys =
             self.turns.keys().chain(now.turns.keys().filter(|key| !self.turns.contains_key(key)));
         for key in keys {
@@ -114,38 +124,38 @@ impl Facts {
         self.turns.iter().any(|(key, before)| {
             let now = now.turns.get(key);
             before.completed()
-                && (!now.is_some_and(Turn::completed)
+                && (!now.is_some_and(RehearsedTurn::completed)
                     || (!before.text().trim().is_empty()
                         && now.is_none_or(|now| now.text().trim().is_empty())))
         })
     }
 }
 
-impl Turn {
+impl RehearsedTurn {
     fn text(&self) -> String {
         let done = self.done.as_ref().and_then(|done| done.text.clone());
         done.unwrap_or_else(|| self.transcript.text())
     }
 
     fn completed(&self) -> bool {
-        self.done.as_ref().is_some_and(|done| done.outcome == Outcome::Completed)
+        self.done.as_ref().is_some_and(|done| done.outcome == TurnOutcome::Completed)
     }
 
     fn end(&self) -> Option<String> {
         self.done.as_ref().map(|done| match &done.outcome {
-            Outcome::Completed => "completed".to_owned(),
-            Outcome::Interrupted => "interrupted".to_owned(),
-            Outcome::Failed(failure) => format!("failed: {}", failure.message),
-            Outcome::Lost(failure) => format!("lost: {}", failure.message),
-            Outcome::Limit(limit) => format!("limit: {limit}"),
+            TurnOutcome::Completed => "completed".to_owned(),
+            TurnOutcome::Interrupted => "interrupted".to_owned(),
+            TurnOutcome::Failed(failure) => format!("failed: {}", failure.message),
+            TurnOutcome::Lost(failure) => format!("lost: {}", failure.message),
+            TurnOutcome::Limit(limit) => format!("limit: {limit}"),
         })
     }
 
-    fn differences(&self, key: TurnKey, now: &Self, gaps: Gaps) -> Vec<Difference> {
+    fn differences(&self, key: TurnKey, now: &Self, gaps: Gaps) -> Vec<FactDifference> {
         let mut found = Vec::new();
         let mut part = |about, before: Option<String>, now: Option<String>| {
             if before != now {
-                found.push(Difference { about, turn: Some(key), before, now });
+                found.push(FactDifference { about, turn: Some(key), before, now });
             }
         };
         let (before_text, now_text) = (self.text(), now.text());
@@ -153,42 +163,47 @@ impl Turn {
         let goes_on = gaps.unfinished && self.done.is_none();
         let told = self.done.as_ref().is_some_and(|done| done.text.is_some());
         if !((gaps.sparse && !told) || (goes_on && now_text.starts_with(&before_text))) {
-            part(About::Answer, some(before_text), some(now_text));
+            part(DifferenceKind::Answer, non_empty(before_text), non_empty(now_text));
         }
         if !goes_on {
-            part(About::End, self.end(), now.end());
+            part(DifferenceKind::End, self.end(), now.end());
         }
         found
     }
 }
 
-fn some(text: String) -> Option<String> {
+fn non_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
 /// Returns the differences between two lists of the same kind. Additional new items do not count if
 /// the recording is unfinished.
-fn listed(about: About, before: &[String], now: &[String], unfinished: bool) -> Vec<Difference> {
+fn list_differences(
+    about: DifferenceKind,
+    before: &[String],
+    now: &[String],
+    unfinished: bool,
+) -> Vec<FactDifference> {
     let longest = if unfinished { before.len() } else { before.len().max(now.len()) };
     let pair = |at| (before.get(at).cloned(), now.get(at).cloned());
     (0..longest)
         .map(pair)
         .filter(|(before, now)| before != now)
-        .map(|(before, now)| Difference { about, turn: None, before, now })
+        .map(|(before, now)| FactDifference { about, turn: None, before, now })
         .collect()
 }
 
 /// Formats a command line for people.
 fn command(spawn: &Spawn) -> String {
-    let argument = |value: &Value| match value {
-        Value::Text(text) if !text.is_empty() && !text.contains(char::is_whitespace) => {
+    let argument = |value: &ArgumentValue| match value {
+        ArgumentValue::Text(text) if !text.is_empty() && !text.contains(char::is_whitespace) => {
             text.clone()
         }
-        Value::Text(text) => format!("{text:?}"),
-        Value::File(name) => format!("<file {name}>"),
-        Value::Port => "<port>".to_owned(),
-        Value::Secret(name) => format!("<secret {name}>"),
-        Value::Inherit => "<inherited>".to_owned(),
+        ArgumentValue::Text(text) => format!("{text:?}"),
+        ArgumentValue::File(name) => format!("<file {name}>"),
+        ArgumentValue::Port => "<port>".to_owned(),
+        ArgumentValue::Secret(name) => format!("<secret {name}>"),
+        ArgumentValue::Inherit => "<inherited>".to_owned(),
     };
     let words = std::iter::once(spawn.program.clone()).chain(spawn.arguments.iter().map(argument));
     words.collect::<Vec<_>>().join(" ")
@@ -211,7 +226,7 @@ fn question(ask: &Ask) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::{AgentEvent, EventKind, Failure, FailureKind, Text};
+    use crate::agent::{AgentEvent, AgentEventKind, AgentFailure, FailureKind, TextEvent};
 
     const WHOLE: Gaps = Gaps { unfinished: false, sparse: false };
     const UNFINISHED: Gaps = Gaps { unfinished: true, sparse: false };
@@ -220,7 +235,10 @@ mod tests {
         Action::Spawn(Spawn {
             proc: 1,
             program: program.to_owned(),
-            arguments: arguments.iter().map(|word| Value::Text((*word).to_owned())).collect(),
+            arguments: arguments
+                .iter()
+                .map(|word| ArgumentValue::Text((*word).to_owned()))
+                .collect(),
             environment: Vec::new(),
             stdin: Vec::new(),
             keep_open: false,
@@ -232,43 +250,51 @@ mod tests {
     }
 
     fn says(text: &str) -> Action {
-        let text = Text { part: 1, text: text.to_owned(), replace: false, parent: None };
-        Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
+        let text = TextEvent { part: 1, text: text.to_owned(), replace: false, parent: None };
+        Action::Event(AgentEvent { session: 1, turn: 1, kind: AgentEventKind::Text(text) })
     }
 
-    fn done(outcome: Outcome) -> Action {
+    fn done(outcome: TurnOutcome) -> Action {
         Action::TurnDone(TurnDone { session: 1, turn: 1, outcome, text: None, usage: None })
     }
 
     fn failed() -> Action {
         let message = "no output".to_owned();
-        done(Outcome::Failed(Failure { kind: FailureKind::Other, message, retry_after_ms: None }))
+        done(TurnOutcome::Failed(AgentFailure {
+            kind: FailureKind::Other,
+            message,
+            retry_after_ms: None,
+        }))
     }
 
-    fn between(before: &[Action], now: &[Action], gaps: Gaps) -> Vec<(About, String, String)> {
+    fn between(
+        before: &[Action],
+        now: &[Action],
+        gaps: Gaps,
+    ) -> Vec<(DifferenceKind, String, String)> {
         let told = |side: Option<String>| side.unwrap_or_default();
-        let found = Facts::of(before).differences(&Facts::of(now), gaps);
+        let found = LinkFacts::of(before).differences(&LinkFacts::of(now), gaps);
         found.into_iter().map(|it| (it.about, told(it.before), told(it.now))).collect()
     }
 
     #[test]
     fn the_division_of_a_text_into_pieces_does_not_count() {
-        let before = [spawn("a", &[]), says("one "), says("two"), done(Outcome::Completed)];
-        let now = [says("one two"), done(Outcome::Completed), says("late"), spawn("a", &[])];
+        let before = [spawn("a", &[]), says("one "), says("two"), done(TurnOutcome::Completed)];
+        let now = [says("one two"), done(TurnOutcome::Completed), says("late"), spawn("a", &[])];
         assert_eq!(between(&before, &now, WHOLE), []);
     }
 
     #[test]
     fn other_commands_answers_and_ends_are_differences() {
-        let before = [spawn("a", &["x y"]), says("one"), done(Outcome::Completed)];
+        let before = [spawn("a", &["x y"]), says("one"), done(TurnOutcome::Completed)];
         let now = [spawn("a", &["x", "y"]), spawn("b", &[]), says("two"), failed()];
         assert_eq!(
             between(&before, &now, WHOLE),
             [
-                (About::Process, "a \"x y\"".into(), "a x y".into()),
-                (About::Process, String::new(), "b".into()),
-                (About::Answer, "one".into(), "two".into()),
-                (About::End, "completed".into(), "failed: no output".into()),
+                (DifferenceKind::Process, "a \"x y\"".into(), "a x y".into()),
+                (DifferenceKind::Process, String::new(), "b".into()),
+                (DifferenceKind::Answer, "one".into(), "two".into()),
+                (DifferenceKind::End, "completed".into(), "failed: no output".into()),
             ]
         );
     }
@@ -276,7 +302,8 @@ mod tests {
     #[test]
     fn an_unfinished_recording_allows_additions_but_no_other_differences() {
         let before = [spawn("a", &[]), says("one")];
-        let more = [spawn("a", &[]), says("one two"), spawn("b", &[]), done(Outcome::Completed)];
+        let more =
+            [spawn("a", &[]), says("one two"), spawn("b", &[]), done(TurnOutcome::Completed)];
         assert_eq!(between(&before, &more, UNFINISHED), []);
         assert_eq!(between(&before, &more, WHOLE).len(), 3);
         let other = [spawn("a", &[]), says("two")];
@@ -286,20 +313,21 @@ mod tests {
     #[test]
     fn an_answer_that_was_not_recorded_is_not_compared() {
         let gaps = Gaps { sparse: true, ..WHOLE };
-        let end = done(Outcome::Completed);
+        let end = done(TurnOutcome::Completed);
         assert_eq!(between(std::slice::from_ref(&end), &[says("one"), end.clone()], gaps), []);
         assert_eq!(between(&[end], &[says("one"), failed()], gaps).len(), 1);
     }
 
     #[test]
     fn a_missing_answer_is_lost_and_a_different_one_is_not() {
-        let lost =
-            |before: &[Action], now: &[Action]| Facts::of(before).is_lost_in(&Facts::of(now));
-        let answered = [says("one"), done(Outcome::Completed)];
+        let lost = |before: &[Action], now: &[Action]| {
+            LinkFacts::of(before).is_lost_in(&LinkFacts::of(now))
+        };
+        let answered = [says("one"), done(TurnOutcome::Completed)];
         assert!(lost(&answered, &[says("one")]));
         assert!(lost(&answered, &[says("one"), failed()]));
-        assert!(lost(&answered, &[done(Outcome::Completed)]));
-        assert!(!lost(&answered, &[says("two"), done(Outcome::Completed)]));
+        assert!(lost(&answered, &[done(TurnOutcome::Completed)]));
+        assert!(!lost(&answered, &[says("two"), done(TurnOutcome::Completed)]));
         assert!(!lost(&[failed()], &[]));
     }
 }

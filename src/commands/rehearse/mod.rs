@@ -11,25 +11,25 @@ mod report;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
-use self::recordings::Row;
-use self::report::Report;
+use self::recordings::RehearsedRecording;
+use self::report::RehearsalReport;
 use crate::cli::exit;
 use crate::config::LogFormat;
 use crate::startup::running::gateway_of;
-use crate::startup::settings::Settings;
-use crate::startup::{Prepared, Purpose};
-use crate::terminal::{Paper, fail};
+use crate::startup::settings::OperatorSettings;
+use crate::startup::{PreparedStart, Purpose};
+use crate::terminal::{OutputStyle, fail};
 use crate::workspace::{self, Components};
 use crate::{progress, telemetry};
 
-pub(super) struct Wish {
+pub(super) struct RehearseOptions {
     /// Largest number of recordings to replay.
     pub(super) recordings: usize,
     /// Whether to print the report as JSON.
     pub(super) json: bool,
 }
 
-pub(super) async fn run(settings: Settings, wish: Wish) -> u8 {
+pub(super) async fn run(settings: OperatorSettings, wish: RehearseOptions) -> u8 {
     if let Err(fault) = telemetry::start(LogFormat::Human, "off", settings.redactor.clone()) {
         fail(&fault);
         return exit::CONFIG;
@@ -38,14 +38,14 @@ pub(super) async fn run(settings: Settings, wish: Wish) -> u8 {
     let report = rehearse(settings, wish.recordings).await;
     let text = match serde_json::to_string_pretty(&report) {
         Ok(text) if wish.json => text + "\n",
-        _ => report.page(Paper::of_stdout()),
+        _ => report.page(OutputStyle::for_stdout()),
     };
     // Write errors are ignored: stdout may be closed. The exit code reports the result.
-    let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
+    let _ = std::io::stdout().write_all(redactor.redact(text).as_bytes());
     report.code()
 }
 
-async fn rehearse(settings: Settings, most: usize) -> Report {
+async fn rehearse(settings: OperatorSettings, most: usize) -> RehearsalReport {
     let state = workspace::inspect(&settings.config.config_dir).await;
     let folder = settings.config.recordings_dir.clone();
     let gateway = gateway_of(&settings.config);
@@ -54,9 +54,9 @@ async fn rehearse(settings: Settings, most: usize) -> Report {
         None => Vec::new(),
     };
     let serving: BTreeSet<String> = serving.into_iter().map(|last| last.digest).collect();
-    let prepared = match Prepared::prepare(settings, Purpose::Rehearse).await {
+    let prepared = match PreparedStart::prepare(settings, Purpose::Rehearse).await {
         Ok(prepared) => prepared,
-        Err(refused) => return Report::new(refused.faults, Vec::new(), state, Vec::new()),
+        Err(refused) => return RehearsalReport::new(refused.faults, Vec::new(), state, Vec::new()),
     };
     let found = prepared.describe().await;
     let in_a_line = |texts: Vec<String>| -> Vec<String> {
@@ -72,10 +72,10 @@ async fn rehearse(settings: Settings, most: usize) -> Report {
     }
     let agents = prepared.agents();
     let reading = recordings::rehearse(&*agents, &folder, most, &serving);
-    let rows: Vec<Row> =
-        progress::shown("replaying the recordings", reading).await.unwrap_or_else(|error| {
+    let rows: Vec<RehearsedRecording> =
+        progress::with_spinner("replaying the recordings", reading).await.unwrap_or_else(|error| {
             faults.push(format!("RECORDINGS_DIR: cannot list {}: {error}", folder.display()));
             Vec::new()
         });
-    Report::new(faults, warnings, state, rows)
+    RehearsalReport::new(faults, warnings, state, rows)
 }

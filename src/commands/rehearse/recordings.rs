@@ -8,10 +8,10 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::facts::{Difference, Facts, Gaps};
+use super::facts::{FactDifference, Gaps, LinkFacts};
 use crate::disk::read_ordinary;
-use crate::turn::recording::{self, Entry, What, newest};
-use crate::turn::replay::{Batches, Replayed, Tape, replay};
+use crate::turn::recording::{self, EntryKind, RecordingEntry, newest};
+use crate::turn::replay::{Batches, ParsedRecording, ReplayResult, replay};
 use crate::turn::{Backend, Backends, GuestFailure};
 
 const ONE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -19,14 +19,14 @@ const ALL_TIMEOUT: Duration = Duration::from_secs(80);
 /// Inputs per call of the guest.
 const BATCH: usize = 256;
 /// Largest size of a recording, in bytes.
-const MOST: u64 = 256 << 20;
+const MAX_RECORDING_BYTES: u64 = 256 << 20;
 /// A backend that fails this often is not tried again.
 const FAILURES: u32 = 3;
 
 /// A recording, and the outcome of its replay.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Row {
+pub(super) struct RehearsedRecording {
     /// Its path below the folder of recordings.
     pub(super) recording: String,
     /// Its backend, if known.
@@ -39,45 +39,45 @@ pub(super) struct Row {
     /// Whether one of its turns has not ended.
     pub(super) goes_on: bool,
     #[serde(flatten)]
-    pub(super) reading: Reading,
+    pub(super) reading: RehearsalOutcome,
 }
 
 /// The outcome of a replay.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "reading")]
-pub(super) enum Reading {
+pub(super) enum RehearsalOutcome {
     /// There are no observable differences.
     AsBefore,
     /// There are observable differences.
     Otherwise {
-        differences: Vec<Difference>,
+        differences: Vec<FactDifference>,
     },
     /// The guest fails, or a recorded answer is missing.
     Unreadable {
         why: String,
-        differences: Vec<Difference>,
+        differences: Vec<FactDifference>,
     },
     Skipped {
         why: String,
     },
 }
 
-impl Row {
+impl RehearsedRecording {
     /// Returns whether the outcome is a reason against an upgrade. Differences are accepted if
     /// another component made the recording, because it was replaced on purpose. An unreadable
     /// recording is accepted only if, in addition, the running gateway uses the same component
     /// already.
     pub(super) fn fails(&self) -> bool {
         match self.reading {
-            Reading::AsBefore | Reading::Skipped { .. } => false,
-            Reading::Otherwise { .. } => !self.by_another_component,
-            Reading::Unreadable { .. } => !(self.by_another_component && self.serves_now),
+            RehearsalOutcome::AsBefore | RehearsalOutcome::Skipped { .. } => false,
+            RehearsalOutcome::Otherwise { .. } => !self.by_another_component,
+            RehearsalOutcome::Unreadable { .. } => !(self.by_another_component && self.serves_now),
         }
     }
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Skip {
+enum SkipReason {
     #[error("it cannot be opened: {0}")]
     Open(#[from] io::Error),
     #[error("it is damaged: {0}")]
@@ -108,24 +108,25 @@ pub(super) async fn rehearse(
     folder: &Path,
     most: usize,
     serving: &BTreeSet<String>,
-) -> io::Result<Vec<Row>> {
+) -> io::Result<Vec<RehearsedRecording>> {
     let below = folder.to_owned();
     let listed = tokio::task::spawn_blocking(move || newest(&below, most));
     let paths = listed.await.map_err(io::Error::other)??;
     let end = Instant::now() + ALL_TIMEOUT;
     let (mut rows, mut failures) = (Vec::new(), BTreeMap::new());
     for path in paths {
-        let mut row = Row {
+        let mut row = RehearsedRecording {
             recording: path.strip_prefix(folder).unwrap_or(&path).display().to_string(),
             backend: None,
             by_another_component: false,
             serves_now: false,
             goes_on: false,
-            reading: Reading::AsBefore,
+            reading: RehearsalOutcome::AsBefore,
         };
         let read = read(backends, path, serving, &mut row, &mut failures);
-        let read = timeout_at(end, read).await.unwrap_or(Err(Skip::Late));
-        row.reading = read.unwrap_or_else(|skip| Reading::Skipped { why: skip.to_string() });
+        let read = timeout_at(end, read).await.unwrap_or(Err(SkipReason::Late));
+        row.reading =
+            read.unwrap_or_else(|skip| RehearsalOutcome::Skipped { why: skip.to_string() });
         rows.push(row);
     }
     Ok(rows)
@@ -135,35 +136,36 @@ async fn read(
     backends: &dyn Backends,
     path: PathBuf,
     serving: &BTreeSet<String>,
-    row: &mut Row,
+    row: &mut RehearsedRecording,
     failures: &mut BTreeMap<String, u32>,
-) -> Result<Reading, Skip> {
+) -> Result<RehearsalOutcome, SkipReason> {
     let opened = tokio::task::spawn_blocking(move || open(&path)).await;
-    let tape = opened.map_err(|_| Skip::BrokeOff)??;
+    let tape = opened.map_err(|_| SkipReason::BrokeOff)??;
     row.backend = Some(tape.header.backend.clone());
     row.goes_on = goes_on(&tape.entries);
     let name = &tape.header.backend;
-    let backend = backends.get(name).ok_or_else(|| Skip::NoBackend(name.clone()))?;
+    let backend = backends.get(name).ok_or_else(|| SkipReason::NoBackend(name.clone()))?;
     row.by_another_component = backend.generation().digest != tape.header.digest;
     row.serves_now = serving.contains(&backend.generation().digest);
     let failed = failures.entry(name.clone()).or_default();
     if *failed >= FAILURES {
-        return Err(Skip::GivenUp);
+        return Err(SkipReason::GivenUp);
     }
     let compared = compare(&*backend, tape.entries, row.by_another_component);
-    let (reading, has_failed) = timeout(ONE_TIMEOUT, compared).await.map_err(|_| Skip::Slow)??;
+    let (reading, has_failed) =
+        timeout(ONE_TIMEOUT, compared).await.map_err(|_| SkipReason::Slow)??;
     *failed += u32::from(has_failed);
     Ok(reading)
 }
 
-fn open(path: &Path) -> Result<Tape, Skip> {
-    let bytes = read_ordinary(path, MOST)?;
+fn open(path: &Path) -> Result<ParsedRecording, SkipReason> {
+    let bytes = read_ordinary(path, MAX_RECORDING_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
     // The last line may be incomplete, because the recording may still be written.
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-    let tape = Tape::read(whole).map_err(Skip::Damaged)?;
-    if tape.entries.iter().any(|entry| matches!(entry.what, What::Lost(_))) {
-        return Err(Skip::Gaps);
+    let tape = ParsedRecording::read(whole).map_err(SkipReason::Damaged)?;
+    if tape.entries.iter().any(|entry| matches!(entry.kind, EntryKind::Lost(_))) {
+        return Err(SkipReason::Gaps);
     }
     Ok(tape)
 }
@@ -171,11 +173,11 @@ fn open(path: &Path) -> Result<Tape, Skip> {
 /// Replays a recording and compares the facts. Also returns whether the guest failed.
 async fn compare(
     backend: &dyn Backend,
-    mut entries: Vec<Entry>,
+    mut entries: Vec<RecordingEntry>,
     by_another: bool,
-) -> Result<(Reading, bool), Skip> {
+) -> Result<(RehearsalOutcome, bool), SkipReason> {
     // The guest did not receive the following inputs.
-    if let Some(end) = entries.iter().position(|entry| says(entry, recording::UNSEEN)) {
+    if let Some(end) = entries.iter().position(|entry| is_host_note(entry, recording::UNSEEN)) {
         entries.truncate(end + 1);
     }
     let replayed = match replay(backend, &entries, Batches::Of(BATCH)).await {
@@ -183,23 +185,23 @@ async fn compare(
         Err(failure) => return Ok((unreadable(&failure, Vec::new()), true)),
     };
     let failure = failure(&mut entries, &replayed);
-    let recorded = Facts::of(entries.iter().filter_map(|entry| match &entry.what {
-        What::Out(action) => Some(action),
+    let recorded = LinkFacts::of(entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::Out(action) => Some(action),
         _ => None,
     }));
-    let now = Facts::of(replayed.actions());
+    let now = LinkFacts::of(replayed.actions());
     let differences = recorded.differences(&now, gaps(&entries));
     let reading = match failure {
         Some(failure) => unreadable(&failure, differences),
-        None if differences.is_empty() => Reading::AsBefore,
-        None if entries.iter().any(|entry| says(entry, recording::MASKED)) => {
-            return Err(Skip::Masked);
+        None if differences.is_empty() => RehearsalOutcome::AsBefore,
+        None if entries.iter().any(|entry| is_host_note(entry, recording::MASKED)) => {
+            return Err(SkipReason::Masked);
         }
         None if by_another && recorded.is_lost_in(&now) => {
             let why = "a recorded answer is missing".to_owned();
-            Reading::Unreadable { why, differences }
+            RehearsalOutcome::Unreadable { why, differences }
         }
-        None => Reading::Otherwise { differences },
+        None => RehearsalOutcome::Otherwise { differences },
     };
     Ok((reading, replayed.failure.is_some()))
 }
@@ -207,38 +209,45 @@ async fn compare(
 /// Returns the guest's failure, unless the recorded guest failed alike. If the guest refuses the
 /// state that another component saved, the gateway would start a new link, so the recording is
 /// compared only up to there.
-fn failure(entries: &mut Vec<Entry>, replayed: &Replayed) -> Option<GuestFailure> {
+fn failure(entries: &mut Vec<RecordingEntry>, replayed: &ReplayResult) -> Option<GuestFailure> {
     let (at, failure) = replayed.failure.as_ref()?;
     let text = failure.to_string();
-    if entries.iter().any(|entry| says(entry, recording::UNSEEN) || says(entry, &text)) {
+    if entries
+        .iter()
+        .any(|entry| is_host_note(entry, recording::UNSEEN) || is_host_note(entry, &text))
+    {
         return None;
     }
     let refused = matches!(failure, GuestFailure::Refused(_));
-    if refused && entries.get(*at).is_some_and(|entry| matches!(entry.what, What::Moved { .. })) {
+    if refused
+        && entries.get(*at).is_some_and(|entry| matches!(entry.kind, EntryKind::Moved { .. }))
+    {
         entries.truncate(*at);
         return None;
     }
     Some(failure.clone())
 }
 
-fn unreadable(failure: &GuestFailure, differences: Vec<Difference>) -> Reading {
-    Reading::Unreadable { why: failure.to_string(), differences }
+fn unreadable(failure: &GuestFailure, differences: Vec<FactDifference>) -> RehearsalOutcome {
+    RehearsalOutcome::Unreadable { why: failure.to_string(), differences }
 }
 
-fn says(entry: &Entry, text: &str) -> bool {
-    matches!(&entry.what, What::Host(what) if what == text)
+fn is_host_note(entry: &RecordingEntry, text: &str) -> bool {
+    matches!(&entry.kind, EntryKind::Host(what) if what == text)
 }
 
-fn gaps(entries: &[Entry]) -> Gaps {
-    let cut = entries.iter().any(|entry| matches!(entry.what, What::Cut(_)));
-    let sparse = entries.iter().any(|entry| says(entry, recording::SPARSE));
+fn gaps(entries: &[RecordingEntry]) -> Gaps {
+    let cut = entries.iter().any(|entry| matches!(entry.kind, EntryKind::Cut(_)));
+    let sparse = entries.iter().any(|entry| is_host_note(entry, recording::SPARSE));
     Gaps { unfinished: cut || goes_on(entries), sparse }
 }
 
 /// Returns whether a turn has not ended.
-fn goes_on(entries: &[Entry]) -> bool {
+fn goes_on(entries: &[RecordingEntry]) -> bool {
     let ended = |id: &str| {
-        entries.iter().any(|entry| matches!(&entry.what, What::Ending { turn, .. } if turn == id))
+        entries
+            .iter()
+            .any(|entry| matches!(&entry.kind, EntryKind::Ending { turn, .. } if turn == id))
     };
-    entries.iter().any(|entry| matches!(&entry.what, What::Turn { turn, .. } if !ended(turn)))
+    entries.iter().any(|entry| matches!(&entry.kind, EntryKind::Turn { turn, .. } if !ended(turn)))
 }

@@ -2,20 +2,20 @@
 
 use serde::Serialize;
 
-use super::facts::Difference;
-use super::recordings::{Reading, Row};
+use super::facts::FactDifference;
+use super::recordings::{RehearsalOutcome, RehearsedRecording};
 use crate::cli::exit;
 use crate::kit::shortened;
-use crate::terminal::Paper;
+use crate::terminal::OutputStyle;
 use crate::workspace::StateFile;
 
 /// Largest number of characters of a text that are shown.
-const SHOWN: usize = 160;
+const MAX_SHOWN_CHARS: usize = 160;
 
 /// All findings. Fields may be added, but never change or disappear.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Report {
+pub(super) struct RehearsalReport {
     pub(super) version: &'static str,
     /// Whether it can take over.
     pub(super) fit: bool,
@@ -25,14 +25,14 @@ pub(super) struct Report {
     pub(super) warnings: Vec<String>,
     pub(super) state: Vec<StateFile>,
     /// The recordings, newest first.
-    pub(super) recordings: Vec<Row>,
-    pub(super) counts: Counts,
+    pub(super) recordings: Vec<RehearsedRecording>,
+    pub(super) counts: RecordingCounts,
 }
 
 /// Numbers of recordings by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Counts {
+pub(super) struct RecordingCounts {
     /// Compared recordings.
     pub(super) read: usize,
     pub(super) as_before: usize,
@@ -42,15 +42,15 @@ pub(super) struct Counts {
     pub(super) skipped: usize,
 }
 
-impl Counts {
-    fn of(rows: &[Row]) -> Self {
+impl RecordingCounts {
+    fn of(rows: &[RehearsedRecording]) -> Self {
         let mut counts = Self::default();
         for row in rows {
             match row.reading {
-                Reading::AsBefore => counts.as_before += 1,
-                Reading::Otherwise { .. } => counts.otherwise += 1,
-                Reading::Unreadable { .. } => counts.unreadable += 1,
-                Reading::Skipped { .. } => counts.skipped += 1,
+                RehearsalOutcome::AsBefore => counts.as_before += 1,
+                RehearsalOutcome::Otherwise { .. } => counts.otherwise += 1,
+                RehearsalOutcome::Unreadable { .. } => counts.unreadable += 1,
+                RehearsalOutcome::Skipped { .. } => counts.skipped += 1,
             }
         }
         counts.read = counts.as_before + counts.otherwise + counts.unreadable;
@@ -58,18 +58,18 @@ impl Counts {
     }
 }
 
-impl Report {
+impl RehearsalReport {
     /// Makes a report from the findings.
     pub(super) fn new(
         faults: Vec<String>,
         warnings: Vec<String>,
         state: Vec<StateFile>,
-        recordings: Vec<Row>,
+        recordings: Vec<RehearsedRecording>,
     ) -> Self {
         let fit = faults.is_empty()
             && state.iter().all(|file| file.faults.is_empty())
-            && !recordings.iter().any(Row::fails);
-        let (version, counts) = (env!("CARGO_PKG_VERSION"), Counts::of(&recordings));
+            && !recordings.iter().any(RehearsedRecording::fails);
+        let (version, counts) = (env!("CARGO_PKG_VERSION"), RecordingCounts::of(&recordings));
         Self { version, fit, faults, warnings, state, recordings, counts }
     }
 
@@ -78,16 +78,16 @@ impl Report {
     }
 
     /// Formats the report as text.
-    pub(super) fn page(&self, paper: Paper) -> String {
+    pub(super) fn page(&self, paper: OutputStyle) -> String {
         let mut lines: Vec<String> =
             self.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
         lines.extend(self.faults.iter().map(|fault| paper.bad(&format!("fault: {fault}"))));
         let damaged = self.state.iter().flat_map(|file| &file.faults);
         lines.extend(damaged.map(|fault| paper.bad(&format!("state: {fault}"))));
         for row in &self.recordings {
-            lines.extend(told(row, paper));
+            lines.extend(describe_recording(row, paper));
         }
-        let Counts { read, as_before, otherwise, unreadable, skipped } = self.counts;
+        let RecordingCounts { read, as_before, otherwise, unreadable, skipped } = self.counts;
         if skipped > 0 {
             lines.push(format!("{} not compared", recordings(skipped)));
         }
@@ -101,7 +101,7 @@ impl Report {
         }
         let why = self.reasons().join(", ");
         lines.push(paper.bad(&format!("Not safe to upgrade to version {}: {why}", self.version)));
-        if self.recordings.iter().any(Row::fails) {
+        if self.recordings.iter().any(RehearsedRecording::fails) {
             lines.push(
                 "hint: `aetheel upgrade --ignore-recordings` skips the recordings".to_owned(),
             );
@@ -128,7 +128,7 @@ fn recordings(count: usize) -> String {
 }
 
 /// Describes a recording, unless it was read without differences.
-fn told(row: &Row, paper: Paper) -> Vec<String> {
+fn describe_recording(row: &RehearsedRecording, paper: OutputStyle) -> Vec<String> {
     let mut name = row.recording.clone();
     if let Some(backend) = &row.backend {
         name.push_str(&format!(" of {backend}"));
@@ -142,13 +142,17 @@ fn told(row: &Row, paper: Paper) -> Vec<String> {
     if row.goes_on {
         name.push_str(", its turn has not ended");
     }
-    let (what, differences): (String, &[Difference]) = match &row.reading {
-        Reading::AsBefore => return Vec::new(),
-        Reading::Otherwise { differences } => ("reads differently".to_owned(), differences),
-        Reading::Unreadable { why, differences } => {
-            (format!("could not be read: {}", shortened(why, SHOWN)), differences)
+    let (what, differences): (String, &[FactDifference]) = match &row.reading {
+        RehearsalOutcome::AsBefore => return Vec::new(),
+        RehearsalOutcome::Otherwise { differences } => {
+            ("reads differently".to_owned(), differences)
         }
-        Reading::Skipped { why } => (format!("not compared: {}", shortened(why, SHOWN)), &[]),
+        RehearsalOutcome::Unreadable { why, differences } => {
+            (format!("could not be read: {}", shortened(why, MAX_SHOWN_CHARS)), differences)
+        }
+        RehearsalOutcome::Skipped { why } => {
+            (format!("not compared: {}", shortened(why, MAX_SHOWN_CHARS)), &[])
+        }
     };
     let head = format!("{name}: {what}");
     let mut lines = vec![if row.fails() { paper.bad(&head) } else { head }];
@@ -156,8 +160,9 @@ fn told(row: &Row, paper: Paper) -> Vec<String> {
         let turn = difference.turn.map(|turn| format!(" of turn {turn}")).unwrap_or_default();
         lines.push(format!("  {}{turn}", difference.about.word()));
         let side = |sign: char, text: &Option<String>| {
-            let text =
-                text.as_deref().map_or_else(|| "(none)".to_owned(), |text| shortened(text, SHOWN));
+            let text = text
+                .as_deref()
+                .map_or_else(|| "(none)".to_owned(), |text| shortened(text, MAX_SHOWN_CHARS));
             format!("    {sign} {text}")
         };
         let [before, now] = around(&difference.before, &difference.now);
@@ -171,7 +176,7 @@ fn told(row: &Row, paper: Paper) -> Vec<String> {
 fn around(before: &Option<String>, now: &Option<String>) -> [Option<String>; 2] {
     let (Some(one), Some(other)) = (before, now) else { return [before.clone(), now.clone()] };
     let same = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
-    let skipped = same.saturating_sub(SHOWN / 4);
+    let skipped = same.saturating_sub(MAX_SHOWN_CHARS / 4);
     let from = |text: &str| match skipped {
         0 => text.to_owned(),
         _ => format!("… {}", text.chars().skip(skipped).collect::<String>()),
@@ -181,30 +186,40 @@ fn around(before: &Option<String>, now: &Option<String>) -> [Option<String>; 2] 
 
 #[cfg(test)]
 mod tests {
-    use super::super::facts::About;
+    use super::super::facts::DifferenceKind;
     use super::*;
 
-    fn row(reading: Reading, by_another_component: bool) -> Row {
+    fn row(reading: RehearsalOutcome, by_another_component: bool) -> RehearsedRecording {
         let (recording, backend) = ("2026-01-02/a.jsonl".to_owned(), Some("demo".to_owned()));
         let (goes_on, serves_now) = (false, false);
-        Row { recording, backend, by_another_component, serves_now, goes_on, reading }
+        RehearsedRecording {
+            recording,
+            backend,
+            by_another_component,
+            serves_now,
+            goes_on,
+            reading,
+        }
     }
 
-    fn otherwise(before: &str, now: &str) -> Reading {
+    fn otherwise(before: &str, now: &str) -> RehearsalOutcome {
         let (before, now) = (Some(before.to_owned()), Some(now.to_owned()));
-        let about = About::Answer;
-        Reading::Otherwise { differences: vec![Difference { about, turn: Some(1), before, now }] }
+        let about = DifferenceKind::Answer;
+        RehearsalOutcome::Otherwise {
+            differences: vec![FactDifference { about, turn: Some(1), before, now }],
+        }
     }
 
-    fn report(rows: Vec<Row>) -> Report {
-        Report::new(Vec::new(), Vec::new(), Vec::new(), rows)
+    fn report(rows: Vec<RehearsedRecording>) -> RehearsalReport {
+        RehearsalReport::new(Vec::new(), Vec::new(), Vec::new(), rows)
     }
 
     #[test]
     fn another_component_may_read_differently_but_must_be_able_to_read() {
-        let skipped = || row(Reading::Skipped { why: "damaged".to_owned() }, false);
-        let unreadable = Reading::Unreadable { why: "gave up".to_owned(), differences: Vec::new() };
-        assert!(report(vec![row(Reading::AsBefore, false), skipped()]).fit);
+        let skipped = || row(RehearsalOutcome::Skipped { why: "damaged".to_owned() }, false);
+        let unreadable =
+            RehearsalOutcome::Unreadable { why: "gave up".to_owned(), differences: Vec::new() };
+        assert!(report(vec![row(RehearsalOutcome::AsBefore, false), skipped()]).fit);
         assert!(report(vec![row(otherwise("a", "b"), true)]).fit);
         assert!(!report(vec![row(otherwise("a", "b"), false)]).fit);
         let report = report(vec![row(unreadable, true), skipped()]);
@@ -213,16 +228,17 @@ mod tests {
 
     #[test]
     fn a_recording_that_the_running_gateway_cannot_read_either_does_not_prevent_an_upgrade() {
-        let unreadable = || Reading::Unreadable { why: "gave up".to_owned(), differences: vec![] };
-        let page = report(vec![row(unreadable(), true)]).page(Paper::plain());
+        let unreadable =
+            || RehearsalOutcome::Unreadable { why: "gave up".to_owned(), differences: vec![] };
+        let page = report(vec![row(unreadable(), true)]).page(OutputStyle::plain());
         assert!(
             page.contains("Not safe to upgrade") && page.contains("1 recorded answers"),
             "{page}"
         );
         assert!(page.contains("--ignore-recordings"), "{page}");
-        let known = Row { serves_now: true, ..row(unreadable(), true) };
+        let known = RehearsedRecording { serves_now: true, ..row(unreadable(), true) };
         assert!(report(vec![known]).fit);
-        let own = Row { serves_now: true, ..row(unreadable(), false) };
+        let own = RehearsedRecording { serves_now: true, ..row(unreadable(), false) };
         assert!(!report(vec![own]).fit, "the current component made it");
     }
 
@@ -231,7 +247,7 @@ mod tests {
         let long = "x".repeat(1_000);
         let report =
             report(vec![row(otherwise(&format!("{long}one"), &format!("{long}two")), false)]);
-        let page = report.page(Paper::plain());
+        let page = report.page(OutputStyle::plain());
         assert!(page.contains("xone\n") && page.contains("xtwo\n"), "{page}");
         assert!(
             page.contains("1 recording read: 0 as before, 1 read differently, 0 could not"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 use tokio::time::{Instant, sleep};
 
-use crate::workspace::{Serving, locked_by};
+use crate::workspace::{LockOwner, locked_by};
 
 /// Time limit for the gateway to exit, in addition to the time for its turns and its hook
 /// `shutdown`.
@@ -18,32 +18,32 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for the next gateway otherwise.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two checks.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Bit of SIGUSR2 in the signal masks of `/proc/PID/status`.
-const HANDS_OVER: u64 = 1 << (Signal::USR2.as_raw() - 1);
+const SIGUSR2_MASK: u64 = 1 << (Signal::USR2.as_raw() - 1);
 
 /// The gateway that serves a folder. The pidfd makes sure that no other process is mistaken for it.
 #[derive(Debug)]
-pub(super) struct Gateway {
-    serving: Serving,
+pub(super) struct ServingGateway {
+    serving: LockOwner,
     process: OwnedFd,
     /// Whether a holder keeps its agents running after it exits.
-    pub(super) leaves_agents: bool,
+    pub(super) holder_keeps_agents: bool,
     /// Whether a service manager starts the next gateway.
     is_service: bool,
 }
 
 /// The outcome of a handover.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum HandoverResult {
     /// Another gateway serves.
-    To(Serving),
+    Successor(LockOwner),
     /// No gateway serves yet.
-    ToNobody,
+    NoSuccessor,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotHandedOver {
+pub(super) enum HandoverError {
     #[error("the gateway (process {0}) has just ended; run `aetheel upgrade` again")]
     Gone(u32),
     #[error(
@@ -71,25 +71,28 @@ pub(super) enum NotHandedOver {
     DoesNotLeave { pid: u32, limit: Duration },
 }
 
-impl Gateway {
+impl ServingGateway {
     /// Finds the gateway that serves a configuration folder. Returns `None` if none runs.
     ///
     /// # Errors
     /// The process is not a gateway, or this user cannot ask it to hand over.
-    pub(super) fn of(folder: &Path) -> Result<Option<Self>, NotHandedOver> {
-        let Some(found) = Serving::of(folder) else { return Ok(None) };
+    pub(super) fn find(folder: &Path) -> Result<Option<Self>, HandoverError> {
+        let Some(found) = LockOwner::current(folder) else { return Ok(None) };
         let pid = found.pid;
-        let gone = || NotHandedOver::Gone(pid);
+        let gone = || HandoverError::Gone(pid);
         let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
         let process = pidfd_open(raw, PidfdFlags::empty()).map_err(|_| gone())?;
         // The pidfd is open, so the process id now refers to this process only.
-        let serving = Serving::of(folder).filter(|again| again.pid == pid).ok_or_else(gone)?;
+        let serving =
+            LockOwner::current(folder).filter(|again| again.pid == pid).ok_or_else(gone)?;
         let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
-        let status = read("status").ok().and_then(|text| Status::parse(&text)).ok_or_else(gone)?;
+        let status =
+            read("status").ok().and_then(|text| ProcessStatus::parse(&text)).ok_or_else(gone)?;
         status.check(&serving, geteuid().as_raw())?;
         let cgroups = read("cgroup").unwrap_or_default();
-        let (leaves_agents, is_service) = (leaves_agents(folder, &cgroups), is_service(&cgroups));
-        Ok(Some(Self { serving, process, leaves_agents, is_service }))
+        let (leaves_agents, is_service) =
+            (has_separate_holder(folder, &cgroups), is_service(&cgroups));
+        Ok(Some(Self { serving, process, holder_keeps_agents: leaves_agents, is_service }))
     }
 
     /// Returns the file that the gateway was started from, or `own` if it is unknown.
@@ -109,20 +112,20 @@ impl Gateway {
         self,
         folder: &Path,
         shutdown: Duration,
-    ) -> Result<Left, NotHandedOver> {
+    ) -> Result<HandoverResult, HandoverError> {
         let limit = shutdown + LEAVE_TIMEOUT;
         let pid = self.serving.pid;
         pidfd_send_signal(&self.process, Signal::USR2)
-            .map_err(|error| NotHandedOver::Signal { pid, source: error.into() })?;
-        let serves = |serving: &Option<Serving>| serving.as_ref().is_some_and(|it| it.pid == pid);
+            .map_err(|error| HandoverError::Signal { pid, source: error.into() })?;
+        let serves = |serving: &Option<LockOwner>| serving.as_ref().is_some_and(|it| it.pid == pid);
         if wait(limit, folder, |serving| !serves(serving)).await.is_none() {
-            return Err(NotHandedOver::DoesNotLeave { pid, limit });
+            return Err(HandoverError::DoesNotLeave { pid, limit });
         }
         let limit = if self.is_service { RESTART_TIMEOUT } else { START_TIMEOUT };
         let next = wait(limit, folder, |serving| {
             serving.as_ref().is_some_and(|next| next.pid != pid && next.version.is_some())
         });
-        Ok(next.await.flatten().map_or(Left::ToNobody, Left::To))
+        Ok(next.await.flatten().map_or(HandoverResult::NoSuccessor, HandoverResult::Successor))
     }
 }
 
@@ -131,31 +134,31 @@ impl Gateway {
 async fn wait(
     limit: Duration,
     folder: &Path,
-    wanted: impl Fn(&Option<Serving>) -> bool,
-) -> Option<Option<Serving>> {
+    wanted: impl Fn(&Option<LockOwner>) -> bool,
+) -> Option<Option<LockOwner>> {
     let end = Instant::now() + limit;
     loop {
-        let serving = Serving::of(folder);
+        let serving = LockOwner::current(folder);
         if wanted(&serving) {
             return Some(serving);
         }
         if Instant::now() >= end {
             return None;
         }
-        sleep(LOOK_INTERVAL).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
 /// The public properties of a process (proc_pid_status(5)). The gateway hides the others.
 #[derive(Debug, PartialEq, Eq)]
-struct Status {
+struct ProcessStatus {
     name: String,
     user: u32,
     /// Mask of the signals that it handles.
     caught: u64,
 }
 
-impl Status {
+impl ProcessStatus {
     fn parse(text: &str) -> Option<Self> {
         let field = |name: &str| {
             text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
@@ -169,10 +172,10 @@ impl Status {
     }
 
     /// Checks that it is a gateway, and that a user can ask it to hand over.
-    fn check(&self, serving: &Serving, asker: u32) -> Result<(), NotHandedOver> {
+    fn check(&self, serving: &LockOwner, asker: u32) -> Result<(), HandoverError> {
         let pid = serving.pid;
         if asker != 0 && asker != self.user {
-            return Err(NotHandedOver::OtherUser { pid, user: self.user });
+            return Err(HandoverError::OtherUser { pid, user: self.user });
         }
         let file = serving.program.as_deref().and_then(Path::file_name);
         // The kernel truncates names to 15 bytes.
@@ -181,11 +184,11 @@ impl Status {
             file[..file.len().min(15)] == *self.name.as_bytes()
         });
         if !named && !self.name.starts_with("aetheel") {
-            return Err(NotHandedOver::NotOurs { pid, name: self.name.clone() });
+            return Err(HandoverError::NotOurs { pid, name: self.name.clone() });
         }
         // The signal would terminate the process.
-        if self.caught & HANDS_OVER == 0 {
-            return Err(NotHandedOver::TooOld(pid));
+        if self.caught & SIGUSR2_MASK == 0 {
+            return Err(HandoverError::TooOld(pid));
         }
         Ok(())
     }
@@ -193,7 +196,7 @@ impl Status {
 
 /// Returns whether a holder keeps the agents of a gateway. A holder in the gateway's own service
 /// does not, because it ends with the service.
-fn leaves_agents(folder: &Path, cgroups: &str) -> bool {
+fn has_separate_holder(folder: &Path, cgroups: &str) -> bool {
     locked_by(&folder.join("state/holder.lock")).is_some_and(|holder| {
         let its = fs::read_to_string(format!("/proc/{holder}/cgroup"));
         !(is_service(cgroups) && its.is_ok_and(|its| its == cgroups))
@@ -213,34 +216,35 @@ fn is_service(cgroups: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn serving(program: Option<&str>) -> Serving {
-        Serving { pid: 7, version: None, program: program.map(PathBuf::from) }
+    fn serving(program: Option<&str>) -> LockOwner {
+        LockOwner { pid: 7, version: None, program: program.map(PathBuf::from) }
     }
 
-    fn status(name: &str, user: u32, caught: u64) -> Status {
-        Status { name: name.to_owned(), user, caught }
+    fn status(name: &str, user: u32, caught: u64) -> ProcessStatus {
+        ProcessStatus { name: name.to_owned(), user, caught }
     }
 
     #[test]
     fn the_status_has_the_user_and_the_handled_signals_of_a_process() {
         let text = "Name:\taetheel\nUmask:\t0077\nUid:\t1000\t1001\t1001\t1001\nSigIgn:\t0000000000001000\nSigCgt:\t0000000100004a03\n";
-        assert_eq!(Status::parse(text), Some(status("aetheel", 1001, 0x1_0000_4a03)));
+        assert_eq!(ProcessStatus::parse(text), Some(status("aetheel", 1001, 0x1_0000_4a03)));
         let own = fs::read_to_string("/proc/self/status").unwrap();
-        assert_eq!(Status::parse(&own).unwrap().user, geteuid().as_raw());
-        assert_eq!(Status::parse("Name:\tx\n"), None);
+        assert_eq!(ProcessStatus::parse(&own).unwrap().user, geteuid().as_raw());
+        assert_eq!(ProcessStatus::parse("Name:\tx\n"), None);
     }
 
     #[test]
     fn only_a_gateway_that_can_hand_over_is_asked() {
-        let able = status("aetheel", 1001, HANDS_OVER);
+        let able = status("aetheel", 1001, SIGUSR2_MASK);
         assert!(able.check(&serving(None), 1001).is_ok() && able.check(&serving(None), 0).is_ok());
-        let refused = |status: &Status, asker| status.check(&serving(None), asker).unwrap_err();
-        assert!(matches!(refused(&able, 1002), NotHandedOver::OtherUser { user: 1001, .. }));
-        let old = status("aetheel", 1001, HANDS_OVER - 1);
-        assert!(matches!(refused(&old, 1001), NotHandedOver::TooOld(7)));
-        let other = status("a-name-of-anothe", 1001, HANDS_OVER);
-        assert!(matches!(refused(&other, 1001), NotHandedOver::NotOurs { .. }));
-        let renamed = status("gateway-of-the-", 1001, HANDS_OVER);
+        let refused =
+            |status: &ProcessStatus, asker| status.check(&serving(None), asker).unwrap_err();
+        assert!(matches!(refused(&able, 1002), HandoverError::OtherUser { user: 1001, .. }));
+        let old = status("aetheel", 1001, SIGUSR2_MASK - 1);
+        assert!(matches!(refused(&old, 1001), HandoverError::TooOld(7)));
+        let other = status("a-name-of-anothe", 1001, SIGUSR2_MASK);
+        assert!(matches!(refused(&other, 1001), HandoverError::NotOurs { .. }));
+        let renamed = status("gateway-of-the-", 1001, SIGUSR2_MASK);
         assert!(renamed.check(&serving(Some("/opt/gateway-of-the-house")), 1001).is_ok());
     }
 

@@ -13,29 +13,29 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use self::gateway::{Gateway, Left, NotHandedOver};
+use self::gateway::{HandoverError, HandoverResult, ServingGateway};
 use self::swap::{Swapped, swap};
 use crate::cli::{Common, exit};
 use crate::config::Config;
 use crate::plain::with_causes;
-use crate::process::{Errand, ErrandError};
-use crate::startup::Refused;
+use crate::process::{OperatorCommand, OperatorCommandError};
+use crate::startup::StartRefusal;
 use crate::startup::settings;
-use crate::terminal::{line, say, set_format};
-use crate::workspace::Serving;
+use crate::terminal::{line, print_stderr, set_format};
+use crate::workspace::LockOwner;
 
 /// Time limit for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 const REHEARSAL_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, thiserror::Error)]
-enum NotUpgraded {
+enum UpgradeError {
     #[error("`{}` is not a file that can be executed; name the new program with `--binary PATH`", .0.display())]
     NotExecutable(PathBuf),
     #[error("`{}` does not report that it is aetheel: {why}; name the new program with `--binary PATH`", program.display())]
     NotOurs { program: PathBuf, why: String },
     #[error("the rehearsal of `{program}` could not be run: {why}; run `{program} rehearse` to see more", program = program.display())]
-    Rehearsal { program: PathBuf, why: ErrandError },
+    Rehearsal { program: PathBuf, why: OperatorCommandError },
     #[error("`{}` did not pass its rehearsal; see the reasons above (exit code {code})", program.display())]
     NotFit { program: PathBuf, code: i32 },
     #[error("cannot find the file of this program: {0}; name the new program with `--binary PATH`")]
@@ -43,7 +43,7 @@ enum NotUpgraded {
     #[error("cannot replace `{}`: {why}; run this as its owner, or put the new program there yourself and run `aetheel upgrade` without `--binary`", installed.display())]
     NotReplaced { installed: PathBuf, why: std::io::Error },
     #[error(transparent)]
-    NotHandedOver(#[from] NotHandedOver),
+    NotHandedOver(#[from] HandoverError),
 }
 
 pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordings: bool) -> u8 {
@@ -52,14 +52,14 @@ pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordi
     let settings = settings::read(&known, None);
     set_format(settings.config.log_format);
     if !settings.faults.is_empty() {
-        return Refused::new(exit::CONFIG, settings.faults).print();
+        return StartRefusal::new(exit::CONFIG, settings.faults).print();
     }
     match upgrade(common, &settings.config, binary, ignore_recordings).await {
         Ok(()) => exit::OK,
         Err(error) => {
-            say(&format!("error: {}", with_causes(&error)));
-            if !matches!(error, NotUpgraded::NotHandedOver(NotHandedOver::DoesNotLeave { .. })) {
-                say("nothing was changed");
+            print_stderr(&format!("error: {}", with_causes(&error)));
+            if !matches!(error, UpgradeError::NotHandedOver(HandoverError::DoesNotLeave { .. })) {
+                print_stderr("nothing was changed");
             }
             exit::FAILED
         }
@@ -71,9 +71,9 @@ async fn upgrade(
     config: &Config,
     binary: Option<PathBuf>,
     ignore_recordings: bool,
-) -> Result<(), NotUpgraded> {
+) -> Result<(), UpgradeError> {
     let folder = &config.config_dir;
-    let own = std::env::current_exe().map_err(NotUpgraded::NoProgram)?;
+    let own = std::env::current_exe().map_err(UpgradeError::NoProgram)?;
     let new = match binary {
         Some(path) => executable(path)?,
         None => own.clone(),
@@ -81,16 +81,16 @@ async fn upgrade(
     let version = version(&new).await?;
     line(&format!("rehearsing with version {version}: {}", new.display()));
     rehearse(common, &new, ignore_recordings).await?;
-    let running = Gateway::of(folder)?;
+    let running = ServingGateway::find(folder)?;
     let installed = match &running {
         Some(gateway) => gateway.program(&own),
-        None => Serving::last(folder)
+        None => LockOwner::last(folder)
             .and_then(|last| last.program)
             .filter(|program| program.is_file())
             .unwrap_or(own),
     };
     let swapped = swap(&new, &installed)
-        .map_err(|why| NotUpgraded::NotReplaced { installed: installed.clone(), why })?;
+        .map_err(|why| UpgradeError::NotReplaced { installed: installed.clone(), why })?;
     if let Some(Swapped { before, .. }) = &swapped {
         line(&format!(
             "`{}` is version {version} now; the previous version is `{}`",
@@ -105,7 +105,7 @@ async fn upgrade(
     };
     let (shutdown, held) = (
         config.shutdown_grace + config.stop_grace * 2,
-        gateway.leaves_agents.then_some(config.agent_hold),
+        gateway.holder_keeps_agents.then_some(config.agent_hold),
     );
     if held.is_none() {
         line(&format!(
@@ -115,7 +115,7 @@ async fn upgrade(
     }
     match gateway.hand_over(folder, shutdown).await {
         Ok(left) => {
-            line(&told(&left, held, &start));
+            line(&handover_message(&left, held, &start));
             Ok(())
         }
         Err(error) => {
@@ -128,7 +128,7 @@ async fn upgrade(
 fn put_back(swapped: Option<Swapped>) {
     let Some(swapped) = swapped else { return };
     if let Err(error) = swapped.undo() {
-        say(&format!(
+        print_stderr(&format!(
             "error: the previous program cannot be restored: {error}; rename `{}` to `{}`",
             swapped.before.display(),
             swapped.installed.display()
@@ -136,17 +136,19 @@ fn put_back(swapped: Option<Swapped>) {
     }
 }
 
-fn told(left: &Left, held: Option<Duration>, start: &str) -> String {
+fn handover_message(left: &HandoverResult, held: Option<Duration>, start: &str) -> String {
     let agents = held.map_or_else(
         || "no agent is running".to_owned(),
         |held| format!("its agents continue for {} minutes", held.as_secs().div_ceil(60)),
     );
     match left {
-        Left::To(Serving { pid, version: Some(version), .. }) => {
+        HandoverResult::Successor(LockOwner { pid, version: Some(version), .. }) => {
             format!("handed over: the gateway is process {pid}, version {version}")
         }
-        Left::To(Serving { pid, .. }) => format!("handed over: the gateway is process {pid}"),
-        Left::ToNobody => {
+        HandoverResult::Successor(LockOwner { pid, .. }) => {
+            format!("handed over: the gateway is process {pid}")
+        }
+        HandoverResult::NoSuccessor => {
             format!("the gateway has ended, and {agents}; start the new one now: `{start}`")
         }
     }
@@ -164,24 +166,24 @@ fn start_command(common: &Common, program: &Path) -> String {
     command
 }
 
-fn executable(path: PathBuf) -> Result<PathBuf, NotUpgraded> {
+fn executable(path: PathBuf) -> Result<PathBuf, UpgradeError> {
     let found = std::fs::canonicalize(&path).and_then(|found| Ok((found.metadata()?, found)));
     match found {
         Ok((meta, found)) if meta.is_file() && meta.permissions().mode() & 0o111 != 0 => Ok(found),
-        _ => Err(NotUpgraded::NotExecutable(path)),
+        _ => Err(UpgradeError::NotExecutable(path)),
     }
 }
 
 /// Returns the version that a program reports.
-async fn version(program: &Path) -> Result<String, NotUpgraded> {
-    let errand = Errand {
+async fn version(program: &Path) -> Result<String, UpgradeError> {
+    let errand = OperatorCommand {
         program: program.to_owned(),
         arguments: vec!["--version".into()],
-        reads: false,
+        inherits_stdin: false,
         limit: VERSION_TIMEOUT,
     };
-    let refused = |why: String| NotUpgraded::NotOurs { program: program.to_owned(), why };
-    let (code, said) = errand.ask().await.map_err(|error| refused(error.to_string()))?;
+    let refused = |why: String| UpgradeError::NotOurs { program: program.to_owned(), why };
+    let (code, said) = errand.output().await.map_err(|error| refused(error.to_string()))?;
     match said.strip_prefix("aetheel ") {
         Some(version) if code == 0 => Ok(version.to_owned()),
         _ => Err(refused(format!("`--version` ends with {code}"))),
@@ -192,7 +194,7 @@ async fn rehearse(
     common: &Common,
     program: &Path,
     ignore_recordings: bool,
-) -> Result<(), NotUpgraded> {
+) -> Result<(), UpgradeError> {
     let mut arguments: Vec<OsString> = vec!["rehearse".into()];
     if ignore_recordings {
         arguments.extend(["--recordings".into(), "0".into()]);
@@ -205,15 +207,15 @@ async fn rehearse(
     }
     // Flushed, so that the report of the rehearsal comes after the earlier output.
     let _ = std::io::stdout().flush();
-    let errand = Errand {
+    let errand = OperatorCommand {
         program: program.to_owned(),
         arguments,
-        reads: common.secrets_fd == Some(0),
+        inherits_stdin: common.secrets_fd == Some(0),
         limit: REHEARSAL_TIMEOUT,
     };
     match errand.run().await {
         Ok(0) => Ok(()),
-        Ok(code) => Err(NotUpgraded::NotFit { program: program.to_owned(), code }),
-        Err(why) => Err(NotUpgraded::Rehearsal { program: program.to_owned(), why }),
+        Ok(code) => Err(UpgradeError::NotFit { program: program.to_owned(), code }),
+        Err(why) => Err(UpgradeError::Rehearsal { program: program.to_owned(), why }),
     }
 }

@@ -15,44 +15,44 @@ use secrecy::ExposeSecret as _;
 use tokio::runtime::Handle;
 
 use self::store::{SharedStore, journal_refused};
-use super::Refused;
+use super::StartRefusal;
 use crate::cli::exit;
-use crate::cluster::{Cluster, ClusterError, Joined, Mirror, NodeOptions, SharedLines};
-use crate::config::{Config, HolderWish};
-use crate::discord::bot_of;
+use crate::cluster::{Cluster, ClusterError, JoinKind, JournalLines, Mirror, NodeOptions};
+use crate::config::{Config, HolderMode};
+use crate::discord::bot_id_of;
 use crate::disk::{read_ordinary, replace};
 use crate::event::Lane;
 use crate::lease::Lease;
 use crate::plain::with_causes;
-use crate::vigil;
+use crate::supervisor;
 use crate::workspace::{Journal, Lock, Workspace, is_label};
 
 /// State file with the machine's identity, because two machines may have the same name by mistake.
 const IDENTITY: &str = "node.md";
 /// The journal of a machine without a cluster.
-const OWN_JOURNAL: &str = "queue.md";
+const LOCAL_JOURNAL: &str = "queue.md";
 /// Name of that journal after its lines were imported into a cluster.
 const JOINED_JOURNAL: &str = "queue-before-cluster.md";
 /// Kind of a message between nodes that contains an event of a webhook or schedule.
-pub const EVENT: &str = "event";
+pub const EVENT_MESSAGE: &str = "event";
 /// The state files whose lines move with their lanes.
-const MOVING: [&str; 3] = ["sessions.md", "history.md", "discord.md"];
+const LANE_FILES: [&str; 3] = ["sessions.md", "history.md", "discord.md"];
 /// Time between two checks for changed state files.
-const HAND_ON_INTERVAL: Duration = Duration::from_millis(500);
+const MIRROR_INTERVAL: Duration = Duration::from_millis(500);
 /// Delay before a failed call of the database is repeated.
-const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// Largest size of a state file that is copied to the database, in bytes.
-const MOST: u64 = 16 << 20;
+const MAX_STATE_FILE_BYTES: u64 = 16 << 20;
 
 /// Returns the problems of the cluster settings. Empty without a cluster.
 #[must_use]
 pub fn faults(config: &Config) -> Vec<String> {
     let Some(url) = &config.cluster_url else { return Vec::new() };
     let mut faults = Vec::new();
-    if let Err(why) = Cluster::check(url.expose_secret()) {
+    if let Err(why) = Cluster::check_url(url.expose_secret()) {
         faults.push(format!("CLUSTER_URL {why}"));
     }
-    if config.agent_holder == HolderWish::Off {
+    if config.agent_holder == HolderMode::Off {
         faults.push("CLUSTER_URL needs a holder, which ends the agents of a node that lost its place; AGENT_HOLDER is `off`".to_owned());
     }
     if config.cluster_turn_lease < config.cluster_lease {
@@ -67,7 +67,7 @@ pub fn faults(config: &Config) -> Vec<String> {
         ));
     }
     let token = config.discord_bot_token.as_ref();
-    if token.is_some_and(|token| bot_of(token.expose_secret()).is_none()) {
+    if token.is_some_and(|token| bot_id_of(token.expose_secret()).is_none()) {
         faults.push("CLUSTER_URL: DISCORD_BOT_TOKEN does not contain the id of its bot; copy it again from Discord's developer portal".to_owned());
     }
     faults
@@ -82,40 +82,40 @@ pub(super) async fn open_journal(
     config: &Config,
     workspace: &Workspace,
     waits: impl FnOnce(),
-) -> Result<(Journal, Option<Cluster>), Refused> {
+) -> Result<(Journal, Option<Cluster>), StartRefusal> {
     if config.cluster_url.is_none() || config.discord_bot_token.is_none() {
         let journal = workspace.journal().await.map_err(|error| {
-            Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
+            StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
         })?;
         return Ok((journal, None));
     }
     waits();
     let cluster = join(config, workspace).await?;
-    let lines = bring(&cluster, workspace).await?;
-    let text = patiently(async || lines.read().await).await?;
+    let lines = import_local_state(&cluster, workspace).await?;
+    let text = retry_while_away(async || lines.read().await).await?;
     let store = Box::new(SharedStore { lines, runtime: Handle::current() });
     let first = cluster.first_number();
     let journal =
         workspace.journal_in(text, store, first).await.map_err(|error| journal_refused(&error))?;
-    forget_what_went(&cluster, workspace, &journal).await?;
+    forget_moved_lanes(&cluster, workspace, &journal).await?;
     let files = StateFiles::of(&cluster, workspace.folder());
-    vigil::task("state files", files.keep_handing_on());
+    supervisor::spawn("state files", files.mirror_until_lease_ends());
     Ok((journal, Some(cluster)))
 }
 
 /// Joins the cluster of `CLUSTER_URL`.
-async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, Refused> {
-    let missing = |name: &str| Refused::because(exit::CONFIG, format!("`{name}` is not set"));
+async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, StartRefusal> {
+    let missing = |name: &str| StartRefusal::because(exit::CONFIG, format!("`{name}` is not set"));
     let url = config.cluster_url.as_ref().ok_or_else(|| missing("CLUSTER_URL"))?;
     let token = config.discord_bot_token.as_ref().ok_or_else(|| missing("DISCORD_BOT_TOKEN"))?;
-    let identity = identity(workspace.folder()).map_err(|error| {
+    let identity = read_or_create_identity(workspace.folder()).map_err(|error| {
         let why = format!("CONFIG_DIR: cannot save the node's identity: {error}");
-        Refused::because(exit::CONFIG, why)
+        StartRefusal::because(exit::CONFIG, why)
     })?;
     let options = NodeOptions {
         name: node_name(config),
         identity,
-        bot: bot_of(token.expose_secret()).unwrap_or_default(),
+        bot: bot_id_of(token.expose_secret()).unwrap_or_default(),
         lease: config.cluster_lease,
         turn_lease: config.cluster_turn_lease,
         takeover_grace: config.cluster_lease,
@@ -131,11 +131,11 @@ async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, Refused
 ///
 /// # Errors
 /// Returns [`Refused`] if a gateway runs, or if files or the database cannot be used.
-pub async fn import(config: &Config) -> Result<String, Refused> {
+pub async fn import(config: &Config) -> Result<String, StartRefusal> {
     let (workspace, _lock) = locked(config).await?;
     let cluster = join(config, &workspace).await?;
-    bring(&cluster, &workspace).await?;
-    StateFiles::of(&cluster, workspace.folder()).hand_on().await;
+    import_local_state(&cluster, &workspace).await?;
+    StateFiles::of(&cluster, workspace.folder()).mirror_changes().await;
     Ok(cluster.name().to_owned())
 }
 
@@ -145,93 +145,101 @@ pub async fn import(config: &Config) -> Result<String, Refused> {
 /// # Errors
 /// Returns [`Refused`] if other nodes still have data, or if the journal cannot be written. The
 /// cluster then keeps everything.
-pub async fn export(config: &Config) -> Result<usize, Refused> {
+pub async fn export(config: &Config) -> Result<usize, StartRefusal> {
     let (workspace, _lock) = locked(config).await?;
-    let unavailable = |why: String| Refused::because(exit::UNAVAILABLE, why);
+    let unavailable = |why: String| StartRefusal::because(exit::UNAVAILABLE, why);
     let cluster = join(config, &workspace).await?;
-    let lines = bring(&cluster, &workspace).await?;
-    let in_the_way = patiently(async || cluster.in_the_way(EVENT).await).await?;
+    let lines = import_local_state(&cluster, &workspace).await?;
+    let in_the_way =
+        retry_while_away(async || cluster.dissolution_blockers(EVENT_MESSAGE).await).await?;
     if !in_the_way.others.is_empty() {
         let others = in_the_way.others.join(", ");
         return Err(unavailable(format!(
             "other nodes still have data of the bot: {others}; drain them (`aetheel drain NODE`), stop them, and wait until their leases have ended"
         )));
     }
-    if in_the_way.letters > 0 {
+    if in_the_way.messages > 0 {
         return Err(unavailable(format!(
             "events of webhooks or schedules that wait in the database: {}; start this node once more, so that it receives them",
-            in_the_way.letters
+            in_the_way.messages
         )));
     }
-    let text = patiently(async || lines.read().await).await?;
-    let path = workspace.folder().join("state").join(OWN_JOURNAL);
+    let text = retry_while_away(async || lines.read().await).await?;
+    let path = workspace.folder().join("state").join(LOCAL_JOURNAL);
     replace(&path, text.as_bytes()).map_err(|error| {
         let why = format!("cannot write {}: {error}; the cluster keeps everything", path.display());
-        Refused::because(exit::CONFIG, why)
+        StartRefusal::because(exit::CONFIG, why)
     })?;
     cluster.dissolve().await.map_err(refused)?;
     Ok(text.lines().count())
 }
 
 /// Opens the configuration folder and locks it, so that no gateway can start.
-async fn locked(config: &Config) -> Result<(Workspace, Lock), Refused> {
+async fn locked(config: &Config) -> Result<(Workspace, Lock), StartRefusal> {
     let workspace = Workspace::open(&config.config_dir)
         .await
-        .map_err(|error| Refused::because(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
-    let lock = workspace.lock().map_err(|held| Refused::because(exit::LOCKED, held.to_string()))?;
+        .map_err(|error| StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
+    let lock =
+        workspace.lock().map_err(|held| StartRefusal::because(exit::LOCKED, held.to_string()))?;
     Ok((workspace, lock))
 }
 
-fn refused(error: ClusterError) -> Refused {
+fn refused(error: ClusterError) -> StartRefusal {
     let code = match error {
         ClusterError::Refused(_) => exit::UNAVAILABLE,
         ClusterError::Untrusted(_) => exit::CONFIG,
         ClusterError::Away(_) | ClusterError::Fenced => exit::TEMPORARY,
     };
-    Refused::because(code, format!("CLUSTER_URL: {error}"))
+    StartRefusal::because(code, format!("CLUSTER_URL: {error}"))
 }
 
 /// Continues with this node's journal from the database, and imports the journal that its machine
 /// had without a cluster.
-async fn bring(cluster: &Cluster, workspace: &Workspace) -> Result<SharedLines, Refused> {
+async fn import_local_state(
+    cluster: &Cluster,
+    workspace: &Workspace,
+) -> Result<JournalLines, StartRefusal> {
     let state = workspace.folder().join("state");
     let failed = |error: io::Error| {
-        Refused::because(exit::CONFIG, format!("CONFIG_DIR: cannot take over state files: {error}"))
+        StartRefusal::because(
+            exit::CONFIG,
+            format!("CONFIG_DIR: cannot take over state files: {error}"),
+        )
     };
-    let mut lines = cluster.lines();
-    let own = own_journal(&state).map_err(failed)?;
-    let text = patiently(async || lines.read().await).await?;
-    if cluster.joined() == Joined::Adopted {
+    let mut lines = cluster.journal();
+    let own = read_local_journal(&state).map_err(failed)?;
+    let text = retry_while_away(async || lines.read().await).await?;
+    if cluster.join_kind() == JoinKind::Replaced {
         tracing::warn!(
             node = cluster.name(),
             "another node took over what this one had; it begins with no channels"
         );
-        for name in MOVING {
+        for name in LANE_FILES {
             replace(&state.join(name), b"").map_err(failed)?;
         }
-    } else if own.is_some() || cluster.joined() == Joined::First {
-        let lanes = lanes_here(workspace).await;
-        patiently(async || cluster.claim(&lanes).await).await?;
+    } else if own.is_some() || cluster.join_kind() == JoinKind::First {
+        let lanes = local_lanes(workspace).await;
+        retry_while_away(async || cluster.claim(&lanes).await).await?;
     }
     if let Some(own) = own {
         // The lines in the database are newer and contain the results of these events.
         lines.replace(&format!("{own}{text}")).await.map_err(refused)?;
-        std::fs::rename(state.join(OWN_JOURNAL), state.join(JOINED_JOURNAL)).map_err(failed)?;
+        std::fs::rename(state.join(LOCAL_JOURNAL), state.join(JOINED_JOURNAL)).map_err(failed)?;
     }
-    if cluster.joined() != Joined::Again {
+    if cluster.join_kind() != JoinKind::Returning {
         // A node that ends before this point does everything above again.
-        patiently(async || cluster.settled().await).await?;
+        retry_while_away(async || cluster.confirm_local_state().await).await?;
     }
     Ok(lines)
 }
 
 /// Removes the local data of lanes that another node has. The previous process moved them and ended
 /// before it could remove the data.
-async fn forget_what_went(
+async fn forget_moved_lanes(
     cluster: &Cluster,
     workspace: &Workspace,
     journal: &Journal,
-) -> Result<(), Refused> {
+) -> Result<(), StartRefusal> {
     let notes = workspace.discord_notes();
     let mut known: BTreeSet<Lane> = workspace.lanes().await.into_iter().collect();
     known.extend(journal.open_events().into_iter().map(|entry| entry.event.lane));
@@ -239,9 +247,10 @@ async fn forget_what_went(
     known.extend(journal.messages().into_iter().map(|(channel, _)| Lane::Channel(channel)));
     let questions = notes.questions().await;
     known.extend(questions.iter().map(|(_, channel, _)| Lane::Channel(*channel)));
-    known.retain(|lane| !lane.stays());
+    known.retain(|lane| !lane.is_local());
     let known: Vec<Lane> = known.into_iter().collect();
-    let gone = Arc::new(patiently(async || cluster.elsewhere(&known).await).await?);
+    let gone =
+        Arc::new(retry_while_away(async || cluster.lanes_of_other_nodes(&known).await).await?);
     if gone.is_empty() {
         return Ok(());
     }
@@ -251,7 +260,7 @@ async fn forget_what_went(
     );
     let failed = |error: &dyn std::error::Error| {
         let why = format!("CONFIG_DIR: cannot remove moved channels: {}", with_causes(error));
-        Refused::because(exit::CONFIG, why)
+        StartRefusal::because(exit::CONFIG, why)
     };
     for lane in gone.iter() {
         if let Lane::Channel(channel) = lane {
@@ -265,18 +274,18 @@ async fn forget_what_went(
     }
     notes.save().await.map_err(|error| failed(&error))?;
     let theirs = Arc::clone(&gone);
-    let given = workspace.given(Arc::new(move |lane: &Lane| theirs.contains(lane))).await;
+    let given = workspace.forget_lanes(Arc::new(move |lane: &Lane| theirs.contains(lane))).await;
     given.map_err(|error| failed(&error))?;
-    if !journal.given(|lane| gone.contains(lane)).await {
+    if !journal.forget_lanes(|lane| gone.contains(lane)).await {
         let why = "CLUSTER_URL: the journal cannot be written; this node starts again".to_owned();
-        return Err(Refused::because(exit::TEMPORARY, why));
+        return Err(StartRefusal::because(exit::TEMPORARY, why));
     }
     Ok(())
 }
 
 /// Returns the lanes that this machine has data of, as roots. Leaves out the lanes of hooks and of
 /// the console, which never move.
-async fn lanes_here(workspace: &Workspace) -> Vec<String> {
+async fn local_lanes(workspace: &Workspace) -> Vec<String> {
     let lanes = workspace.bindings().lanes().await;
     let channels = workspace.discord_notes().seen().await.into_keys().map(Lane::Channel);
     let travels = |lane: &Lane| !matches!(lane, Lane::Hook(_) | Lane::Console);
@@ -286,12 +295,14 @@ async fn lanes_here(workspace: &Workspace) -> Vec<String> {
 }
 
 /// Repeats a call while the database cannot be reached. The end of the node's lease ends the wait.
-async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, ClusterError>) -> Result<T, Refused> {
+async fn retry_while_away<T>(
+    mut ask: impl AsyncFnMut() -> Result<T, ClusterError>,
+) -> Result<T, StartRefusal> {
     loop {
         match ask().await {
             Err(ClusterError::Away(why)) => {
                 tracing::warn!(why, "cannot reach the database of the cluster; trying again");
-                tokio::time::sleep(AGAIN_INTERVAL).await;
+                tokio::time::sleep(RETRY_DELAY).await;
             }
             answered => return answered.map_err(refused),
         }
@@ -316,9 +327,9 @@ impl StateFiles {
     }
 
     /// Copies the files that changed since the last copy. Returns whether all were copied.
-    pub async fn hand_on(&mut self) -> bool {
+    pub async fn mirror_changes(&mut self) -> bool {
         let folder = self.state.clone();
-        let files = tokio::task::spawn_blocking(move || moving_files(&folder)).await;
+        let files = tokio::task::spawn_blocking(move || read_lane_files(&folder)).await;
         for (name, body) in files.unwrap_or_default() {
             if self.known.get(&name) == Some(&body) {
                 continue;
@@ -334,28 +345,28 @@ impl StateFiles {
 
     /// Copies the files whenever they change, until the node's lease has ended for good. Never
     /// returns.
-    async fn keep_handing_on(mut self) {
+    async fn mirror_until_lease_ends(mut self) {
         let mut late = false;
-        while !self.lease.is_over() {
-            let done = self.hand_on().await;
+        while !self.lease.is_ended() {
+            let done = self.mirror_changes().await;
             if !done && !late {
                 tracing::warn!("cannot copy state files to the database; trying again");
             }
             late = !done;
-            tokio::time::sleep(HAND_ON_INTERVAL).await;
+            tokio::time::sleep(MIRROR_INTERVAL).await;
         }
         std::future::pending().await
     }
 }
 
-fn moving_files(state: &Path) -> Vec<(String, Vec<u8>)> {
-    let read = |name: &str| read_ordinary(&state.join(name), MOST).ok();
-    MOVING.iter().filter_map(|name| Some(((*name).to_owned(), read(name)?))).collect()
+fn read_lane_files(state: &Path) -> Vec<(String, Vec<u8>)> {
+    let read = |name: &str| read_ordinary(&state.join(name), MAX_STATE_FILE_BYTES).ok();
+    LANE_FILES.iter().filter_map(|name| Some(((*name).to_owned(), read(name)?))).collect()
 }
 
 /// Reads the journal of a machine without a cluster. Returns `None` if there is no such file.
-fn own_journal(state: &Path) -> io::Result<Option<String>> {
-    match read_ordinary(&state.join(OWN_JOURNAL), 1 << 30) {
+fn read_local_journal(state: &Path) -> io::Result<Option<String>> {
+    match read_ordinary(&state.join(LOCAL_JOURNAL), 1 << 30) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -366,7 +377,7 @@ fn own_journal(state: &Path) -> io::Result<Option<String>> {
 ///
 /// # Errors
 /// Returns the error of the system if the file cannot be read.
-pub fn known_identity(config: &Path) -> io::Result<Option<String>> {
+pub fn read_identity(config: &Path) -> io::Result<Option<String>> {
     let text = match read_ordinary(&config.join("state").join(IDENTITY), 1 << 10) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         text => text.unwrap_or_default(),
@@ -375,8 +386,8 @@ pub fn known_identity(config: &Path) -> io::Result<Option<String>> {
 }
 
 /// Returns the identity of this machine, and creates it at the first start.
-fn identity(config: &Path) -> io::Result<String> {
-    if let Some(known) = known_identity(config)? {
+fn read_or_create_identity(config: &Path) -> io::Result<String> {
+    if let Some(known) = read_identity(config)? {
         return Ok(known);
     }
     let made = uuid::Uuid::new_v4().to_string();

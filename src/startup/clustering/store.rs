@@ -6,15 +6,15 @@ use tokio::runtime::Handle;
 
 use super::refused;
 use crate::cli::exit;
-use crate::cluster::{ClusterError, SharedLines};
+use crate::cluster::{ClusterError, JournalLines};
 use crate::plain::with_causes;
-use crate::startup::Refused;
+use crate::startup::StartRefusal;
 use crate::workspace::{FileError, LineStore};
 
 /// Store of journal lines in the database. Its methods block, because a thread of its own writes
 /// the journal.
 pub(super) struct SharedStore {
-    pub(super) lines: SharedLines,
+    pub(super) lines: JournalLines,
     pub(super) runtime: Handle,
 }
 
@@ -34,14 +34,14 @@ impl LineStore for SharedStore {
 
 /// Converts a failure to open the journal. If the database cannot be reached, the exit code asks
 /// the service manager for another start; otherwise a person has to repair the journal.
-pub(super) fn journal_refused(error: &FileError) -> Refused {
+pub(super) fn journal_refused(error: &FileError) -> StartRefusal {
     let source = std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<io::Error>())
         .and_then(io::Error::get_ref)
         .and_then(|source| source.downcast_ref::<ClusterError>());
     match source {
         Some(error) => refused(error.clone()),
-        None => Refused::because(exit::CONFIG, format!("CLUSTER_URL: {}", with_causes(error))),
+        None => StartRefusal::because(exit::CONFIG, format!("CLUSTER_URL: {}", with_causes(error))),
     }
 }
 

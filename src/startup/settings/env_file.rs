@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-const MARK: char = '\u{feff}';
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A parsed env file.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) struct EnvFile {
     pub warnings: Vec<String>,
     /// The byte range of each effective value with its quotes, by name. Offsets are relative to the
     /// end of a byte order mark.
-    places: BTreeMap<String, Range<usize>>,
+    value_ranges: BTreeMap<String, Range<usize>>,
 }
 
 impl EnvFile {
@@ -28,7 +28,7 @@ impl EnvFile {
     pub(super) fn parse(content: &[u8]) -> Self {
         let mut file = Self::default();
         let text = match std::str::from_utf8(content) {
-            Ok(text) => text.strip_prefix(MARK).unwrap_or(text),
+            Ok(text) => text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text),
             Err(error) => {
                 let line =
                     content[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count()
@@ -37,17 +37,17 @@ impl EnvFile {
                 return file;
             }
         };
-        let mut reader = Reader { text, at: 0, line: 1 };
+        let mut reader = EnvFileReader { text, at: 0, line: 1 };
         while reader.peek().is_some() {
             let line = reader.line;
             match reader.assignment() {
                 Ok(None) => {}
-                Ok(Some(Assignment { name, value, dollar, place })) => {
+                Ok(Some(Assignment { name, value, has_reference: dollar, value_range: place })) => {
                     if dollar {
                         let how = "put the value in single quotes if that is intended";
                         file.warnings.push(format!("line {line}: `$` in {name} is kept, because variables are not substituted; {how}"));
                     }
-                    file.places.insert(name.clone(), place);
+                    file.value_ranges.insert(name.clone(), place);
                     if let Some((_, first)) = file.values.insert(name.clone(), (value, line)) {
                         file.warnings.push(format!("line {line}: {name} is already set in line {first}; the last value is used"));
                     }
@@ -66,18 +66,18 @@ struct Assignment {
     name: String,
     value: String,
     /// Whether a shell would substitute a variable in the value.
-    dollar: bool,
-    place: Range<usize>,
+    has_reference: bool,
+    value_range: Range<usize>,
 }
 
-struct Reader<'a> {
+struct EnvFileReader<'a> {
     text: &'a str,
     /// Byte offset of the next character.
     at: usize,
     line: usize,
 }
 
-impl Reader<'_> {
+impl EnvFileReader<'_> {
     fn peek(&self) -> Option<char> {
         self.text[self.at..].chars().next()
     }
@@ -127,7 +127,7 @@ impl Reader<'_> {
         let dollar = match self.peek() {
             Some(quote @ ('\'' | '"')) => {
                 place.end = self.quoted(&mut value, quote)?;
-                quote == '"' && substitutes(&value)
+                quote == '"' && has_reference(&value)
             }
             _ => {
                 while let Some(c) = self.next_if(|c| c != '\n') {
@@ -138,11 +138,11 @@ impl Reader<'_> {
                 }
                 value.truncate(value.trim_end().len());
                 place.end = begins + value.len();
-                substitutes(&value)
+                has_reference(&value)
             }
         };
         self.skip_line();
-        Ok(Some(Assignment { name, value, dollar, place }))
+        Ok(Some(Assignment { name, value, has_reference: dollar, value_range: place }))
     }
 
     fn word(&mut self) -> String {
@@ -190,7 +190,8 @@ impl Reader<'_> {
 /// # Errors
 /// Returns the lines that cannot be parsed, because an edit could then have other effects.
 pub fn set(text: &str, values: &[(&str, &str, String)]) -> Result<String, Vec<String>> {
-    let (mark, text) = text.strip_prefix(MARK).map_or(("", text), |rest| ("\u{feff}", rest));
+    let (mark, text) =
+        text.strip_prefix(BYTE_ORDER_MARK).map_or(("", text), |rest| ("\u{feff}", rest));
     let mut text = text.to_owned();
     for (name, remark, value) in values {
         let file = EnvFile::parse(text.as_bytes());
@@ -200,7 +201,7 @@ pub fn set(text: &str, values: &[(&str, &str, String)]) -> Result<String, Vec<St
         if file.values.get(*name).is_some_and(|(now, _)| now == value) {
             continue;
         }
-        match file.places.get(*name) {
+        match file.value_ranges.get(*name) {
             // Only the value is replaced, because a comment may follow it.
             Some(place) => {
                 let remarked = text[place.end..].starts_with('#');
@@ -248,7 +249,7 @@ fn quoted(value: &str) -> String {
 }
 
 /// Returns whether a shell would substitute a variable in the value.
-fn substitutes(value: &str) -> bool {
+fn has_reference(value: &str) -> bool {
     value
         .split('$')
         .skip(1)

@@ -23,12 +23,12 @@ pub struct ConfigFolder {
     /// The folder. It may not exist.
     pub path: PathBuf,
     /// The reason.
-    pub by: By,
+    pub reason: FolderReason,
 }
 
 /// Reason for the choice of a configuration folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum FolderReason {
     /// `CONFIG_DIR` names it.
     Name,
     /// It is in the working directory, and a gateway has used it.
@@ -41,7 +41,7 @@ pub enum By {
     Nothing,
 }
 
-impl fmt::Display for By {
+impl fmt::Display for FolderReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Name => "CONFIG_DIR names it",
@@ -58,40 +58,43 @@ impl ConfigFolder {
     /// environment.
     #[must_use]
     pub fn find(named: Option<PathBuf>, variable: impl Fn(&str) -> Option<String>) -> Self {
-        Self::among(named, Path::new(HERE), of_user(variable), Path::new(SYSTEM))
+        Self::among(named, Path::new(HERE), user_folder(variable), Path::new(SYSTEM))
     }
 
     fn among(named: Option<PathBuf>, here: &Path, user: Option<PathBuf>, system: &Path) -> Self {
         if let Some(path) = named {
-            return Self { path, by: By::Name };
+            return Self { path, reason: FolderReason::Name };
         }
         if here.join(SERVED).exists() {
-            return Self { path: here.to_owned(), by: By::State };
+            return Self { path: here.to_owned(), reason: FolderReason::State };
         }
         match user {
-            Some(path) if path.is_dir() => Self { path, by: By::User },
-            _ if is_open(system) => Self { path: system.to_owned(), by: By::System },
-            _ => Self { path: here.to_owned(), by: By::Nothing },
+            Some(path) if path.is_dir() => Self { path, reason: FolderReason::User },
+            _ if is_open(system) => Self { path: system.to_owned(), reason: FolderReason::System },
+            _ => Self { path: here.to_owned(), reason: FolderReason::Nothing },
         }
     }
 
     /// Returns the path of the folder's env file if it exists and may be read. An env file in the
     /// working directory is never used, because the directory may belong to somebody else.
     #[must_use]
-    pub fn settings(&self) -> Option<PathBuf> {
-        let trusted = matches!(self.by, By::Name | By::User | By::System);
+    pub fn settings_file(&self) -> Option<PathBuf> {
+        let trusted =
+            matches!(self.reason, FolderReason::Name | FolderReason::User | FolderReason::System);
         Some(self.path.join(SETTINGS_FILE)).filter(|file| trusted && file.exists())
     }
 
     /// Returns a hint how to move to a permanent folder, or `None` if this folder is permanent.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
-        match self.by {
-            By::Name | By::User | By::System => None,
-            By::State => Some(
+        match self.reason {
+            FolderReason::Name | FolderReason::User | FolderReason::System => None,
+            FolderReason::State => Some(
                 "a clone's `config/` is a set of examples: stop the gateway and move the folder to `~/.config/aetheel`, or set CONFIG_DIR to it",
             ),
-            By::Nothing => Some("`aetheel init` creates a folder of your own, outside of this one"),
+            FolderReason::Nothing => {
+                Some("`aetheel init` creates a folder of your own, outside of this one")
+            }
         }
     }
 }
@@ -105,14 +108,14 @@ fn is_open(folder: &Path) -> bool {
 
 /// Returns the user's configuration folder, or `None` if the user has no home folder.
 #[must_use]
-pub fn of_user(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    base(&variable, "XDG_CONFIG_HOME", ".config").map(|folder| folder.join("aetheel"))
+pub fn user_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    xdg_folder(&variable, "XDG_CONFIG_HOME", ".config").map(|folder| folder.join("aetheel"))
 }
 
 /// Returns a folder of the XDG Base Directory Specification: the value of the variable `name` if it
 /// is an absolute path, otherwise the path `below_home` in the home folder.
 #[must_use]
-pub fn base(
+pub fn xdg_folder(
     variable: impl Fn(&str) -> Option<String>,
     name: &str,
     below_home: &str,
@@ -134,34 +137,40 @@ mod tests {
         let find = |named: Option<&str>| {
             let found =
                 ConfigFolder::among(named.map(PathBuf::from), &here, Some(user.clone()), &system);
-            (found.path, found.by)
+            (found.path, found.reason)
         };
-        assert_eq!(find(None), (here.clone(), By::Nothing));
+        assert_eq!(find(None), (here.clone(), FolderReason::Nothing));
         // A checkout has examples there, and a console saves its state there.
         fs::create_dir_all(here.join("state")).unwrap();
-        assert_eq!(find(None), (here.clone(), By::Nothing));
+        assert_eq!(find(None), (here.clone(), FolderReason::Nothing));
         fs::create_dir(&system).unwrap();
-        assert_eq!(find(None), (system.clone(), By::System));
+        assert_eq!(find(None), (system.clone(), FolderReason::System));
         fs::create_dir(&user).unwrap();
-        assert_eq!(find(None), (user.clone(), By::User));
+        assert_eq!(find(None), (user.clone(), FolderReason::User));
         fs::write(here.join(SERVED), "1\n").unwrap();
-        assert_eq!(find(None), (here.clone(), By::State), "an upgrade keeps the used folder");
-        assert_eq!(find(Some("/x")), ("/x".into(), By::Name));
+        assert_eq!(
+            find(None),
+            (here.clone(), FolderReason::State),
+            "an upgrade keeps the used folder"
+        );
+        assert_eq!(find(Some("/x")), ("/x".into(), FolderReason::Name));
     }
 
     #[test]
     fn settings_are_never_read_from_the_working_directory() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(SETTINGS_FILE), "").unwrap();
-        let read = |by| ConfigFolder { path: folder.path().to_owned(), by }.settings().is_some();
-        assert!(read(By::Name) && read(By::User) && read(By::System));
-        assert!(!read(By::State) && !read(By::Nothing));
+        let read = |by| {
+            ConfigFolder { path: folder.path().to_owned(), reason: by }.settings_file().is_some()
+        };
+        assert!(read(FolderReason::Name) && read(FolderReason::User) && read(FolderReason::System));
+        assert!(!read(FolderReason::State) && !read(FolderReason::Nothing));
     }
 
     #[test]
     fn variables_determine_the_folder_of_a_user() {
         let of = |set: &[(&str, &str)]| {
-            of_user(|name| {
+            user_folder(|name| {
                 set.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned())
             })
         };

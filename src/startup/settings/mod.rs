@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
-pub use self::folder::{By, ConfigFolder, SETTINGS_FILE, base, of_user};
-use self::sources::Found;
+pub use self::folder::{ConfigFolder, FolderReason, SETTINGS_FILE, user_folder, xdg_folder};
+use self::sources::SourceValues;
 use crate::cli::Common;
 use crate::cluster::Cluster;
 use crate::config::{self, Config, VARIABLES};
@@ -20,10 +20,10 @@ use crate::redact::Redactor;
 use crate::startup::webhooks;
 use crate::telemetry;
 use crate::turn::BASE_VARIABLES;
-use crate::web::webhooks::Secrets;
+use crate::web::webhooks::WebhookSecrets;
 
 /// The operator's settings, and the problems found while reading them.
-pub struct Settings {
+pub struct OperatorSettings {
     /// The parsed settings. Invalid values are replaced by their defaults.
     pub config: Config,
     /// The configuration folder, and the reason why it was chosen.
@@ -35,7 +35,7 @@ pub struct Settings {
     /// Hides the secrets among the variables.
     pub redactor: Redactor,
     /// The secrets of webhooks, by their names in `webhooks.md`. Not in `variables`.
-    pub webhook_secrets: Secrets,
+    pub webhook_secrets: WebhookSecrets,
     /// Problems that prevent a start.
     pub faults: Vec<String>,
     /// Whether an env file could not be read, so that most settings may be missing.
@@ -47,7 +47,7 @@ pub struct Settings {
     /// Files with secrets that still exist while the gateway runs.
     pub secret_files: Vec<PathBuf>,
     /// Variables that are not settings of the gateway, each with its file and line.
-    pub unplaced: Vec<(String, String)>,
+    pub unknown_variables: Vec<(String, String)>,
 }
 
 fn is_set(value: String) -> bool {
@@ -68,7 +68,7 @@ fn is_secret(name: &str) -> bool {
 }
 
 /// Returns a redactor that hides the values of secret variables.
-pub fn secrets(variables: &HashMap<String, String>) -> Redactor {
+pub fn redactor_of(variables: &HashMap<String, String>) -> Redactor {
     let values: Vec<SecretString> = variables
         .iter()
         .filter(|(name, _)| is_secret(name))
@@ -80,8 +80,8 @@ pub fn secrets(variables: &HashMap<String, String>) -> Redactor {
 /// Reads the settings. The environment takes precedence over the file descriptor, the descriptor
 /// over credentials, and credentials over the env file. `backend` replaces `AGENT_BACKEND`. Without
 /// `--env-file`, the env file in the configuration folder is read.
-pub fn read(common: &Common, backend: Option<String>) -> Settings {
-    let mut found = Found::look(
+pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
+    let mut found = SourceValues::read(
         common.env_file.as_deref(),
         sources::credentials().as_deref(),
         common.secrets_fd,
@@ -94,7 +94,7 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
     }
     let mut env_file = common.env_file.clone();
     if env_file.is_none() {
-        env_file = folder_of(&variables).settings();
+        env_file = config_folder(&variables).settings_file();
         if let Some(path) = &env_file {
             found.env_file(path);
             for (name, value) in std::mem::take(&mut found.values) {
@@ -102,7 +102,7 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
             }
         }
     }
-    let folder = folder_of(&variables);
+    let folder = config_folder(&variables);
     let asked = backend.is_some();
     if let Some(backend) = backend {
         let configured = variables.insert("AGENT_BACKEND".to_owned(), backend.clone());
@@ -124,7 +124,7 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
     faults.extend(more);
     config.secret_files = found.secret_files.iter().chain(env_file.iter()).cloned().collect();
     if asked {
-        config.agent_backend_by = "the backend";
+        config.agent_backend_source = "the backend";
     }
     if let Err(fault) = telemetry::check_filter(&config.log_level) {
         faults.push(fault);
@@ -137,10 +137,10 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
         .collect();
     let (webhook_secrets, more) = webhooks::take_secrets(&config, &mut variables);
     faults.extend(more);
-    secrets.extend(webhooks::shapes(&webhook_secrets));
+    secrets.extend(webhooks::redacted_forms(&webhook_secrets));
     if let Some(url) = variables.get("CLUSTER_URL") {
         secrets.extend(
-            [Some(url.clone()), Cluster::password(url)]
+            [Some(url.clone()), Cluster::password_of_url(url)]
                 .into_iter()
                 .flatten()
                 .map(SecretString::from),
@@ -156,9 +156,9 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
             || config.agent_env.iter().any(|given| given == name)
             || webhook_secrets.contains_key(name)
     };
-    let unplaced = found.places.into_iter().filter(|(name, _)| !ours(name)).collect();
-    let Found { warnings, secret_files, is_unreadable, .. } = found;
-    Settings {
+    let unplaced = found.origins.into_iter().filter(|(name, _)| !ours(name)).collect();
+    let SourceValues { warnings, secret_files, is_unreadable, .. } = found;
+    OperatorSettings {
         config,
         folder,
         env_file,
@@ -170,12 +170,12 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
         unavailable: Vec::new(),
         warnings,
         secret_files,
-        unplaced,
+        unknown_variables: unplaced,
     }
 }
 
 /// Returns the configuration folder that these variables select.
-fn folder_of(variables: &HashMap<String, String>) -> ConfigFolder {
+fn config_folder(variables: &HashMap<String, String>) -> ConfigFolder {
     let variable = |name: &str| variables.get(name).cloned();
     let named = variable("CONFIG_DIR").is_some_and(is_set).then(|| config::config_dir(variable));
     ConfigFolder::find(named, variable)
@@ -183,7 +183,7 @@ fn folder_of(variables: &HashMap<String, String>) -> ConfigFolder {
 
 /// Removes all secrets from the environment of this process. Must be called while the process has
 /// only one thread.
-pub fn forget_secrets(settings: &Settings) {
+pub fn forget_secrets(settings: &OperatorSettings) {
     process::forget_variables(|name| {
         is_secret(name) || settings.webhook_secrets.contains_key(name)
     });
@@ -210,7 +210,7 @@ mod tests {
         );
         assert_eq!(settings.config.max_queue_depth, 7);
         assert_eq!(
-            settings.unplaced,
+            settings.unknown_variables,
             [("MAX_CONCURENT_QUERIES".to_owned(), format!("{}: line 3", file.path().display()))]
         );
         let missing =

@@ -10,17 +10,17 @@ use crate::disk::read_ordinary;
 use crate::process::take_descriptor;
 
 /// Largest size of a file or stream of settings, in bytes.
-const MOST: u64 = 1 << 20;
+const MAX_SOURCE_BYTES: u64 = 1 << 20;
 /// Variable with the path of the folder of credentials (systemd.exec(5)).
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
 /// Settings from the sources other than the environment.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct SourceValues {
     /// The values, by name.
     pub values: HashMap<String, String>,
     /// The names in order of reading, each with its file and line, for warnings about unknown ones.
-    pub places: Vec<(String, String)>,
+    pub origins: Vec<(String, String)>,
     /// Files with secrets that still exist while the gateway runs.
     pub secret_files: Vec<PathBuf>,
     /// Files and lines that cannot be read.
@@ -31,9 +31,9 @@ pub(super) struct Found {
     pub warnings: Vec<String>,
 }
 
-impl Found {
+impl SourceValues {
     /// Reads all sources. A value of a later source replaces one of an earlier source.
-    pub(super) fn look(
+    pub(super) fn read(
         env_file: Option<&Path>,
         credentials: Option<&Path>,
         descriptor: Option<i32>,
@@ -53,9 +53,9 @@ impl Found {
 
     pub(super) fn env_file(&mut self, path: &Path) {
         let shown = path.display().to_string();
-        match read_ordinary(path, MOST) {
+        match read_ordinary(path, MAX_SOURCE_BYTES) {
             Ok(content) => {
-                if self.take(EnvFile::parse(&content), &shown) {
+                if self.merge(EnvFile::parse(&content), &shown) {
                     self.secret_files.push(path.to_owned());
                 }
             }
@@ -91,14 +91,14 @@ impl Found {
             else {
                 continue;
             };
-            let text = read_ordinary(&path, MOST).map_err(|error| error.to_string());
+            let text = read_ordinary(&path, MAX_SOURCE_BYTES).map_err(|error| error.to_string());
             match text.and_then(|bytes| {
                 String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
             }) {
                 Ok(text) => {
                     self.values
                         .insert(name.to_owned(), text.trim_end_matches(['\r', '\n']).to_owned());
-                    self.places.push((name.to_owned(), path.display().to_string()));
+                    self.origins.push((name.to_owned(), path.display().to_string()));
                     self.secret_files.push(path);
                 }
                 Err(error) => self
@@ -110,14 +110,14 @@ impl Found {
 
     fn descriptor(&mut self, number: i32) {
         let shown = format!("descriptor {number}");
-        match take_descriptor(number, usize::try_from(MOST).unwrap_or(usize::MAX)) {
-            Ok(content) => drop(self.take(EnvFile::parse(&content), &shown)),
+        match take_descriptor(number, usize::try_from(MAX_SOURCE_BYTES).unwrap_or(usize::MAX)) {
+            Ok(content) => drop(self.merge(EnvFile::parse(&content), &shown)),
             Err(error) => self.faults.push(format!("--secrets-fd {number}: {error}")),
         }
     }
 
     /// Adds the values and problems of an env file. Returns whether it contains a secret.
-    fn take(&mut self, file: EnvFile, shown: &str) -> bool {
+    fn merge(&mut self, file: EnvFile, shown: &str) -> bool {
         self.faults.extend(file.faults.iter().map(|fault| format!("{shown}: {fault}")));
         self.warnings.extend(file.warnings.iter().map(|warning| format!("{shown}: {warning}")));
         let secret = file
@@ -125,7 +125,7 @@ impl Found {
             .iter()
             .any(|(name, (value, _))| is_secret(name) && !value.trim().is_empty());
         for (name, (value, line)) in file.values {
-            self.places.push((name.clone(), format!("{shown}: line {line}")));
+            self.origins.push((name.clone(), format!("{shown}: line {line}")));
             self.values.insert(name, value);
         }
         secret
@@ -157,7 +157,7 @@ mod tests {
         fs::write(folder.path().join("DISCORD_BOT_TOKEN"), "a.b.c\n").expect("written");
         fs::write(folder.path().join("tls.pem"), "key").expect("written");
         fs::create_dir(folder.path().join("STRANGE")).expect("made");
-        let found = Found::look(None, Some(folder.path()), None);
+        let found = SourceValues::read(None, Some(folder.path()), None);
         assert_eq!(
             found.values,
             HashMap::from([("DISCORD_BOT_TOKEN".to_owned(), "a.b.c".to_owned())])
@@ -168,7 +168,7 @@ mod tests {
             "{:?}",
             found.faults
         );
-        let missing = Found::look(None, Some(Path::new("/nonexistent")), None);
+        let missing = SourceValues::read(None, Some(Path::new("/nonexistent")), None);
         assert!(missing.faults[0].contains("/nonexistent"), "{:?}", missing.faults);
     }
 
@@ -183,7 +183,7 @@ mod tests {
         ] {
             fs::write(&path, text).expect("written");
             assert_eq!(
-                !Found::look(Some(&path), None, None).secret_files.is_empty(),
+                !SourceValues::read(Some(&path), None, None).secret_files.is_empty(),
                 secret,
                 "{text}"
             );
@@ -195,7 +195,7 @@ mod tests {
         for (path, what) in
             [("/", "a folder"), ("/dev/zero", "a device"), ("/nonexistent.env", "No such file")]
         {
-            let found = Found::look(Some(Path::new(path)), None, None);
+            let found = SourceValues::read(Some(Path::new(path)), None, None);
             assert!(
                 found.faults.len() == 1 && found.faults[0].contains(what),
                 "{path}: {:?}",

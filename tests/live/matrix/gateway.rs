@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel::agent::descriptor::Feature;
-use aetheel::agent::{Decision, Descriptor, Mode, Safety};
+use aetheel::agent::{AskDecision, Descriptor, Mode, Safety};
 use aetheel::config::Config;
-use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Setting, Steered};
+use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Setting, SteeringResult};
 use aetheel::event::Lane;
 use aetheel::redact::Redactor;
-use aetheel::startup::settings::{By, ConfigFolder, Settings};
-use aetheel::startup::{Prepared, Purpose, ShutdownGuard};
+use aetheel::startup::settings::{ConfigFolder, FolderReason, OperatorSettings};
+use aetheel::startup::{DrainHandle, PreparedStart, Purpose};
 use aetheel::turn::recording;
 use tempfile::TempDir;
 
@@ -62,7 +62,7 @@ pub struct Cell {
 
 struct Opened {
     dispatcher: Dispatcher,
-    guard: ShutdownGuard,
+    guard: DrainHandle,
     recordings: PathBuf,
 }
 
@@ -147,8 +147,8 @@ impl Cell {
         let variables = self.variables(folder, home, wishes);
         let config = Config::read(|name| variables.get(name).cloned())
             .unwrap_or_else(|faults| panic!("{faults:?}"));
-        let settings = Settings {
-            folder: ConfigFolder { path: config.config_dir.clone(), by: By::Name },
+        let settings = OperatorSettings {
+            folder: ConfigFolder { path: config.config_dir.clone(), reason: FolderReason::Name },
             env_file: None,
             config,
             variables,
@@ -159,9 +159,9 @@ impl Cell {
             unavailable: Vec::new(),
             warnings: Vec::new(),
             secret_files: Vec::new(),
-            unplaced: Vec::new(),
+            unknown_variables: Vec::new(),
         };
-        let prepared = Prepared::prepare(settings, Purpose::Talk)
+        let prepared = PreparedStart::prepare(settings, Purpose::Console)
             .await
             .unwrap_or_else(|refused| panic!("not started: {:?}", refused.faults));
         let (dispatcher, guard) = prepared.dispatcher(stage.clone(), None);
@@ -298,7 +298,7 @@ impl Gateway {
     }
 
     /// Answers a question.
-    pub fn decide(&self, question: &OpenQuestion, decision: Decision) {
+    pub fn decide(&self, question: &OpenQuestion, decision: AskDecision) {
         let person = Person::User { id: 1, name: "Ada".to_owned(), roles: vec![], owner: true };
         self.dispatcher
             .answer(&question.id, &person, decision)
@@ -306,7 +306,7 @@ impl Gateway {
     }
 
     /// Sends a message to the running turn of a conversation.
-    pub async fn steer(&self, lane: u64, text: &str) -> Steered {
+    pub async fn steer(&self, lane: u64, text: &str) -> SteeringResult {
         self.dispatcher.steer(message(lane, text)).await.unwrap().outcome().await
     }
 
@@ -375,13 +375,13 @@ impl Aftermath {
         }
     }
 
-    fn fold(&mut self, entries: &[recording::Entry]) {
-        use aetheel::agent::{Action, AgentEvent, EventKind};
+    fn fold(&mut self, entries: &[recording::RecordingEntry]) {
+        use aetheel::agent::{Action, AgentEvent, AgentEventKind};
         for entry in entries {
-            if let recording::What::Out(Action::Event(AgentEvent {
-                kind: EventKind::Unrecognised(unknown),
+            if let recording::EntryKind::Out(Action::Event(AgentEvent {
+                kind: AgentEventKind::Unrecognised(unknown),
                 ..
-            })) = &entry.what
+            })) = &entry.kind
             {
                 *self
                     .unrecognised

@@ -17,9 +17,9 @@ mod stage;
 
 use std::time::{Duration, Instant};
 
-use aetheel::agent::descriptor::{Feature, Sharing};
+use aetheel::agent::descriptor::{Feature, LinkSharing};
 use aetheel::backend::{Engine, Inspection};
-use aetheel::config::Limits;
+use aetheel::config::ResourceLimits;
 use aetheel::workspace::Profiles;
 
 use self::backends::{BACKENDS, Backend};
@@ -176,7 +176,8 @@ async fn ready(backend: &Backend) -> Result<(Agent, Inspection), String> {
     if !path.is_file() {
         return Err(format!("there is no backend at {} (hint: `make guests`)", path.display()));
     }
-    let engine = Engine::new(&Limits::default(), None).map_err(|error| error.to_string())?;
+    let engine =
+        Engine::new(&ResourceLimits::default(), None).map_err(|error| error.to_string())?;
     let mut inspection = engine.inspect(&path).await.map_err(|error| error.to_string())?;
     if backend.backend != backend.component {
         let profiles = Profiles::parse(include_str!("../../../config/acp.md"));
@@ -187,7 +188,7 @@ async fn ready(backend: &Backend) -> Result<(Agent, Inspection), String> {
         inspection.descriptor =
             profile.apply(&inspection.descriptor).map_err(|error| error.to_string())?;
     }
-    if inspection.descriptor.sharing == Sharing::Turn && !backend.one_shot {
+    if inspection.descriptor.sharing == LinkSharing::Turn && !backend.one_shot {
         return Err(format!("the backend `{}` has no long-lived form", backend.component));
     }
     Ok((agent, inspection))

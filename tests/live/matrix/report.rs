@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use aetheel::config::SandboxWish;
+use aetheel::config::SandboxMode;
 use aetheel::process::Sandbox;
 use sha2::{Digest as _, Sha256};
 
@@ -177,10 +177,13 @@ impl Report {
             writeln!(versions, "| {} | {} | {} |", agent.name, agent.version, columns.join(", "))
                 .unwrap();
         }
-        let sandbox = Sandbox::probe(SandboxWish::Auto).unwrap_or_default();
+        let sandbox = Sandbox::probe(SandboxMode::Auto).unwrap_or_default();
         let own = matches!(sandbox, Sandbox::Landlock { bubblewrap: Some(_), .. });
-        let confined =
-            format!("{}{}", sandbox.words(), if own { ", and bubblewrap for Codex" } else { "" });
+        let confined = format!(
+            "{}{}",
+            sandbox.describe(),
+            if own { ", and bubblewrap for Codex" } else { "" }
+        );
         format!(
             "{HEAD}\n## Versions\n\n| agent | version | columns |\n|---|---|---|\n{versions}\nConfined by {confined}.\n\n## Matrix\n\n{}\n\n## What agents may do\n\n{LEVELS}\n{}\n\
             ## As root\n\n{ROOT}\n{}\n## Not recognised\n\n\

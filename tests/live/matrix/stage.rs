@@ -3,8 +3,10 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use aetheel::agent::{EventKind, ToolStatus, Usage};
-use aetheel::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
+use aetheel::agent::{AgentEventKind, ToolStatus, Usage};
+use aetheel::dispatch::{
+    DeliveryError, OpenQuestion, Outlet, QuestionDismissal, Reply, Settlement, TurnAnswer,
+};
 use aetheel::event::{Event, Lane, Sequence};
 use aetheel::fold::Transcript;
 use async_trait::async_trait;
@@ -27,7 +29,7 @@ struct Turn {
     lane: Lane,
     transcript: Transcript,
     questions: std::collections::VecDeque<OpenQuestion>,
-    answer: Option<Answer>,
+    answer: Option<TurnAnswer>,
     read: bool,
 }
 
@@ -42,7 +44,7 @@ impl Turn {
 /// An answer with the transcript that led to it.
 #[derive(Clone, Debug)]
 pub struct Answered {
-    pub answer: Answer,
+    pub answer: TurnAnswer,
     pub transcript: Transcript,
 }
 
@@ -158,21 +160,21 @@ impl Part {
 
 #[async_trait]
 impl Reply for Part {
-    fn update(&mut self, _event: &EventKind, transcript: &Transcript) {
+    fn update(&mut self, _event: &AgentEventKind, transcript: &Transcript) {
         self.change(|turn| {
             turn.transcript = transcript.clone();
         });
     }
 
-    fn ask(&mut self, question: &OpenQuestion, _unseen: Unseen) {
+    fn ask(&mut self, question: &OpenQuestion, _unseen: QuestionDismissal) {
         self.change(|turn| turn.questions.push_back(question.clone()));
     }
 
-    fn settled(&mut self, id: &str, _how: &Settlement) {
+    fn question_settled(&mut self, id: &str, _how: &Settlement) {
         self.change(|turn| turn.questions.retain(|question| question.id != id));
     }
 
-    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+    async fn finish(self: Box<Self>, answer: TurnAnswer) -> Result<(), DeliveryError> {
         self.change(|turn| turn.answer = Some(answer));
         Ok(())
     }

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::Api;
-use crate::rest::{Call, RestError, Timeouts};
+use crate::rest::{RestError, RestRequest, Timeouts};
 
 impl Api {
     /// Responds to an interaction.
@@ -27,7 +27,7 @@ impl Api {
         body: Value,
         timeouts: Timeouts,
     ) -> Result<bool, RestError> {
-        let call = Call {
+        let call = RestRequest {
             method: Method::POST,
             path: format!("/interactions/{interaction}/{token}/callback"),
             bucket: None,

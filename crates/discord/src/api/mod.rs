@@ -4,9 +4,9 @@
 //! a nonce that Discord enforces, so that a repeated request never posts twice. Pinned by the local
 //! Discord of the tests, which refuses anything else.
 
-mod aside;
 mod callbacks;
 mod reactions;
+mod unleased;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use super::rest::{Call, Rest, RestError, Timeouts, Upload};
+use super::rest::{Rest, RestError, RestRequest, Timeouts, Upload};
 use super::wire::{Application, Channel, GatewayBot, Member, Message, Role, User};
 
 /// A message that was posted.
 #[derive(Debug)]
-pub(super) struct Posted {
+pub(super) struct PostedMessage {
     pub(super) id: u64,
     /// Its text, which is an older one if Discord already knew the nonce.
     pub(super) content: String,
@@ -40,17 +40,17 @@ pub(super) fn nonce() -> String {
 pub(super) struct Api {
     pub(super) rest: Rest,
     /// Channels in which the bot cannot reply to messages.
-    unread: Arc<Mutex<HashSet<u64>>>,
+    no_reply_channels: Arc<Mutex<HashSet<u64>>>,
 }
 
 impl Api {
     pub(super) fn new(rest: Rest) -> Self {
-        Self { rest, unread: Arc::default() }
+        Self { rest, no_reply_channels: Arc::default() }
     }
 
     /// Forgets the channels without replies, because permissions have changed somewhere.
     pub(super) fn permissions_changed(&self) {
-        self.unread.lock().clear();
+        self.no_reply_channels.lock().clear();
     }
 
     pub(super) async fn me(&self, timeouts: Timeouts) -> Result<User, RestError> {
@@ -114,7 +114,7 @@ impl Api {
         let path = format!("/channels/{channel}/messages?after={after}&limit=100");
         let found: Vec<Value> = self.get(path, ("GET messages", channel), timeouts).await?;
         let full = found.len() >= 100;
-        Ok((in_order(found), full))
+        Ok((sorted_messages(found), full))
     }
 
     /// Returns the last messages before an id, at most `most`, oldest first.
@@ -126,7 +126,7 @@ impl Api {
         timeouts: Timeouts,
     ) -> Result<Vec<Message>, RestError> {
         let path = format!("/channels/{channel}/messages?before={before}&limit={most}");
-        Ok(in_order(self.get(path, ("GET messages", channel), timeouts).await?))
+        Ok(sorted_messages(self.get(path, ("GET messages", channel), timeouts).await?))
     }
 
     pub(super) async fn commands(
@@ -148,7 +148,7 @@ impl Api {
         commands: Value,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let call = Call {
+        let call = RestRequest {
             method: Method::PUT,
             path: format!("/applications/{application}/commands"),
             bucket: Some(("PUT commands", application)),
@@ -159,7 +159,7 @@ impl Api {
     }
 
     pub(super) async fn typing(&self, channel: u64, timeouts: Timeouts) -> Result<(), RestError> {
-        let call = Call {
+        let call = RestRequest {
             method: Method::POST,
             path: format!("/channels/{channel}/typing"),
             bucket: Some(("POST typing", channel)),
@@ -178,7 +178,7 @@ impl Api {
         name: &str,
         timeouts: Timeouts,
     ) -> Result<bool, RestError> {
-        let call = Call {
+        let call = RestRequest {
             method: Method::POST,
             path: format!("/channels/{channel}/messages/{message}/threads"),
             bucket: Some(("POST thread", channel)),
@@ -200,7 +200,7 @@ impl Api {
         file: &Upload,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let call = Call {
+        let call = RestRequest {
             method: Method::POST,
             path: format!("/channels/{channel}/messages"),
             bucket: Some(("POST message", channel)),
@@ -221,7 +221,7 @@ impl Api {
         nonce: &str,
         content: &str,
         timeouts: Timeouts,
-    ) -> Result<Posted, RestError> {
+    ) -> Result<PostedMessage, RestError> {
         self.post_with(channel, reply_to, nonce, (content, &Value::Null), timeouts).await
     }
 
@@ -233,12 +233,12 @@ impl Api {
         nonce: &str,
         body: (&str, &Value),
         timeouts: Timeouts,
-    ) -> Result<Posted, RestError> {
-        self.call_for(channel, reply_to, None, nonce, body, timeouts).await
+    ) -> Result<PostedMessage, RestError> {
+        self.post_with_ping(channel, reply_to, None, nonce, body, timeouts).await
     }
 
     /// Posts a message with buttons and menus, and pings one user whom its text mentions.
-    pub(super) async fn call_for(
+    pub(super) async fn post_with_ping(
         &self,
         channel: u64,
         reply_to: Option<u64>,
@@ -246,8 +246,8 @@ impl Api {
         nonce: &str,
         body: (&str, &Value),
         timeouts: Timeouts,
-    ) -> Result<Posted, RestError> {
-        let unread = || self.unread.lock();
+    ) -> Result<PostedMessage, RestError> {
+        let unread = || self.no_reply_channels.lock();
         let reply_to = reply_to.filter(|_| !unread().contains(&channel));
         match self.post_as(channel, reply_to, user, nonce, body, timeouts).await {
             Err(error) if error.forbids_replies() && reply_to.is_some() => {
@@ -271,7 +271,7 @@ impl Api {
         nonce: &str,
         (content, components): (&str, &Value),
         timeouts: Timeouts,
-    ) -> Result<Posted, RestError> {
+    ) -> Result<PostedMessage, RestError> {
         let mut body = json!({
             "content": content, "allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true,
         });
@@ -285,7 +285,7 @@ impl Api {
             body["message_reference"] =
                 json!({"message_id": message.to_string(), "fail_if_not_exists": false});
         }
-        let call = Call {
+        let call = RestRequest {
             method: Method::POST,
             path: format!("/channels/{channel}/messages"),
             bucket: Some(("POST message", channel)),
@@ -308,7 +308,7 @@ impl Api {
         if !components.is_null() {
             body["components"] = components.clone();
         }
-        let call = Call {
+        let call = RestRequest {
             method: Method::PATCH,
             path: format!("/channels/{channel}/messages/{message}"),
             bucket: Some(("PATCH message", channel)),
@@ -325,7 +325,7 @@ impl Api {
         message: u64,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let call = Call {
+        let call = RestRequest {
             method: Method::DELETE,
             path: format!("/channels/{channel}/messages/{message}"),
             bucket: Some(("DELETE message", channel)),
@@ -386,7 +386,7 @@ impl Api {
         token: &str,
         content: &str,
         timeouts: Timeouts,
-    ) -> Result<Posted, RestError> {
+    ) -> Result<PostedMessage, RestError> {
         self.edit_original_with(application, interaction, token, (content, &Value::Null), timeouts)
             .await
     }
@@ -399,12 +399,12 @@ impl Api {
         token: &str,
         (content, components): (&str, &Value),
         timeouts: Timeouts,
-    ) -> Result<Posted, RestError> {
+    ) -> Result<PostedMessage, RestError> {
         let mut body = json!({"content": content, "allowed_mentions": {"parse": []}});
         if !components.is_null() {
             body["components"] = components.clone();
         }
-        let call = Call {
+        let call = RestRequest {
             method: Method::PATCH,
             path: format!("/webhooks/{application}/{token}/messages/@original"),
             bucket: Some(("PATCH original", interaction)),
@@ -423,8 +423,8 @@ impl Api {
         token: &str,
         content: &str,
         timeouts: Timeouts,
-    ) -> Result<Posted, RestError> {
-        let call = Call {
+    ) -> Result<PostedMessage, RestError> {
+        let call = RestRequest {
             method: Method::POST,
             path: format!("/webhooks/{application}/{token}?wait=true"),
             bucket: Some(("POST follow-up", interaction)),
@@ -435,7 +435,7 @@ impl Api {
     }
 
     /// Sends a message that only the user sees, after an interaction was answered.
-    pub(super) async fn note(
+    pub(super) async fn follow_up_privately(
         &self,
         application: u64,
         interaction: u64,
@@ -443,7 +443,7 @@ impl Api {
         text: &str,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let call = Call {
+        let call = RestRequest {
             method: Method::POST,
             path: format!("/webhooks/{application}/{token}"),
             bucket: Some(("POST follow-up", interaction)),
@@ -459,7 +459,7 @@ impl Api {
         bucket: (&'static str, u64),
         timeouts: Timeouts,
     ) -> Result<T, RestError> {
-        let call = Call {
+        let call = RestRequest {
             method: Method::GET,
             path,
             bucket: Some(bucket),
@@ -471,12 +471,12 @@ impl Api {
     }
 }
 
-fn posted(value: &Value) -> Result<Posted, RestError> {
+fn posted(value: &Value) -> Result<PostedMessage, RestError> {
     let id = value["id"]
         .as_str()
         .and_then(|id| id.parse().ok())
         .ok_or_else(|| unreadable("message", "no id"))?;
-    Ok(Posted { id, content: value["content"].as_str().unwrap_or_default().to_owned() })
+    Ok(PostedMessage { id, content: value["content"].as_str().unwrap_or_default().to_owned() })
 }
 
 fn unreadable(what: &str, why: &str) -> RestError {
@@ -488,7 +488,7 @@ fn unreadable(what: &str, why: &str) -> RestError {
 }
 
 /// Parses messages and sorts them, oldest first. Leaves out those that cannot be parsed.
-fn in_order(found: Vec<Value>) -> Vec<Message> {
+fn sorted_messages(found: Vec<Value>) -> Vec<Message> {
     let mut messages: Vec<Message> =
         found.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect();
     messages.sort_by_key(|message| message.id);

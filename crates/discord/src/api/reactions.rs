@@ -3,18 +3,18 @@
 use reqwest::Method;
 
 use super::Api;
-use crate::flow::Rank;
-use crate::rest::{Call, RestError, Timeouts};
+use crate::rate_share::Rank;
+use crate::rest::{RestError, RestRequest, Timeouts};
 
 impl Api {
     /// Marks a message as seen but not accepted.
-    pub(crate) async fn mark(
+    pub(crate) async fn mark_refused(
         &self,
         channel: u64,
         message: u64,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        self.react(channel, message, "🚫", timeouts.of(Rank::Marker)).await
+        self.react(channel, message, "🚫", timeouts.with_rank(Rank::Marker)).await
     }
 
     /// Adds a reaction to a message.
@@ -36,7 +36,8 @@ impl Api {
         emoji: &str,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        self.reaction(Method::DELETE, channel, message, emoji, timeouts.of(Rank::Marker)).await
+        self.reaction(Method::DELETE, channel, message, emoji, timeouts.with_rank(Rank::Marker))
+            .await
     }
 
     async fn reaction(
@@ -48,7 +49,7 @@ impl Api {
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let emoji: String = emoji.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let call = Call {
+        let call = RestRequest {
             method,
             path: format!("/channels/{channel}/messages/{message}/reactions/{emoji}/@me"),
             bucket: Some(("PUT reaction", channel)),

@@ -2,7 +2,7 @@
 
 /// The buttons of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Below {
+pub(super) enum SlotButtons {
     /// Not known, for example because a previous process set them.
     Unknown,
     Nothing,
@@ -13,19 +13,19 @@ pub(super) enum Below {
 }
 
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct AnswerSlot {
     pub(super) nonce: String,
     /// `None` if the message does not exist, or is not known to exist.
     pub(super) id: Option<u64>,
     pub(super) shown: String,
-    pub(super) below: Below,
+    pub(super) buttons: SlotButtons,
     /// It was sent through a command, because the bot may not post, and is never edited.
     pub(super) fixed: bool,
 }
 
-impl Slot {
+impl AnswerSlot {
     /// Returns whether the message shows this without an edit.
-    pub(super) fn is(&self, piece: &str, below: Below) -> bool {
-        self.fixed || (self.shown == piece && self.below == below)
+    pub(super) fn shows(&self, piece: &str, below: SlotButtons) -> bool {
+        self.fixed || (self.shown == piece && self.buttons == below)
     }
 }

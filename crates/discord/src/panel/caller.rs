@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::Identity;
 use crate::asker::Asker;
-use crate::wire::{Channel, Slash, id_in, interacting};
+use crate::wire::{Channel, SlashInteraction, id_in, interacting_user};
 use aetheel_model::plain::short_line;
 
 /// A person who waits for an answer. Has no `Debug`, so that the token is never logged.
 #[derive(Clone)]
-pub(crate) struct Caller {
+pub(crate) struct InteractionCaller {
     pub(super) interaction: u64,
     pub(super) token: String,
     pub(super) channel: u64,
@@ -23,10 +23,10 @@ pub(crate) struct Caller {
     pub(super) name: String,
 }
 
-impl Caller {
+impl InteractionCaller {
     /// Parses the user of an interaction of any kind.
     pub(super) fn read(value: &Value) -> Option<Self> {
-        let (user, member) = interacting(value)?;
+        let (user, member) = interacting_user(value)?;
         Some(Self {
             interaction: id_in(&value["id"])?,
             token: value["token"].as_str()?.to_owned(),
@@ -37,7 +37,7 @@ impl Caller {
             guild: id_in(&value["guild_id"]),
             user: user.id,
             roles: member.roles,
-            name: short_line(member.nick.as_deref().unwrap_or(user.shown()), 64),
+            name: short_line(member.nick.as_deref().unwrap_or(user.display_name()), 64),
         })
     }
 
@@ -53,8 +53,8 @@ impl Caller {
     }
 }
 
-impl From<&Slash> for Caller {
-    fn from(slash: &Slash) -> Self {
+impl From<&SlashInteraction> for InteractionCaller {
+    fn from(slash: &SlashInteraction) -> Self {
         Self {
             interaction: slash.interaction,
             token: slash.token.clone(),
@@ -63,7 +63,7 @@ impl From<&Slash> for Caller {
             guild: slash.guild,
             user: slash.user.id,
             roles: slash.roles.clone(),
-            name: short_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64),
+            name: short_line(slash.nick.as_deref().unwrap_or(slash.user.display_name()), 64),
         }
     }
 }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn callers_in_threads_and_direct_messages_are_parsed() {
-        let thread = Caller::read(&json!({
+        let thread = InteractionCaller::read(&json!({
             "id": "1", "type": 4, "token": "t", "channel_id": "3", "channel": {"id": "3", "type": 11, "parent_id": "9"}, "guild_id": "4",
             "member": {"user": {"id": "7", "username": "ann"}, "roles": ["8"], "nick": "Annie"},
         }))
@@ -86,7 +86,7 @@ mod tests {
             (3, Some(9), Some(4), vec![8], "Annie")
         );
         let direct = json!({"id": "1", "type": 3, "token": "t", "channel_id": "3", "user": {"id": "7", "username": "ann"}});
-        let direct = Caller::read(&direct).expect("read");
+        let direct = InteractionCaller::read(&direct).expect("read");
         assert_eq!(
             (direct.user, direct.guild, direct.parent, direct.name.as_str()),
             (7, None, None, "ann")

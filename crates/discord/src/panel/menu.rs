@@ -5,16 +5,16 @@
 use serde_json::{Value, json};
 
 use super::{Response, page};
-use aetheel_dispatch::{Setting, SettingOption, View};
-use aetheel_model::agent::descriptor::Choice;
+use aetheel_dispatch::{LaneStatus, Setting, SettingOption};
+use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::plain::short_line;
 
 /// The value that resets a setting.
 pub(super) const UNSET: &str = "unset";
 /// Maximum number of options of a menu, including the one that resets the setting.
-const OPTIONS: usize = 25;
+const MAX_MENU_ITEMS: usize = 25;
 /// Maximum number of characters of a label and of a value.
-const LABEL: usize = 100;
+const MAX_LABEL_CHARS: usize = 100;
 
 /// Returns the name of a setting in the id of its menu.
 fn word(setting: Setting) -> &'static str {
@@ -36,7 +36,7 @@ pub(super) fn read(custom_id: &str) -> Option<(Setting, Option<&str>)> {
 }
 
 /// Returns the answer to `/settings`.
-pub(super) fn settings(view: &View) -> Response {
+pub(super) fn settings(view: &LaneStatus) -> Response {
     let mut lines = vec![format!(
         "Settings of this channel with **{}**; changes apply from the next message on.",
         page::escaped(&view.label)
@@ -54,7 +54,7 @@ pub(super) fn settings(view: &View) -> Response {
         }
     }
     Response {
-        text: page::within(&lines.join("\n")),
+        text: page::cut_to_page(&lines.join("\n")),
         private: true,
         components: Value::Array(rows),
     }
@@ -79,27 +79,27 @@ fn row(option: &SettingOption) -> Option<Value> {
         return Some(json!({"type": 1, "components": buttons}));
     }
     // Longer ids can only be chosen by the command of the setting.
-    let mut choices: Vec<Choice> = option
+    let mut choices: Vec<DescriptorChoice> = option
         .choices
         .iter()
-        .filter(|choice| choice.id.chars().count() <= LABEL)
+        .filter(|choice| choice.id.chars().count() <= MAX_LABEL_CHARS)
         .cloned()
         .collect();
     if choices.is_empty() || (choices.len() < 2 && !option.open) {
         return None;
     }
     let current = option.current.as_ref().filter(|_| option.chosen);
-    choices.truncate(OPTIONS - 1);
-    if let Some(current) = current
-        .filter(|id| id.chars().count() <= LABEL && !choices.iter().any(|choice| choice.id == **id))
-    {
-        choices.truncate(OPTIONS - 2);
-        choices.push(Choice { id: current.clone(), label: option.shown().to_owned() });
+    choices.truncate(MAX_MENU_ITEMS - 1);
+    if let Some(current) = current.filter(|id| {
+        id.chars().count() <= MAX_LABEL_CHARS && !choices.iter().any(|choice| choice.id == **id)
+    }) {
+        choices.truncate(MAX_MENU_ITEMS - 2);
+        choices.push(DescriptorChoice { id: current.clone(), label: option.shown().to_owned() });
     }
     let usual =
         if option.chosen { "Default".to_owned() } else { format!("Default: {}", option.shown()) };
     let item = |value: &str, label: &str, is_set: bool| {
-        let label = short_line(label, LABEL);
+        let label = short_line(label, MAX_LABEL_CHARS);
         json!({"label": if label.is_empty() { value } else { &label }, "value": value, "default": is_set,
             "description": if value == UNSET { "the value set by the operator or the agent" } else { option.setting.title() }})
     };
@@ -128,7 +128,7 @@ mod tests {
     ) -> SettingOption {
         let choices = ids
             .iter()
-            .map(|id| Choice { id: (*id).to_owned(), label: format!("The {id}") })
+            .map(|id| DescriptorChoice { id: (*id).to_owned(), label: format!("The {id}") })
             .collect();
         SettingOption {
             setting,

@@ -4,12 +4,12 @@
 //! change is visible to everybody. Failures, and answers that change nothing, are visible only to
 //! the person who asked. Pinned by `tests/discord/panel.rs`.
 
+mod actions;
 mod caller;
-mod complete;
 mod menu;
-mod orders;
 mod page;
 mod scope;
+mod suggestions;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-pub(super) use caller::Caller;
-pub(super) use orders::Order;
-use scope::Scope;
+pub(super) use actions::PanelAction;
+pub(super) use caller::InteractionCaller;
+use scope::ChannelScope;
 
 use super::Identity;
 use super::api::{Api, nonce};
 use super::asker::Asker;
-use super::commands::{self, Who};
+use super::commands::{self, CommandAccess};
 use super::rest::Timeouts;
 use aetheel_dispatch::{Dispatcher, Setting};
 
@@ -50,7 +50,7 @@ struct Response {
 
 impl Response {
     fn private(text: impl Into<String>) -> Self {
-        Self { text: page::within(&text.into()), private: true, components: Value::Null }
+        Self { text: page::cut_to_page(&text.into()), private: true, components: Value::Null }
     }
 
     /// Returns the answer to a change. It is public, or private with the reason if nothing was
@@ -94,8 +94,8 @@ impl Panels {
     /// Answers a command of a person who may use the bot. Called in the reader's runtime.
     pub(super) fn slash(
         self: &Arc<Self>,
-        caller: Caller,
-        order: Order,
+        caller: InteractionCaller,
+        order: PanelAction,
         given: Vec<(String, String)>,
     ) {
         let this = Arc::clone(self);
@@ -103,14 +103,14 @@ impl Panels {
             let asker = caller.asker(&this.identity);
             let alone =
                 this.identity.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
-            let scope = Scope::new(&this.dispatcher, asker);
+            let scope = ChannelScope::new(&this.dispatcher, asker);
             let dashboard = this.dashboard;
             let mut work = this
                 .runtime
-                .spawn(async move { order.carry_out(&scope, (alone, dashboard), &given).await });
+                .spawn(async move { order.run(&scope, (alone, dashboard), &given).await });
             let response = tokio::select! {
                 response = &mut work => response.unwrap_or_else(|_| Response::private("That went wrong. (internal)")),
-                () = sleep(ANSWER_GRACE) => return this.later(caller, order, work).await,
+                () = sleep(ANSWER_GRACE) => return this.answer_later(caller, order, work).await,
             };
             if !this.acknowledge(&caller, json!({"type": 4, "data": response.data()})).await
                 && !response.private
@@ -124,10 +124,10 @@ impl Panels {
     }
 
     /// Announces an answer, and sends it when it is ready.
-    async fn later(
+    async fn answer_later(
         self: Arc<Self>,
-        caller: Caller,
-        order: Order,
+        caller: InteractionCaller,
+        order: PanelAction,
         work: tokio::task::JoinHandle<Response>,
     ) {
         let mut data = json!({"allowed_mentions": {"parse": []}});
@@ -152,15 +152,20 @@ impl Panels {
     pub(super) fn press(self: &Arc<Self>, value: &Value) -> bool {
         let custom_id = value["data"]["custom_id"].as_str().unwrap_or_default();
         let Some((setting, pressed)) = menu::read(custom_id) else { return false };
-        let Some(caller) = Caller::read(value) else { return false };
+        let Some(caller) = InteractionCaller::read(value) else { return false };
         let chosen =
             value["data"]["values"][0].as_str().or(pressed).unwrap_or(menu::UNSET).to_owned();
         let this = Arc::clone(self);
-        tokio::spawn(async move { this.chosen(caller, setting, chosen).await });
+        tokio::spawn(async move { this.choose_setting(caller, setting, chosen).await });
         true
     }
 
-    async fn chosen(self: Arc<Self>, caller: Caller, setting: Setting, value: String) {
+    async fn choose_setting(
+        self: Arc<Self>,
+        caller: InteractionCaller,
+        setting: Setting,
+        value: String,
+    ) {
         let asker = caller.asker(&self.identity);
         if let Err(why) = self.identity.admit(&asker) {
             self.identity.log_refusal(&asker, &caller.name, &why);
@@ -171,7 +176,7 @@ impl Panels {
             .await;
             return;
         }
-        let scope = Scope::new(&self.dispatcher, asker);
+        let scope = ChannelScope::new(&self.dispatcher, asker);
         let mut work = self.runtime.spawn(async move {
             let chosen = scope.choose(setting, Some(&value)).await;
             (chosen, menu::settings(&scope.view().await))
@@ -203,10 +208,10 @@ impl Panels {
     }
 
     /// Reports a choice to the channel, because only one person sees the menu.
-    fn announce(self: &Arc<Self>, caller: &Caller, chosen: Result<String, String>) {
+    fn announce(self: &Arc<Self>, caller: &InteractionCaller, chosen: Result<String, String>) {
         let Ok(text) = chosen else { return };
         let (this, channel) = (Arc::clone(self), caller.channel);
-        let text = page::within(&format!(
+        let text = page::cut_to_page(&format!(
             "-# ⚙️ {} (chosen by {})",
             page::one_line(&text),
             page::escaped(&caller.name)
@@ -216,8 +221,8 @@ impl Panels {
 
     /// Suggests values for an option. Called in the reader's runtime.
     pub(super) fn complete(self: &Arc<Self>, value: &Value) {
-        let Some(caller) = Caller::read(value) else { return };
-        let Some((command, typed)) = complete::read(value) else { return };
+        let Some(caller) = InteractionCaller::read(value) else { return };
+        let Some((command, typed)) = suggestions::read(value) else { return };
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let asker = caller.asker(&this.identity);
@@ -225,7 +230,7 @@ impl Panels {
                 commands::command(&command, this.alias.as_deref()).and_then(
                     |command| match command.verb {
                         commands::Verb::Panel(order)
-                            if command.who == Who::Everyone || asker.owner =>
+                            if command.access == CommandAccess::Everyone || asker.owner =>
                         {
                             Some(order)
                         }
@@ -237,10 +242,10 @@ impl Panels {
             let choices = match order.filter(|_| admitted) {
                 None => Vec::new(),
                 Some(order) => {
-                    let scope = Scope::new(&this.dispatcher, asker);
+                    let scope = ChannelScope::new(&this.dispatcher, asker);
                     let work = this
                         .runtime
-                        .spawn(async move { complete::choices(&scope, order, &typed).await });
+                        .spawn(async move { suggestions::choices(&scope, order, &typed).await });
                     timeout(SUGGESTION_TIMEOUT, work)
                         .await
                         .ok()
@@ -265,7 +270,7 @@ impl Panels {
 
     /// Responds within Discord's three seconds. Returns `false` if Discord did not accept the
     /// response.
-    async fn acknowledge(&self, caller: &Caller, body: Value) -> bool {
+    async fn acknowledge(&self, caller: &InteractionCaller, body: Value) -> bool {
         match self.api.callback(caller.interaction, &caller.token, body, ACK_TIMEOUTS).await {
             Ok(()) => true,
             Err(error) => {
@@ -275,7 +280,7 @@ impl Panels {
         }
     }
 
-    async fn put_original(&self, caller: &Caller, response: &Response) {
+    async fn put_original(&self, caller: &InteractionCaller, response: &Response) {
         let (application, with) =
             (self.identity.application, (response.text.as_str(), &response.components));
         if let Err(error) = self
@@ -287,11 +292,11 @@ impl Panels {
         }
     }
 
-    async fn note(&self, caller: &Caller, text: &str) {
-        let text = page::within(text);
+    async fn note(&self, caller: &InteractionCaller, text: &str) {
+        let text = page::cut_to_page(text);
         if let Err(error) = self
             .sender
-            .note(
+            .follow_up_privately(
                 self.identity.application,
                 caller.interaction,
                 &caller.token,

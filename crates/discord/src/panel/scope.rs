@@ -3,31 +3,31 @@
 use std::time::Duration;
 
 use crate::asker::Asker;
-use aetheel_dispatch::{Conversations, Dispatcher, Project, QueueView, Setting, View};
-use aetheel_model::agent::descriptor::Choice;
+use aetheel_dispatch::{Conversations, Dispatcher, LaneStatus, ProjectBinding, QueueView, Setting};
+use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::event::Lane;
 
 /// How long an agent may take to list its sessions before one is resumed.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// The channel of a command or menu, and the person who used it.
-pub(super) struct Scope {
+pub(super) struct ChannelScope {
     dispatcher: Dispatcher,
     lane: Lane,
     pub(super) asker: Asker,
 }
 
-impl Scope {
+impl ChannelScope {
     pub(super) fn new(dispatcher: &Dispatcher, asker: Asker) -> Self {
         if let Some(parent) = asker.parent {
             // A menu may be the first event of a thread since the start.
-            dispatcher.learn(asker.channel, parent);
+            dispatcher.learn_parent(asker.channel, parent);
         }
         Self { dispatcher: dispatcher.clone(), lane: Lane::Channel(asker.channel), asker }
     }
 
-    pub(super) async fn view(&self) -> View {
-        self.dispatcher.view(&self.lane).await
+    pub(super) async fn view(&self) -> LaneStatus {
+        self.dispatcher.lane_status(&self.lane).await
     }
 
     pub(super) fn queue(&self) -> QueueView {
@@ -47,7 +47,7 @@ impl Scope {
         chosen
     }
 
-    pub(super) async fn models(&self, wait: Duration) -> Vec<Choice> {
+    pub(super) async fn models(&self, wait: Duration) -> Vec<DescriptorChoice> {
         self.dispatcher.models(&self.lane, wait).await
     }
 
@@ -70,7 +70,7 @@ impl Scope {
     }
 
     /// Binds the channel to a project. A thread uses the project of its channel.
-    pub(super) async fn project(&self, project: &Project) -> Result<String, String> {
+    pub(super) async fn project(&self, project: &ProjectBinding) -> Result<String, String> {
         let lane = Lane::Channel(self.asker.parent.unwrap_or(self.asker.channel));
         self.dispatcher.bind_project(&lane, None, project).await
     }

@@ -7,7 +7,7 @@
 //! question waits. The text is exactly the agent's, without secrets. [`aetheel_model::split`] cuts
 //! it, or it is attached if it is too long, and additions of the gateway are posted below it.
 
-mod settling;
+mod settle;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,22 +20,22 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug};
 
-use super::Inner;
-use super::asks::{QuestionMessages, QuestionOperation, QuestionOperations};
-use super::below::MESSAGE;
-use super::drawn::{draft, status};
-use super::flow::Rank;
-use super::heading;
-use super::holding::Turn;
-use super::live::{Live, Place};
+use super::BotContext;
+use super::delivery_queue::DeliveryTurn;
+use super::footer::MAX_MESSAGE_CHARS;
+use super::live::{Live, ReplyTarget};
+use super::preview::{draft, status};
+use super::questions::{QuestionMessages, QuestionOperation, QuestionOperations};
+use super::queue_marker::QueueMarker;
+use super::quote;
+use super::rate_share::Rank;
 use super::rest::Timeouts;
 use super::running::RunningTools;
 use super::typing::Typing;
-use super::waiting::QueueMarker;
 use aetheel_dispatch::{
-    Answer, DeliveryError, OpenQuestion, PriorDelivery, Reply, Settlement, Unseen,
+    DeliveryError, OpenQuestion, PriorDelivery, QuestionDismissal, Reply, Settlement, TurnAnswer,
 };
-use aetheel_model::agent::EventKind;
+use aetheel_model::agent::AgentEventKind;
 use aetheel_model::fold::Transcript;
 use aetheel_model::split::split;
 
@@ -49,7 +49,7 @@ const WAITS: &str = "-# ⏸️ waiting for your answer below";
 const OUTPUT_INTERVAL: Duration = Duration::from_secs(3);
 /// Short, because the next draft replaces one that fails.
 const DRAFT_TIMEOUTS: Timeouts =
-    Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Draft);
+    Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).with_rank(Rank::Draft);
 
 /// The progress of the turn, which the writer reads when it has time.
 struct Progress {
@@ -62,18 +62,18 @@ struct Progress {
 }
 
 pub(super) struct ChannelReply {
-    inner: Arc<Inner>,
+    inner: Arc<BotContext>,
     channel: u64,
     progress: Arc<Progress>,
-    answer: oneshot::Sender<(Answer, Turn)>,
+    answer: oneshot::Sender<(TurnAnswer, DeliveryTurn)>,
     writer: JoinHandle<Result<(), DeliveryError>>,
 }
 
 impl ChannelReply {
     /// Starts the delivery of an answer. `awaited` is the event whose answer somebody waits for.
     pub(super) fn begin(
-        inner: &Arc<Inner>,
-        place: Place,
+        inner: &Arc<BotContext>,
+        place: ReplyTarget,
         marker: Option<QueueMarker>,
         awaited: Option<u64>,
         traces: PriorDelivery,
@@ -87,7 +87,7 @@ impl ChannelReply {
         });
         let (answer, given) = oneshot::channel();
         let channel = place.channel;
-        let writer = Writer {
+        let writer = ReplyWriter {
             inner: Arc::clone(inner),
             channel,
             questions: QuestionMessages::new(inner, channel, place.reply_to),
@@ -96,7 +96,7 @@ impl ChannelReply {
             posted: !traces.posted.is_empty(),
             heading: place.heading.clone(),
             live: Live::new(Arc::clone(inner), place, traces, awaited),
-            above: String::new(),
+            text_above: String::new(),
             progress: Arc::clone(&progress),
             unasked: awaited.is_none(),
         };
@@ -107,19 +107,19 @@ impl ChannelReply {
 
 #[async_trait]
 impl Reply for ChannelReply {
-    fn update(&mut self, event: &EventKind, _transcript: &Transcript) {
+    fn update(&mut self, event: &AgentEventKind, _transcript: &Transcript) {
         // Applying the event costs time in proportion to its length. Copying the whole transcript
         // would cost more.
         self.progress.transcript.lock().apply(event);
         let now = (std::time::Instant::now(), Timestamp::now());
         self.progress.tools.lock().apply(event, now);
         match event {
-            EventKind::ToolOutput(_) => self.progress.printed.notify_one(),
+            AgentEventKind::ToolOutput(_) => self.progress.printed.notify_one(),
             _ => self.progress.changed.notify_one(),
         }
     }
 
-    fn ask(&mut self, question: &OpenQuestion, unseen: Unseen) {
+    fn ask(&mut self, question: &OpenQuestion, unseen: QuestionDismissal) {
         self.progress.operations.ask(question, unseen, self.progress.text());
         self.progress.changed.notify_one();
     }
@@ -129,20 +129,20 @@ impl Reply for ChannelReply {
         self.progress.changed.notify_one();
     }
 
-    fn stood_above(&mut self) {
-        self.progress.operations.stood(self.progress.text());
+    fn was_interrupted(&mut self) {
+        self.progress.operations.resume_above(self.progress.text());
         self.progress.changed.notify_one();
     }
 
-    fn settled(&mut self, id: &str, how: &Settlement) {
+    fn question_settled(&mut self, id: &str, how: &Settlement) {
         self.progress.operations.settled(id, how);
         self.progress.changed.notify_one();
     }
 
     /// Waits until Discord accepts the answer. Dropping the future does not stop the delivery.
-    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+    async fn finish(self: Box<Self>, answer: TurnAnswer) -> Result<(), DeliveryError> {
         let lost = || DeliveryError::Refused("the delivery was cut off".to_owned());
-        let turn = self.inner.holding.enter(self.channel);
+        let turn = self.inner.delivery_queues.enter(self.channel);
         self.answer.send((answer, turn)).map_err(|_| lost())?;
         self.writer.await.map_err(|_| lost())?
     }
@@ -155,7 +155,7 @@ impl Progress {
 
     /// Waits until a running tool makes the draft due: the tool has become a long one, or a long
     /// one printed something.
-    async fn tool_goes_on(&self, shown: Instant) {
+    async fn tool_output_due(&self, shown: Instant) {
         let next_long = self.tools.lock().next_long(std::time::Instant::now());
         tokio::select! {
             () = until(next_long) => {}
@@ -166,14 +166,14 @@ impl Progress {
     }
 }
 
-struct Writer {
-    inner: Arc<Inner>,
+struct ReplyWriter {
+    inner: Arc<BotContext>,
     channel: u64,
     live: Live,
     /// The prompt, shown above the first message.
     heading: Option<String>,
     /// The text that was posted above something else.
-    above: String,
+    text_above: String,
     progress: Arc<Progress>,
     questions: QuestionMessages,
     /// The reaction or line shown while the prompt waited.
@@ -187,14 +187,14 @@ struct Writer {
     unasked: bool,
 }
 
-impl Writer {
+impl ReplyWriter {
     async fn run(
         mut self,
-        mut given: oneshot::Receiver<(Answer, Turn)>,
+        mut given: oneshot::Receiver<(TurnAnswer, DeliveryTurn)>,
     ) -> Result<(), DeliveryError> {
-        self.type_on();
+        self.start_typing();
         if let Some(marker) = self.marker.take() {
-            marker.take_back(&self.inner.api).await;
+            marker.remove(&self.inner.api).await;
         }
         let mut shown = Instant::now();
         let mut next = shown + FIRST_DRAFT_GRACE;
@@ -205,12 +205,12 @@ impl Writer {
                 biased;
                 answer = &mut given => break answer.ok(),
                 () = until(token_expires) => {
-                    self.live.leave_token(DRAFT_TIMEOUTS).await;
+                    self.live.abandon_token(DRAFT_TIMEOUTS).await;
                     self.progress.changed.notify_one();
                     continue;
                 }
                 () = progress.changed.notified() => {}
-                () = progress.tool_goes_on(shown) => {}
+                () = progress.tool_output_due(shown) => {}
             }
             self.run_operations().await;
             next = next
@@ -220,7 +220,7 @@ impl Writer {
                 answer = &mut given => break answer.ok(),
                 () = tokio::time::sleep_until(next) => {}
             }
-            if self.inner.holding.is_busy(self.channel) {
+            if self.inner.delivery_queues.is_busy(self.channel) {
                 // An earlier answer is still being delivered, and this one must come after it.
                 next = Instant::now() + EDIT_INTERVAL;
                 self.progress.changed.notify_one();
@@ -241,7 +241,7 @@ impl Writer {
                     debug!(channel = self.channel, %error, "cannot show a draft");
                     // The agent may report nothing for a long time, so the next attempt does not
                     // wait for a report.
-                    if error.is_passing() {
+                    if error.is_temporary() {
                         self.progress.changed.notify_one();
                     }
                 }
@@ -258,10 +258,14 @@ impl Writer {
                 // The turn ended without an answer. The text so far stays, without signs that work
                 // continues.
                 let text = self.progress.text();
-                if self.posted && self.says_more(&text) {
+                if self.posted && self.has_more(&text) {
                     let _ = self
                         .live
-                        .show(&split(&self.to_say(&text), MESSAGE), true, DRAFT_TIMEOUTS)
+                        .show(
+                            &split(&self.remaining_text(&text), MAX_MESSAGE_CHARS),
+                            true,
+                            DRAFT_TIMEOUTS,
+                        )
                         .await;
                 }
                 Ok(())
@@ -285,85 +289,87 @@ impl Writer {
         for operation in self.progress.operations.take() {
             match operation {
                 QuestionOperation::Post(question, unseen, before, left) => {
-                    if !self.stood(&before).await {
-                        self.go_below(before).await;
+                    if !self.resume_above(&before).await {
+                        self.continue_below(before).await;
                     }
                     if let Some(typing) = self.typing.take() {
                         typing.stop().await;
                     }
                     self.questions.post(&question, unseen, &self.progress.changed, left).await;
                 }
-                QuestionOperation::Below(before) => self.go_below(before).await,
-                QuestionOperation::Stood(before) => drop(self.stood(&before).await),
+                QuestionOperation::Below(before) => self.continue_below(before).await,
+                QuestionOperation::ResumeAbove(before) => drop(self.resume_above(&before).await),
                 QuestionOperation::Close(id, content) => self.questions.close(&id, &content).await,
             }
         }
         if !self.questions.is_waiting() {
-            self.type_on();
+            self.start_typing();
         }
     }
 
     /// Takes over the text that a previous process left above something else, if `before` ends with
     /// it. Otherwise returns `false`.
-    async fn stood(&mut self, before: &str) -> bool {
-        if !self.above.is_empty() || before.trim().is_empty() {
+    async fn resume_above(&mut self, before: &str) -> bool {
+        if !self.text_above.is_empty() || before.trim().is_empty() {
             return false;
         }
-        let Some(said) = self.live.says_above(DRAFT_TIMEOUTS).await else { return false };
+        let Some(said) = self.live.last_frozen_text(DRAFT_TIMEOUTS).await else { return false };
         let stood = !said.is_empty() && before.trim_end().ends_with(&said);
         if stood {
-            before.trim_end().clone_into(&mut self.above);
+            before.trim_end().clone_into(&mut self.text_above);
         }
         stood
     }
 
     /// Posts the text so far and leaves it there, because something else is posted below it.
-    async fn go_below(&mut self, before: String) {
+    async fn continue_below(&mut self, before: String) {
         // If the agent replaced the text above, the whole answer is posted below in the end.
-        if self.below_of(&before).is_none_or(|rest| rest.trim().is_empty()) {
+        if self.text_below(&before).is_none_or(|rest| rest.trim().is_empty()) {
             // An empty message of a command would stay above.
             if !self.posted {
-                self.live.leave_token(DRAFT_TIMEOUTS).await;
+                self.live.abandon_token(DRAFT_TIMEOUTS).await;
             }
             return;
         }
-        let (pieces, timeouts) =
-            (split(&self.to_say(&before), MESSAGE), DRAFT_TIMEOUTS.of(Rank::Answer));
+        let (pieces, timeouts) = (
+            split(&self.remaining_text(&before), MAX_MESSAGE_CHARS),
+            DRAFT_TIMEOUTS.with_rank(Rank::Answer),
+        );
         let shown = self.live.show(&pieces, true, timeouts).await;
-        self.live.go_below(timeouts).await;
+        self.live.continue_below(timeouts).await;
         self.posted = false;
         match shown {
-            Ok(_) => before.trim_end().clone_into(&mut self.above),
+            Ok(_) => before.trim_end().clone_into(&mut self.text_above),
             Err(error) => {
                 // The whole text is posted below.
                 debug!(channel = self.channel, %error, "cannot show a draft");
-                self.above.clear();
+                self.text_above.clear();
             }
         }
     }
 
     /// Returns the part of a text that belongs below something else, or `None` if it does not begin
     /// with the text above.
-    fn below_of<'t>(&self, text: &'t str) -> Option<&'t str> {
-        let rest = text.strip_prefix(&self.above)?;
-        Some(if self.above.is_empty() { rest } else { rest.trim_start_matches(['\n', ' ']) })
+    fn text_below<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let rest = text.strip_prefix(&self.text_above)?;
+        Some(if self.text_above.is_empty() { rest } else { rest.trim_start_matches(['\n', ' ']) })
     }
 
     /// Returns whether a text continues after the part that was posted above.
-    fn says_more(&self, text: &str) -> bool {
-        !self.below_of(text).unwrap_or(text).trim().is_empty()
+    fn has_more(&self, text: &str) -> bool {
+        !self.text_below(text).unwrap_or(text).trim().is_empty()
     }
 
     /// Returns the part of a text that is not posted yet, below the prompt if nothing was posted
     /// above.
-    fn to_say(&self, text: &str) -> String {
-        match self.below_of(text) {
-            Some(rest) if !self.above.is_empty() => rest.to_owned(),
-            _ => heading::under(self.heading.as_deref(), text),
+    fn remaining_text(&self, text: &str) -> String {
+        match self.text_below(text) {
+            Some(rest) if !self.text_above.is_empty() => rest.to_owned(),
+            _ => quote::with_quote(self.heading.as_deref(), text),
         }
     }
 
-    fn type_on(&mut self) {
+    fn start_typing(&mut self) {
         if self.typing.is_none() && !self.unasked {
             self.typing = Some(Typing::start(self.inner.api.clone(), self.channel));
         }
@@ -382,10 +388,10 @@ impl Writer {
             true => self.posted.then(|| WAITS.to_owned()),
             false => status,
         };
-        if status.is_none() && !self.says_more(&text) {
+        if status.is_none() && !self.has_more(&text) {
             return Vec::new();
         }
-        draft(&self.to_say(&text), status, self.drafted())
+        draft(&self.remaining_text(&text), status, self.drafted())
     }
 }
 

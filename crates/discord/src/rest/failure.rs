@@ -38,7 +38,7 @@ impl RestError {
     }
 
     /// Returns whether the channel or thread does not exist any more.
-    pub(crate) fn is_without_channel(&self) -> bool {
+    pub(crate) fn is_unknown_channel(&self) -> bool {
         matches!(self, Self::Refused { code: 10_003, .. })
     }
 
@@ -54,7 +54,7 @@ impl RestError {
     }
 
     /// Returns whether a later attempt may succeed.
-    pub(crate) fn is_passing(&self) -> bool {
+    pub(crate) fn is_temporary(&self) -> bool {
         matches!(self, Self::Limited(_) | Self::Crowded(_) | Self::Unreachable { .. })
     }
 }

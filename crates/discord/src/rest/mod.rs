@@ -22,9 +22,9 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 pub(super) use self::failure::RestError;
-use super::clock::Clock;
-use super::flow::{Flow, Rank};
-use super::limits::{Bucket, Limits, RateHeaders};
+use super::clock::OffsetClock;
+use super::rate_limits::{Bucket, RateHeaders, RateLimits};
+use super::rate_share::{Rank, RateShare};
 use aetheel_model::figures;
 use aetheel_model::lease::Lease;
 
@@ -55,14 +55,14 @@ impl Timeouts {
     }
 
     /// Returns the same limits for a request of another rank.
-    pub(super) const fn of(self, rank: Rank) -> Self {
+    pub(super) const fn with_rank(self, rank: Rank) -> Self {
         Self { rank, ..self }
     }
 }
 
 /// A request, which can be sent several times.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct RestRequest {
     pub(super) method: Method,
     /// The part of the path after `/api/v10`.
     pub(super) path: String,
@@ -89,29 +89,29 @@ impl Upload {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct RestState {
     base: String,
     token: SecretString,
-    clock: Clock,
-    limits: Mutex<Limits>,
-    flow: Mutex<Flow>,
-    lanes: Mutex<HashMap<Bucket, Arc<tokio::sync::Mutex<()>>>>,
-    refused: watch::Sender<bool>,
+    clock: OffsetClock,
+    limits: Mutex<RateLimits>,
+    rate_share: Mutex<RateShare>,
+    bucket_locks: Mutex<HashMap<Bucket, Arc<tokio::sync::Mutex<()>>>>,
+    token_refused: watch::Sender<bool>,
     /// Whether Discord has ever answered.
     answered: AtomicBool,
     /// Whether the last attempt got no usable answer.
     away: AtomicBool,
     /// Changes when Discord becomes reachable again.
-    back: watch::Sender<u64>,
+    recoveries: watch::Sender<u64>,
     /// The value of [`Rest::clock_ahead`].
-    ahead: Mutex<Option<i64>>,
+    clock_ahead: Mutex<Option<i64>>,
 }
 
 /// The client. Clones share limits and connections.
 #[derive(Clone, Debug)]
 pub(super) struct Rest {
     http: reqwest::Client,
-    shared: Arc<Shared>,
+    shared: Arc<RestState>,
     /// Requests are sent while it lasts, and wait otherwise.
     lease: Lease,
 }
@@ -122,21 +122,21 @@ impl Rest {
         base: &str,
         token: SecretString,
         most: usize,
-        clock: Clock,
+        clock: OffsetClock,
         lease: Lease,
     ) -> Result<Self, reqwest::Error> {
-        let shared = Shared {
+        let shared = RestState {
             base: format!("{}/api/v10", base.trim_end_matches('/')),
             token,
             clock,
             limits: Mutex::default(),
-            flow: Mutex::new(Flow::new(most)),
-            lanes: Mutex::default(),
-            refused: watch::channel(false).0,
+            rate_share: Mutex::new(RateShare::new(most)),
+            bucket_locks: Mutex::default(),
+            token_refused: watch::channel(false).0,
             answered: AtomicBool::new(false),
             away: AtomicBool::new(false),
-            back: watch::channel(0).0,
-            ahead: Mutex::default(),
+            recoveries: watch::channel(0).0,
+            clock_ahead: Mutex::default(),
         };
         let http = http_client(Duration::from_secs(30))?;
         Ok(Self { http, shared: Arc::new(shared), lease })
@@ -155,38 +155,38 @@ impl Rest {
 
     /// Returns whether requests are sent now. Otherwise they wait for the lease.
     pub(super) fn may_send(&self) -> bool {
-        self.lease.lasts()
+        self.lease.is_valid()
     }
 
     /// Resolves when Discord rejects the token.
     pub(super) async fn token_refused(&self) {
-        let mut refused = self.shared.refused.subscribe();
+        let mut refused = self.shared.token_refused.subscribe();
         // The sender is in `self`, so this cannot fail before the value is true.
         let _ = refused.wait_for(|refused| *refused).await;
     }
 
     /// Returns a counter that changes when Discord answers again after a failure.
-    pub(super) fn back(&self) -> watch::Receiver<u64> {
-        self.shared.back.subscribe()
+    pub(super) fn recoveries(&self) -> watch::Receiver<u64> {
+        self.shared.recoveries.subscribe()
     }
 
     /// Records that Discord is reachable, whether or not it was away.
-    pub(super) fn heard_of(&self) {
-        self.shared.back.send_modify(|count| *count += 1);
+    pub(super) fn note_recovery(&self) {
+        self.shared.recoveries.send_modify(|count| *count += 1);
     }
 
     /// Limits the requests per second from now on. `most` must not be 0.
-    pub(super) fn allow(&self, most: usize) {
-        self.shared.flow.lock().allow(most);
+    pub(super) fn set_rate(&self, most: usize) {
+        self.shared.rate_share.lock().set_limit(most);
     }
 
-    pub(super) fn clock(&self) -> &Clock {
+    pub(super) fn clock(&self) -> &OffsetClock {
         &self.shared.clock
     }
 
     /// Returns by how many seconds this clock was ahead of Discord's at its last answer.
     pub(super) fn clock_ahead(&self) -> Option<i64> {
-        *self.shared.ahead.lock()
+        *self.shared.clock_ahead.lock()
     }
 
     /// Returns the number of answers with 401, 403 or 429 in the last ten minutes.
@@ -197,14 +197,18 @@ impl Rest {
     /// Sends a request until it succeeds, is refused, or `timeouts` has passed. Requests of one
     /// bucket are sent one after the other, in the order of the calls. If the future is dropped,
     /// the request may or may not have been carried out.
-    pub(super) async fn send(&self, call: &Call, timeouts: Timeouts) -> Result<Value, RestError> {
+    pub(super) async fn send(
+        &self,
+        call: &RestRequest,
+        timeouts: Timeouts,
+    ) -> Result<Value, RestError> {
         self.send_with(call, None, timeouts).await
     }
 
     /// Sends a request with a file, like [`Rest::send`].
     pub(super) async fn send_file(
         &self,
-        call: &Call,
+        call: &RestRequest,
         file: &Upload,
         timeouts: Timeouts,
     ) -> Result<Value, RestError> {
@@ -213,11 +217,11 @@ impl Rest {
 
     async fn send_with(
         &self,
-        call: &Call,
+        call: &RestRequest,
         file: Option<&Upload>,
         timeouts: Timeouts,
     ) -> Result<Value, RestError> {
-        let lane = call.bucket.map(|bucket| self.lane(bucket));
+        let lane = call.bucket.map(|bucket| self.bucket_lock(bucket));
         let _turn = match &lane {
             Some(lane) => Some(lane.lock().await),
             None => None,
@@ -227,9 +231,9 @@ impl Rest {
         let mut pause = FIRST_PAUSE;
         loop {
             self.wait_for_limits(call, began, timeouts).await?;
-            if !self.lease.lasts() {
+            if !self.lease.is_valid() {
                 debug!(method = %call.method, "the lease has run out; a request waits for it");
-                self.lease.lasting().await;
+                self.lease.wait_until_valid().await;
                 began = clock.now();
                 continue;
             }
@@ -257,13 +261,13 @@ impl Rest {
     /// Waits until Discord's limits and our own permit a request.
     async fn wait_for_limits(
         &self,
-        call: &Call,
+        call: &RestRequest,
         began: Instant,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let clock = &self.shared.clock;
         loop {
-            if *self.shared.refused.borrow() {
+            if *self.shared.token_refused.borrow() {
                 return Err(RestError::TokenRefused);
             }
             let now = clock.now();
@@ -291,7 +295,7 @@ impl Rest {
     }
 
     async fn wait_for_room(&self, began: Instant, timeouts: Timeouts) -> Result<(), RestError> {
-        let (clock, flow) = (&self.shared.clock, || self.shared.flow.lock());
+        let (clock, flow) = (&self.shared.clock, || self.shared.rate_share.lock());
         let ticket = loop {
             let now = clock.now();
             let taken = flow().take(timeouts.rank, now);
@@ -308,13 +312,13 @@ impl Rest {
         };
         let Some(ticket) = ticket else { return Ok(()) };
         loop {
-            let gone = flow().go(ticket, clock.now());
+            let gone = flow().start(ticket, clock.now());
             let Err(wait) = gone else { return Ok(()) };
             clock.sleep(wait).await;
         }
     }
 
-    async fn attempt(&self, call: &Call, file: Option<&Upload>, limit: Duration) -> Attempt {
+    async fn attempt(&self, call: &RestRequest, file: Option<&Upload>, limit: Duration) -> Attempt {
         let mut request = self
             .http
             .request(call.method.clone(), format!("{}{}", self.shared.base, call.path))
@@ -344,8 +348,8 @@ impl Rest {
         let status = response.status();
         figures::discord_answered(Some(status.as_u16()));
         let headers = response.headers().clone();
-        if let Some(ahead) = ahead(&headers, jiff::Timestamp::now()) {
-            *self.shared.ahead.lock() = Some(ahead);
+        if let Some(ahead) = clock_difference(&headers, jiff::Timestamp::now()) {
+            *self.shared.clock_ahead.lock() = Some(ahead);
         }
         let body = match response.bytes().await {
             Ok(body) => body,
@@ -356,7 +360,7 @@ impl Rest {
         } else if self.shared.away.load(Ordering::Relaxed)
             && self.shared.away.swap(false, Ordering::Relaxed)
         {
-            self.heard_of();
+            self.note_recovery();
         }
         let now = self.shared.clock.now();
         self.limits().learn(call.bucket, &rate_headers(&headers), now);
@@ -372,7 +376,7 @@ impl Rest {
         if status.is_server_error() {
             return Attempt::Again(status.to_string());
         }
-        let fault: Fault = serde_json::from_slice(&body).unwrap_or_default();
+        let fault: ErrorBody = serde_json::from_slice(&body).unwrap_or_default();
         let shared_scope = headers.get("x-ratelimit-scope").is_some_and(|scope| scope == "shared");
         if matches!(status.as_u16(), 401 | 403)
             || (status == StatusCode::TOO_MANY_REQUESTS && !shared_scope)
@@ -398,7 +402,7 @@ impl Rest {
                 Attempt::Limited
             }
             StatusCode::UNAUTHORIZED if !call.by_interaction => {
-                self.shared.refused.send_replace(true);
+                self.shared.token_refused.send_replace(true);
                 Attempt::Failed(RestError::TokenRefused)
             }
             _ => Attempt::Failed(RestError::Refused {
@@ -409,15 +413,15 @@ impl Rest {
         }
     }
 
-    fn lane(&self, bucket: Bucket) -> Arc<tokio::sync::Mutex<()>> {
-        let mut lanes = self.shared.lanes.lock();
+    fn bucket_lock(&self, bucket: Bucket) -> Arc<tokio::sync::Mutex<()>> {
+        let mut lanes = self.shared.bucket_locks.lock();
         if lanes.len() >= 512 {
             lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
         }
         Arc::clone(lanes.entry(bucket).or_default())
     }
 
-    fn limits(&self) -> parking_lot::MutexGuard<'_, Limits> {
+    fn limits(&self) -> parking_lot::MutexGuard<'_, RateLimits> {
         self.shared.limits.lock()
     }
 }
@@ -442,7 +446,7 @@ enum Attempt {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Fault {
+struct ErrorBody {
     code: u64,
     message: String,
     retry_after: Option<f64>,
@@ -462,7 +466,7 @@ fn rate_headers(headers: &header::HeaderMap) -> RateHeaders {
 }
 
 /// Returns by how many seconds `now` is ahead of the `Date` of an answer.
-fn ahead(headers: &header::HeaderMap, now: jiff::Timestamp) -> Option<i64> {
+fn clock_difference(headers: &header::HeaderMap, now: jiff::Timestamp) -> Option<i64> {
     let date = headers.get(header::DATE)?.to_str().ok()?;
     let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok()?;
     Some(now.as_second() - date.as_second())
@@ -498,8 +502,8 @@ mod tests {
         let headers = |date: &'static str| {
             header::HeaderMap::from_iter([(header::DATE, header::HeaderValue::from_static(date))])
         };
-        assert_eq!(ahead(&headers("Thu, 06 Aug 2026 12:00:00 GMT"), now), Some(40));
-        assert_eq!(ahead(&headers("Thu, 06 Aug 2026 12:01:00 GMT"), now), Some(-20));
-        assert_eq!(ahead(&headers("yesterday"), now), None);
+        assert_eq!(clock_difference(&headers("Thu, 06 Aug 2026 12:00:00 GMT"), now), Some(40));
+        assert_eq!(clock_difference(&headers("Thu, 06 Aug 2026 12:01:00 GMT"), now), Some(-20));
+        assert_eq!(clock_difference(&headers("yesterday"), now), None);
     }
 }

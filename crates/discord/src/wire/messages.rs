@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 
 use super::{Member, User, id, ids, maybe_id};
-use aetheel_model::event::Attached;
+use aetheel_model::event::AttachedFile;
 
 /// A message, with the fields that are used.
 #[derive(Clone, Debug, Deserialize)]
@@ -31,12 +31,12 @@ pub(crate) struct Message {
     #[serde(rename = "type", default)]
     pub(crate) kind: u8,
     #[serde(default)]
-    pub(crate) referenced_message: Option<Referenced>,
+    pub(crate) referenced_message: Option<ReferencedMessage>,
     /// The messages that it forwards.
     #[serde(default, deserialize_with = "forwarded")]
-    pub(crate) message_snapshots: Vec<Forwarded>,
+    pub(crate) message_snapshots: Vec<ForwardedMessage>,
     #[serde(default)]
-    pub(crate) attachments: Vec<File>,
+    pub(crate) attachments: Vec<MessageFile>,
     /// Present only in messages from Discord's HTTP interface.
     #[serde(default)]
     pub(crate) reactions: Vec<Reaction>,
@@ -60,7 +60,7 @@ pub(crate) struct Emoji {
 
 /// A file that is attached to a message.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct File {
+pub(crate) struct MessageFile {
     pub(crate) filename: String,
     #[serde(default)]
     pub(crate) content_type: Option<String>,
@@ -69,8 +69,8 @@ pub(crate) struct File {
     pub(crate) url: String,
 }
 
-impl From<File> for Attached {
-    fn from(file: File) -> Self {
+impl From<MessageFile> for AttachedFile {
+    fn from(file: MessageFile) -> Self {
         Self {
             name: file.filename,
             media_type: file.content_type,
@@ -82,7 +82,7 @@ impl From<File> for Attached {
 
 /// A message that was changed by its author, or by Discord, which adds previews of links.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Edit {
+pub(crate) struct MessageEdit {
     #[serde(deserialize_with = "id")]
     pub(crate) id: u64,
     #[serde(deserialize_with = "id")]
@@ -102,32 +102,34 @@ pub(crate) struct Edit {
 
 /// The message that another one replies to.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Referenced {
+pub(crate) struct ReferencedMessage {
     pub(crate) author: User,
     #[serde(default)]
     pub(crate) content: String,
     #[serde(default)]
     pub(crate) mentions: Vec<User>,
     #[serde(default)]
-    pub(crate) attachments: Vec<File>,
+    pub(crate) attachments: Vec<MessageFile>,
 }
 
 /// A message that another one forwards. Discord does not send its author.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Forwarded {
+pub(crate) struct ForwardedMessage {
     #[serde(default)]
     pub(crate) content: String,
     #[serde(default)]
-    pub(crate) attachments: Vec<File>,
+    pub(crate) attachments: Vec<MessageFile>,
 }
 
 /// Parses forwarded messages, wrapped as Discord sends them or bare as serenity writes them.
-fn forwarded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Forwarded>, D::Error> {
+fn forwarded<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<ForwardedMessage>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Snapshot {
-        Wrapped { message: Forwarded },
-        Bare(Forwarded),
+        Wrapped { message: ForwardedMessage },
+        Bare(ForwardedMessage),
     }
     let bare = |snapshot| match snapshot {
         Snapshot::Wrapped { message } | Snapshot::Bare(message) => message,

@@ -1,19 +1,19 @@
 //! Discord's objects with only the fields that are used, so that other fields may change.
 
+pub(super) mod guilds;
 mod messages;
-pub(super) mod places;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer};
 
-pub(super) use messages::{Edit, Message, Referenced};
+pub(super) use messages::{Message, MessageEdit, ReferencedMessage};
 
 /// The time at which Discord's ids begin, in milliseconds since 1970.
 const EPOCH_MS: u64 = 1_420_070_400_000;
 
 /// Returns the smallest id that Discord could assign `ago` before now.
-pub(super) fn id_from(ago: Duration) -> u64 {
+pub(super) fn first_id_since(ago: Duration) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ms = u64::try_from(now.saturating_sub(ago).as_millis()).unwrap_or(u64::MAX);
     ms.saturating_sub(EPOCH_MS) << 22
@@ -27,7 +27,7 @@ pub(super) fn age_of(id: u64) -> Duration {
 
 /// Returns the age of an id by Discord's clock, as far as it is known. `ahead` is how many seconds
 /// this clock is ahead of Discord's.
-pub(super) fn age_by(id: u64, ahead: Option<i64>) -> Duration {
+pub(super) fn age_by_discord(id: u64, ahead: Option<i64>) -> Duration {
     let given = UNIX_EPOCH + Duration::from_millis((id >> 22) + EPOCH_MS);
     // The clock is corrected first, because a new id is in the future of a slow clock.
     let by = Duration::from_secs(ahead.unwrap_or(0).unsigned_abs());
@@ -50,7 +50,7 @@ pub(super) struct User {
 
 impl User {
     /// Returns the name that people see.
-    pub(super) fn shown(&self) -> &str {
+    pub(super) fn display_name(&self) -> &str {
         self.global_name.as_deref().unwrap_or(&self.username)
     }
 }
@@ -81,7 +81,7 @@ pub(super) struct RoleTags {
 }
 
 /// Returns the user of an interaction. In a direct message there is no member.
-pub(super) fn interacting(interaction: &serde_json::Value) -> Option<(User, Member)> {
+pub(super) fn interacting_user(interaction: &serde_json::Value) -> Option<(User, Member)> {
     let member = &interaction["member"];
     match User::deserialize(&member["user"]) {
         Ok(user) => Some((user, Member::deserialize(member).ok()?)),
@@ -100,11 +100,11 @@ fn parse_id(text: &str) -> Option<u64> {
 }
 
 /// The options of our commands that contain a text of the user.
-const WORDS: [&str; 2] = ["prompt", "message"];
+const PROMPT_OPTIONS: [&str; 2] = ["prompt", "message"];
 
 /// A slash command that a person used. Has no `Debug`, so that the token is never logged.
 #[derive(Clone)]
-pub(super) struct Slash {
+pub(super) struct SlashInteraction {
     pub(super) interaction: u64,
     pub(super) token: String,
     pub(super) channel: u64,
@@ -118,10 +118,10 @@ pub(super) struct Slash {
     /// The text of the user, from the option `prompt` or `message`.
     pub(super) prompt: String,
     /// The options with a text, by name.
-    pub(super) given: Vec<(String, String)>,
+    pub(super) options: Vec<(String, String)>,
 }
 
-impl Slash {
+impl SlashInteraction {
     /// Parses an interaction. Returns `None` if it is not a slash command.
     pub(super) fn read(value: &serde_json::Value) -> Option<Self> {
         #[derive(Deserialize)]
@@ -152,7 +152,7 @@ impl Slash {
             value: serde_json::Value,
         }
         let wire = Wire::deserialize(value).ok().filter(|wire| wire.kind == 2)?;
-        let (user, member) = interacting(value)?;
+        let (user, member) = interacting_user(value)?;
         let texts =
             wire.data.options.iter().filter_map(|option| {
                 Some((option.name.clone(), option.value.as_str()?.to_owned()))
@@ -162,7 +162,7 @@ impl Slash {
             .data
             .options
             .iter()
-            .find(|option| WORDS.contains(&option.name.as_str()))
+            .find(|option| PROMPT_OPTIONS.contains(&option.name.as_str()))
             .and_then(|option| option.value.as_str());
         Some(Self {
             interaction: wire.id,
@@ -175,7 +175,7 @@ impl Slash {
             nick: member.nick,
             name: wire.data.name,
             prompt: prompt.unwrap_or_default().to_owned(),
-            given,
+            options: given,
         })
     }
 }
@@ -218,7 +218,7 @@ pub(super) struct Application {
 impl Application {
     /// Returns whether the bot may read messages that do not mention it: `GATEWAY_MESSAGE_CONTENT`
     /// or `…_LIMITED` (Discord's documentation of applications, 2026-08).
-    pub(super) fn reads(&self) -> bool {
+    pub(super) fn reads_all(&self) -> bool {
         self.flags & (1 << 18 | 1 << 19) != 0
     }
 }
@@ -295,13 +295,13 @@ mod tests {
             "id": "5", "channel_id": "6", "author": {"id": "7", "username": "ann", "flags": null}, "content": "hi", "pinned": null,
         }))
         .expect("enough");
-        assert_eq!((message.id, message.guild_id, message.author.shown()), (5, None, "ann"));
+        assert_eq!((message.id, message.guild_id, message.author.display_name()), (5, None, "ann"));
     }
 
     #[test]
     fn a_slash_command_in_a_thread_names_the_parent_and_one_in_a_category_does_not() {
         let slash = |kind: u8| {
-            Slash::read(&json!({
+            SlashInteraction::read(&json!({
                 "id": "1", "type": 2, "token": "t", "channel_id": "3", "channel": {"id": "3", "type": kind, "parent_id": "9"}, "guild_id": "4",
                 "member": {"user": {"id": "7", "username": "ann"}, "roles": ["8"], "nick": "Annie"},
                 "data": {"name": "ask", "options": [{"name": "prompt", "type": 3, "value": "hello"}]},
@@ -314,9 +314,9 @@ mod tests {
 
     #[test]
     fn an_age_is_measured_by_discords_clock() {
-        let id = id_from(Duration::from_secs(60));
+        let id = first_id_since(Duration::from_secs(60));
         let about = |ahead, seconds: u64| {
-            let age = age_by(id, ahead).as_secs();
+            let age = age_by_discord(id, ahead).as_secs();
             assert!((seconds..seconds + 2).contains(&age), "{age} s");
         };
         about(None, 60);
@@ -324,7 +324,7 @@ mod tests {
         about(Some(-40), 100);
         about(Some(90), 0);
         // For a clock that is 30 s behind, a new id is from the future.
-        let now = id_from(Duration::ZERO) + (30_000 << 22);
-        assert!(age_by(now, Some(-30)) < Duration::from_secs(2));
+        let now = first_id_since(Duration::ZERO) + (30_000 << 22);
+        assert!(age_by_discord(now, Some(-30)) < Duration::from_secs(2));
     }
 }

@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::parts::Choices;
-use aetheel_model::agent::descriptor::{Choice, Feature};
+use crate::deps::Choices;
+use aetheel_model::agent::descriptor::{DescriptorChoice, Feature};
 use aetheel_model::agent::{AllowedTools, Descriptor, Mode, Safety};
 use aetheel_store::workspace::LaneSettings;
 
 /// The settings in force for a lane and a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effective {
+pub struct EffectiveSettings {
     /// The model; `None` for the agent's default.
     pub model: Option<String>,
     /// The id of the level of thinking, from the descriptor; `None` for the agent's default.
@@ -42,12 +42,12 @@ pub(super) mod names {
 /// Computes the effective settings. `own` has people's choices for the lane and the backend, `lane`
 /// the operator's settings for the lane, and `choices` those for all lanes.
 #[must_use]
-pub fn effective(
+pub fn effective_settings(
     choices: &Choices,
     lane: &LaneSettings,
     own: &BTreeMap<String, String>,
     descriptor: &Descriptor,
-) -> Effective {
+) -> EffectiveSettings {
     let mut warnings = Vec::new();
     let default = descriptor.name == choices.backend;
     let meant = lane.backend.as_ref().map_or(default, |backend| *backend == descriptor.name);
@@ -59,12 +59,12 @@ pub fn effective(
         .filter(|_| descriptor.has(Feature::Model));
     let wanted = chosen(names::EFFORT, &lane.effort, &choices.effort)
         .filter(|_| descriptor.has(Feature::Effort));
-    let effort = wanted.as_deref().and_then(|wanted| effort(descriptor, wanted));
+    let effort = wanted.as_deref().and_then(|wanted| effort_id(descriptor, wanted));
     if let (Some(wanted), None) = (&wanted, &effort) {
         warnings.push(format!(
             "backend `{}` has no level of thinking {wanted:?}, only {}; it is ignored",
             descriptor.name,
-            listed(&descriptor.efforts)
+            id_list(&descriptor.efforts)
         ));
     }
     let unkept =
@@ -80,13 +80,13 @@ pub fn effective(
     if lane.safety.is_some_and(|safety| safety > choices.safety) {
         warnings.push(format!(
             "channels.md asks for safety `{}`, PERMISSION_MODE allows `{}`",
-            level(lane.safety.unwrap_or(ceiling)),
-            level(ceiling)
+            safety_word(lane.safety.unwrap_or(ceiling)),
+            safety_word(ceiling)
         ));
     }
     let safety = own
         .get(names::SAFETY)
-        .and_then(|text| safety(text))
+        .and_then(|text| parse_safety(text))
         .map_or(ceiling, |safety| safety.min(ceiling));
     let plan = planning(choices, lane) || own.get(names::MODE).is_some_and(|mode| mode == "plan");
     let (mode, safety) = match (plan, descriptor.has(Feature::Plan)) {
@@ -98,7 +98,7 @@ pub fn effective(
         (true, false) => (Mode::Build, Safety::Default),
         (false, _) => (Mode::Build, safety),
     };
-    Effective { model, effort, safety, mode, planning: plan, ceiling, warnings }
+    EffectiveSettings { model, effort, safety, mode, planning: plan, ceiling, warnings }
 }
 
 /// Returns whether the operator only allows planning.
@@ -107,25 +107,25 @@ pub(super) fn planning(choices: &Choices, lane: &LaneSettings) -> bool {
 }
 
 /// Returns the id of a level of thinking that is given by its id or its label.
-pub(super) fn effort(descriptor: &Descriptor, wanted: &str) -> Option<String> {
-    let fits = |choice: &&Choice| {
+pub(super) fn effort_id(descriptor: &Descriptor, wanted: &str) -> Option<String> {
+    let fits = |choice: &&DescriptorChoice| {
         choice.id.eq_ignore_ascii_case(wanted) || choice.label.eq_ignore_ascii_case(wanted)
     };
     descriptor.efforts.iter().find(fits).map(|choice| choice.id.clone())
 }
 
 /// Parses the word of a safety level. `default` is the former word for `ask`.
-pub(super) fn safety(word: &str) -> Option<Safety> {
+pub(super) fn parse_safety(word: &str) -> Option<Safety> {
     LEVELS
         .into_iter()
-        .find(|safety| level(*safety) == word)
+        .find(|safety| safety_word(*safety) == word)
         .or_else(|| (word == "default").then_some(Safety::Default))
 }
 
 /// All levels, the strictest first.
 pub(super) const LEVELS: [Safety; 3] = [Safety::Default, Safety::Edit, Safety::Danger];
 
-pub(super) fn level(safety: Safety) -> &'static str {
+pub(super) fn safety_word(safety: Safety) -> &'static str {
     match safety {
         Safety::Default => "ask",
         Safety::Edit => "edit",
@@ -134,7 +134,7 @@ pub(super) fn level(safety: Safety) -> &'static str {
 }
 
 /// Lists the ids of choices for people.
-pub(super) fn listed(choices: &[Choice]) -> String {
+pub(super) fn id_list(choices: &[DescriptorChoice]) -> String {
     let ids: Vec<String> = choices.iter().map(|choice| format!("`{}`", choice.id)).collect();
     ids.join(", ")
 }
@@ -185,7 +185,7 @@ mod tests {
         };
         let chosen = own(&[("safety", "danger"), ("mode", "plan")]);
         let lane = LaneSettings { safety: Some(Safety::Danger), ..LaneSettings::default() };
-        let found = effective(&choices, &lane, &chosen, &descriptor("a", ALL));
+        let found = effective_settings(&choices, &lane, &chosen, &descriptor("a", ALL));
         assert_eq!(
             (found.safety, found.mode, found.ceiling),
             (Safety::Default, Mode::Build, Safety::Default)
@@ -193,12 +193,13 @@ mod tests {
         assert!(found.warnings[0].contains("cannot limit its own tools"), "{found:?}");
         let able = descriptor("a", r#"["model","effort","plan","allowed-tools"]"#);
         assert_eq!(
-            effective(&choices, &LaneSettings::default(), &own(&[]), &able).safety,
+            effective_settings(&choices, &LaneSettings::default(), &own(&[]), &able).safety,
             Safety::Danger
         );
         let all = Choices { allowed_tools: AllowedTools::All, ..choices };
         assert_eq!(
-            effective(&all, &LaneSettings::default(), &own(&[]), &descriptor("a", ALL)).safety,
+            effective_settings(&all, &LaneSettings::default(), &own(&[]), &descriptor("a", ALL))
+                .safety,
             Safety::Danger
         );
     }
@@ -211,7 +212,7 @@ mod tests {
             ..LaneSettings::default()
         };
         let of = |lane: &LaneSettings, own: &BTreeMap<String, String>| {
-            let found = effective(&choices(), lane, own, &descriptor("a", ALL));
+            let found = effective_settings(&choices(), lane, own, &descriptor("a", ALL));
             (found.model.unwrap(), found.effort.unwrap())
         };
         assert_eq!(of(&LaneSettings::default(), &own(&[])), ("all".to_owned(), "low".to_owned()));
@@ -227,14 +228,19 @@ mod tests {
         let b = descriptor("b", ALL);
         let mut lane = LaneSettings { model: Some("lane".into()), ..LaneSettings::default() };
         assert_eq!(
-            effective(&choices(), &lane, &own(&[]), &b).model,
+            effective_settings(&choices(), &lane, &own(&[]), &b).model,
             None,
             "both models are meant for the default backend"
         );
         lane.backend = Some("b".into());
-        assert_eq!(effective(&choices(), &lane, &own(&[]), &b).model.as_deref(), Some("lane"));
         assert_eq!(
-            effective(&choices(), &lane, &own(&[]), &descriptor("a", ALL)).model.as_deref(),
+            effective_settings(&choices(), &lane, &own(&[]), &b).model.as_deref(),
+            Some("lane")
+        );
+        assert_eq!(
+            effective_settings(&choices(), &lane, &own(&[]), &descriptor("a", ALL))
+                .model
+                .as_deref(),
             Some("all")
         );
     }
@@ -243,8 +249,12 @@ mod tests {
     fn safety_never_exceeds_the_operators_ceiling() {
         let of = |lane: Option<Safety>, mine: &str| {
             let lane = LaneSettings { safety: lane, ..LaneSettings::default() };
-            let found =
-                effective(&choices(), &lane, &own(&[("safety", mine)]), &descriptor("a", ALL));
+            let found = effective_settings(
+                &choices(),
+                &lane,
+                &own(&[("safety", mine)]),
+                &descriptor("a", ALL),
+            );
             (found.safety, found.ceiling, found.warnings.len())
         };
         assert_eq!(of(None, "danger"), (Safety::Edit, Safety::Edit, 0));
@@ -258,7 +268,8 @@ mod tests {
     fn planning_without_backend_support_uses_the_strictest_level() {
         let lane = LaneSettings { mode: Some(Mode::Plan), ..LaneSettings::default() };
         let of = |lane: &LaneSettings, mine: &[(&str, &str)], features: &str| {
-            let found = effective(&choices(), lane, &own(mine), &descriptor("a", features));
+            let found =
+                effective_settings(&choices(), lane, &own(mine), &descriptor("a", features));
             (found.mode, found.safety, found.planning)
         };
         assert_eq!(
@@ -276,10 +287,14 @@ mod tests {
 
     #[test]
     fn unsupported_settings_are_left_out_and_an_unknown_effort_is_reported() {
-        let found =
-            effective(&choices(), &LaneSettings::default(), &own(&[]), &descriptor("a", "[]"));
+        let found = effective_settings(
+            &choices(),
+            &LaneSettings::default(),
+            &own(&[]),
+            &descriptor("a", "[]"),
+        );
         assert_eq!((found.model, found.effort, found.warnings), (None, None, vec![]));
-        let found = effective(
+        let found = effective_settings(
             &choices(),
             &LaneSettings::default(),
             &own(&[("effort", "extreme")]),

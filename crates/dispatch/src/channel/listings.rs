@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use aetheel_model::agent::descriptor::{Feature, Sharing};
+use aetheel_model::agent::descriptor::{Feature, LinkSharing};
 use aetheel_model::agent::{QueryKind, QueryResult};
 use aetheel_turn::{Backend, Links};
 
@@ -21,7 +21,7 @@ const CACHE_LIFETIME: Duration = Duration::from_secs(60);
 
 /// A list that an agent can provide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Listing {
+pub(super) enum ListingKind {
     Models,
     Sessions,
 }
@@ -30,17 +30,17 @@ pub(super) enum Listing {
 pub(crate) struct Listings {
     links: Links,
     /// Answers by generation and kind of list. A receiver has no value until the answer arrives.
-    known: Mutex<HashMap<(String, Listing), Known>>,
+    cached: Mutex<HashMap<(String, ListingKind), CachedListing>>,
 }
 
-struct Known {
+struct CachedListing {
     asked: Instant,
     answer: watch::Receiver<Option<Arc<QueryResult>>>,
 }
 
 impl Listings {
     pub(crate) fn new(links: Links) -> Self {
-        Self { links, known: Mutex::default() }
+        Self { links, cached: Mutex::default() }
     }
 
     /// Returns an agent's list if it arrives within `wait`. The request continues after that.
@@ -48,24 +48,24 @@ impl Listings {
     pub(super) async fn ask(
         &self,
         backend: &Arc<dyn Backend>,
-        listing: Listing,
+        listing: ListingKind,
         wait: Duration,
     ) -> Option<Arc<QueryResult>> {
         let (feature, kind) = match listing {
-            Listing::Models => (Feature::Models, QueryKind::Models),
-            Listing::Sessions => (Feature::Sessions, QueryKind::Sessions),
+            ListingKind::Models => (Feature::Models, QueryKind::Models),
+            ListingKind::Sessions => (Feature::Sessions, QueryKind::Sessions),
         };
         let descriptor = backend.descriptor();
-        if !descriptor.has(feature) || descriptor.sharing == Sharing::Turn {
+        if !descriptor.has(feature) || descriptor.sharing == LinkSharing::Turn {
             return None;
         }
         let key = (format!("{} {}", descriptor.name, backend.generation()), listing);
         let mut answer = {
-            let mut known = self.known.lock();
+            let mut known = self.cached.lock();
             known.retain(|_, known| known.asked.elapsed() < CACHE_LIFETIME);
             known
                 .entry(key)
-                .or_insert_with(|| Known {
+                .or_insert_with(|| CachedListing {
                     asked: Instant::now(),
                     answer: self.ask_for(backend, kind),
                 })

@@ -2,19 +2,19 @@
 
 use super::ChannelContext;
 use aetheel_model::event::Lane;
-use aetheel_model::prompt::{self, Noting};
-use aetheel_store::workspace::{LaneSettings, Place, memory_place, noted};
+use aetheel_model::prompt::{self, MemoryTarget};
+use aetheel_store::workspace::{LaneSettings, MemoryLocation, format_notes, memory_place};
 
 impl ChannelContext {
     /// Returns the system prompt of a lane, from files that are read now. Logs a warning about them
     /// only if the previous call did not have it, because the files are read for every event.
     pub(crate) async fn system_prompt(&self, lane: &Lane, settings: &LaneSettings) -> String {
         let place = self.memory_of(lane, settings);
-        let documents = self.parts.workspace.read_in(&place).await;
+        let documents = self.deps.workspace.read_documents_in(&place).await;
         let noting = match &place {
-            Place::Operators => Noting::Operators,
-            Place::Here { called, .. } => Noting::Here(called),
-            Place::Nowhere => Noting::Nowhere,
+            MemoryLocation::OperatorFile => MemoryTarget::OperatorFile,
+            MemoryLocation::NotesFile { called, .. } => MemoryTarget::NotesOf(called),
+            MemoryLocation::Discarded => MemoryTarget::Disabled,
         };
         let assembled = prompt::assemble(&documents, noting);
         let mut known = self.document_warnings.lock();
@@ -26,7 +26,7 @@ impl ChannelContext {
     }
 
     /// Returns the memory that a lane uses.
-    fn memory_of(&self, lane: &Lane, settings: &LaneSettings) -> Place {
+    fn memory_of(&self, lane: &Lane, settings: &LaneSettings) -> MemoryLocation {
         // A thread uses the memory of its channel.
         memory_place(self.parent_of(lane).as_ref().unwrap_or(lane), settings)
     }
@@ -47,22 +47,18 @@ impl ChannelContext {
         let place = self.memory_of(lane, &settings);
         let visible = visible.to_owned();
         let memory = match (&place, lane) {
-            (Place::Nowhere, _) => {
+            (MemoryLocation::Discarded, _) => {
                 notices.push("The agent's note was dropped: notes are disabled here.".to_owned());
                 return (visible, notices);
             }
             // The operator writes to the operator's own file, so no name is needed.
-            (Place::Operators, Lane::Console) => memory.to_owned(),
+            (MemoryLocation::OperatorFile, Lane::Console) => memory.to_owned(),
             _ => {
                 let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-                noted(memory, &prompt::plain_name(who.unwrap_or(&lane.to_string())), &date)
+                format_notes(memory, &prompt::plain_name(who.unwrap_or(&lane.to_string())), &date)
             }
         };
-        match self
-            .parts
-            .workspace
-            .append_memory_in(&place, &self.parts.redactor.clean(memory))
-            .await
+        match self.deps.workspace.append_memory_in(&place, &self.deps.redactor.redact(memory)).await
         {
             Ok(()) => (visible, notices),
             Err(error) => {

@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use self::effective::{Effective, effective, names};
-use super::parts::Parts;
+use self::effective::{EffectiveSettings, effective_settings, names};
+use super::deps::DispatcherDeps;
 use aetheel_model::agent::Descriptor;
 use aetheel_model::event::Lane;
 use aetheel_store::workspace::{Binding, BindingsError, LaneSettings};
@@ -36,7 +36,7 @@ const THREAD_LIMIT: usize = 10_000;
 
 /// Computes the settings of each lane from the operator's files and people's choices.
 pub(crate) struct ChannelContext {
-    parts: Arc<Parts>,
+    deps: Arc<DispatcherDeps>,
     /// The channel of each known thread.
     parents: Mutex<HashMap<u64, u64>>,
     /// Warnings about settings without effect that were already reported.
@@ -46,9 +46,9 @@ pub(crate) struct ChannelContext {
 }
 
 impl ChannelContext {
-    pub(crate) fn new(parts: Arc<Parts>) -> Self {
+    pub(crate) fn new(deps: Arc<DispatcherDeps>) -> Self {
         Self {
-            parts,
+            deps,
             parents: Mutex::default(),
             reported: Mutex::default(),
             document_warnings: Mutex::default(),
@@ -60,7 +60,7 @@ impl ChannelContext {
         self.reported.lock().insert(warning.to_owned())
     }
 
-    pub(crate) fn learn(&self, channel: u64, parent: u64) {
+    pub(crate) fn learn_parent(&self, channel: u64, parent: u64) {
         let mut parents = self.parents.lock();
         if parents.len() >= THREAD_LIMIT {
             parents.clear();
@@ -76,16 +76,19 @@ impl ChannelContext {
 
     /// Returns the backend of a lane, and the operator's settings for the lane.
     pub(crate) async fn backend_of(&self, lane: &Lane) -> (String, LaneSettings) {
-        let (name, settings, _) = self.answering(lane).await;
+        let (name, settings, _) = self.resolve_backend(lane).await;
         (name, settings)
     }
 
     /// Returns the backend of a lane, the operator's settings for the lane, and a chosen backend
     /// that is not allowed. A thread takes precedence over its channel. In each, people's choice
     /// takes precedence over the operator's.
-    pub(crate) async fn answering(&self, lane: &Lane) -> (String, LaneSettings, Option<String>) {
+    pub(crate) async fn resolve_backend(
+        &self,
+        lane: &Lane,
+    ) -> (String, LaneSettings, Option<String>) {
         let (channels, bindings) =
-            (self.parts.workspace.channels().await, self.parts.workspace.bindings());
+            (self.deps.workspace.channels().await, self.deps.workspace.bindings());
         let own = channels.of(lane);
         let parent = self.parent_of(lane);
         let above = parent.as_ref().map(|parent| channels.of(parent));
@@ -106,12 +109,12 @@ impl ChannelContext {
                 break;
             }
         }
-        (name.unwrap_or_else(|| self.parts.choices.backend.clone()), settings, refused)
+        (name.unwrap_or_else(|| self.deps.choices.backend.clone()), settings, refused)
     }
 
     /// Returns people's choices for a lane and a backend.
     pub(crate) async fn chosen(&self, lane: &Lane, backend: &str) -> BTreeMap<String, String> {
-        let bindings = self.parts.workspace.bindings();
+        let bindings = self.deps.workspace.bindings();
         let mut own = bindings.get(lane, backend).await.settings;
         if let Some(parent) = self.parent_of(lane) {
             let mut above = bindings.get(&parent, backend).await.settings;
@@ -132,9 +135,9 @@ impl ChannelContext {
         if let Some(fault) = &settings.fault {
             return Err(fault.clone());
         }
-        let Some(directory) = &settings.directory else { return Ok(self.parts.host.cwd.clone()) };
-        let home = self.parts.host.variables.get("HOME").map(String::as_str);
-        self.parts.workspace.directory(directory, &self.parts.choices.project_roots, home).await
+        let Some(directory) = &settings.directory else { return Ok(self.deps.host.cwd.clone()) };
+        let home = self.deps.host.variables.get("HOME").map(String::as_str);
+        self.deps.workspace.directory(directory, &self.deps.choices.project_roots, home).await
     }
 
     /// Returns the effective settings of a lane and a backend. Logs each warning once.
@@ -143,9 +146,9 @@ impl ChannelContext {
         lane: &Lane,
         settings: &LaneSettings,
         descriptor: &Descriptor,
-    ) -> Effective {
+    ) -> EffectiveSettings {
         let own = self.chosen(lane, &descriptor.name).await;
-        let found = effective(&self.parts.choices, settings, &own, descriptor);
+        let found = effective_settings(&self.deps.choices, settings, &own, descriptor);
         for warning in &found.warnings {
             if self.reports_first(warning) {
                 tracing::warn!(%lane, "{warning}");
@@ -165,12 +168,12 @@ impl ChannelContext {
         if binding.settings.get(DIRECTORY) == directory {
             return Ok(());
         }
-        let bindings = self.parts.workspace.bindings();
+        let bindings = self.deps.workspace.bindings();
         bindings.set_setting(lane, backend, DIRECTORY, directory.cloned()).await
     }
 
     /// Returns a working directory as text, or `None` if it is the default one.
-    pub(crate) fn elsewhere(&self, directory: &Path) -> Option<String> {
-        (directory != self.parts.host.cwd).then(|| directory.to_string_lossy().into_owned())
+    pub(crate) fn non_default_directory(&self, directory: &Path) -> Option<String> {
+        (directory != self.deps.host.cwd).then(|| directory.to_string_lossy().into_owned())
     }
 }

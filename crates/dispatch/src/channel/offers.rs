@@ -5,7 +5,7 @@
 //! `tests/gateway/allowed_backends.rs`.
 
 use super::ChannelContext;
-use aetheel_model::agent::descriptor::Choice;
+use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::event::Lane;
 use aetheel_store::workspace::LaneSettings;
 
@@ -13,7 +13,7 @@ impl ChannelContext {
     /// Returns whether people may choose a backend for a lane. `settings` are the operator's
     /// settings for the lane and the channel of its thread.
     pub(crate) fn may_choose(&self, lane: &Lane, settings: &LaneSettings, name: &str) -> bool {
-        let choices = &self.parts.choices;
+        let choices = &self.deps.choices;
         let listed = settings.backends.as_ref().unwrap_or(&choices.backends);
         *lane == Lane::Console
             || name == choices.backend
@@ -23,8 +23,8 @@ impl ChannelContext {
 
     /// Returns the ids and labels of the backends that people may choose in a lane and that can
     /// work here.
-    pub(crate) fn offered(&self, lane: &Lane, settings: &LaneSettings) -> Vec<Choice> {
-        let backends = &self.parts.backends;
+    pub(crate) fn offered(&self, lane: &Lane, settings: &LaneSettings) -> Vec<DescriptorChoice> {
+        let backends = &self.deps.backends;
         let label = |name: &str| {
             backends
                 .get(name)
@@ -32,12 +32,12 @@ impl ChannelContext {
         };
         let mut names = backends.offered();
         names.retain(|name| self.may_choose(lane, settings, name));
-        names.into_iter().map(|id| Choice { label: label(&id), id }).collect()
+        names.into_iter().map(|id| DescriptorChoice { label: label(&id), id }).collect()
     }
 
     /// Returns why a backend cannot be chosen in a lane, worded for the person who asked. Returns
     /// `None` if the operator allows it.
-    pub(super) fn not_offered(
+    pub(super) fn refusal_reason(
         &self,
         lane: &Lane,
         settings: &LaneSettings,
@@ -46,7 +46,7 @@ impl ChannelContext {
         let there: Vec<String> =
             self.offered(lane, settings).into_iter().map(|choice| choice.id).collect();
         let there = there.join(", ");
-        if self.parts.backends.get(name).is_none() {
+        if self.deps.backends.get(name).is_none() {
             return Some(format!("There is no backend {name:?}; there are: {there}."));
         }
         (!self.may_choose(lane, settings, name)).then(|| {
@@ -58,7 +58,7 @@ impl ChannelContext {
 
     /// Returns a notice about an earlier choice that is no longer allowed. Each choice is reported
     /// once per process.
-    pub(crate) fn fallen_back(
+    pub(crate) fn fallback_notice(
         &self,
         lane: &Lane,
         refused: Option<&str>,

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::ChannelContext;
-use super::effective::{Effective, LEVELS, level, names, planning};
-use aetheel_model::agent::descriptor::{Choice, Feature};
+use super::effective::{EffectiveSettings, LEVELS, names, planning, safety_word};
+use aetheel_model::agent::descriptor::{DescriptorChoice, Feature};
 use aetheel_model::agent::{Descriptor, Mode, Safety};
 use aetheel_model::event::Lane;
 use aetheel_store::workspace::LaneSettings;
@@ -64,7 +64,7 @@ pub struct SettingOption {
     /// Whether people chose the value in this lane.
     pub chosen: bool,
     /// The possible values with their labels.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<DescriptorChoice>,
     /// Whether other values are possible too. Agents know more models than they list.
     pub open: bool,
 }
@@ -83,9 +83,10 @@ impl SettingOption {
 
     /// Returns the choices for off and on, if the setting only has these two.
     #[must_use]
-    pub fn toggle(&self) -> Option<(&Choice, &Choice)> {
-        let off =
-            |choice: &Choice| matches!(choice.id.as_str(), "off" | "none" | "disabled" | "false");
+    pub fn toggle(&self) -> Option<(&DescriptorChoice, &DescriptorChoice)> {
+        let off = |choice: &DescriptorChoice| {
+            matches!(choice.id.as_str(), "off" | "none" | "disabled" | "false")
+        };
         match self.choices.as_slice() {
             [a, b] if self.setting == Setting::Effort && off(a) != off(b) => {
                 Some(if off(a) { (a, b) } else { (b, a) })
@@ -104,7 +105,7 @@ impl ChannelContext {
         name: &str,
     ) -> SettingOption {
         let chosen =
-            self.parts.workspace.bindings().active_backend(lane).await.as_deref() == Some(name);
+            self.deps.workspace.bindings().active_backend(lane).await.as_deref() == Some(name);
         SettingOption {
             setting: Setting::Backend,
             current: Some(name.to_owned()),
@@ -119,17 +120,18 @@ impl ChannelContext {
         &self,
         settings: &LaneSettings,
         descriptor: &Descriptor,
-        now: &Effective,
+        now: &EffectiveSettings,
         own: &BTreeMap<String, String>,
     ) -> Vec<SettingOption> {
-        let option =
-            |setting: Setting, current: Option<String>, choices: Vec<Choice>| SettingOption {
+        let option = |setting: Setting, current: Option<String>, choices: Vec<DescriptorChoice>| {
+            SettingOption {
                 setting,
                 current,
                 chosen: own.contains_key(setting.name()),
                 choices,
                 open: setting == Setting::Model,
-            };
+            }
+        };
         let mut options = Vec::new();
         if descriptor.has(Feature::Model) {
             options.push(option(Setting::Model, now.model.clone(), descriptor.models.clone()));
@@ -139,7 +141,7 @@ impl ChannelContext {
         }
         options.push(option(
             Setting::Safety,
-            Some(level(now.safety).to_owned()),
+            Some(safety_word(now.safety).to_owned()),
             levels(now.ceiling),
         ));
         if descriptor.has(Feature::Plan) {
@@ -147,7 +149,7 @@ impl ChannelContext {
             options.push(option(
                 Setting::Mode,
                 Some(mode.to_owned()),
-                modes(planning(&self.parts.choices, settings)),
+                modes(planning(&self.deps.choices, settings)),
             ));
         }
         options
@@ -155,7 +157,7 @@ impl ChannelContext {
 }
 
 /// Returns the safety levels up to a ceiling.
-pub(super) fn levels(ceiling: Safety) -> Vec<Choice> {
+pub(super) fn levels(ceiling: Safety) -> Vec<DescriptorChoice> {
     let label = |safety: Safety| match safety {
         Safety::Default => "Ask before changes",
         Safety::Edit => "Edit files",
@@ -163,15 +165,20 @@ pub(super) fn levels(ceiling: Safety) -> Vec<Choice> {
     };
     let allowed = LEVELS.into_iter().filter(|safety| *safety <= ceiling);
     allowed
-        .map(|safety| Choice { id: level(safety).to_owned(), label: label(safety).to_owned() })
+        .map(|safety| DescriptorChoice {
+            id: safety_word(safety).to_owned(),
+            label: label(safety).to_owned(),
+        })
         .collect()
 }
 
 /// Returns the modes, or only the one for planning.
-pub(super) fn modes(planning: bool) -> Vec<Choice> {
+pub(super) fn modes(planning: bool) -> Vec<DescriptorChoice> {
     let all = [("build", "Build"), ("plan", "Plan only")];
     let allowed = all.into_iter().filter(|(id, _)| !planning || *id == "plan");
-    allowed.map(|(id, label)| Choice { id: id.to_owned(), label: label.to_owned() }).collect()
+    allowed
+        .map(|(id, label)| DescriptorChoice { id: id.to_owned(), label: label.to_owned() })
+        .collect()
 }
 
 #[cfg(test)]
@@ -181,7 +188,7 @@ mod tests {
     fn thinking(ids: &[&str]) -> SettingOption {
         let choices = ids
             .iter()
-            .map(|id| Choice { id: (*id).to_owned(), label: id.to_uppercase() })
+            .map(|id| DescriptorChoice { id: (*id).to_owned(), label: id.to_uppercase() })
             .collect();
         SettingOption {
             setting: Setting::Effort,
@@ -216,8 +223,9 @@ mod tests {
 
     #[test]
     fn choices_above_the_ceiling_are_not_offered() {
-        let ids =
-            |choices: Vec<Choice>| choices.into_iter().map(|choice| choice.id).collect::<Vec<_>>();
+        let ids = |choices: Vec<DescriptorChoice>| {
+            choices.into_iter().map(|choice| choice.id).collect::<Vec<_>>()
+        };
         assert_eq!(ids(levels(Safety::Edit)), ["ask", "edit"]);
         assert_eq!(
             (ids(modes(true)), ids(modes(false))),

@@ -9,7 +9,7 @@ use aetheel_model::event::Lane;
 
 /// The lines to write for a channel. `None` keeps a line, and an empty text removes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Project {
+pub struct ProjectBinding {
     /// A directory below one of `PROJECT_ROOTS`. A relative path is below the first of them.
     pub directory: Option<String>,
     /// The backend of the channel.
@@ -27,10 +27,10 @@ impl Dispatcher {
         &self,
         lane: &Lane,
         called: Option<&str>,
-        project: &Project,
+        project: &ProjectBinding,
     ) -> Result<String, String> {
-        let parts = &self.inner.parts;
-        if *project == Project::default() {
+        let parts = &self.inner.deps;
+        if *project == ProjectBinding::default() {
             return Ok(self.project(lane).await);
         }
         let named = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
@@ -47,7 +47,7 @@ impl Dispatcher {
         }
         if let Some(backend) = named(&project.backend) {
             let (_, settings) = self.inner.channels.backend_of(lane).await;
-            if let Some(why) = self.inner.channels.not_offered(lane, &settings, &backend) {
+            if let Some(why) = self.inner.channels.refusal_reason(lane, &settings, &backend) {
                 return Err(why);
             }
             if let Some(reason) = parts.backends.unavailable(&backend).await {
@@ -68,7 +68,7 @@ impl Dispatcher {
     }
 
     async fn project(&self, lane: &Lane) -> String {
-        let settings = self.inner.parts.workspace.channels().await.of(lane);
+        let settings = self.inner.deps.workspace.channels().await.of(lane);
         let directory = settings.directory.map_or_else(
             || "the gateway's workspace".to_owned(),
             |directory| format!("`{directory}`"),

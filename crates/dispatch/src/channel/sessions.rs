@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::listings::Listing;
+use super::listings::ListingKind;
 use super::{ChannelContext, DIRECTORY};
 use crate::Dispatcher;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{QueryKind, QueryResult};
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::plain::short_line;
-use aetheel_store::workspace::{Past, SessionId};
-use aetheel_turn::reason::in_words;
+use aetheel_store::workspace::{PastConversation, SessionId};
+use aetheel_turn::reason::readable_message;
 
 /// The maximum length of a title, in characters.
 const TITLE_LIMIT: usize = 80;
@@ -58,7 +58,7 @@ impl Dispatcher {
     pub async fn conversations(&self, lane: &Lane, owner: bool, wait: Duration) -> Conversations {
         let inner = &self.inner;
         let (name, settings) = inner.channels.backend_of(lane).await;
-        let Some(backend) = inner.parts.backends.get(&name) else {
+        let Some(backend) = inner.deps.backends.get(&name) else {
             return Conversations::default();
         };
         let descriptor = backend.descriptor();
@@ -71,11 +71,11 @@ impl Dispatcher {
         if !found.resumable {
             return found;
         }
-        let elsewhere = inner.channels.elsewhere(&directory);
-        let current = inner.parts.workspace.bindings().get(lane, &name).await.session;
+        let elsewhere = inner.channels.non_default_directory(&directory);
+        let current = inner.deps.workspace.bindings().get(lane, &name).await.session;
         // An agent finds a session only in the directory where it was created.
         let past = inner
-            .parts
+            .deps
             .workspace
             .history()
             .of(lane, &name)
@@ -92,11 +92,13 @@ impl Dispatcher {
         if owner {
             let mut known: HashSet<SessionId> =
                 found.all.iter().map(|known| known.id.clone()).collect();
-            known.extend(inner.parts.workspace.bindings().of_others(lane, &name).await);
-            known.extend(inner.parts.workspace.history().of_others(lane, &name).await);
-            let listed = inner.listings.ask(&backend, Listing::Sessions, wait).await;
+            known
+                .extend(inner.deps.workspace.bindings().sessions_of_other_lanes(lane, &name).await);
+            known.extend(inner.deps.workspace.history().sessions_of_other_lanes(lane, &name).await);
+            let listed = inner.listings.ask(&backend, ListingKind::Sessions, wait).await;
             let channels = &inner.channels;
-            let foreign = channels.foreign(listed.as_deref(), &directory, current.as_ref(), &known);
+            let foreign =
+                channels.sessions_of_agent(listed.as_deref(), &directory, current.as_ref(), &known);
             found.all.extend(foreign);
         }
         found.all.sort_by_key(|known| !known.current);
@@ -120,11 +122,11 @@ impl Dispatcher {
         if !found.resumable {
             return Err("This backend cannot resume conversations.".to_owned());
         }
-        let Some(chosen) = named(found.all, id) else {
+        let Some(chosen) = find_conversation(found.all, id) else {
             return Err("This channel has no such conversation; `/sessions` lists them.".to_owned());
         };
         let called = if chosen.title.is_empty() {
-            short(&chosen.id)
+            short_id(&chosen.id)
         } else {
             format!("\"{}\"", chosen.title)
         };
@@ -134,7 +136,7 @@ impl Dispatcher {
         let (name, settings) = self.inner.channels.backend_of(lane).await;
         let directory = self.inner.channels.directory_of(&settings).await?;
         let (workspace, elsewhere) =
-            (&self.inner.parts.workspace, self.inner.channels.elsewhere(&directory));
+            (&self.inner.deps.workspace, self.inner.channels.non_default_directory(&directory));
         workspace
             .bindings()
             .resume(lane, &name, chosen.id.clone(), (DIRECTORY, elsewhere.clone()))
@@ -143,7 +145,7 @@ impl Dispatcher {
                 tracing::error!(%lane, %error, "cannot save the resumed conversation");
                 "The choice could not be saved. (storage)".to_owned()
             })?;
-        let past = Past {
+        let past = PastConversation {
             lane: lane.clone(),
             backend: name,
             session: chosen.id,
@@ -163,7 +165,7 @@ impl Dispatcher {
     /// conversation, or the agent fails.
     pub async fn compact(&self, lane: &Lane) -> Result<String, String> {
         let (name, _) = self.inner.channels.backend_of(lane).await;
-        let Some(backend) = self.inner.parts.backends.get(&name) else {
+        let Some(backend) = self.inner.deps.backends.get(&name) else {
             return Err(format!(
                 "There is no backend {name:?}; there are: {}.",
                 self.backend_names(lane).await.join(", ")
@@ -175,7 +177,7 @@ impl Dispatcher {
         if self.is_busy(lane) {
             return Err("The agent is at work here: try again when it is done.".to_owned());
         }
-        let bindings = self.inner.parts.workspace.bindings();
+        let bindings = self.inner.deps.workspace.bindings();
         let binding = bindings.get(lane, &name).await;
         let Some(session) = binding.session else {
             return Err("There is no conversation here yet.".to_owned());
@@ -191,7 +193,7 @@ impl Dispatcher {
         };
         match asked {
             Ok(None) => Err("The conversation is not open now: it opens with your next message, then it can be shortened.".to_owned()),
-            Ok(Some((QueryResult::Failed(failure), _))) => Err(refused(&in_words(&failure.message, ""))),
+            Ok(Some((QueryResult::Failed(failure), _))) => Err(refused(&readable_message(&failure.message, ""))),
             Ok(Some((_, renamed))) => {
                 if let Some(id) = renamed.and_then(|id| SessionId::new(&id).ok()) {
                     let kept = bindings.set_session_if(lane, &name, Some(id.clone()), binding.epoch).await;
@@ -211,7 +213,7 @@ impl Dispatcher {
 
 impl ChannelContext {
     /// Returns the sessions that the agent lists for this directory and that are not `known`.
-    fn foreign(
+    fn sessions_of_agent(
         &self,
         listed: Option<&QueryResult>,
         directory: &Path,
@@ -227,9 +229,9 @@ impl ChannelContext {
                 let id =
                     SessionId::new(&session.native_id).ok().filter(|id| !known.contains(id))?;
                 let title = self
-                    .parts
+                    .deps
                     .redactor
-                    .clean(short_line(session.title.as_deref().unwrap_or_default(), TITLE_LIMIT));
+                    .redact(short_line(session.title.as_deref().unwrap_or_default(), TITLE_LIMIT));
                 let since = session.updated.as_deref().and_then(|time| time.parse().ok());
                 Some(Conversation { current: current == Some(&id), id, title, since, ours: false })
             })
@@ -253,8 +255,8 @@ impl ChannelContext {
             return;
         }
         let title =
-            self.parts.redactor.clean(short_line(title.unwrap_or(&event.prompt), TITLE_LIMIT));
-        let past = Past {
+            self.deps.redactor.redact(short_line(title.unwrap_or(&event.prompt), TITLE_LIMIT));
+        let past = PastConversation {
             lane: event.lane.clone(),
             backend: backend.to_owned(),
             session,
@@ -274,7 +276,7 @@ impl ChannelContext {
         session: SessionId,
     ) {
         let known = self
-            .parts
+            .deps
             .workspace
             .history()
             .of(lane, backend)
@@ -282,28 +284,28 @@ impl ChannelContext {
             .into_iter()
             .find(|past| past.session == *before);
         if let Some(past) = known {
-            self.note(Past { session, ..past }, Some(before.clone())).await;
+            self.note(PastConversation { session, ..past }, Some(before.clone())).await;
         }
     }
 
     /// Forgets a conversation that the agent does not know any more.
     pub(crate) async fn forget_session(&self, lane: &Lane, backend: &str, session: &str) {
         let Ok(session) = SessionId::new(session) else { return };
-        if let Err(error) = self.parts.workspace.history().forget(lane, backend, &session).await {
+        if let Err(error) = self.deps.workspace.history().forget(lane, backend, &session).await {
             tracing::warn!(%lane, %error, "cannot forget a conversation that is lost; `/sessions` still lists it");
         }
     }
 
-    async fn note(&self, past: Past, before: Option<SessionId>) {
+    async fn note(&self, past: PastConversation, before: Option<SessionId>) {
         let lane = past.lane.clone();
-        if let Err(error) = self.parts.workspace.history().note(past, before.as_ref()).await {
+        if let Err(error) = self.deps.workspace.history().note(past, before.as_ref()).await {
             tracing::warn!(%lane, %error, "cannot save the conversation; `/sessions` will not list it");
         }
     }
 }
 
 /// Returns the conversation with this id, or the only one whose id starts with it.
-fn named(mut all: Vec<Conversation>, id: &str) -> Option<Conversation> {
+fn find_conversation(mut all: Vec<Conversation>, id: &str) -> Option<Conversation> {
     if let Some(at) = all.iter().position(|known| known.id.as_str() == id) {
         return Some(all.swap_remove(at));
     }
@@ -313,7 +315,7 @@ fn named(mut all: Vec<Conversation>, id: &str) -> Option<Conversation> {
 }
 
 /// Shortens an id for display.
-pub(crate) fn short(id: &SessionId) -> String {
+pub(crate) fn short_id(id: &SessionId) -> String {
     let text = id.as_str();
     if text.len() <= 12 {
         text.to_owned()

@@ -5,17 +5,19 @@
 
 use std::time::Duration;
 
-use super::effective::{Effective, effective, effort, level, listed, planning, safety};
-use super::listings::Listing;
+use super::effective::{
+    EffectiveSettings, effective_settings, effort_id, id_list, parse_safety, planning, safety_word,
+};
+use super::listings::ListingKind;
 use super::options::{Setting, levels, modes};
 use crate::Dispatcher;
-use crate::parts::Choices;
-use aetheel_model::agent::descriptor::{Choice, Feature, Sharing};
+use crate::deps::Choices;
+use aetheel_model::agent::descriptor::{DescriptorChoice, Feature, LinkSharing};
 use aetheel_model::agent::{Descriptor, FailureKind, Mode, QueryKind, QueryResult};
 use aetheel_model::event::Lane;
 use aetheel_model::plain::one_line;
 use aetheel_store::workspace::{BindingsError, LaneSettings, is_plain_model};
-use aetheel_turn::reason::in_words;
+use aetheel_turn::reason::readable_message;
 
 /// The time limit for an agent's health report. Some agents take seconds to start.
 const PING_TIMEOUT: Duration = Duration::from_secs(30);
@@ -25,16 +27,16 @@ const UNSET: &str = "unset";
 
 impl Dispatcher {
     /// Records that a channel is a thread of another channel.
-    pub fn learn(&self, channel: u64, parent: u64) {
-        self.inner.channels.learn(channel, parent);
+    pub fn learn_parent(&self, channel: u64, parent: u64) {
+        self.inner.channels.learn_parent(channel, parent);
     }
 
     /// Returns whether a lane was used before, or `channels.md` names it.
     pub async fn knows(&self, lane: &Lane) -> bool {
-        let workspace = &self.inner.parts.workspace;
+        let workspace = &self.inner.deps.workspace;
         self.is_busy(lane)
             || workspace.channels().await.lanes().any(|(known, _)| known == lane)
-            || workspace.bindings().knows(lane).await
+            || workspace.bindings().has_lane(lane).await
     }
 
     /// Returns whether the bot reads all messages of a channel and its threads, because of
@@ -61,15 +63,15 @@ impl Dispatcher {
     /// A message for the person who asked, if the backend does not exist, is not offered there or
     /// cannot work here, or if the file cannot be written.
     pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), String> {
-        let backends = &self.inner.parts.backends;
+        let backends = &self.inner.deps.backends;
         let (_, settings) = self.inner.channels.backend_of(lane).await;
-        if let Some(why) = self.inner.channels.not_offered(lane, &settings, name) {
+        if let Some(why) = self.inner.channels.refusal_reason(lane, &settings, name) {
             return Err(why);
         }
         if let Some(reason) = backends.unavailable(name).await {
             return Err(format!("{name} cannot be used here: {reason}."));
         }
-        kept(lane, self.inner.parts.workspace.bindings().set_backend(lane, name).await)
+        storage_result(lane, self.inner.deps.workspace.bindings().set_backend(lane, name).await)
     }
 
     /// Checks whether a backend can work. For a backend with a long-lived agent, this asks the
@@ -78,17 +80,17 @@ impl Dispatcher {
     /// # Errors
     /// The reason, worded for the person who asked.
     pub async fn ping(&self, name: &str) -> Result<String, String> {
-        let backends = &self.inner.parts.backends;
+        let backends = &self.inner.deps.backends;
         let Some(backend) = backends.get(name) else {
             return Err(format!(
                 "There is no backend {name:?}; there are: {}.",
                 backends.offered().join(", ")
             ));
         };
-        if let Some(reason) = self.inner.parts.backends.unavailable(name).await {
+        if let Some(reason) = self.inner.deps.backends.unavailable(name).await {
             return Err(format!("{name} cannot be used here: {reason}."));
         }
-        if backend.descriptor().sharing == Sharing::Turn {
+        if backend.descriptor().sharing == LinkSharing::Turn {
             return Ok(format!("{name} is ready; it runs its agent once a turn"));
         }
         match self.inner.links.query(&backend, QueryKind::Health, PING_TIMEOUT).await? {
@@ -96,29 +98,33 @@ impl Dispatcher {
             QueryResult::Failed(failure) if failure.kind == FailureKind::Unsupported => {
                 Ok(format!("{name} is ready; its agent does not report its health"))
             }
-            QueryResult::Failed(failure) => {
-                Err(format!("{name} does not work: {}", one_line(&in_words(&failure.message, ""))))
-            }
+            QueryResult::Failed(failure) => Err(format!(
+                "{name} does not work: {}",
+                one_line(&readable_message(&failure.message, ""))
+            )),
             other => Err(format!("{name} gave an unexpected answer: {other:?}")),
         }
     }
 
     /// Returns the models to choose from in a lane: those in the descriptor, and those that the
     /// agent lists within `wait`.
-    pub async fn models(&self, lane: &Lane, wait: Duration) -> Vec<Choice> {
+    pub async fn models(&self, lane: &Lane, wait: Duration) -> Vec<DescriptorChoice> {
         let (name, _) = self.inner.channels.backend_of(lane).await;
-        let Some(backend) = self.inner.parts.backends.get(&name) else { return Vec::new() };
+        let Some(backend) = self.inner.deps.backends.get(&name) else { return Vec::new() };
         let descriptor = backend.descriptor();
         if !descriptor.has(Feature::Model) {
             return Vec::new();
         }
         let mut models = descriptor.models.clone();
         if let Some(QueryResult::Models(listed)) =
-            self.inner.listings.ask(&backend, Listing::Models, wait).await.as_deref()
+            self.inner.listings.ask(&backend, ListingKind::Models, wait).await.as_deref()
         {
             for model in listed.iter().filter(|model| is_plain_model(&model.id)) {
                 if !models.iter().any(|known| known.id == model.id) {
-                    models.push(Choice { id: model.id.clone(), label: one_line(&model.label) });
+                    models.push(DescriptorChoice {
+                        id: model.id.clone(),
+                        label: one_line(&model.label),
+                    });
                 }
             }
         }
@@ -139,34 +145,35 @@ impl Dispatcher {
     ) -> Result<String, String> {
         if let (Setting::Backend, Some(name)) = (setting, value) {
             match name {
-                UNSET => {
-                    kept(lane, self.inner.parts.workspace.bindings().unset_backend(lane).await)?
-                }
+                UNSET => storage_result(
+                    lane,
+                    self.inner.deps.workspace.bindings().unset_backend(lane).await,
+                )?,
                 name => self.choose_backend(lane, name).await?,
             }
             let name = self.backend_of(lane).await;
-            let backend = self.inner.parts.backends.get(&name);
+            let backend = self.inner.deps.backends.get(&name);
             let label = backend.map_or(name, |backend| backend.descriptor().label().to_owned());
             return Ok(format!("{} is {label} from now on.", setting.title()));
         }
         let (name, settings) = self.inner.channels.backend_of(lane).await;
-        let Some(backend) = self.inner.parts.backends.get(&name) else {
+        let Some(backend) = self.inner.deps.backends.get(&name) else {
             return Err(format!(
                 "There is no backend {name:?}; there are: {}.",
                 self.backend_names(lane).await.join(", ")
             ));
         };
         let descriptor = backend.descriptor();
-        let bindings = self.inner.parts.workspace.bindings();
-        let now = effective(
-            &self.inner.parts.choices,
+        let bindings = self.inner.deps.workspace.bindings();
+        let now = effective_settings(
+            &self.inner.deps.choices,
             &settings,
             &self.inner.channels.chosen(lane, &name).await,
             descriptor,
         );
         let backends = self.inner.channels.offered(lane, &settings);
-        let choosing = Choosing {
-            choices: &self.inner.parts.choices,
+        let choosing = SettingChoice {
+            choices: &self.inner.deps.choices,
             settings: &settings,
             descriptor,
             now: &now,
@@ -174,16 +181,16 @@ impl Dispatcher {
         };
         choosing.supported(setting)?;
         let Some(value) = value else { return Ok(choosing.shown(setting)) };
-        let value = if value == UNSET { None } else { Some(choosing.accepted(setting, value)?) };
+        let value = if value == UNSET { None } else { Some(choosing.parse_value(setting, value)?) };
         let before = bindings.get(lane, &name).await;
-        kept(lane, bindings.set_setting(lane, &name, setting.name(), value).await)?;
-        let now = effective(
-            &self.inner.parts.choices,
+        storage_result(lane, bindings.set_setting(lane, &name, setting.name(), value).await)?;
+        let now = effective_settings(
+            &self.inner.deps.choices,
             &settings,
             &self.inner.channels.chosen(lane, &name).await,
             descriptor,
         );
-        let choosing = Choosing { now: &now, ..choosing };
+        let choosing = SettingChoice { now: &now, ..choosing };
         // Claude Code, OpenCode and Droid resume a session with its previous model, and cannot be
         // asked to use their default.
         let kept = setting == Setting::Model
@@ -200,15 +207,15 @@ impl Dispatcher {
 }
 
 /// A choice that somebody makes, with its context.
-struct Choosing<'a> {
+struct SettingChoice<'a> {
     choices: &'a Choices,
     settings: &'a LaneSettings,
     descriptor: &'a Descriptor,
-    now: &'a Effective,
-    backends: &'a [Choice],
+    now: &'a EffectiveSettings,
+    backends: &'a [DescriptorChoice],
 }
 
-impl Choosing<'_> {
+impl SettingChoice<'_> {
     fn supported(&self, setting: Setting) -> Result<(), String> {
         let (feature, what) = match setting {
             Setting::Model => (Feature::Model, "choice of models"),
@@ -224,16 +231,16 @@ impl Choosing<'_> {
     }
 
     /// Checks a value, and returns it as it is saved.
-    fn accepted(&self, setting: Setting, value: &str) -> Result<String, String> {
+    fn parse_value(&self, setting: Setting, value: &str) -> Result<String, String> {
         let refused = |why: String| Err(format!("{why}; there are: {}.", self.offered(setting)));
         match setting {
             Setting::Backend => Ok(value.to_owned()),
             // Agents know more models than they list.
             Setting::Model if is_plain_model(value) => Ok(value.to_owned()),
             Setting::Model => refused(format!("{value:?} is not the name of a model")),
-            Setting::Effort => effort(self.descriptor, value)
+            Setting::Effort => effort_id(self.descriptor, value)
                 .map_or_else(|| refused(format!("There is no level of thinking {value:?}")), Ok),
-            Setting::Safety => match safety(value) {
+            Setting::Safety => match parse_safety(value) {
                 Some(wanted) if wanted <= self.now.ceiling => Ok(value.to_owned()),
                 Some(_) => refused(format!("The operator does not allow {value} here")),
                 None => refused(format!("There is no level of safety {value:?}")),
@@ -250,12 +257,12 @@ impl Choosing<'_> {
     }
 
     fn current(&self, setting: Setting) -> String {
-        let label = |id: &str, choices: &[Choice]| {
+        let label = |id: &str, choices: &[DescriptorChoice]| {
             let known =
                 choices.iter().find(|choice| choice.id == id).map(|choice| choice.label.as_str());
             known.filter(|label| !label.is_empty()).unwrap_or(id).to_owned()
         };
-        let chosen = |value: &Option<String>, choices: &[Choice]| {
+        let chosen = |value: &Option<String>, choices: &[DescriptorChoice]| {
             value
                 .as_deref()
                 .map_or_else(|| "the agent's default".to_owned(), |value| label(value, choices))
@@ -264,7 +271,7 @@ impl Choosing<'_> {
             Setting::Backend => self.descriptor.label().to_owned(),
             Setting::Model => chosen(&self.now.model, &self.descriptor.models),
             Setting::Effort => chosen(&self.now.effort, &self.descriptor.efforts),
-            Setting::Safety => label(level(self.now.safety), &levels(self.now.ceiling)),
+            Setting::Safety => label(safety_word(self.now.safety), &levels(self.now.ceiling)),
             Setting::Mode => {
                 label(if self.now.mode == Mode::Plan { "plan" } else { "build" }, &modes(false))
             }
@@ -273,16 +280,16 @@ impl Choosing<'_> {
 
     fn offered(&self, setting: Setting) -> String {
         match setting {
-            Setting::Backend => listed(self.backends),
+            Setting::Backend => id_list(self.backends),
             Setting::Model if self.descriptor.models.is_empty() => {
                 "those the agent knows, by its own names".to_owned()
             }
             Setting::Model => {
-                format!("{} and others the agent knows", listed(&self.descriptor.models))
+                format!("{} and others the agent knows", id_list(&self.descriptor.models))
             }
-            Setting::Effort => listed(&self.descriptor.efforts),
-            Setting::Safety => listed(&levels(self.now.ceiling)),
-            Setting::Mode => listed(&modes(planning(self.choices, self.settings))),
+            Setting::Effort => id_list(&self.descriptor.efforts),
+            Setting::Safety => id_list(&levels(self.now.ceiling)),
+            Setting::Mode => id_list(&modes(planning(self.choices, self.settings))),
         }
     }
 
@@ -296,7 +303,7 @@ impl Choosing<'_> {
     }
 }
 
-fn kept(lane: &Lane, saved: Result<(), BindingsError>) -> Result<(), String> {
+fn storage_result(lane: &Lane, saved: Result<(), BindingsError>) -> Result<(), String> {
     saved.map_err(|error| {
         tracing::error!(%lane, %error, "cannot save a choice");
         "The choice could not be saved. (storage)".to_owned()

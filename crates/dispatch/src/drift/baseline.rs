@@ -15,8 +15,8 @@ impl DriftMonitor {
         let mut positions = result.positions.clone();
         if let Some(positions) = &mut positions {
             // The name of a field may be a secret, which must not be written to the file.
-            let redactor = &self.parts.redactor;
-            let is_clean = |position: &String| redactor.clean(position.clone()) == *position;
+            let redactor = &self.deps.redactor;
+            let is_clean = |position: &String| redactor.redact(position.clone()) == *position;
             positions.beside.retain(is_clean);
             positions.shown.retain(is_clean);
         }
@@ -26,10 +26,10 @@ impl DriftMonitor {
             positions: positions.as_ref(),
             at: jiff::Timestamp::now(),
         };
-        let baselines = self.parts.host.agents.baselines();
+        let baselines = self.deps.host.agents.baselines();
         let changed = baselines.add(backend, result.agent_version.as_deref(), success);
         let Some((version, baseline)) = changed else { return };
-        let workspace = self.parts.workspace.clone();
+        let workspace = self.deps.workspace.clone();
         self.tasks.spawn(async move {
             if let Err(error) = workspace.baseline_notes().save(version, baseline).await {
                 tracing::warn!(%error, "cannot save state/baselines.md; after a restart it is learned again");

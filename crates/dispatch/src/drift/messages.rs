@@ -1,6 +1,6 @@
 //! Notices to the operator about drift. Pure; their arguments must already be clean.
 
-use super::regression::{Share, Verdict};
+use super::regression::{BadTurns, Regression};
 use aetheel_store::workspace::{Drift, DriftKey};
 
 /// The maximum length of a notice, in characters.
@@ -39,7 +39,7 @@ pub(super) fn first_seen(all: &[FirstSeen], further: usize) -> String {
     let mut heading = String::new();
     for first in all {
         let mut piece = String::new();
-        let about = about(first);
+        let about = source_heading(first);
         if about != heading {
             piece.push_str(&format!("\n{about}"));
         }
@@ -66,19 +66,19 @@ pub(super) fn first_seen(all: &[FirstSeen], further: usize) -> String {
 
 /// Returns the notice about a backend that reads worse than its previous generation, and about the
 /// action taken.
-pub(super) fn rolled_back(backend: &str, verdict: &Verdict, result: &Outcome) -> String {
-    let measured = measured(verdict);
+pub(super) fn rolled_back(backend: &str, verdict: &Regression, result: &RollbackResult) -> String {
+    let measured = measurement(verdict);
     let turned_out = verdict.generation.to_string();
     match result {
-        Outcome::Done(serves) => format!(
+        RollbackResult::Done(serves) => format!(
             "⏪ Generation {turned_out} of **{backend}** reads worse than the previous one and was rolled back: {measured}. Generation {serves} \
              serves now. Compare the two on the recordings of those turns before you install it again; {PAGE}. (rolled back)"
         ),
-        Outcome::Failed(why) => format!(
+        RollbackResult::Failed(why) => format!(
             "⚠️ Generation {turned_out} of **{backend}** reads worse than the previous one: {measured}. It could not be rolled back and still \
              serves: {why}. Put the earlier component into BACKENDS_DIR; {PAGE}. (not rolled back)"
         ),
-        Outcome::Off => format!(
+        RollbackResult::Disabled => format!(
             "⚠️ Generation {turned_out} of **{backend}** reads worse than the previous one: {measured}. It still serves, because \
              BACKEND_ROLLBACK is `never`; `aetheel backend rollback {backend}` rolls it back; {PAGE}. (not rolled back)"
         ),
@@ -87,18 +87,18 @@ pub(super) fn rolled_back(backend: &str, verdict: &Verdict, result: &Outcome) ->
 
 /// The action taken after a verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum RollbackResult {
     /// The backend was rolled back to this generation.
     Done(String),
     /// The rollback failed for this reason.
     Failed(String),
     /// The operator has disabled rollbacks.
-    Off,
+    Disabled,
 }
 
 /// Describes the counts behind a verdict.
-pub(super) fn measured(verdict: &Verdict) -> String {
-    let Verdict { now: Share { bad, of }, before, agent_version, misread, .. } = verdict;
+pub(super) fn measurement(verdict: &Regression) -> String {
+    let Regression { now: BadTurns { bad, of }, before, agent_version, misread, .. } = verdict;
     let how = if *misread {
         "were misread"
     } else {
@@ -130,7 +130,7 @@ pub(super) fn summary<'a>(met: impl Iterator<Item = &'a Drift>) -> Option<String
         .then(|| format!("The agent sent output that this backend does not recognise, {times}×: {}{more}. Next steps: {PAGE}", named.join(", ")))
 }
 
-fn about(first: &FirstSeen) -> String {
+fn source_heading(first: &FirstSeen) -> String {
     let FirstSeen { key: DriftKey { backend, agent_version, .. }, generation, recording, .. } =
         first;
     format!(
@@ -182,15 +182,15 @@ mod tests {
 
     #[test]
     fn a_rollback_notice_has_the_counts_and_the_serving_generation() {
-        let verdict = Verdict {
+        let verdict = Regression {
             generation: Generation { number: 2, digest: "b".repeat(64) },
             agent_version: "0.9.1".to_owned(),
-            now: Share { bad: 3, of: 4 },
-            before: Share { bad: 1, of: 20 },
+            now: BadTurns { bad: 3, of: 4 },
+            before: BadTurns { bad: 1, of: 20 },
             misread: true,
         };
         let notice = |result| rolled_back("gemini", &verdict, &result);
-        let done = notice(Outcome::Done("3@aaaaaaaaaaaa".to_owned()));
+        let done = notice(RollbackResult::Done("3@aaaaaaaaaaaa".to_owned()));
         assert!(done.contains("3 of its first 4 turns were misread, before that 1 of 20, with the agent's version 0.9.1"), "{done}");
         assert!(
             done.contains("Generation 2@bbbbbbbbbbbb of **gemini**")
@@ -198,10 +198,10 @@ mod tests {
             "{done}"
         );
         assert!(
-            notice(Outcome::Failed("the folder is gone".to_owned()))
+            notice(RollbackResult::Failed("the folder is gone".to_owned()))
                 .contains("still serves: the folder is gone.")
         );
-        assert!(notice(Outcome::Off).contains("`aetheel backend rollback gemini`"));
+        assert!(notice(RollbackResult::Disabled).contains("`aetheel backend rollback gemini`"));
     }
 
     #[test]

@@ -22,11 +22,11 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
-use self::messages::{FirstSeen, Outcome};
-use self::regression::{Ended, Trials, Verdict};
+use self::messages::{FirstSeen, RollbackResult};
+use self::regression::{EndedTurn, GenerationTrials, Regression};
 use self::unknown::UnknownOutputs;
+use super::deps::DispatcherDeps;
 use super::outlet::Notice;
-use super::parts::Parts;
 use aetheel_model::agent::Unrecognised;
 use aetheel_model::baseline::UNKNOWN_VERSION;
 use aetheel_model::figures;
@@ -43,24 +43,24 @@ const NOTICE_LIMIT: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
 const NOTICE_INTERVAL: Duration = Duration::from_secs(600);
 /// The maximum lengths of the name of a kind, of its position in the output, and of a version, in
 /// characters.
-const WHAT_LIMIT: usize = 120;
+const KIND_LIMIT: usize = 120;
 const PATH_LIMIT: usize = 80;
 const VERSION_LIMIT: usize = 40;
 
 pub(super) struct DriftMonitor {
-    parts: Arc<Parts>,
-    state: Mutex<State>,
+    deps: Arc<DispatcherDeps>,
+    state: Mutex<DriftState>,
     tasks: TaskTracker,
     quota: DefaultDirectRateLimiter,
     /// Held while changes are saved and reported.
     publishing: tokio::sync::Mutex<()>,
 }
 
-struct State {
+struct DriftState {
     unknown: UnknownOutputs,
-    trials: Trials,
+    trials: GenerationTrials,
     /// New kinds for the next notice, and the number of further ones.
-    fresh: Vec<FirstSeen>,
+    first_seen: Vec<FirstSeen>,
     further: usize,
     /// Whether a task runs that saves and notifies.
     flushing: bool,
@@ -68,22 +68,22 @@ struct State {
 
 impl DriftMonitor {
     /// Creates a monitor with the saved counts. `tasks` tracks its tasks.
-    pub(super) fn new(parts: Arc<Parts>, tasks: TaskTracker) -> Arc<Self> {
+    pub(super) fn new(parts: Arc<DispatcherDeps>, tasks: TaskTracker) -> Arc<Self> {
         let quota = RateLimiter::direct(
             Quota::with_period(NOTICE_INTERVAL)
                 .unwrap_or_else(|| Quota::per_hour(NOTICE_LIMIT))
                 .allow_burst(NOTICE_LIMIT),
         );
-        parts.host.agents.baselines().restore(parts.workspace.baseline_notes().known());
-        let state = State {
-            unknown: UnknownOutputs::new(parts.workspace.drift_notes().known()),
-            trials: Trials::default(),
-            fresh: Vec::new(),
+        parts.host.agents.baselines().restore(parts.workspace.baseline_notes().all());
+        let state = DriftState {
+            unknown: UnknownOutputs::new(parts.workspace.drift_notes().all()),
+            trials: GenerationTrials::default(),
+            first_seen: Vec::new(),
             further: 0,
             flushing: false,
         };
         Arc::new(Self {
-            parts,
+            deps: parts,
             state: Mutex::new(state),
             tasks,
             quota,
@@ -104,9 +104,9 @@ impl DriftMonitor {
         let generation = generation.to_string();
         figures::unrecognised(backend, &key.agent_version, &generation);
         let mut state = self.state.lock();
-        if state.unknown.note(key.clone(), link, jiff::Timestamp::now()) {
+        if state.unknown.count(key.clone(), link, jiff::Timestamp::now()) {
             let path =
-                path.as_ref().map(|path| sample::words(path, PATH_LIMIT, &self.parts.redactor));
+                path.as_ref().map(|path| sample::clean_line(path, PATH_LIMIT, &self.deps.redactor));
             let DriftKey { agent_version, what, .. } = &key;
             tracing::warn!(
                 backend,
@@ -117,10 +117,10 @@ impl DriftMonitor {
                 path,
                 "the agent sent output that its backend does not recognise; see docs/drift.md"
             );
-            if state.fresh.len() < NOTICE_KIND_LIMIT {
+            if state.first_seen.len() < NOTICE_KIND_LIMIT {
                 let (sample, recording) =
-                    (sample::sample(sample, &self.parts.redactor), link.to_owned());
-                state.fresh.push(FirstSeen { key, generation, path, sample, recording });
+                    (sample::sample(sample, &self.deps.redactor), link.to_owned());
+                state.first_seen.push(FirstSeen { key, generation, path, sample, recording });
             } else {
                 state.further += 1;
             }
@@ -160,10 +160,10 @@ impl DriftMonitor {
         let version = self.version(agent_version);
         let unknown: Vec<String> = keys.into_iter().map(|key| key.what).collect();
         let ended =
-            Ended { backend, generation, agent_version: &version, misread, unknown: &unknown };
+            EndedTurn { backend, generation, agent_version: &version, misread, unknown: &unknown };
         let mut state = self.state.lock();
-        let State { unknown: seen, trials, .. } = &mut *state;
-        let verdict = trials.ended(&ended, |generation, what| {
+        let DriftState { unknown: seen, trials, .. } = &mut *state;
+        let verdict = trials.record_turn(&ended, |generation, what| {
             seen.has(&self.key(backend, generation, agent_version, what))
         });
         if let Some(verdict) = verdict {
@@ -203,7 +203,7 @@ impl DriftMonitor {
             let mut state = self.state.lock();
             (
                 state.unknown.take_changes(),
-                std::mem::take(&mut state.fresh),
+                std::mem::take(&mut state.first_seen),
                 std::mem::take(&mut state.further),
             )
         };
@@ -216,9 +216,9 @@ impl DriftMonitor {
             }
         };
         // Concurrently, so that neither a slow disk nor a slow network delays the other.
-        let saved = tokio::join!(self.parts.workspace.drift_notes().save(changes), notify).0;
+        let saved = tokio::join!(self.deps.workspace.drift_notes().save(changes), notify).0;
         match saved {
-            Ok(written) => self.state.lock().unknown.adopt(written),
+            Ok(written) => self.state.lock().unknown.merge_saved(written),
             Err(error) => tracing::error!(
                 %error,
                 "cannot save state/drift.md; after a restart the same output is reported again"
@@ -226,21 +226,22 @@ impl DriftMonitor {
         }
     }
 
-    async fn roll_back(self: Arc<Self>, backend: String, verdict: Verdict) {
-        let (generation, measured) = (verdict.generation.to_string(), messages::measured(&verdict));
-        let outcome = if self.parts.rollback {
-            match self.parts.backends.roll_back(&backend, &verdict.generation).await {
+    async fn roll_back(self: Arc<Self>, backend: String, verdict: Regression) {
+        let (generation, measured) =
+            (verdict.generation.to_string(), messages::measurement(&verdict));
+        let outcome = if self.deps.rollback {
+            match self.deps.backends.roll_back(&backend, &verdict.generation).await {
                 Ok(serves) => {
-                    self.state.lock().trials.restored(&serves);
-                    Outcome::Done(serves.to_string())
+                    self.state.lock().trials.exempt_restored(&serves);
+                    RollbackResult::Done(serves.to_string())
                 }
-                Err(why) => Outcome::Failed(why),
+                Err(why) => RollbackResult::Failed(why),
             }
         } else {
-            Outcome::Off
+            RollbackResult::Disabled
         };
         match &outcome {
-            Outcome::Done(serves) => {
+            RollbackResult::Done(serves) => {
                 tracing::error!(
                     backend,
                     generation,
@@ -250,7 +251,7 @@ impl DriftMonitor {
                 );
                 figures::rolled_back(&backend, "done");
             }
-            Outcome::Failed(why) => {
+            RollbackResult::Failed(why) => {
                 tracing::error!(
                     backend,
                     generation,
@@ -260,7 +261,7 @@ impl DriftMonitor {
                 );
                 figures::rolled_back(&backend, "failed");
             }
-            Outcome::Off => {
+            RollbackResult::Disabled => {
                 tracing::error!(
                     backend,
                     generation,
@@ -280,7 +281,7 @@ impl DriftMonitor {
             );
             return;
         }
-        if let Err(error) = self.parts.outlet.notify(Notice::for_operator(text, None)).await {
+        if let Err(error) = self.deps.outlet.notify(Notice::for_operator(text, None)).await {
             tracing::warn!(%error, "cannot send the notice about drift; the log and `aetheel doctor` have it");
         }
     }
@@ -295,7 +296,7 @@ impl DriftMonitor {
         DriftKey {
             backend: backend.to_owned(),
             agent_version: self.version(agent_version),
-            what: sample::words(what, WHAT_LIMIT, &self.parts.redactor),
+            what: sample::clean_line(what, KIND_LIMIT, &self.deps.redactor),
             component: component(generation),
         }
     }
@@ -303,7 +304,7 @@ impl DriftMonitor {
     fn version(&self, agent_version: Option<&str>) -> String {
         agent_version.map_or_else(
             || UNKNOWN_VERSION.to_owned(),
-            |version| sample::words(version, VERSION_LIMIT, &self.parts.redactor),
+            |version| sample::clean_line(version, VERSION_LIMIT, &self.deps.redactor),
         )
     }
 }

@@ -24,34 +24,34 @@ const WORSE_FACTOR: usize = 2;
 
 /// How well the parser read a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct ParseMark {
     misread: bool,
     /// Whether the turn was misread or had unknown output.
-    strange: bool,
+    abnormal: bool,
 }
 
 /// A number of bad turns, among all turns that were counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct BadTurns {
     pub(super) bad: usize,
     pub(super) of: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct Regression {
     pub(super) generation: Generation,
     pub(super) agent_version: String,
     /// The bad turns of this generation.
-    pub(super) now: Share,
+    pub(super) now: BadTurns,
     /// The bad turns among the last ones of the previous generation.
-    pub(super) before: Share,
+    pub(super) before: BadTurns,
     /// Whether only misread turns were counted.
     pub(super) misread: bool,
 }
 
 /// The facts about a finished turn that the comparison needs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended<'a> {
+pub(super) struct EndedTurn<'a> {
     pub(super) backend: &'a str,
     pub(super) generation: &'a Generation,
     pub(super) agent_version: &'a str,
@@ -63,26 +63,28 @@ pub(super) struct Ended<'a> {
 
 /// The last turns on one generation, each with the version of the agent.
 #[derive(Debug)]
-struct Course {
+struct RecentTurns {
     generation: Generation,
-    last: VecDeque<(String, Mark)>,
+    last: VecDeque<(String, ParseMark)>,
 }
 
-impl Course {
+impl RecentTurns {
     fn new(generation: &Generation) -> Self {
         Self { generation: generation.clone(), last: VecDeque::new() }
     }
 
-    fn count(&mut self, ended: &Ended<'_>) {
+    fn add(&mut self, ended: &EndedTurn<'_>) {
         if self.last.len() == WINDOW {
             self.last.pop_front();
         }
-        let mark =
-            Mark { misread: ended.misread, strange: ended.misread || !ended.unknown.is_empty() };
+        let mark = ParseMark {
+            misread: ended.misread,
+            abnormal: ended.misread || !ended.unknown.is_empty(),
+        };
         self.last.push_back((ended.agent_version.to_owned(), mark));
     }
 
-    fn with(&self, agent_version: &str) -> Vec<Mark> {
+    fn marks_with(&self, agent_version: &str) -> Vec<ParseMark> {
         self.last
             .iter()
             .filter(|(version, _)| version == agent_version)
@@ -93,67 +95,68 @@ impl Course {
 
 /// The comparison of the current generation of a backend with the previous one.
 #[derive(Debug)]
-struct Trial {
-    now: Course,
-    before: Option<Course>,
+struct GenerationTrial {
+    now: RecentTurns,
+    before: Option<RecentTurns>,
     /// The turns judged so far; `None` if the comparison has ended.
-    judged: Option<Vec<Mark>>,
+    judged: Option<Vec<ParseMark>>,
     /// The version of the agent in the first turn of this generation.
     agent_version: String,
 }
 
 /// The comparisons for all backends, and the components that are not judged.
 #[derive(Debug, Default)]
-pub(super) struct Trials {
-    backends: BTreeMap<String, Trial>,
+pub(super) struct GenerationTrials {
+    backends: BTreeMap<String, GenerationTrial>,
     /// Digests of components that were found worse once, and of those that replaced them.
-    spared: BTreeSet<String>,
+    exempt: BTreeSet<String>,
 }
 
-impl Trials {
+impl GenerationTrials {
     /// Records a finished turn, and returns a verdict if the generation is now found worse. `met`
     /// returns whether a generation has had a kind of output with the same version of the agent.
-    pub(super) fn ended(
+    pub(super) fn record_turn(
         &mut self,
-        ended: &Ended<'_>,
+        ended: &EndedTurn<'_>,
         met: impl Fn(&Generation, &str) -> bool,
-    ) -> Option<Verdict> {
-        let Ended { generation, agent_version, .. } = *ended;
-        let trial = self.backends.entry(ended.backend.to_owned()).or_insert_with(|| Trial {
-            now: Course::new(generation),
-            before: None,
-            judged: None,
-            agent_version: String::new(),
-        });
+    ) -> Option<Regression> {
+        let EndedTurn { generation, agent_version, .. } = *ended;
+        let trial =
+            self.backends.entry(ended.backend.to_owned()).or_insert_with(|| GenerationTrial {
+                now: RecentTurns::new(generation),
+                before: None,
+                judged: None,
+                agent_version: String::new(),
+            });
         if *generation != trial.now.generation {
             if generation.number < trial.now.generation.number {
                 // The turn started on the previous generation.
                 if let Some(before) =
                     trial.before.as_mut().filter(|before| before.generation == *generation)
                 {
-                    before.count(ended);
+                    before.add(ended);
                 }
                 return None;
             }
-            trial.before = Some(std::mem::replace(&mut trial.now, Course::new(generation)));
-            trial.judged = (!self.spared.contains(&generation.digest)).then(Vec::new);
+            trial.before = Some(std::mem::replace(&mut trial.now, RecentTurns::new(generation)));
+            trial.judged = (!self.exempt.contains(&generation.digest)).then(Vec::new);
             agent_version.clone_into(&mut trial.agent_version);
         }
-        trial.now.count(ended);
+        trial.now.add(ended);
         let (before, judged) = (trial.before.as_ref()?, trial.judged.as_mut()?);
         if trial.agent_version != agent_version {
             trial.judged = None;
             return None;
         }
         let news = ended.unknown.iter().any(|what| !met(&before.generation, what));
-        judged.push(Mark { misread: ended.misread, strange: ended.misread || news });
-        let found = worse(judged, &before.with(agent_version));
+        judged.push(ParseMark { misread: ended.misread, abnormal: ended.misread || news });
+        let found = find_regression(judged, &before.marks_with(agent_version));
         if found.is_some() || judged.len() == WINDOW {
             trial.judged = None;
         }
         let (now, before, misread) = found?;
-        self.spared.insert(generation.digest.clone());
-        Some(Verdict {
+        self.exempt.insert(generation.digest.clone());
+        Some(Regression {
             generation: generation.clone(),
             agent_version: agent_version.to_owned(),
             now,
@@ -163,8 +166,8 @@ impl Trials {
     }
 
     /// Exempts a generation that replaced a worse one.
-    pub(super) fn restored(&mut self, generation: &Generation) {
-        self.spared.insert(generation.digest.clone());
+    pub(super) fn exempt_restored(&mut self, generation: &Generation) {
+        self.exempt.insert(generation.digest.clone());
         for trial in self.backends.values_mut().filter(|trial| trial.now.generation == *generation)
         {
             trial.judged = None;
@@ -174,14 +177,14 @@ impl Trials {
 
 /// Returns the counts that show that `now` is worse than `before`, and whether they only count
 /// misread turns.
-fn worse(now: &[Mark], before: &[Mark]) -> Option<(Share, Share, bool)> {
+fn find_regression(now: &[ParseMark], before: &[ParseMark]) -> Option<(BadTurns, BadTurns, bool)> {
     if before.len() < BASELINE_MIN {
         return None;
     }
-    let share = |marks: &[Mark], misread: bool| {
+    let share = |marks: &[ParseMark], misread: bool| {
         let bad =
-            marks.iter().filter(|mark| if misread { mark.misread } else { mark.strange }).count();
-        Share { bad, of: marks.len() }
+            marks.iter().filter(|mark| if misread { mark.misread } else { mark.abnormal }).count();
+        BadTurns { bad, of: marks.len() }
     };
     [true, false].into_iter().find_map(|misread| {
         let (now, before) = (share(now, misread), share(before, misread));
@@ -203,23 +206,23 @@ mod tests {
     /// Each character of `turns` is a turn: `.` was well read, `m` misread, `k` had unknown output
     /// that the previous generation had too, `n` had new unknown output.
     fn play(
-        trials: &mut Trials,
+        trials: &mut GenerationTrials,
         generation: &Generation,
         version: &str,
         turns: &str,
-    ) -> Vec<(usize, Verdict)> {
+    ) -> Vec<(usize, Regression)> {
         let turns = turns.chars().enumerate();
         let verdicts = turns.filter_map(|(at, turn)| {
             let unknown: Vec<String> =
                 if ".m".contains(turn) { vec![] } else { vec![turn.to_string()] };
-            let ended = Ended {
+            let ended = EndedTurn {
                 backend: "b",
                 generation,
                 agent_version: version,
                 misread: turn == 'm',
                 unknown: &unknown,
             };
-            Some((at, trials.ended(&ended, |_, what| what == "k")?))
+            Some((at, trials.record_turn(&ended, |_, what| what == "k")?))
         });
         verdicts.collect()
     }
@@ -246,7 +249,7 @@ mod tests {
             ("kkkk", "mn.m.nmnnn", Some(6)),
         ];
         for (before, after, expected) in cases {
-            let mut trials = Trials::default();
+            let mut trials = GenerationTrials::default();
             assert_eq!(play(&mut trials, &generation(1, "a"), "1.0", before), []);
             let found = play(&mut trials, &generation(2, "b"), "1.0", after);
             assert_eq!(
@@ -260,27 +263,27 @@ mod tests {
 
     #[test]
     fn a_verdict_has_the_counts() {
-        let mut trials = Trials::default();
+        let mut trials = GenerationTrials::default();
         play(&mut trials, &generation(1, "a"), "1.0", "..........");
         let found = play(&mut trials, &generation(2, "b"), "1.0", ".mm.m");
         let verdict = &found[0].1;
         assert_eq!(
             (verdict.now, verdict.before, verdict.misread),
-            (Share { bad: 3, of: 5 }, Share { bad: 0, of: 10 }, true)
+            (BadTurns { bad: 3, of: 5 }, BadTurns { bad: 0, of: 10 }, true)
         );
         assert_eq!(verdict.agent_version, "1.0");
     }
 
     #[test]
     fn a_new_version_of_the_agent_ends_the_comparison() {
-        let mut trials = Trials::default();
+        let mut trials = GenerationTrials::default();
         play(&mut trials, &generation(1, "a"), "1.0", "......");
         assert_eq!(
             play(&mut trials, &generation(2, "b"), "2.0", "mmmmmm"),
             [],
             "the version changed with the reload"
         );
-        let mut trials = Trials::default();
+        let mut trials = GenerationTrials::default();
         play(&mut trials, &generation(1, "a"), "1.0", "......");
         assert_eq!(play(&mut trials, &generation(2, "b"), "1.0", "mm"), []);
         assert_eq!(
@@ -297,7 +300,7 @@ mod tests {
 
     #[test]
     fn turns_from_before_the_reload_count_for_their_own_generation() {
-        let mut trials = Trials::default();
+        let mut trials = GenerationTrials::default();
         play(&mut trials, &generation(1, "a"), "1.0", "...");
         play(&mut trials, &generation(2, "b"), "1.0", "..");
         assert_eq!(play(&mut trials, &generation(1, "a"), "1.0", "mmm"), []);
@@ -307,10 +310,10 @@ mod tests {
 
     #[test]
     fn restored_and_rejected_components_are_not_judged_again() {
-        let mut trials = Trials::default();
+        let mut trials = GenerationTrials::default();
         play(&mut trials, &generation(1, "a"), "1.0", "...");
         assert_eq!(play(&mut trials, &generation(2, "b"), "1.0", "mmm").len(), 1);
-        trials.restored(&generation(3, "a"));
+        trials.exempt_restored(&generation(3, "a"));
         assert_eq!(play(&mut trials, &generation(3, "a"), "1.0", "mmmmmmmm"), []);
         assert_eq!(play(&mut trials, &generation(4, "b"), "1.0", "mmmm"), []);
         assert_eq!(play(&mut trials, &generation(5, "c"), "1.0", "..."), []);
@@ -328,7 +331,7 @@ mod tests {
         /// and only worse ones get a verdict.
         #[test]
         fn rollbacks_never_alternate(reloads in proptest::collection::vec((0..4u8, "[.mkn]{0,30}", 0..2u8), 1..12)) {
-            let (mut trials, mut number, mut serving) = (Trials::default(), 0, None);
+            let (mut trials, mut number, mut serving) = (GenerationTrials::default(), 0, None);
             let (mut found, mut put_back) = (BTreeSet::new(), BTreeSet::new());
             for (component, turns, version) in reloads {
                 number += 1;
@@ -345,7 +348,7 @@ mod tests {
                         number += 1;
                         now = generation(number, &before.digest);
                         put_back.insert(before.digest.clone());
-                        trials.restored(&now);
+                        trials.exempt_restored(&now);
                     }
                 }
                 serving = Some(now);

@@ -12,37 +12,37 @@ const SAMPLE_LIMIT: usize = 300;
 const TEXT_LIMIT: usize = 40;
 const TEXT_BEGINNING: usize = 16;
 /// Substrings that mark the name of a field as secret, so that its value is hidden.
-const SECRETIVE: [&str; 8] =
+const SECRET_FIELD_WORDS: [&str; 8] =
     ["token", "secret", "password", "authorization", "apikey", "api_key", "cookie", "credential"];
 
 /// Returns a guest's text as one line of at most `most` characters, which is safe inside a code
 /// span.
-pub(super) fn words(text: &str, most: usize, redactor: &Redactor) -> String {
-    let clean = plain(text, redactor);
+pub(super) fn clean_line(text: &str, most: usize, redactor: &Redactor) -> String {
+    let clean = clean_beginning(text, redactor);
     let line = clean.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
     cut(&line, most).into_owned()
 }
 
 /// Returns a sample of an output: without secrets, on one line, with long strings shortened.
 pub(super) fn sample(output: &str, redactor: &Redactor) -> String {
-    let clean = plain(output, redactor);
+    let clean = clean_beginning(output, redactor);
     let line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
-    let form = if line.starts_with(['{', '[']) { shortened(&line) } else { line };
+    let form = if line.starts_with(['{', '[']) { shorten_json(&line) } else { line };
     // The sample must not end the code block that contains it.
     cut(&form.replace('`', "'"), SAMPLE_LIMIT).into_owned()
 }
 
 /// Returns the beginning of a text without control characters and secrets. A secret that was cut at
 /// the end is removed too.
-fn plain(text: &str, redactor: &Redactor) -> String {
+fn clean_beginning(text: &str, redactor: &Redactor) -> String {
     let head = &text[..text.floor_char_boundary(INPUT_LIMIT)];
-    let mut clean = redactor.clean(clean_text(head).into_owned());
-    clean.truncate(clean.len() - redactor.unfinished(&clean));
+    let mut clean = redactor.redact(clean_text(head).into_owned());
+    clean.truncate(clean.len() - redactor.partial_secret_bytes(&clean));
     clean
 }
 
 /// Shortens long strings in JSON, which may be truncated, and hides the values of secret fields.
-fn shortened(json: &str) -> String {
+fn shorten_json(json: &str) -> String {
     let (mut short, mut rest) = (String::with_capacity(json.len()), json);
     let (mut field, mut value) = (String::new(), false);
     while let Some(at) = rest.find('"') {
@@ -55,10 +55,10 @@ fn shortened(json: &str) -> String {
         };
         short.push_str(between);
         let text = &quoted[1..];
-        let end = end_of(text);
+        let end = closing_quote(text);
         let (text, after) = text.split_at(end.unwrap_or(text.len()));
         let name = field.to_lowercase();
-        if value && SECRETIVE.iter().any(|word| name.contains(word)) {
+        if value && SECRET_FIELD_WORDS.iter().any(|word| name.contains(word)) {
             short.push_str("\"***\"");
         } else if text.chars().count() > TEXT_LIMIT {
             short.push('"');
@@ -76,7 +76,7 @@ fn shortened(json: &str) -> String {
 }
 
 /// Returns the position of the closing quote.
-fn end_of(text: &str) -> Option<usize> {
+fn closing_quote(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.char_indices().find_map(|(at, c)| match c {
         _ if escaped => {
@@ -138,7 +138,7 @@ mod tests {
             Just(SECRET.to_owned()), Just("\"".to_owned()), Just("{\"a\":".to_owned()), Just("```\n".to_owned()), Just("\\".to_owned()), ".{0,40}",
         ], 0..60)) {
             let output = pieces.concat();
-            for shown in [sample(&output, &redactor()), words(&output, SAMPLE_LIMIT, &redactor())] {
+            for shown in [sample(&output, &redactor()), clean_line(&output, SAMPLE_LIMIT, &redactor())] {
                 prop_assert!(shown.chars().count() <= SAMPLE_LIMIT);
                 prop_assert!(!shown.contains(['`', '\n']) && !shown.contains("sk-canary"), "{shown}");
             }

@@ -23,7 +23,7 @@ impl UnknownOutputs {
 
     /// Counts one output. Returns whether its kind is new with this version of the agent, whichever
     /// component read it.
-    pub(super) fn note(&mut self, key: DriftKey, recording: &str, now: Timestamp) -> bool {
+    pub(super) fn count(&mut self, key: DriftKey, recording: &str, now: Timestamp) -> bool {
         if let Some(known) = self.all.get_mut(&key) {
             known.times = known.times.saturating_add(1);
             known.last = now;
@@ -82,7 +82,7 @@ impl UnknownOutputs {
 
     /// Replaces the counts by those in the file, which people may have edited. Keeps counts that
     /// changed since they were saved.
-    pub(super) fn adopt(&mut self, written: Vec<Drift>) {
+    pub(super) fn merge_saved(&mut self, written: Vec<Drift>) {
         let mut all: BTreeMap<DriftKey, Drift> =
             written.into_iter().map(|drift| (drift.key.clone(), drift)).collect();
         for key in &self.changed {
@@ -112,13 +112,13 @@ mod tests {
     #[test]
     fn edits_of_the_file_are_merged_with_newer_counts() {
         let mut outputs = UnknownOutputs::default();
-        assert!(outputs.note(key(0, 0, 0, 0), "a", Timestamp::UNIX_EPOCH));
-        assert!(outputs.note(key(0, 0, 1, 0), "a", Timestamp::UNIX_EPOCH));
+        assert!(outputs.count(key(0, 0, 0, 0), "a", Timestamp::UNIX_EPOCH));
+        assert!(outputs.count(key(0, 0, 1, 0), "a", Timestamp::UNIX_EPOCH));
         let mut written = outputs.take_changes();
-        assert!(!outputs.note(key(0, 0, 1, 0), "b", Timestamp::UNIX_EPOCH));
+        assert!(!outputs.count(key(0, 0, 1, 0), "b", Timestamp::UNIX_EPOCH));
         // Somebody removed the first line.
         written.remove(0);
-        outputs.adopt(written);
+        outputs.merge_saved(written);
         assert_eq!(
             outputs
                 .take_changes()
@@ -127,7 +127,10 @@ mod tests {
                 .collect::<Vec<_>>(),
             [(2, "b")]
         );
-        assert!(outputs.note(key(0, 0, 0, 0), "c", Timestamp::UNIX_EPOCH), "the kind is new again");
+        assert!(
+            outputs.count(key(0, 0, 0, 0), "c", Timestamp::UNIX_EPOCH),
+            "the kind is new again"
+        );
     }
 
     proptest! {
@@ -140,7 +143,7 @@ mod tests {
             let (mut seen, mut counts) = (BTreeSet::new(), BTreeMap::<DriftKey, u64>::new());
             for (backend, version, what, component, restart) in met {
                 let key = key(backend, version, what, component);
-                let first = outputs.note(key.clone(), "r", Timestamp::UNIX_EPOCH);
+                let first = outputs.count(key.clone(), "r", Timestamp::UNIX_EPOCH);
                 prop_assert_eq!(first, seen.insert((backend, version, what)));
                 *counts.entry(key.clone()).or_default() += 1;
                 prop_assert!(outputs.has(&key));
@@ -158,7 +161,7 @@ mod tests {
             let mut outputs = UnknownOutputs::default();
             for n in 0..count {
                 let key = DriftKey { what: n.to_string(), ..key(0, 0, 0, 0) };
-                prop_assert!(outputs.note(key, "r", Timestamp::from_second(n.into()).expect("a time")));
+                prop_assert!(outputs.count(key, "r", Timestamp::from_second(n.into()).expect("a time")));
             }
             prop_assert!(outputs.all.len() <= 200);
             prop_assert!(outputs.take_changes().len() <= 200);

@@ -5,26 +5,26 @@
 //! is sent, the next start delivers it.
 
 use crate::Dispatcher;
-use crate::durability::stem;
-use crate::in_hand::Hold;
-use crate::outlet::messages::Refusal;
-use crate::outlet::{Answer, PriorDelivery};
+use crate::in_flight::InFlightGuard;
+use crate::outlet::messages::PromptRefusal;
+use crate::outlet::{PriorDelivery, TurnAnswer};
+use crate::persistence::delivery_stem;
 use aetheel_model::event::{Event, NewEvent};
 
 /// A saved refusal that must now be sent.
 #[derive(Debug)]
-pub struct Declined {
+pub struct SavedRefusal {
     /// See [`PriorDelivery::stem`]. The message of the refusal is the first of its reply.
     pub stem: String,
     /// The event, which counts as being delivered until this is dropped.
-    event: Option<(Event, Hold)>,
+    in_flight: Option<(Event, InFlightGuard)>,
 }
 
-impl Declined {
+impl SavedRefusal {
     /// Creates a refusal that is not saved.
     #[must_use]
-    pub fn unkept() -> Self {
-        Self { stem: PriorDelivery::unkept().stem, event: None }
+    pub fn without_saving() -> Self {
+        Self { stem: PriorDelivery::untracked().stem, in_flight: None }
     }
 }
 
@@ -34,30 +34,36 @@ impl Dispatcher {
     ///
     /// # Errors
     /// [`Refusal::NotSaved`] if the refusal could not be saved. It must not be sent then.
-    pub async fn decline(&self, event: NewEvent, why: &str) -> Result<Option<Declined>, Refusal> {
-        let Some(journal) = &self.inner.parts.journal else { return Ok(Some(Declined::unkept())) };
+    pub async fn decline(
+        &self,
+        event: NewEvent,
+        why: &str,
+    ) -> Result<Option<SavedRefusal>, PromptRefusal> {
+        let Some(journal) = &self.inner.deps.journal else {
+            return Ok(Some(SavedRefusal::without_saving()));
+        };
         let (event, in_hand, saving) = {
             let mut queue = self.inner.lanes.queue.lock();
-            if self.inner.durability.knows(&event) {
+            if self.inner.durability.is_known(&event) {
                 return Ok(None);
             }
             let event = queue.number(event, jiff::Timestamp::now().as_millisecond());
-            let answer = Answer::failed(self.inner.parts.choices.backend.clone(), why).to_json();
-            let saving = journal.accepted_answered(&self.inner.durability.to_keep(&event), answer);
-            let in_hand = self.inner.delivery.in_hand.hold(&event);
+            let answer = TurnAnswer::failed(self.inner.deps.choices.backend.clone(), why).to_json();
+            let saving = journal.accepted_answered(&self.inner.durability.redacted(&event), answer);
+            let in_hand = self.inner.delivery.in_flight.track(&event);
             (event, in_hand, saving)
         };
         if !saving.done().await {
             journal.forget(event.sequence);
-            return Err(Refusal::NotSaved);
+            return Err(PromptRefusal::NotSaved);
         }
-        Ok(Some(Declined { stem: stem(&event, 0), event: Some((event, in_hand)) }))
+        Ok(Some(SavedRefusal { stem: delivery_stem(&event, 0), in_flight: Some((event, in_hand)) }))
     }
 
     /// Records that a refusal was sent.
-    pub fn declined(&self, declined: Declined) {
-        if let Some((event, _in_hand)) = declined.event {
-            self.inner.durability.check_off(&event);
+    pub fn refusal_sent(&self, declined: SavedRefusal) {
+        if let Some((event, _in_hand)) = declined.in_flight {
+            self.inner.durability.mark_finished(&event);
         }
     }
 }

@@ -10,15 +10,15 @@ pub(super) mod router;
 mod steering;
 mod withdraw;
 
-pub use self::decline::Declined;
-pub use self::steering::{Steered, Underway};
+pub use self::decline::SavedRefusal;
+pub use self::steering::{PendingSteering, SteeringResult};
 use super::Dispatcher;
-use super::durability::safe;
-use super::outlet::messages::Refusal;
+use super::outlet::messages::PromptRefusal;
+use super::persistence::wait_until_saved;
 use super::run::attachments;
 use aetheel_model::event::{Event, NewEvent, Sequence};
-use aetheel_model::figures::{self, Outcome};
-use aetheel_store::workspace::Saving;
+use aetheel_model::figures::{self, EventOutcome};
+use aetheel_store::workspace::PendingSave;
 
 /// An accepted event.
 #[derive(Debug)]
@@ -27,13 +27,13 @@ pub struct Accepted {
     pub sequence: Sequence,
     /// How many events of its lane precede it, including the running one.
     pub ahead: usize,
-    saving: Option<Saving>,
+    saving: Option<PendingSave>,
 }
 
 impl Accepted {
     /// Creates the result for an event that is not saved.
     #[must_use]
-    pub fn unkept(sequence: Sequence, ahead: usize) -> Self {
+    pub fn without_saving(sequence: Sequence, ahead: usize) -> Self {
         Self { sequence, ahead, saving: None }
     }
 
@@ -41,8 +41,12 @@ impl Accepted {
     ///
     /// # Errors
     /// [`Refusal::NotSaved`] if the event could not be saved. It is then no longer accepted.
-    pub async fn safe(self) -> Result<Sequence, Refusal> {
-        if safe(self.saving).await { Ok(self.sequence) } else { Err(Refusal::NotSaved) }
+    pub async fn wait_until_saved(self) -> Result<Sequence, PromptRefusal> {
+        if wait_until_saved(self.saving).await {
+            Ok(self.sequence)
+        } else {
+            Err(PromptRefusal::NotSaved)
+        }
     }
 }
 
@@ -51,27 +55,29 @@ impl Dispatcher {
     ///
     /// # Errors
     /// [`Refusal`], worded for the person who asked. A refused event is not saved.
-    pub fn submit(&self, event: NewEvent) -> Result<Accepted, Refusal> {
+    pub fn submit(&self, event: NewEvent) -> Result<Accepted, PromptRefusal> {
         let (lane, kind, asker, limit) =
-            (event.lane.clone(), event.kind, event.asker, self.inner.parts.choices.prompt_limit);
-        let refused = |refusal: Refusal| {
-            figures::event(kind, Outcome::Refused);
+            (event.lane.clone(), event.kind, event.asker, self.inner.deps.choices.prompt_limit);
+        let refused = |refusal: PromptRefusal| {
+            figures::count_event(kind, EventOutcome::Refused);
             tracing::warn!(%lane, ?kind, asker, depth = self.inner.lanes.queue.lock().waiting(), "event refused: {refusal}");
             Err(refusal)
         };
         // A repeated event is neither counted nor refused a second time.
-        if self.inner.durability.knows(&event) {
+        if self.inner.durability.is_known(&event) {
             tracing::debug!(%lane, ?kind, "event was accepted before");
-            return Err(Refusal::Known);
+            return Err(PromptRefusal::Known);
         }
         if event.prompt.len() > limit {
-            return refused(Refusal::TooLong { bytes: event.prompt.len(), limit });
+            return refused(PromptRefusal::TooLong { bytes: event.prompt.len(), limit });
         }
         // Checked before the rate limit, so that the failure does not count against the author.
         if self.inner.durability.is_failing() {
-            return Err(Refusal::NotSaved);
+            return Err(PromptRefusal::NotSaved);
         }
-        if let Err(refusal) = attachments::announced(&event.attached, &self.inner.parts.choices) {
+        if let Err(refusal) =
+            attachments::check_announced(&event.attached, &self.inner.deps.choices)
+        {
             return refused(refusal);
         }
         // Messages that were missed during an outage arrive as fast as the gateway reads them.
@@ -80,11 +86,11 @@ impl Dispatcher {
             .filter(|_| !event.missed)
             .and_then(|person| self.inner.rate_limit.count(person).err())
         {
-            return refused(Refusal::TooFast { seconds: wait.as_secs() + 1 });
+            return refused(PromptRefusal::TooFast { seconds: wait.as_secs() + 1 });
         }
         match self.accept(event) {
             Ok((event, ahead, saving)) => {
-                figures::event(kind, Outcome::Accepted);
+                figures::count_event(kind, EventOutcome::Accepted);
                 tracing::info!(event = event.sequence, %lane, ?kind, "event accepted");
                 let sequence = event.sequence;
                 if event.opens_thread {
@@ -102,11 +108,14 @@ impl Dispatcher {
 
     /// Adds an event to the queue and to the journal, in the same order. Returns the number of
     /// events that precede it in its lane.
-    fn accept(&self, event: NewEvent) -> Result<(Event, usize, Option<Saving>), Refusal> {
+    fn accept(
+        &self,
+        event: NewEvent,
+    ) -> Result<(Event, usize, Option<PendingSave>), PromptRefusal> {
         let mut queue = self.inner.lanes.queue.lock();
         // Checked again under the lock of the queue.
-        if self.inner.durability.knows(&event) {
-            return Err(Refusal::Known);
+        if self.inner.durability.is_known(&event) {
+            return Err(PromptRefusal::Known);
         }
         let now_ms = jiff::Timestamp::now().as_millisecond();
         let event = if event.opens_thread {
@@ -115,12 +124,12 @@ impl Dispatcher {
             queue.accept(event, now_ms)?
         };
         let ahead = queue.position(event.sequence).unwrap_or(0);
-        let saving = self.inner.durability.keep_accepted(&event);
+        let saving = self.inner.durability.save_accepted(&event);
         Ok((event, ahead, saving))
     }
 
     /// Waits until an event is on disk, and removes it from the queue if it cannot be saved.
-    pub(super) fn watch_saving(&self, event: Event, saving: Saving) {
+    pub(super) fn watch_saving(&self, event: Event, saving: PendingSave) {
         let inner = self.inner.clone();
         self.inner.tasks.spawn(async move {
             let saved = saving.done().await;
@@ -128,11 +137,11 @@ impl Dispatcher {
             // `savings`.
             let taken_back = !saved && inner.lanes.queue.lock().cancel(event.sequence).is_some();
             if saved || taken_back {
-                inner.durability.saved(event.sequence);
+                inner.durability.forget_saving(event.sequence);
             }
             if taken_back {
-                inner.durability.not_saved(&event);
-                inner.lanes.tell_finished();
+                inner.durability.discard_unsaved(&event);
+                inner.lanes.notify_finished();
             }
         });
     }

@@ -2,29 +2,29 @@
 
 use super::Accepted;
 use crate::Dispatcher;
-use crate::outlet::messages::Refusal;
+use crate::outlet::messages::PromptRefusal;
 use aetheel_model::event::{EventKind, NewEvent, Sequence};
 use aetheel_model::figures;
 
 /// The node that an event was submitted to.
 #[derive(Debug)]
-pub enum Placed {
+pub enum Placement {
     /// This node accepted the event.
-    Here(Accepted),
+    Local(Accepted),
     /// The event is saved, and will be sent to another node.
-    Elsewhere,
+    Remote,
 }
 
-impl Placed {
+impl Placement {
     /// Waits until the event is on disk. Returns `None` for an event of another node, which gives
     /// it its number.
     ///
     /// # Errors
     /// See [`Accepted::safe`].
-    pub async fn safe(self) -> Result<Option<Sequence>, Refusal> {
+    pub async fn wait_until_saved(self) -> Result<Option<Sequence>, PromptRefusal> {
         match self {
-            Self::Here(accepted) => accepted.safe().await.map(Some),
-            Self::Elsewhere => Ok(None),
+            Self::Local(accepted) => accepted.wait_until_saved().await.map(Some),
+            Self::Remote => Ok(None),
         }
     }
 }
@@ -34,27 +34,27 @@ impl Dispatcher {
     ///
     /// # Errors
     /// [`Refusal`], worded for the person who asked. A refused event is not saved.
-    pub async fn submit_anywhere(&self, event: NewEvent) -> Result<Placed, Refusal> {
-        let Some(router) = self.inner.parts.router.clone() else {
-            return self.submit(event).map(Placed::Here);
+    pub async fn submit_or_route(&self, event: NewEvent) -> Result<Placement, PromptRefusal> {
+        let Some(router) = self.inner.deps.router.clone() else {
+            return self.submit(event).map(Placement::Local);
         };
         // This node may have accepted the event before the lane moved to another node.
-        if self.inner.durability.knows(&event) {
-            return Err(Refusal::Known);
+        if self.inner.durability.is_known(&event) {
+            return Err(PromptRefusal::Known);
         }
-        if !router.elsewhere(&event) {
-            return self.submit(event).map(Placed::Here);
+        if !router.is_remote(&event) {
+            return self.submit(event).map(Placement::Local);
         }
         let (lane, kind) = (event.lane.clone(), event.kind);
         router.send(event).await?;
         tracing::info!(%lane, ?kind, "event sent to the node that has its lane");
-        Ok(Placed::Elsewhere)
+        Ok(Placement::Remote)
     }
 
     /// Returns whether this node may accept messages of a channel or thread that no other node sent
     /// to it. Always true without a cluster.
     pub async fn serves(&self, channel: u64) -> bool {
-        match self.inner.parts.router.clone() {
+        match self.inner.deps.router.clone() {
             Some(router) => router.serves(channel).await,
             None => true,
         }
@@ -65,9 +65,9 @@ impl Dispatcher {
     ///
     /// # Errors
     /// See [`Dispatcher::submit`].
-    pub fn submit_sent(&self, event: NewEvent) -> Result<Option<Accepted>, Refusal> {
+    pub fn submit_routed(&self, event: NewEvent) -> Result<Option<Accepted>, PromptRefusal> {
         let comes_round = matches!(event.kind, EventKind::Heartbeat | EventKind::Cron);
-        if comes_round && self.is_busy(&event.lane) && !self.inner.durability.knows(&event) {
+        if comes_round && self.is_busy(&event.lane) && !self.inner.durability.is_known(&event) {
             tracing::info!(lane = %event.lane, reason = "busy", "skipped: the previous one still runs or waits");
             figures::schedule_skipped(event.kind, "busy", 1);
             return Ok(None);

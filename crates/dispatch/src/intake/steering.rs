@@ -6,16 +6,16 @@
 use tokio::sync::oneshot;
 
 use crate::Dispatcher;
-use crate::durability::safe;
 use crate::lanes::Steerable;
-use crate::outlet::messages::Refusal;
+use crate::outlet::messages::PromptRefusal;
+use crate::persistence::wait_until_saved;
 use aetheel_model::agent::SteerOutcome;
 use aetheel_model::event::{Event, NewEvent};
-use aetheel_model::figures::{self, Outcome};
+use aetheel_model::figures::{self, EventOutcome};
 
 /// The result of a message for a running turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steered {
+pub enum SteeringResult {
     /// The model received it during the turn.
     Injected,
     /// The agent keeps it until the turn has ended.
@@ -35,7 +35,7 @@ pub enum Steered {
     Later,
 }
 
-impl Steered {
+impl SteeringResult {
     /// Returns whether the message became a prompt, which is answered or refused on its own.
     #[must_use]
     pub fn is_prompt(self) -> bool {
@@ -63,14 +63,14 @@ impl Steered {
 
 /// A saved message that is being passed on to a running turn.
 #[derive(Debug)]
-pub struct Underway(oneshot::Receiver<Steered>);
+pub struct PendingSteering(oneshot::Receiver<SteeringResult>);
 
-impl Underway {
+impl PendingSteering {
     /// Waits for the result, at most until the turn ends. Dropping the future does not recall the
     /// message.
-    pub async fn outcome(self) -> Steered {
+    pub async fn outcome(self) -> SteeringResult {
         // The sender is dropped without a result only if the gateway ends.
-        self.0.await.unwrap_or(Steered::Later)
+        self.0.await.unwrap_or(SteeringResult::Later)
     }
 }
 
@@ -81,105 +81,105 @@ impl Dispatcher {
     ///
     /// # Errors
     /// [`Refusal`], worded for the author. A refused message is not saved.
-    pub async fn steer(&self, event: NewEvent) -> Result<Underway, Refusal> {
-        let limit = self.inner.parts.choices.prompt_limit;
+    pub async fn steer(&self, event: NewEvent) -> Result<PendingSteering, PromptRefusal> {
+        let limit = self.inner.deps.choices.prompt_limit;
         if event.prompt.len() > limit {
-            return Err(Refusal::TooLong { bytes: event.prompt.len(), limit });
+            return Err(PromptRefusal::TooLong { bytes: event.prompt.len(), limit });
         }
         let (outcome_tx, outcome) = oneshot::channel();
         let prompt = match self.inner.lanes.steerable(&event.lane) {
             Steerable::Yes => None,
-            Steerable::Unsupported => Some(Steered::Unsupported),
-            Steerable::NotNow if self.is_busy(&event.lane) => Some(Steered::NotNow),
-            Steerable::NotNow => Some(Steered::Prompt),
+            Steerable::Unsupported => Some(SteeringResult::Unsupported),
+            Steerable::NotNow if self.is_busy(&event.lane) => Some(SteeringResult::NotNow),
+            Steerable::NotNow => Some(SteeringResult::Prompt),
         };
         if let Some(steered) = prompt {
             let lane = event.lane.clone();
-            self.submit(event)?.safe().await?;
+            self.submit(event)?.wait_until_saved().await?;
             tracing::info!(%lane, outcome = ?steered, "message for a running turn");
             // The caller may have dropped the receiver.
             let _ = outcome_tx.send(steered);
-            return Ok(Underway(outcome));
+            return Ok(PendingSteering(outcome));
         }
-        let event = self.keep_steer(event).await?;
+        let event = self.save_steering(event).await?;
         let this = self.clone();
         self.inner.tasks.spawn(async move {
-            let steered = this.see_steered(&event).await;
+            let steered = this.deliver_steering(&event).await;
             tracing::info!(event = event.sequence, lane = %event.lane, outcome = ?steered, "message for a running turn");
             let _ = outcome_tx.send(steered);
         });
-        Ok(Underway(outcome))
+        Ok(PendingSteering(outcome))
     }
 
     /// Saves a message for a running turn, as an event that does not wait in a lane. The limits of
     /// the queue do not apply to it, because it needs no turn.
-    async fn keep_steer(&self, event: NewEvent) -> Result<Event, Refusal> {
+    async fn save_steering(&self, event: NewEvent) -> Result<Event, PromptRefusal> {
         let durability = &self.inner.durability;
         if durability.is_failing() {
-            return Err(Refusal::NotSaved);
+            return Err(PromptRefusal::NotSaved);
         }
         let (event, saving) = {
             let mut queue = self.inner.lanes.queue.lock();
             if queue.is_closed() {
-                return Err(Refusal::ShuttingDown);
+                return Err(PromptRefusal::ShuttingDown);
             }
-            if durability.knows(&event) {
-                return Err(Refusal::Known);
+            if durability.is_known(&event) {
+                return Err(PromptRefusal::Known);
             }
             let event = queue.number(event, jiff::Timestamp::now().as_millisecond());
             queue.hold_again(event.clone());
-            let saving = durability.keep(&event);
+            let saving = durability.save_event(&event);
             (event, saving)
         };
-        if !safe(saving).await {
+        if !wait_until_saved(saving).await {
             self.inner.lanes.queue.lock().cancel(event.sequence);
-            durability.not_saved(&event);
-            return Err(Refusal::NotSaved);
+            durability.discard_unsaved(&event);
+            return Err(PromptRefusal::NotSaved);
         }
         Ok(event)
     }
 
     /// Passes a saved message on to the running turn, or puts it into the queue.
-    async fn see_steered(&self, event: &Event) -> Steered {
+    async fn deliver_steering(&self, event: &Event) -> SteeringResult {
         let Some((turn, outcome)) = self.inner.lanes.steer(event) else {
-            return self.queue_steered(event);
+            return self.enqueue_steering(event);
         };
         let steered = match outcome.await {
-            Ok(SteerOutcome::Injected) => Steered::Injected,
-            Ok(SteerOutcome::Queued) => Steered::Queued,
-            Ok(SteerOutcome::Dropped) => Steered::Dropped,
+            Ok(SteerOutcome::Injected) => SteeringResult::Injected,
+            Ok(SteerOutcome::Queued) => SteeringResult::Queued,
+            Ok(SteerOutcome::Dropped) => SteeringResult::Dropped,
             // The turn ended before it processed the message.
-            Ok(SteerOutcome::NotNow) | Err(_) => return self.queue_steered(event),
+            Ok(SteerOutcome::NotNow) | Err(_) => return self.enqueue_steering(event),
         };
-        let goes_on = steered != Steered::Dropped
-            && self.inner.lanes.received(event, turn, steered == Steered::Injected);
-        if let Some(journal) = self.inner.parts.journal.as_ref().filter(|_| goes_on) {
-            journal.heard(event.sequence, turn);
+        let goes_on = steered != SteeringResult::Dropped
+            && self.inner.lanes.add_received(event, turn, steered == SteeringResult::Injected);
+        if let Some(journal) = self.inner.deps.journal.as_ref().filter(|_| goes_on) {
+            journal.joined_turn(event.sequence, turn);
         }
         if !goes_on {
-            self.inner.durability.check_off(event);
+            self.inner.durability.mark_finished(event);
         }
         self.inner.lanes.queue.lock().cancel(event.sequence);
-        self.inner.lanes.tell_finished();
+        self.inner.lanes.notify_finished();
         steered
     }
 
     /// Puts a message that no turn accepted into the queue, as a prompt of its lane.
-    fn queue_steered(&self, event: &Event) -> Steered {
+    fn enqueue_steering(&self, event: &Event) -> SteeringResult {
         if self.inner.lanes.queue.lock().release(event.clone()) {
-            figures::event(event.kind, Outcome::Accepted);
+            figures::count_event(event.kind, EventOutcome::Accepted);
             if let Some(person) = event.asker {
                 // The message counts against the rate limit, but is not refused: it was accepted
                 // before.
                 let _ = self.inner.rate_limit.count(person);
             }
             self.pump();
-            return Steered::NotNow;
+            return SteeringResult::NotNow;
         }
-        if self.inner.lanes.queue.lock().is_closed() && self.inner.parts.journal.is_some() {
-            Steered::Later
+        if self.inner.lanes.queue.lock().is_closed() && self.inner.deps.journal.is_some() {
+            SteeringResult::Later
         } else {
-            Steered::Stopped
+            SteeringResult::Stopped
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Waiting prompts that people withdraw or edit. A running turn is not affected.
 
 use crate::Dispatcher;
-use crate::outlet::messages::Refusal;
+use crate::outlet::messages::PromptRefusal;
 
 impl Dispatcher {
     /// Removes the waiting event with this key. Returns whether there was one.
@@ -12,10 +12,10 @@ impl Dispatcher {
             queue.find(key).and_then(|sequence| queue.cancel(sequence))
         };
         let Some(event) = withdrawn else { return false };
-        self.inner.durability.check_off(&event);
+        self.inner.durability.mark_finished(&event);
         tracing::info!(event = event.sequence, lane = %event.lane, "event withdrawn by its author");
         self.pump();
-        self.inner.lanes.tell_finished();
+        self.inner.lanes.notify_finished();
         true
     }
 
@@ -24,16 +24,16 @@ impl Dispatcher {
     ///
     /// # Errors
     /// [`Refusal::TooLong`], worded for the author. The old prompt is kept.
-    pub fn amend(&self, key: &str, prompt: &str) -> Result<bool, Refusal> {
-        let limit = self.inner.parts.choices.prompt_limit;
+    pub fn amend(&self, key: &str, prompt: &str) -> Result<bool, PromptRefusal> {
+        let limit = self.inner.deps.choices.prompt_limit;
         let mut queue = self.inner.lanes.queue.lock();
         let Some(sequence) = queue.find(key) else { return Ok(false) };
         if prompt.len() > limit {
-            return Err(Refusal::TooLong { bytes: prompt.len(), limit });
+            return Err(PromptRefusal::TooLong { bytes: prompt.len(), limit });
         }
         if let Some(event) = queue.amend(sequence, prompt) {
             // If the change cannot be written, a crash restores the old prompt.
-            drop(self.inner.durability.keep(event));
+            drop(self.inner.durability.save_event(event));
             tracing::info!(event = sequence, lane = %event.lane, "event edited by its author");
         }
         Ok(true)

@@ -16,10 +16,10 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use super::observers::{ChangeSignal, LiveTurn};
 use super::outlet::handle::ReplyHandle;
-use super::watching::{LiveTurn, Stir};
 use aetheel_model::agent::descriptor::Feature;
-use aetheel_model::agent::{Part, SteerOutcome};
+use aetheel_model::agent::{PromptPart, SteerOutcome};
 use aetheel_model::event::{Event, EventKind, Lane, Sequence};
 use aetheel_model::plain::short_line;
 use aetheel_model::prompt::{self, Expansion};
@@ -28,7 +28,7 @@ use aetheel_store::workspace::LostTurn;
 use aetheel_turn::{Backend, Steering, StopReason};
 
 /// The maximum length of an [`EventSummary`] text, in characters.
-const WORDS_LIMIT: usize = 60;
+const SUMMARY_LIMIT: usize = 60;
 
 /// A short description of an event, for people who may not read all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,15 +52,15 @@ impl EventSummary {
             (None, EventKind::Webhook) => "webhook".to_owned(),
         };
         Self {
-            who: short_line(&who, WORDS_LIMIT),
-            words: short_line(&event.prompt, WORDS_LIMIT),
+            who: short_line(&who, SUMMARY_LIMIT),
+            words: short_line(&event.prompt, SUMMARY_LIMIT),
             since,
         }
     }
 }
 
 /// A handle to a running turn.
-pub(crate) struct Running {
+pub(crate) struct TurnHandle {
     /// The event of the turn.
     pub(crate) event: Sequence,
     pub(crate) stop: watch::Sender<Option<StopReason>>,
@@ -72,14 +72,14 @@ pub(crate) struct Running {
     /// The reply that shows the turn. Set together with `backend`.
     reply: Option<Arc<ReplyHandle>>,
     /// The correlation id of the turn. Set together with `backend`.
-    pub(crate) turn: Option<String>,
+    pub(crate) turn_id: Option<String>,
     /// The visible part of the turn. Set together with `backend`.
     pub(crate) live: Option<Arc<LiveTurn>>,
     /// The description of the event, with the start of the turn.
     pub(crate) summary: EventSummary,
     /// Messages that the agent accepted during the turn. They stay open in the journal until the
     /// result of the turn is saved. `None` after that.
-    received: Option<Vec<Event>>,
+    received_messages: Option<Vec<Event>>,
 }
 
 /// Whether the running turn of a lane accepts messages.
@@ -93,32 +93,32 @@ pub(crate) enum Steerable {
 }
 
 /// The queue, and a handle to the running turn of each lane.
-pub(crate) struct Lanes {
+pub(crate) struct LaneRegistry {
     pub(crate) queue: Mutex<Queue>,
-    pub(crate) running: Mutex<HashMap<Lane, Running>>,
+    pub(crate) running: Mutex<HashMap<Lane, TurnHandle>>,
     /// Messages that the agents of resumed turns accepted in a previous process. Moved into the
     /// [`Running`] of the turn when it starts here.
-    carried: Mutex<HashMap<Sequence, Vec<Event>>>,
+    carried_messages: Mutex<HashMap<Sequence, Vec<Event>>>,
     /// The last event of each lane whose author was notified that its backend is paused.
-    announced: Mutex<HashMap<Lane, Sequence>>,
+    announced_pauses: Mutex<HashMap<Lane, Sequence>>,
     /// Notified whenever an event is finished.
     pub(crate) finished: Notify,
     /// Notified whenever an event is accepted or removed, and when a turn starts or ends.
-    pub(crate) stir: Stir,
+    pub(crate) changes: ChangeSignal,
     /// Notified whenever a turn grows.
-    pub(crate) growth: Stir,
+    pub(crate) turn_changes: ChangeSignal,
 }
 
-impl Lanes {
-    pub(crate) fn new(queue: Queue, stir: Stir) -> Self {
+impl LaneRegistry {
+    pub(crate) fn new(queue: Queue, changes: ChangeSignal) -> Self {
         Self {
             queue: Mutex::new(queue),
             running: Mutex::default(),
-            carried: Mutex::default(),
-            announced: Mutex::default(),
+            carried_messages: Mutex::default(),
+            announced_pauses: Mutex::default(),
             finished: Notify::new(),
-            stir,
-            growth: Stir::default(),
+            changes,
+            turn_changes: ChangeSignal::default(),
         }
     }
 
@@ -139,35 +139,37 @@ impl Lanes {
     }
 
     /// Keeps a message that the agent of a resumed turn accepted in a previous process.
-    pub(crate) fn carry(&self, turn: Sequence, message: Event) {
-        self.carried.lock().entry(turn).or_default().push(message);
+    pub(crate) fn keep_for_resumed_turn(&self, turn: Sequence, message: Event) {
+        self.carried_messages.lock().entry(turn).or_default().push(message);
     }
 
     /// Registers a turn that starts.
-    pub(crate) fn begin(
+    pub(crate) fn begin_turn(
         &self,
         event: &Event,
         stop: watch::Sender<Option<StopReason>>,
         steers: mpsc::UnboundedSender<Steering>,
     ) {
-        let running = Running {
+        let running = TurnHandle {
             event: event.sequence,
             stop,
             steers,
             backend: None,
             expansion: Expansion::default(),
             reply: None,
-            turn: None,
+            turn_id: None,
             live: None,
             summary: EventSummary::of(event, Timestamp::now()),
-            received: Some(self.carried.lock().remove(&event.sequence).unwrap_or_default()),
+            received_messages: Some(
+                self.carried_messages.lock().remove(&event.sequence).unwrap_or_default(),
+            ),
         };
         self.running.lock().insert(event.lane.clone(), running);
-        self.stir.tell();
+        self.changes.notify();
     }
 
     /// Records the backend of a lane's turn, and the reply that shows it.
-    pub(crate) fn answered_by(
+    pub(crate) fn set_backend(
         &self,
         lane: &Lane,
         (turn, backend, expansion): (&str, &Arc<dyn Backend>, &Expansion),
@@ -178,16 +180,16 @@ impl Lanes {
             running.backend = Some(Arc::clone(backend));
             running.expansion = expansion.clone();
             running.reply = Some(Arc::clone(reply));
-            running.turn = Some(turn.to_owned());
+            running.turn_id = Some(turn.to_owned());
             running.live = Some(Arc::clone(live));
         }
-        self.stir.tell();
+        self.changes.notify();
     }
 
     /// Notifies waiters and observers that an event is finished or removed.
-    pub(crate) fn tell_finished(&self) {
+    pub(crate) fn notify_finished(&self) {
         self.finished.notify_waiters();
-        self.stir.tell();
+        self.changes.notify();
     }
 
     /// Returns whether the running turn of a lane accepts messages.
@@ -207,7 +209,8 @@ impl Lanes {
         event: &Event,
     ) -> Option<(Sequence, oneshot::Receiver<SteerOutcome>)> {
         let running = self.running.lock();
-        let Running { steers, backend, expansion, event: turn, .. } = running.get(&event.lane)?;
+        let TurnHandle { steers, backend, expansion, event: turn, .. } =
+            running.get(&event.lane)?;
         let descriptor = backend.as_ref()?.descriptor();
         if !descriptor.has(Feature::Steer) {
             return None;
@@ -216,14 +219,14 @@ impl Lanes {
         let (reply_tx, outcome) = oneshot::channel();
         // If the turn has just ended, both channel ends are dropped. The receiver reports that as
         // an error.
-        let _ = steers.send(Steering { parts: vec![Part::Text(text)], reply_tx });
+        let _ = steers.send(Steering { parts: vec![PromptPart::Text(text)], reply_tx });
         Some((*turn, outcome))
     }
 
     /// Records that the agent of a turn accepted a message, or keeps it for later. With `shown`,
     /// the reply continues below the message. Returns false if the result of the turn is already
     /// saved.
-    pub(crate) fn received(&self, event: &Event, turn: Sequence, shown: bool) -> bool {
+    pub(crate) fn add_received(&self, event: &Event, turn: Sequence, shown: bool) -> bool {
         let mut running = self.running.lock();
         let Some(turn) = running.get_mut(&event.lane).filter(|running| running.event == turn)
         else {
@@ -232,7 +235,7 @@ impl Lanes {
         if let Some(reply) = turn.reply.as_ref().filter(|_| shown) {
             reply.with(|reply| reply.steered());
         }
-        turn.received.as_mut().map(|received| received.push(event.clone())).is_some()
+        turn.received_messages.as_mut().map(|received| received.push(event.clone())).is_some()
     }
 
     /// Takes the messages that the agent of a turn accepted. The turn accepts no more messages
@@ -240,12 +243,12 @@ impl Lanes {
     pub(crate) fn take_received(&self, turn: &Event) -> Vec<Event> {
         let mut running = self.running.lock();
         let running = running.get_mut(&turn.lane).filter(|running| running.event == turn.sequence);
-        running.and_then(|running| running.received.take()).unwrap_or_default()
+        running.and_then(|running| running.received_messages.take()).unwrap_or_default()
     }
 
     /// Puts the messages that an unfinished turn accepted back into the queue, as prompts of their
     /// own.
-    pub(crate) fn give_back_received(&self, turn: &Event) {
+    pub(crate) fn requeue_received(&self, turn: &Event) {
         for event in self.take_received(turn) {
             self.queue.lock().restore(event);
         }
@@ -257,7 +260,7 @@ impl Lanes {
         let mut running = self.running.lock();
         let turn =
             running.get_mut(lane).filter(|turn| turn.stop.send(Some(StopReason::User)).is_ok())?;
-        Some(turn.received.take().unwrap_or_default())
+        Some(turn.received_messages.take().unwrap_or_default())
     }
 
     /// Removes the waiting events of a lane from the queue, except those that only deliver a

@@ -7,23 +7,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::outlet::messages::Refusal;
+use crate::outlet::messages::PromptRefusal;
 use crate::outlet::{Notice, messages};
-use crate::recovery::restart::place;
-use crate::{Dispatcher, Inner};
+use crate::recovery::restart::notice_target;
+use crate::{Dispatcher, DispatcherInner};
 use aetheel_model::event::{Event, EventKind, Lane};
-use aetheel_model::vigil;
+use aetheel_model::supervisor;
 use aetheel_turn::Backend;
 
 /// How often a paused lane is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-impl Inner {
+impl DispatcherInner {
     /// Returns the backend of a lane if no turn can begin there because the backend is paused. A
     /// lane whose agent still runs is not affected.
     pub(crate) async fn paused_backend(&self, lane: &Lane) -> Option<Arc<dyn Backend>> {
-        let (name, ..) = self.channels.answering(lane).await;
-        let backend = self.parts.backends.get(&name)?;
+        let (name, ..) = self.channels.resolve_backend(lane).await;
+        let backend = self.deps.backends.get(&name)?;
         let is_paused =
             backend.paused().is_some() && !self.links.is_open(&backend.descriptor().name, lane);
         is_paused.then_some(backend)
@@ -33,7 +33,7 @@ impl Inner {
     async fn announce_pause(&self, event: &Event) {
         let Some(backend) = self.paused_backend(&event.lane).await else { return };
         let label = backend.descriptor().label();
-        let before = self.lanes.announced.lock().insert(event.lane.clone(), event.sequence);
+        let before = self.lanes.announced_pauses.lock().insert(event.lane.clone(), event.sequence);
         if before == Some(event.sequence) {
             return;
         }
@@ -41,11 +41,12 @@ impl Inner {
         if event.kind != EventKind::Message {
             return;
         }
-        let (channel, about) = place(event);
+        let (channel, about) = notice_target(event);
         if channel.is_some() {
-            let notice = Notice { channel, about, text: messages::paused(label), offer: None };
+            let notice =
+                Notice { channel, about, text: messages::paused_message(label), offer: None };
             // This notice is not essential, and the outlet has logged the failure.
-            let _ = self.parts.outlet.notify(notice).await;
+            let _ = self.deps.outlet.notify(notice).await;
         }
     }
 }
@@ -53,7 +54,7 @@ impl Inner {
 impl Dispatcher {
     /// Puts an event that could not start back into the queue, and pauses its lane. Returns false
     /// during a shutdown, which leaves the event to the next start.
-    pub(crate) fn pause(&self, event: &Event) -> bool {
+    pub(crate) fn pause_lane(&self, event: &Event) -> bool {
         let mut queue = self.inner.lanes.queue.lock();
         if queue.is_closed() {
             return false;
@@ -63,16 +64,16 @@ impl Dispatcher {
     }
 
     /// Refuses an event that the journal does not keep for the next start.
-    pub(crate) async fn refuse_unkept(&self, event: &Event) {
+    pub(crate) async fn refuse_unjournaled(&self, event: &Event) {
         if self.inner.noted(event).is_none() {
-            self.inner.delivery.refuse(event, &Refusal::ShuttingDown.to_string()).await;
+            self.inner.delivery.refuse(event, &PromptRefusal::ShuttingDown.to_string()).await;
         }
     }
 
     /// Resumes a paused lane once its backend can serve it. Returns at once.
-    pub(crate) fn resume_later(&self, event: Event) {
+    pub(crate) fn resume_when_unpaused(&self, event: Event) {
         let inner = Arc::downgrade(&self.inner);
-        vigil::errand("paused lane", async move {
+        supervisor::spawn_finite("paused lane", async move {
             if let Some(inner) = inner.upgrade() {
                 inner.announce_pause(&event).await;
             }

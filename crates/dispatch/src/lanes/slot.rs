@@ -10,29 +10,29 @@ thread_local! {
 }
 
 /// Marks this thread as already starting waiting events. See [`Dispatcher::pump`].
-pub(crate) struct Pumping;
+pub(crate) struct PumpGuard;
 
-impl Pumping {
+impl PumpGuard {
     pub(crate) fn begin() -> Option<Self> {
         // Only the first guard of a thread is created. Dropping a second one would reset the mark.
         if PUMPING.replace(true) { None } else { Some(Self) }
     }
 }
 
-impl Drop for Pumping {
+impl Drop for PumpGuard {
     fn drop(&mut self) {
         PUMPING.set(false);
     }
 }
 
 /// Frees the lane and the slot when dropped, so that even a panic in our code blocks nothing.
-pub(crate) struct Slot {
+pub(crate) struct LaneSlot {
     pub(crate) dispatcher: Dispatcher,
     pub(crate) sequence: Sequence,
     pub(crate) lane: Lane,
 }
 
-impl Drop for Slot {
+impl Drop for LaneSlot {
     fn drop(&mut self) {
         let inner = &self.dispatcher.inner;
         inner.lanes.running.lock().remove(&self.lane);
@@ -41,6 +41,6 @@ impl Drop for Slot {
         if tokio::runtime::Handle::try_current().is_ok() {
             self.dispatcher.pump();
         }
-        inner.lanes.tell_finished();
+        inner.lanes.notify_finished();
     }
 }

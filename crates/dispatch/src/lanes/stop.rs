@@ -5,26 +5,26 @@
 use std::time::Duration;
 
 use crate::Dispatcher;
-use crate::durability::safe;
-use crate::outlet::Answer;
-use crate::outlet::messages::Refusal;
+use crate::outlet::TurnAnswer;
+use crate::outlet::messages::PromptRefusal;
+use crate::persistence::wait_until_saved;
 use aetheel_model::event::{Event, Lane, Sequence};
-use aetheel_model::figures::{self, Outcome};
+use aetheel_model::figures::{self, EventOutcome};
 use aetheel_turn::StopReason;
 
 /// How often a shutdown checks whether the answers are delivered.
-const DELIVERY_LOOK: Duration = Duration::from_millis(20);
+const DELIVERY_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The result of stopping a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stopped {
+pub struct StopResult {
     /// Whether a turn was running.
     pub running: bool,
     /// The number of waiting events that were cancelled.
     pub waiting: usize,
 }
 
-impl Stopped {
+impl StopResult {
     /// Returns whether anything was stopped.
     #[must_use]
     pub fn any(self) -> bool {
@@ -37,13 +37,13 @@ impl Dispatcher {
     /// any.
     #[must_use]
     pub fn stop(&self, lane: &Lane) -> bool {
-        let (running, waiting) = self.halt(lane);
+        let (running, waiting) = self.stop_and_cancel(lane);
         let any = running || !waiting.is_empty();
         for event in waiting {
             let inner = self.inner.clone();
-            let over = inner.durability.check_off(&event);
+            let over = inner.durability.mark_finished(&event);
             self.inner.tasks.spawn(async move {
-                safe(over).await;
+                wait_until_saved(over).await;
                 inner.delivery.refuse(&event, "Stopped before it began.").await;
             });
         }
@@ -52,20 +52,20 @@ impl Dispatcher {
 
     /// Stops like [`Dispatcher::stop`], and returns once that is on disk, so that a crash does not
     /// repeat the events. Sends no refusals: the caller must report the waiting events.
-    pub async fn stop_for_good(&self, lane: &Lane) -> Stopped {
+    pub async fn stop_durably(&self, lane: &Lane) -> StopResult {
         let sequence = self.inner.lanes.queue.lock().running_in(lane);
-        let (running, waiting) = self.halt(lane);
-        let stopped = Stopped { running, waiting: waiting.len() };
+        let (running, waiting) = self.stop_and_cancel(lane);
+        let stopped = StopResult { running, waiting: waiting.len() };
         for event in &waiting {
-            figures::event(event.kind, Outcome::Withdrawn);
+            figures::count_event(event.kind, EventOutcome::Withdrawn);
             tracing::info!(event = event.sequence, lane = %event.lane, "event stopped before its turn");
-            self.inner.durability.check_off(event);
+            self.inner.durability.mark_finished(event);
         }
-        self.keep_stopped(sequence.filter(|_| stopped.any())).await;
+        self.record_stopped(sequence.filter(|_| stopped.any())).await;
         let inner = self.inner.clone();
         self.inner.tasks.spawn(async move {
             for event in waiting {
-                inner.parts.outlet.put_away(&event).await;
+                inner.deps.outlet.remove_waiting_marker(&event).await;
             }
         });
         stopped
@@ -78,36 +78,36 @@ impl Dispatcher {
         if self.inner.lanes.queue.lock().running_in(lane) != Some(event) {
             return false;
         }
-        let stopped = self.halt_turn(lane);
-        self.keep_stopped(Some(event).filter(|_| stopped)).await;
+        let stopped = self.stop_running_turn(lane);
+        self.record_stopped(Some(event).filter(|_| stopped)).await;
         stopped
     }
 
     /// Stops the running turn of a lane and cancels its waiting events.
-    fn halt(&self, lane: &Lane) -> (bool, Vec<Event>) {
+    fn stop_and_cancel(&self, lane: &Lane) -> (bool, Vec<Event>) {
         let waiting = self.inner.lanes.cancel_waiting(lane);
-        (self.halt_turn(lane), waiting)
+        (self.stop_running_turn(lane), waiting)
     }
 
     /// Stops the running turn of a lane, and with it the messages that its agent accepted. Returns
     /// false if no turn runs there.
-    fn halt_turn(&self, lane: &Lane) -> bool {
+    fn stop_running_turn(&self, lane: &Lane) -> bool {
         let received = self.inner.lanes.stop_turn(lane);
         let running = received.is_some();
         for event in received.into_iter().flatten() {
-            self.inner.durability.check_off(&event);
+            self.inner.durability.mark_finished(&event);
         }
         running
     }
 
     /// Saves that a running turn was stopped.
-    async fn keep_stopped(&self, running: Option<Sequence>) {
-        let Some(journal) = &self.inner.parts.journal else { return };
+    async fn record_stopped(&self, running: Option<Sequence>) {
+        let Some(journal) = &self.inner.deps.journal else { return };
         if let Some(sequence) = running
             .filter(|sequence| journal.entry(*sequence).is_some_and(|entry| entry.answer.is_none()))
         {
             // This is the turn's answer unless the agent produces more text before it ends.
-            let answer = Answer::failed("", "Stopped.").to_json();
+            let answer = TurnAnswer::failed("", "Stopped.").to_json();
             drop(journal.answered(sequence, answer));
         }
         journal.flush().await;
@@ -148,7 +148,7 @@ impl Dispatcher {
         tracing::info!(running, waiting, "shutdown: turns are handed over to the next start");
         let delivered = async {
             while self.inner.delivery.pending() > 0 {
-                tokio::time::sleep(DELIVERY_LOOK).await;
+                tokio::time::sleep(DELIVERY_POLL_INTERVAL).await;
             }
         };
         let drift = tokio::time::timeout(grace, self.inner.drift.publish());
@@ -159,7 +159,7 @@ impl Dispatcher {
         if drift.is_err() {
             tracing::warn!("shutdown: the latest unknown output could not be saved or reported");
         }
-        if let Some(journal) = &self.inner.parts.journal
+        if let Some(journal) = &self.inner.deps.journal
             && !journal.flush().await
         {
             tracing::error!(
@@ -182,7 +182,7 @@ impl Dispatcher {
             let waiting = self.inner.lanes.queue.lock().drain_waiting();
             let stops: Vec<_> =
                 self.inner.lanes.running.lock().values().map(|turn| turn.stop.clone()).collect();
-            let kept = self.inner.parts.journal.is_some();
+            let kept = self.inner.deps.journal.is_some();
             let (running, left) = (stops.len(), waiting.len());
             if kept {
                 tracing::warn!(
@@ -198,7 +198,7 @@ impl Dispatcher {
                 let _ = stop.send(Some(StopReason::Shutdown));
             }
             for event in waiting.iter().filter(|_| !kept) {
-                self.inner.delivery.refuse(event, &Refusal::ShuttingDown.to_string()).await;
+                self.inner.delivery.refuse(event, &PromptRefusal::ShuttingDown.to_string()).await;
             }
         }
         self.inner.tasks.close();
@@ -211,14 +211,14 @@ impl Dispatcher {
                 "shutdown: not every answer could be delivered; saved answers are delivered after the next start"
             );
         }
-        self.inner.delivery.leave();
+        self.inner.delivery.leave_to_next_start();
         self.inner.tasks.wait().await;
         tracing::info!(
             links = self.inner.links.count(),
             "shutdown: no turn is left, closing long-lived agents"
         );
         self.inner.links.close().await;
-        if let Some(journal) = &self.inner.parts.journal
+        if let Some(journal) = &self.inner.deps.journal
             && !journal.flush().await
         {
             tracing::error!(

@@ -24,7 +24,7 @@ pub struct AnswerFile {
 /// The result of a turn, as it is saved in the journal and delivered to people.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Answer {
+pub struct TurnAnswer {
     /// The agent's unchanged text. If the turn failed, the part that it produced.
     pub text: String,
     /// The failure, worded for people: short, with its kind and the correlation id, without
@@ -41,7 +41,7 @@ pub struct Answer {
     pub detail: Option<String>,
     /// Whether the agent was lost together with the holder.
     #[serde(skip)]
-    pub orphaned: bool,
+    pub agent_lost: bool,
     /// Whether the turn did not start because its backend is paused.
     #[serde(skip)]
     pub paused: bool,
@@ -63,15 +63,15 @@ pub struct Answer {
     pub turn: Option<Box<TurnLine>>,
 }
 
-impl Answer {
+impl TurnAnswer {
     /// Creates an empty answer of a backend.
-    pub(crate) fn by(backend: impl Into<String>) -> Self {
+    pub(crate) fn from_backend(backend: impl Into<String>) -> Self {
         Self { backend: backend.into(), ..Self::default() }
     }
 
     /// Creates an answer that only reports a failure.
     pub(crate) fn failed(backend: impl Into<String>, failure: impl Into<String>) -> Self {
-        Self { failure: Some(failure.into()), ..Self::by(backend) }
+        Self { failure: Some(failure.into()), ..Self::from_backend(backend) }
     }
 
     /// Returns the form in which the journal has the answer.
@@ -83,14 +83,14 @@ impl Answer {
     /// reorder text.
     #[must_use]
     pub fn cleaned(self, redactor: &Redactor) -> Self {
-        let plain = |text: String| redactor.clean(clean_text(&text).into_owned());
+        let plain = |text: String| redactor.redact(clean_text(&text).into_owned());
         Self {
             text: plain(self.text),
             failure: self.failure.map(plain),
             notices: self.notices.into_iter().map(plain).collect(),
             detail: self.detail.map(plain),
             backend: one_line(&self.backend),
-            model: self.model.map(|model| redactor.clean(one_line(&model))),
+            model: self.model.map(|model| redactor.redact(one_line(&model))),
             ..self
         }
     }

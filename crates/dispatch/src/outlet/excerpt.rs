@@ -14,7 +14,7 @@ pub struct Excerpt {
 }
 
 /// Returns the changes that the agent proposes.
-pub(super) fn proposed(diffs: &[FileDiff]) -> Option<Excerpt> {
+pub(super) fn of_diffs(diffs: &[FileDiff]) -> Option<Excerpt> {
     let changes: Vec<String> = diffs.iter().map(change).collect();
     (!changes.is_empty()).then(|| Excerpt { language: "diff", text: changes.join("\n") })
 }
@@ -42,7 +42,7 @@ fn change(diff: &FileDiff) -> String {
 }
 
 /// Returns the effect of a tool, as far as its input shows it.
-pub(super) fn of(tool: &ToolStart) -> Option<Excerpt> {
+pub(super) fn of_tool(tool: &ToolStart) -> Option<Excerpt> {
     let input: Value = serde_json::from_str(&tool.input).unwrap_or_default();
     let text =
         |language, text: String| (!text.trim().is_empty()).then_some(Excerpt { language, text });
@@ -50,7 +50,7 @@ pub(super) fn of(tool: &ToolStart) -> Option<Excerpt> {
     match tool.kind.as_str() {
         "bash" => {
             let command = if target.trim().is_empty() {
-                word(&input, &["command", "cmd", "script"]).unwrap_or_default()
+                first_string(&input, &["command", "cmd", "script"]).unwrap_or_default()
             } else {
                 target
             };
@@ -82,7 +82,7 @@ pub(super) fn of(tool: &ToolStart) -> Option<Excerpt> {
 }
 
 /// Returns the first of these fields that is a string.
-fn word(input: &Value, names: &[&str]) -> Option<String> {
+fn first_string(input: &Value, names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| input[*name].as_str()).map(str::to_owned)
 }
 
@@ -93,14 +93,17 @@ fn collect_changes(input: &Value, depth: u8, found: &mut Vec<String>) {
         text.lines().map(|line| format!("{sign}{line}")).collect::<Vec<_>>().join("\n")
     };
     if let Value::Object(fields) = input {
-        if let Some(diff) = word(input, &["diff", "unified_diff", "unified", "patch"]) {
+        if let Some(diff) = first_string(input, &["diff", "unified_diff", "unified", "patch"]) {
             return found.push(diff.trim_end().to_owned());
         }
-        let old = word(input, &["old_string", "old_text", "oldText", "old_str", "oldString"]);
-        let new =
-            word(input, &["new_string", "new_text", "newText", "new_str", "newString", "content"]);
+        let old =
+            first_string(input, &["old_string", "old_text", "oldText", "old_str", "oldString"]);
+        let new = first_string(
+            input,
+            &["new_string", "new_text", "newText", "new_str", "newString", "content"],
+        );
         if let Some(new) = new {
-            let path = word(input, &["path", "file_path", "filePath"]).unwrap_or_default();
+            let path = first_string(input, &["path", "file_path", "filePath"]).unwrap_or_default();
             let parts = [path, signed('-', &old.unwrap_or_default()), signed('+', &new)];
             return found.push(
                 parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"),
@@ -145,7 +148,7 @@ pub(super) mod tests {
     }
 
     fn shown(kind: &str, target: Option<&str>, input: &Value) -> String {
-        of(&tool(kind, target, input)).map(|excerpt| excerpt.text).unwrap_or_default()
+        of_tool(&tool(kind, target, input)).map(|excerpt| excerpt.text).unwrap_or_default()
     }
 
     #[test]
@@ -207,11 +210,11 @@ pub(super) mod tests {
             FileDiff { binary: true, ..diff("d.png", FileChange::Added) },
             diff("e.rs", FileChange::Deleted),
         ];
-        let shown = proposed(&diffs).map(|excerpt| excerpt.text).unwrap_or_default();
+        let shown = of_diffs(&diffs).map(|excerpt| excerpt.text).unwrap_or_default();
         assert_eq!(
             shown,
             "a.rs\n-x\n+y\nb.rs → c.rs\n@@ -1 +1 @@\nd.png (new)\n(no text)\ne.rs (deleted)"
         );
-        assert_eq!(proposed(&[]), None);
+        assert_eq!(of_diffs(&[]), None);
     }
 }

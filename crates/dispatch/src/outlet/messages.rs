@@ -5,17 +5,17 @@
 
 use std::time::Duration;
 
-use aetheel_model::agent::{Failure, FailureKind};
+use aetheel_model::agent::{AgentFailure, FailureKind};
 use aetheel_model::queue::Rejection;
 use aetheel_turn::Ending;
 
 /// A notice below an answer for which the agent got the previous messages as text, because the
 /// session is on another machine.
-pub(crate) const MOVED: &str =
+pub(crate) const MOVED_NOTICE: &str =
     "This conversation moved to another machine; I start again from the messages in this channel.";
 
 /// A notice below the answer to a prompt that was written during an outage.
-pub(crate) const LATE: &str = "I was away when you wrote this.";
+pub(crate) const LATE_NOTICE: &str = "I was away when you wrote this.";
 
 /// Explains that an agent below full rights cannot run commands, because its own sandbox cannot
 /// work.
@@ -36,7 +36,7 @@ pub(crate) fn own_sandbox_hides(label: &str) -> String {
 
 /// Why a prompt was not accepted, worded for its author.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum PromptRefusal {
     /// All slots are in use.
     #[error("I am busy with {slots} other conversations. Please try again in a moment.")]
     Busy {
@@ -94,7 +94,7 @@ pub enum Refusal {
     },
 }
 
-impl From<Rejection> for Refusal {
+impl From<Rejection> for PromptRefusal {
     fn from(rejection: Rejection) -> Self {
         match rejection {
             Rejection::Busy { slots } => Self::Busy { slots },
@@ -112,7 +112,7 @@ impl From<Rejection> for Refusal {
 /// `is_kept` says that the agent's unread output was kept for a newer backend. `docs/messages.md`
 /// lists all messages.
 #[must_use]
-pub(crate) fn failure(
+pub(crate) fn failure_message(
     ending: &Ending,
     timeout: Duration,
     retry: Option<&str>,
@@ -138,7 +138,7 @@ pub(crate) fn failure(
         Ending::Limit(limit) => {
             (format!("The agent was stopped at a limit: {}. Please ask for less at a time.", first_line(limit)), None)
         }
-        Ending::Agent(failure) => agent(failure),
+        Ending::Agent(failure) => agent_failure(failure),
         Ending::Backend(failure) => (
             if is_kept {
                 "The backend failed and could not read the agent's answer. The answer is kept until a newer version can; please tell the operator."
@@ -171,7 +171,7 @@ pub(crate) fn failure(
 
 /// Returns the message for the author of a prompt that waits for a paused backend.
 #[must_use]
-pub(crate) fn paused(label: &str) -> String {
+pub(crate) fn paused_message(label: &str) -> String {
     format!(
         "{label} failed several times within a minute. Your message waits, and is answered when it works again. (backend paused)"
     )
@@ -190,7 +190,7 @@ const REFUSED_ACCESS: [&str; 6] = [
 /// Returns a hint for the operator if a sandboxed agent may have failed because of a denied access.
 #[must_use]
 pub(crate) fn sandbox_hint(ending: &Ending) -> Option<&'static str> {
-    let said = detail(ending)?.to_lowercase();
+    let said = failure_detail(ending)?.to_lowercase();
     REFUSED_ACCESS.iter().any(|words| said.contains(words)).then_some(
         "the sandbox of agents may have refused this; grant the path with `AGENT_READ` or `AGENT_WRITE` (docs/operating.md, \"The sandbox of agents\")",
     )
@@ -198,7 +198,7 @@ pub(crate) fn sandbox_hint(ending: &Ending) -> Option<&'static str> {
 
 /// Returns the details of a failure, for the operator at the terminal.
 #[must_use]
-pub(crate) fn detail(ending: &Ending) -> Option<String> {
+pub(crate) fn failure_detail(ending: &Ending) -> Option<String> {
     match ending {
         Ending::Agent(failure) => {
             Some(failure.message.clone()).filter(|message| !message.is_empty())
@@ -211,7 +211,7 @@ pub(crate) fn detail(ending: &Ending) -> Option<String> {
 
 /// Returns one sentence on what happened and one on the next step, and the kind if something is
 /// broken.
-fn agent(failure: &Failure) -> (String, Option<&'static str>) {
+fn agent_failure(failure: &AgentFailure) -> (String, Option<&'static str>) {
     let later = match failure.retry_after_ms {
         Some(ms) => format!("Try again in {}.", seconds(Duration::from_millis(ms.into()))),
         None => "Please try again later.".to_owned(),
@@ -320,7 +320,7 @@ mod tests {
     fn endings() -> Vec<Ending> {
         let secret = "/home/operator/.claude: sk-123 at line 7";
         let agent = kinds().into_iter().map(|kind| {
-            Ending::Agent(Failure { kind, message: secret.into(), retry_after_ms: None })
+            Ending::Agent(AgentFailure { kind, message: secret.into(), retry_after_ms: None })
         });
         agent
             .chain([
@@ -336,7 +336,7 @@ mod tests {
     }
 
     fn message(ending: &Ending) -> String {
-        failure(ending, Duration::from_secs(120), None, true, "ab12").expect("a failure")
+        failure_message(ending, Duration::from_secs(120), None, true, "ab12").expect("a failure")
     }
 
     #[test]
@@ -386,7 +386,11 @@ mod tests {
     fn only_a_denied_access_hints_at_the_sandbox() {
         let failed = |message: &str| {
             let message = message.to_owned();
-            Ending::Agent(Failure { kind: FailureKind::Crashed, message, retry_after_ms: None })
+            Ending::Agent(AgentFailure {
+                kind: FailureKind::Crashed,
+                message,
+                retry_after_ms: None,
+            })
         };
         for said in [
             "Error: EACCES: permission denied, open '/srv/x'",
@@ -407,21 +411,22 @@ mod tests {
             plain(&message(&ending)).replace("120 s", "N s").replace("9 tool uses", "N tool uses")
         });
         let refusals = [
-            Refusal::Busy { slots: 0 },
-            Refusal::Full { depth: 0 },
-            Refusal::ShuttingDown,
-            Refusal::Known,
-            Refusal::NotSaved,
-            Refusal::TooManyFiles { count: 0, limit: 0 },
-            Refusal::TooManyFiles { count: 0, limit: 1 },
-            Refusal::FileTooLarge { name: "NAME".to_owned(), bytes: 0, limit: 0 },
-            Refusal::TooFast { seconds: 0 },
-            Refusal::TooLong { bytes: 0, limit: 0 },
+            PromptRefusal::Busy { slots: 0 },
+            PromptRefusal::Full { depth: 0 },
+            PromptRefusal::ShuttingDown,
+            PromptRefusal::Known,
+            PromptRefusal::NotSaved,
+            PromptRefusal::TooManyFiles { count: 0, limit: 0 },
+            PromptRefusal::TooManyFiles { count: 0, limit: 1 },
+            PromptRefusal::FileTooLarge { name: "NAME".to_owned(), bytes: 0, limit: 0 },
+            PromptRefusal::TooFast { seconds: 0 },
+            PromptRefusal::TooLong { bytes: 0, limit: 0 },
         ];
         let numbers = |text: String| text.replace(['0', '1'], "N");
         let unkept = Ending::Backend(GuestFailure::Trapped(String::new()));
-        let unkept = failure(&unkept, Duration::ZERO, None, false, "x").map(|text| plain(&text));
-        let others = unkept.into_iter().chain([plain(&paused("AGENT"))]);
+        let unkept =
+            failure_message(&unkept, Duration::ZERO, None, false, "x").map(|text| plain(&text));
+        let others = unkept.into_iter().chain([plain(&paused_message("AGENT"))]);
         for text in failures
             .chain(others)
             .chain(refusals.iter().map(|refusal| numbers(refusal.to_string())))
@@ -433,14 +438,14 @@ mod tests {
     #[test]
     fn messages_contain_times() {
         assert!(message(&Ending::TimedOut).starts_with("Query timed out after 120 s, the limit"));
-        let hour = failure(&Ending::TimedOut, Duration::from_secs(3_600), None, false, "x");
+        let hour = failure_message(&Ending::TimedOut, Duration::from_secs(3_600), None, false, "x");
         assert!(hour.is_some_and(|text| text.starts_with("Query timed out after 60 min,")));
-        let limited = Ending::Agent(Failure {
+        let limited = Ending::Agent(AgentFailure {
             kind: FailureKind::RateLimited,
             message: String::new(),
             retry_after_ms: Some(1500),
         });
         assert!(message(&limited).contains("Try again in 1.5 s."));
-        assert_eq!(failure(&Ending::Completed, Duration::ZERO, None, false, "x"), None);
+        assert_eq!(failure_message(&Ending::Completed, Duration::ZERO, None, false, "x"), None);
     }
 }

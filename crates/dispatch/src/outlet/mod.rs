@@ -16,10 +16,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::answer::Answer;
+pub(crate) use self::answer::TurnAnswer;
 use self::question::{OpenQuestion, Settlement};
-use aetheel_model::agent::EventKind;
-use aetheel_model::event::{Attached, Event};
+use aetheel_model::agent::AgentEventKind;
+use aetheel_model::event::{AttachedFile, Event};
 use aetheel_model::fold::Transcript;
 
 /// Delivers answers, questions and notices to people.
@@ -31,7 +31,7 @@ pub trait Outlet: Send + Sync {
 
     /// Opens the reply of an event that is in the journal. After a restart, the reply continues
     /// with the messages that previous processes posted.
-    fn open_kept(&self, event: &Event, prior: PriorDelivery) -> Box<dyn Reply> {
+    fn open_tracked(&self, event: &Event, prior: PriorDelivery) -> Box<dyn Reply> {
         let _ = prior;
         self.open(event)
     }
@@ -44,7 +44,7 @@ pub trait Outlet: Send + Sync {
     ///
     /// # Errors
     /// The reason, worded for the author. Also if the file is larger than `limit` bytes.
-    async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
+    async fn fetch(&self, attached: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
         let _ = limit;
         Err(format!("{:?} cannot be fetched here", attached.name))
     }
@@ -52,7 +52,7 @@ pub trait Outlet: Send + Sync {
     /// Returns the last messages before an event in its channel, oldest first, for an agent that
     /// does not remember them. At most [`RECAP_MESSAGES`]. Empty if they cannot be read within a
     /// few seconds.
-    async fn recap(&self, event: &Event) -> Vec<Said> {
+    async fn recap(&self, event: &Event) -> Vec<RecapMessage> {
         let _ = event;
         Vec::new()
     }
@@ -71,7 +71,11 @@ pub trait Outlet: Send + Sync {
     ///
     /// # Errors
     /// The reason, worded for the person who asked.
-    async fn open_thread(&self, event: &Event, prior: PriorDelivery) -> Result<Opened, String> {
+    async fn open_thread(
+        &self,
+        event: &Event,
+        prior: PriorDelivery,
+    ) -> Result<OpenedThread, String> {
         let _ = (event, prior);
         Err("There are no threads here.".to_owned())
     }
@@ -82,7 +86,7 @@ pub trait Outlet: Send + Sync {
     ///
     /// # Errors
     /// See [`Outlet::notify`].
-    async fn give_up(
+    async fn give_up_reply(
         &self,
         event: &Event,
         notice: Notice,
@@ -94,7 +98,7 @@ pub trait Outlet: Send + Sync {
 
     /// Removes the marker of a waiting event that will not be answered. The caller informs people.
     /// Best effort.
-    async fn put_away(&self, event: &Event) {
+    async fn remove_waiting_marker(&self, event: &Event) {
         let _ = event;
     }
 
@@ -113,7 +117,7 @@ pub trait Outlet: Send + Sync {
 
     /// Removes the button of a failure, if it still exists, because the offered reply was
     /// delivered. Best effort.
-    async fn settle_offer(&self, channel: u64, message: u64) {
+    async fn remove_offer_button(&self, channel: u64, message: u64) {
         let _ = (channel, message);
     }
 }
@@ -123,7 +127,7 @@ pub const RECAP_MESSAGES: usize = 30;
 
 /// A message of a conversation, as it was posted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct RecapMessage {
     /// The name of the author; `None` for the bot's own messages.
     pub author: Option<String>,
     /// The text of the message.
@@ -132,7 +136,7 @@ pub struct Said {
 
 /// A thread that was opened for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedThread {
     /// The id of the thread.
     pub thread: u64,
     /// The id of the message in it that contains the prompt.
@@ -152,16 +156,16 @@ pub struct PriorDelivery {
     /// recorded.
     pub resumed: bool,
     /// Records the ids of all messages of the reply. Returns at once.
-    pub note: Arc<Note>,
+    pub note: Arc<NoteIds>,
 }
 
 /// Records message ids.
-pub(super) type Note = dyn Fn(&[u64]) + Send + Sync;
+pub(super) type NoteIds = dyn Fn(&[u64]) + Send + Sync;
 
 impl PriorDelivery {
     /// Creates the value for a reply that no later process continues.
     #[must_use]
-    pub fn unkept() -> Self {
+    pub fn untracked() -> Self {
         let mut stem = uuid::Uuid::new_v4().simple().to_string();
         stem.truncate(17);
         Self { stem, posted: Vec::new(), resumed: false, note: Arc::new(|_| {}) }
@@ -211,21 +215,21 @@ pub struct Offer {
 pub trait Reply: Send {
     /// Shows an agent event. Called for every event, in order. Must not block; the outlet limits
     /// its own rate.
-    fn update(&mut self, event: &EventKind, transcript: &Transcript);
+    fn update(&mut self, event: &AgentEventKind, transcript: &Transcript);
 
     /// Shows a question below the text so far. Must not block. An outlet that cannot show it to
     /// anybody uses `unseen`.
-    fn ask(&mut self, question: &OpenQuestion, unseen: Unseen);
+    fn ask(&mut self, question: &OpenQuestion, unseen: QuestionDismissal);
 
     /// Marks a question as closed, so that it no longer invites an answer. Must not block.
-    fn settled(&mut self, id: &str, how: &Settlement);
+    fn question_settled(&mut self, id: &str, how: &Settlement);
 
     /// Continues the text below a message that people wrote to the running turn. Must not block.
     fn steered(&mut self) {}
 
     /// Continues the text below something that a previous process posted after the text so far: a
     /// question, or a message from people. Must not block.
-    fn stood_above(&mut self) {}
+    fn was_interrupted(&mut self) {}
 
     /// Delivers the complete answer and removes temporary parts such as drafts and the typing
     /// indicator. Waits without limit until the answer can be delivered. Later answers of the same
@@ -233,13 +237,13 @@ pub trait Reply: Send {
     ///
     /// # Errors
     /// [`DeliveryError`] if people will never see the answer. The outlet has logged the details.
-    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError>;
+    async fn finish(self: Box<Self>, answer: TurnAnswer) -> Result<(), DeliveryError>;
 }
 
 /// Dismisses a question that nobody can see. Dropping it has no effect.
-pub struct Unseen(Box<dyn FnOnce() + Send>);
+pub struct QuestionDismissal(Box<dyn FnOnce() + Send>);
 
-impl Unseen {
+impl QuestionDismissal {
     /// Creates a value that calls `dismiss` when it is used.
     #[must_use]
     pub fn new(dismiss: impl FnOnce() + Send + 'static) -> Self {
@@ -252,7 +256,7 @@ impl Unseen {
     }
 }
 
-impl std::fmt::Debug for Unseen {
+impl std::fmt::Debug for QuestionDismissal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Unseen")
     }

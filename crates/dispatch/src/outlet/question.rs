@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::excerpt::{self, Excerpt};
 use aetheel_model::agent::labels::{ALLOW_ONCE, ALLOW_SESSION};
-use aetheel_model::agent::{self, AnswerForm, Ask, AskKind, AskOption, Decision, Scope};
+use aetheel_model::agent::{self, AnswerForm, Ask, AskDecision, AskKind, AskOption, DecisionScope};
 use aetheel_model::plain::clean_text;
 use aetheel_model::redact::Redactor;
 
@@ -60,7 +60,7 @@ pub enum Settlement {
         /// The name of the person.
         by: String,
         /// The decision, with labels instead of ids and without secrets.
-        decision: Decision,
+        decision: AskDecision,
     },
     /// The agent withdrew the question.
     Withdrawn,
@@ -84,20 +84,20 @@ impl Settlement {
             Self::TurnEnded => return "No longer open: the turn is over.".to_owned(),
         };
         match decision {
-            Decision::AllowOnce => format!("Allowed by {by}"),
-            Decision::AllowAlways => format!("Allowed for this session by {by}"),
-            Decision::AllowChanged(_) => format!("Allowed with changes by {by}"),
-            Decision::Chosen(label) => format!("{by} chose: {}", line(label)),
-            Decision::Declined => format!("{by} declined to answer"),
-            Decision::Deny(None) => format!("Denied by {by}"),
-            Decision::Deny(Some(words)) => format!("Denied by {by}: {}", line(words)),
-            Decision::DenyAndStop => format!("Denied and stopped by {by}"),
-            Decision::Answers(answers) => {
+            AskDecision::AllowOnce => format!("Allowed by {by}"),
+            AskDecision::AllowAlways => format!("Allowed for this session by {by}"),
+            AskDecision::AllowChanged(_) => format!("Allowed with changes by {by}"),
+            AskDecision::Chosen(label) => format!("{by} chose: {}", single_line(label)),
+            AskDecision::Declined => format!("{by} declined to answer"),
+            AskDecision::Deny(None) => format!("Denied by {by}"),
+            AskDecision::Deny(Some(words)) => format!("Denied by {by}: {}", single_line(words)),
+            AskDecision::DenyAndStop => format!("Denied and stopped by {by}"),
+            AskDecision::Answers(answers) => {
                 let chosen: Vec<String> =
-                    answers.iter().map(|(_, values)| line(&values.join(", "))).collect();
+                    answers.iter().map(|(_, values)| single_line(&values.join(", "))).collect();
                 format!("Answered by {by}: {}", chosen.join(" · "))
             }
-            Decision::Dismissed => {
+            AskDecision::Dismissed => {
                 "No one was available to answer, so the agent was refused.".to_owned()
             }
         }
@@ -107,12 +107,12 @@ impl Settlement {
 impl OpenQuestion {
     /// Creates the visible form of an agent's question.
     pub fn of(id: String, ask: &Ask, asker: Option<u64>, redactor: &Redactor) -> Self {
-        let clean = |text: &str| redactor.clean(clean_text(text).into_owned());
+        let clean = |text: &str| redactor.redact(clean_text(text).into_owned());
         let subject = match &ask.kind {
             AskKind::Permission(tool) => Subject::Permission {
-                tool: line(&clean(&tool.native_name)),
-                about: excerpt::proposed(&ask.diffs)
-                    .or_else(|| excerpt::of(tool))
+                tool: single_line(&clean(&tool.native_name)),
+                about: excerpt::of_diffs(&ask.diffs)
+                    .or_else(|| excerpt::of_tool(tool))
                     .map(|excerpt| Excerpt { text: clean(&excerpt.text), ..excerpt }),
             },
             AskKind::PlanApproval(plan) => Subject::Plan(clean(plan)),
@@ -125,13 +125,13 @@ impl OpenQuestion {
                         options: question
                             .options
                             .iter()
-                            .map(|option| agent::Choice {
+                            .map(|option| agent::QuestionChoice {
                                 id: option.id.clone(),
-                                label: line(&clean(&option.label)),
+                                label: single_line(&clean(&option.label)),
                                 description: option
                                     .description
                                     .as_deref()
-                                    .map(|text| line(&clean(text))),
+                                    .map(|text| single_line(&clean(text))),
                             })
                             .collect(),
                         preset: question.preset.iter().map(|value| clean(value)).collect(),
@@ -143,9 +143,9 @@ impl OpenQuestion {
                     .map(|question| match (question.form, question.options.is_empty()) {
                         (AnswerForm::YesNo, true) => {
                             let options = [("yes", "Yes"), ("no", "No")];
-                            let options = options.map(|(id, label)| agent::Choice {
+                            let options = options.map(|(id, label)| agent::QuestionChoice {
                                 id: id.to_owned(),
-                                ..agent::Choice::plain(label)
+                                ..agent::QuestionChoice::plain(label)
                             });
                             agent::Question { options: options.to_vec(), ..question }
                         }
@@ -153,9 +153,9 @@ impl OpenQuestion {
                     })
                     .collect(),
             ),
-            AskKind::SignIn(address) => Subject::SignIn(line(&clean(address))),
+            AskKind::SignIn(address) => Subject::SignIn(single_line(&clean(address))),
         };
-        let always = ask.always_label.as_deref().map(|label| line(&clean(label)));
+        let always = ask.always_label.as_deref().map(|label| single_line(&clean(label)));
         let takes_options = matches!(subject, Subject::Permission { .. } | Subject::Plan(_));
         let mut options: Vec<&AskOption> = ask.options.iter().filter(|_| takes_options).collect();
         // The first option grants the least, whatever the agent's order is.
@@ -163,7 +163,7 @@ impl OpenQuestion {
         let options = options
             .into_iter()
             .take(OPTION_LIMIT)
-            .map(|option| AskOption { label: line(&clean(&option.label)), ..option.clone() })
+            .map(|option| AskOption { label: single_line(&clean(&option.label)), ..option.clone() })
             .collect();
         // A redacted input would be a different input.
         let input = match &ask.kind {
@@ -172,41 +172,41 @@ impl OpenQuestion {
             }
             _ => None,
         };
-        Self { id, title: line(&clean(&ask.title)), subject, always, options, input, asker }
+        Self { id, title: single_line(&clean(&ask.title)), subject, always, options, input, asker }
     }
 
     /// Returns the words that decide a question, each with its label and its decision. Not meant
     /// for [`Subject::Questions`].
     #[must_use]
-    pub fn choices(&self) -> Vec<(&'static str, String, Decision)> {
+    pub fn choices(&self) -> Vec<(&'static str, String, AskDecision)> {
         if let Subject::SignIn(_) = self.subject {
             return vec![
-                ("done", "I have signed in".to_owned(), Decision::AllowOnce),
-                ("cancel", "Cancel".to_owned(), Decision::Deny(None)),
-                ("stop", "Cancel and stop".to_owned(), Decision::DenyAndStop),
+                ("done", "I have signed in".to_owned(), AskDecision::AllowOnce),
+                ("cancel", "Cancel".to_owned(), AskDecision::Deny(None)),
+                ("stop", "Cancel and stop".to_owned(), AskDecision::DenyAndStop),
             ];
         }
         let mut choices = match self.options.is_empty() {
-            true => vec![("allow", ALLOW_ONCE.to_owned(), Decision::AllowOnce)],
+            true => vec![("allow", ALLOW_ONCE.to_owned(), AskDecision::AllowOnce)],
             false => Vec::new(),
         };
         // If the agent has options of its own, "always" is one of them.
         choices.extend(
             self.always()
                 .filter(|_| self.options.is_empty())
-                .map(|label| ("always", label, Decision::AllowAlways)),
+                .map(|label| ("always", label, AskDecision::AllowAlways)),
         );
         for option in &self.options {
             let word = match (option.allows, option.scope) {
-                (true, Scope::Once) => "allow",
+                (true, DecisionScope::Once) => "allow",
                 (true, _) => "always",
-                (false, Scope::Once) => continue,
+                (false, DecisionScope::Once) => continue,
                 (false, _) => "never",
             };
-            choices.push((word, option.full_label(), Decision::Chosen(option.id.clone())));
+            choices.push((word, option.full_label(), AskDecision::Chosen(option.id.clone())));
         }
-        choices.push(("deny", "Deny; `deny WHY` says why".to_owned(), Decision::Deny(None)));
-        choices.push(("stop", "Deny and stop".to_owned(), Decision::DenyAndStop));
+        choices.push(("deny", "Deny; `deny WHY` says why".to_owned(), AskDecision::Deny(None)));
+        choices.push(("stop", "Deny and stop".to_owned(), AskDecision::DenyAndStop));
         choices
     }
 
@@ -224,7 +224,7 @@ impl OpenQuestion {
     /// decision. For [`Subject::Questions`], only the label of an option counts, and only if there
     /// is one question: any other text may be meant for somebody else.
     #[must_use]
-    pub fn in_words(&self, line: &str) -> Option<Decision> {
+    pub fn parse_decision(&self, line: &str) -> Option<AskDecision> {
         let line = line.trim();
         if let Subject::Questions(questions) = &self.subject {
             let [asked] = &questions[..] else { return None };
@@ -232,13 +232,13 @@ impl OpenQuestion {
                 .options
                 .iter()
                 .find(|option| option.label.to_lowercase() == line.to_lowercase())?;
-            return Some(Decision::Answers(vec![(asked.id.clone(), vec![option.id.clone()])]));
+            return Some(AskDecision::Answers(vec![(asked.id.clone(), vec![option.id.clone()])]));
         }
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         if word.eq_ignore_ascii_case("change") && self.input.is_some() {
             return serde_json::from_str::<serde_json::Map<String, Value>>(rest)
                 .is_ok()
-                .then(|| Decision::AllowChanged(rest.to_owned()));
+                .then(|| AskDecision::AllowChanged(rest.to_owned()));
         }
         let word = match word.to_lowercase().as_str() {
             "y" | "yes" => "allow".to_owned(),
@@ -248,8 +248,8 @@ impl OpenQuestion {
         let (word, _, decision) = self.choices().into_iter().find(|(name, ..)| *name == word)?;
         match (decision, rest.trim()) {
             (decision, "") => Some(decision),
-            (Decision::Deny(_), why) if word == "deny" => {
-                Some(Decision::Deny(Some(why.to_owned())))
+            (AskDecision::Deny(_), why) if word == "deny" => {
+                Some(AskDecision::Deny(Some(why.to_owned())))
             }
             _ => None,
         }
@@ -257,7 +257,7 @@ impl OpenQuestion {
 }
 
 /// Joins all words on one line.
-fn line(text: &str) -> String {
+fn single_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -327,13 +327,13 @@ mod tests {
             asker: None,
         };
         let permission = of(Subject::Permission { tool: "Bash".to_owned(), about: None });
-        assert_eq!(permission.in_words(" Yes "), Some(Decision::AllowOnce));
-        assert_eq!(permission.in_words("always"), Some(Decision::AllowAlways));
+        assert_eq!(permission.parse_decision(" Yes "), Some(AskDecision::AllowOnce));
+        assert_eq!(permission.parse_decision("always"), Some(AskDecision::AllowAlways));
         assert_eq!(
-            permission.in_words("deny not now"),
-            Some(Decision::Deny(Some("not now".to_owned())))
+            permission.parse_decision("deny not now"),
+            Some(AskDecision::Deny(Some("not now".to_owned())))
         );
-        assert_eq!(permission.in_words("allow me to explain"), None);
+        assert_eq!(permission.parse_decision("allow me to explain"), None);
         let asked = |id: &str| agent::Question {
             id: id.to_owned(),
             options: vec!["Red".into()],
@@ -342,10 +342,13 @@ mod tests {
         };
         let one = of(Subject::Questions(vec![asked("a")]));
         assert_eq!(
-            one.in_words("red"),
-            Some(Decision::Answers(vec![("a".to_owned(), vec!["Red".to_owned()])]))
+            one.parse_decision("red"),
+            Some(AskDecision::Answers(vec![("a".to_owned(), vec!["Red".to_owned()])]))
         );
-        assert_eq!(one.in_words("blue"), None, "it may be meant for somebody else");
-        assert_eq!(of(Subject::Questions(vec![asked("a"), asked("b")])).in_words("red"), None);
+        assert_eq!(one.parse_decision("blue"), None, "it may be meant for somebody else");
+        assert_eq!(
+            of(Subject::Questions(vec![asked("a"), asked("b")])).parse_decision("red"),
+            None
+        );
     }
 }

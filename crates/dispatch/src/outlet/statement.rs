@@ -23,9 +23,9 @@ impl OpenQuestion {
     #[must_use]
     pub fn statement(&self) -> Option<Statement<'_>> {
         let Subject::Permission { tool, about } = &self.subject else { return None };
-        let about = about.as_ref().filter(|about| !says_whole(&self.title, &about.text));
+        let about = about.as_ref().filter(|about| !contains_whole(&self.title, &about.text));
         let heading = match about {
-            Some(about) => without(&self.title, &about.text),
+            Some(about) => without_repeated(&self.title, &about.text),
             None => self.title.trim().to_owned(),
         };
         let heading = match heading.as_str() {
@@ -33,13 +33,13 @@ impl OpenQuestion {
             bare if bare.eq_ignore_ascii_case(tool) => format!("Allow {bare}?"),
             _ => heading,
         };
-        let tool = (!names(&heading, tool)).then_some(tool.as_str());
+        let tool = (!names_tool(&heading, tool)).then_some(tool.as_str());
         Some(Statement { heading, tool, about })
     }
 }
 
 /// Returns whether a title contains a command or path completely, as inline code.
-fn says_whole(title: &str, about: &str) -> bool {
+fn contains_whole(title: &str, about: &str) -> bool {
     const READABLE: usize = 300;
     title.chars().count() <= READABLE
         && !about.contains(['`', '\n'])
@@ -47,7 +47,7 @@ fn says_whole(title: &str, about: &str) -> bool {
 }
 
 /// Returns a title without the text that it repeats, completely or truncated.
-fn without(title: &str, about: &str) -> String {
+fn without_repeated(title: &str, about: &str) -> String {
     let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
     if about.is_empty() {
         return title.trim().to_owned();
@@ -90,7 +90,7 @@ fn cut_at<'t>(title: &'t str, about: &str) -> Option<&'t str> {
 }
 
 /// Returns whether a heading names a tool.
-fn names(heading: &str, tool: &str) -> bool {
+fn names_tool(heading: &str, tool: &str) -> bool {
     let (heading, tool) = (heading.to_lowercase(), tool.to_lowercase());
     let mut words = heading.split(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)));
     words.any(|word| word == tool) || (tool.contains(' ') && heading.contains(&tool))

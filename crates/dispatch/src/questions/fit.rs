@@ -1,30 +1,33 @@
 //! Checks that a decision fits its question, and converts it for the agent and for people. Pure.
 
-use super::Entry;
+use super::OpenQuestionEntry;
 use crate::outlet::question::Subject;
-use aetheel_model::agent::{AnswerForm, AskKind, AskOption, Decision, Question};
+use aetheel_model::agent::{AnswerForm, AskDecision, AskKind, AskOption, Question};
 use aetheel_model::prompt::neutralise;
 
 /// The maximum size of a person's text in one answer, in bytes.
 const WORDS_LIMIT: usize = 16 << 10;
 
 /// Converts a decision for the agent. The error is worded for the person who decided.
-pub(super) fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'static str> {
+pub(super) fn fit_decision(
+    entry: &OpenQuestionEntry,
+    decision: AskDecision,
+) -> Result<AskDecision, &'static str> {
     let own = |text: &str| {
         let words = neutralise(text.trim(), &entry.context.expansion, None);
         if words.len() > WORDS_LIMIT { Err("That is too long for an answer.") } else { Ok(words) }
     };
     match (decision, &entry.ask.kind, &entry.shown.subject) {
-        (Decision::Deny(words), ..) => {
+        (AskDecision::Deny(words), ..) => {
             let words = words
                 .filter(|words| !words.trim().is_empty())
                 .map(|words| own(&words))
                 .transpose()?;
-            Ok(Decision::Deny(words))
+            Ok(AskDecision::Deny(words))
         }
-        (decision @ (Decision::DenyAndStop | Decision::Dismissed), ..) => Ok(decision),
-        (Decision::Declined, AskKind::Questions(_), _) => Ok(Decision::Declined),
-        (Decision::Answers(given), AskKind::Questions(asked), Subject::Questions(shown)) => {
+        (decision @ (AskDecision::DenyAndStop | AskDecision::Dismissed), ..) => Ok(decision),
+        (AskDecision::Declined, AskKind::Questions(_), _) => Ok(AskDecision::Declined),
+        (AskDecision::Answers(given), AskKind::Questions(asked), Subject::Questions(shown)) => {
             let answers: Result<_, &str> = asked
                 .iter()
                 .zip(shown)
@@ -46,23 +49,25 @@ pub(super) fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'stati
                 })
                 .filter_map(Result::transpose)
                 .collect();
-            Ok(Decision::Answers(answers?))
+            Ok(AskDecision::Answers(answers?))
         }
         (_, AskKind::Questions(_), _) => Err("This is a question: choose or write an answer."),
-        (Decision::Answers(_) | Decision::Declined, ..) => {
+        (AskDecision::Answers(_) | AskDecision::Declined, ..) => {
             Err("This can only be allowed or denied.")
         }
-        (Decision::AllowChanged(_), ..) if !entry.ask.changeable => Err("It cannot be changed."),
-        (Decision::AllowChanged(input), ..) => match serde_json::from_str(&input) {
+        (AskDecision::AllowChanged(_), ..) if !entry.ask.changeable => Err("It cannot be changed."),
+        (AskDecision::AllowChanged(input), ..) => match serde_json::from_str(&input) {
             Ok(serde_json::Value::Object(_)) if input.len() <= WORDS_LIMIT => {
-                Ok(Decision::AllowChanged(input))
+                Ok(AskDecision::AllowChanged(input))
             }
             _ => Err("The input of the tool must be a JSON object."),
         },
-        (Decision::Chosen(id), ..) if !entry.ask.options.iter().any(|option| option.id == id) => {
+        (AskDecision::Chosen(id), ..)
+            if !entry.ask.options.iter().any(|option| option.id == id) =>
+        {
             Err("This is not offered here.")
         }
-        (Decision::AllowAlways, ..) if entry.ask.always_label.is_none() => {
+        (AskDecision::AllowAlways, ..) if entry.ask.always_label.is_none() => {
             Err("Allowing it always is not offered here.")
         }
         (decision, ..) => Ok(decision),
@@ -70,13 +75,16 @@ pub(super) fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'stati
 }
 
 /// Converts a decision for people: with the labels of the chosen options, and without secrets.
-pub(super) fn shown(entry: &Entry, decision: &Decision) -> Decision {
+pub(super) fn decision_for_people(
+    entry: &OpenQuestionEntry,
+    decision: &AskDecision,
+) -> AskDecision {
     let label = |question: &Question, value: &String| {
         let chosen = question.options.iter().find(|option| option.id == *value);
         chosen.map_or_else(|| value.clone(), |option| option.label.clone())
     };
     match (decision, &entry.ask.kind) {
-        (Decision::Answers(answers), AskKind::Questions(asked)) => Decision::Answers(
+        (AskDecision::Answers(answers), AskKind::Questions(asked)) => AskDecision::Answers(
             answers
                 .iter()
                 .filter_map(|(id, values)| {
@@ -91,9 +99,9 @@ pub(super) fn shown(entry: &Entry, decision: &Decision) -> Decision {
                 })
                 .collect(),
         ),
-        (Decision::Chosen(id), _) => {
+        (AskDecision::Chosen(id), _) => {
             let option = entry.ask.options.iter().find(|option| option.id == *id);
-            Decision::Chosen(option.map_or_else(String::new, AskOption::full_label))
+            AskDecision::Chosen(option.map_or_else(String::new, AskOption::full_label))
         }
         (other, _) => other.clone(),
     }

@@ -15,12 +15,12 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use self::fit::{fit, shown};
+use self::fit::{decision_for_people, fit_decision};
 use self::planning::Planning;
+use super::observers::ChangeSignal;
 use super::outlet::handle::ReplyHandle;
 use super::outlet::question::{OpenQuestion, Settlement};
-use super::watching::Stir;
-use aetheel_model::agent::{Ask, AskKey, AskKind, Decision};
+use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind};
 use aetheel_model::event::Lane;
 use aetheel_model::figures;
 use aetheel_model::plain::hex;
@@ -82,7 +82,7 @@ pub enum AnswerRefusal {
 
 /// The turn that a question belongs to.
 #[derive(Clone, Debug)]
-pub(crate) struct Context {
+pub(crate) struct QuestionContext {
     /// The correlation id of the turn, the same after a restart.
     pub(crate) turn: String,
     pub(crate) lane: Lane,
@@ -95,33 +95,33 @@ pub(crate) struct Context {
     pub(crate) planning: Planning,
 }
 
-struct Entry {
-    context: Context,
+struct OpenQuestionEntry {
+    context: QuestionContext,
     ask: Ask,
     shown: OpenQuestion,
     answerer: Answerer,
     reply: Arc<ReplyHandle>,
-    asked: Instant,
+    asked_at: Instant,
 }
 
 /// All open questions.
 pub(crate) struct Questions {
     approvers: Vec<u64>,
     redactor: Redactor,
-    open: Mutex<HashMap<String, Entry>>,
+    open: Mutex<HashMap<String, OpenQuestionEntry>>,
     /// Notified whenever a question opens or closes.
-    stir: Stir,
+    changes: ChangeSignal,
 }
 
 impl Questions {
-    pub(crate) fn new(approvers: Vec<u64>, redactor: Redactor, stir: Stir) -> Self {
-        Self { approvers, redactor, open: Mutex::default(), stir }
+    pub(crate) fn new(approvers: Vec<u64>, redactor: Redactor, changes: ChangeSignal) -> Self {
+        Self { approvers, redactor, open: Mutex::default(), changes }
     }
 
     /// Opens a question and returns its visible form. The caller shows it afterwards.
     pub(crate) fn open(
         &self,
-        context: Context,
+        context: QuestionContext,
         (ask, time): (&Ask, u32),
         answerer: Answerer,
         reply: &Arc<ReplyHandle>,
@@ -129,18 +129,18 @@ impl Questions {
         let mut open = self.open.lock();
         let id = question_id(&context.turn, ask.ask, time);
         let shown = OpenQuestion::of(id.clone(), ask, context.asker, &self.redactor);
-        figures::question("opened");
-        tracing::info!(question = id, kind = kind(&ask.kind), "question opened");
-        let entry = Entry {
+        figures::count_question("opened");
+        tracing::info!(question = id, kind = kind_word(&ask.kind), "question opened");
+        let entry = OpenQuestionEntry {
             context,
             ask: ask.clone(),
             shown: shown.clone(),
             answerer,
             reply: Arc::clone(reply),
-            asked: Instant::now(),
+            asked_at: Instant::now(),
         };
         open.insert(id, entry);
-        self.stir.tell();
+        self.changes.notify();
         shown
     }
 
@@ -153,7 +153,7 @@ impl Questions {
     pub(crate) fn open_in(&self, lane: &Lane) -> Vec<OpenQuestion> {
         let open = self.open.lock();
         let mut found: Vec<_> = open.values().filter(|entry| entry.context.lane == *lane).collect();
-        found.sort_by_key(|entry| entry.asked);
+        found.sort_by_key(|entry| entry.asked_at);
         found.into_iter().map(|entry| entry.shown.clone()).collect()
     }
 
@@ -161,7 +161,7 @@ impl Questions {
     pub(crate) fn close(&self, id: &str) -> bool {
         // The entry is dropped after the lock is released, which notifies the agent.
         let entry = self.open.lock().remove(id);
-        self.stir.tell();
+        self.changes.notify();
         entry.is_some()
     }
 
@@ -195,9 +195,9 @@ impl Questions {
             let latest = open
                 .iter()
                 .filter(|(_, entry)| entry.context.lane == *lane)
-                .max_by_key(|(_, entry)| entry.asked);
+                .max_by_key(|(_, entry)| entry.asked_at);
             let (id, entry) = latest?;
-            (id.clone(), entry.shown.in_words(words)?)
+            (id.clone(), entry.shown.parse_decision(words)?)
         };
         Some(self.answer(&id, person, decision))
     }
@@ -207,43 +207,43 @@ impl Questions {
         &self,
         id: &str,
         person: &Person,
-        decision: Decision,
+        decision: AskDecision,
     ) -> Result<(), AnswerRefusal> {
         self.may_answer(id, person)?;
         let (entry, decision) = {
             let mut open = self.open.lock();
             let entry = open.get(id).ok_or(AnswerRefusal::Gone)?;
-            let decision = fit(entry, decision).map_err(AnswerRefusal::Misfit)?;
+            let decision = fit_decision(entry, decision).map_err(AnswerRefusal::Misfit)?;
             let Some(entry) = open.remove(id) else { return Err(AnswerRefusal::Gone) };
             (entry, decision)
         };
-        self.stir.tell();
+        self.changes.notify();
         let _turn = entry.context.span.enter();
-        figures::question("answered");
+        figures::count_question("answered");
         tracing::info!(
             question = id,
             user = person.id(),
             name = person.name(),
-            decision = word(&decision),
+            decision = decision_word(&decision),
             "question answered"
         );
-        let shown = self.clean(&shown(&entry, &decision));
-        let by = self.redactor.clean(person.name().to_owned());
+        let shown = self.clean(&decision_for_people(&entry, &decision));
+        let by = self.redactor.redact(person.name().to_owned());
         let mut taken = Err(AnswerRefusal::Gone);
         // The agent may ask again as soon as it receives the decision, so the mode of planning
         // changes first.
-        entry.context.planning.decided(&entry.ask, &decision);
+        entry.context.planning.on_decision(&entry.ask, &decision);
         // Both under the lock of the reply: the decision may end the turn, which takes the reply.
         entry.reply.with(|reply| {
             if entry.answerer.decide(decision) {
-                reply.settled(id, &Settlement::Answered { by, decision: shown });
+                reply.question_settled(id, &Settlement::Answered { by, decision: shown });
                 taken = Ok(());
             }
         });
         taken
     }
 
-    fn may(&self, entry: &Entry, person: &Person) -> bool {
+    fn may(&self, entry: &OpenQuestionEntry, person: &Person) -> bool {
         self.may_act(entry.context.asker, &entry.context.lane, person)
     }
 
@@ -260,13 +260,13 @@ impl Questions {
     }
 
     /// Removes secrets from a decision.
-    fn clean(&self, decision: &Decision) -> Decision {
-        let clean = |text: &String| self.redactor.clean(text.clone());
+    fn clean(&self, decision: &AskDecision) -> AskDecision {
+        let clean = |text: &String| self.redactor.redact(text.clone());
         match decision {
-            Decision::Deny(words) => Decision::Deny(words.as_ref().map(clean)),
-            Decision::Chosen(label) => Decision::Chosen(clean(label)),
-            Decision::AllowChanged(input) => Decision::AllowChanged(clean(input)),
-            Decision::Answers(answers) => Decision::Answers(
+            AskDecision::Deny(words) => AskDecision::Deny(words.as_ref().map(clean)),
+            AskDecision::Chosen(label) => AskDecision::Chosen(clean(label)),
+            AskDecision::AllowChanged(input) => AskDecision::AllowChanged(clean(input)),
+            AskDecision::Answers(answers) => AskDecision::Answers(
                 answers
                     .iter()
                     .map(|(id, values)| (id.clone(), values.iter().map(clean).collect()))
@@ -287,7 +287,7 @@ fn short_hash(of: &str) -> String {
     hex(&Sha256::digest(of)[..8])
 }
 
-fn kind(kind: &AskKind) -> &'static str {
+fn kind_word(kind: &AskKind) -> &'static str {
     match kind {
         AskKind::Permission(_) => "permission",
         AskKind::PlanApproval(_) => "plan approval",
@@ -296,17 +296,17 @@ fn kind(kind: &AskKind) -> &'static str {
     }
 }
 
-fn word(decision: &Decision) -> &'static str {
+fn decision_word(decision: &AskDecision) -> &'static str {
     match decision {
-        Decision::AllowOnce => "allow once",
-        Decision::AllowAlways => "allow always",
-        Decision::AllowChanged(_) => "allow changed",
-        Decision::Chosen(_) => "chosen",
-        Decision::Declined => "declined",
-        Decision::Deny(_) => "deny",
-        Decision::DenyAndStop => "deny and stop",
-        Decision::Answers(_) => "answers",
-        Decision::Dismissed => "dismissed",
+        AskDecision::AllowOnce => "allow once",
+        AskDecision::AllowAlways => "allow always",
+        AskDecision::AllowChanged(_) => "allow changed",
+        AskDecision::Chosen(_) => "chosen",
+        AskDecision::Declined => "declined",
+        AskDecision::Deny(_) => "deny",
+        AskDecision::DenyAndStop => "deny and stop",
+        AskDecision::Answers(_) => "answers",
+        AskDecision::Dismissed => "dismissed",
     }
 }
 

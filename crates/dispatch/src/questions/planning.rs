@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use aetheel_model::agent::{Ask, AskKind, Decision, only_looks};
+use aetheel_model::agent::{Ask, AskDecision, AskKind, is_read_only};
 use aetheel_model::plain::one_line;
 use aetheel_model::redact::Redactor;
 
@@ -25,19 +25,19 @@ const NAME_LIMIT: usize = 80;
 /// clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Planning {
-    on: Arc<AtomicBool>,
+    enabled: Arc<AtomicBool>,
     refused: Arc<Mutex<Vec<String>>>,
 }
 
 impl Planning {
     pub(crate) fn new(on: bool) -> Self {
-        Self { on: Arc::new(AtomicBool::new(on)), ..Self::default() }
+        Self { enabled: Arc::new(AtomicBool::new(on)), ..Self::default() }
     }
 
     /// Returns the refusal of an agent's request, or `None` if people are asked.
-    pub(crate) fn refusal(&self, kind: &AskKind) -> Option<Decision> {
+    pub(crate) fn refusal(&self, kind: &AskKind) -> Option<AskDecision> {
         let AskKind::Permission(tool) = kind else { return None };
-        if !self.on.load(Ordering::SeqCst) || only_looks(tool) {
+        if !self.enabled.load(Ordering::SeqCst) || is_read_only(tool) {
             return None;
         }
         let what = tool
@@ -50,20 +50,22 @@ impl Planning {
         } else {
             what
         }));
-        Some(Decision::Deny(Some(REFUSAL.to_owned())))
+        Some(AskDecision::Deny(Some(REFUSAL.to_owned())))
     }
 
     /// Ends planning if the decision approves a plan.
-    pub(crate) fn decided(&self, ask: &Ask, decision: &Decision) {
+    pub(crate) fn on_decision(&self, ask: &Ask, decision: &AskDecision) {
         let agreed = match decision {
-            Decision::AllowOnce | Decision::AllowAlways | Decision::AllowChanged(_) => true,
-            Decision::Chosen(id) => {
+            AskDecision::AllowOnce | AskDecision::AllowAlways | AskDecision::AllowChanged(_) => {
+                true
+            }
+            AskDecision::Chosen(id) => {
                 ask.options.iter().any(|option| option.id == *id && option.allows)
             }
             _ => false,
         };
         if agreed && matches!(ask.kind, AskKind::PlanApproval(_)) {
-            self.on.store(false, Ordering::SeqCst);
+            self.enabled.store(false, Ordering::SeqCst);
         }
     }
 
@@ -75,7 +77,7 @@ impl Planning {
         refused.truncate(NAMED_LIMIT);
         // Redacted before it is cut, so that no part of a secret remains.
         let brief = |what: String| {
-            redactor.clean(what).replace('`', "'").chars().take(NAME_LIMIT).collect::<String>()
+            redactor.redact(what).replace('`', "'").chars().take(NAME_LIMIT).collect::<String>()
         };
         let named: Vec<String> =
             refused.into_iter().map(|what| format!("`{}`", brief(what))).collect();

@@ -4,7 +4,7 @@
 //! imports those of another node. [`unread`] keeps replies that no backend could read, and
 //! [`redeliver`] reads and delivers them later.
 
-pub(crate) mod absorb;
+pub(crate) mod import;
 mod redeliver;
 pub(crate) mod restart;
 pub(crate) mod unread;

@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::restart::{Again, AgainRefusal};
+use super::restart::{OfferEffect, OfferRefusal};
 use super::unread::{ALL, ONE};
 use crate::Dispatcher;
-use crate::durability::safe;
-use crate::outlet::{Answer, Notice, Offer};
+use crate::outlet::{Notice, Offer, TurnAnswer};
+use crate::persistence::wait_until_saved;
 use crate::questions::Person;
-use aetheel_model::event::{Event, EventKind, Lane, NewEvent, Origin};
-use aetheel_model::figures::{self, Outcome};
+use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::figures::{self, EventOutcome};
 use aetheel_store::workspace::{LostState, LostTurn, SessionId};
 use aetheel_turn::Backend;
-use aetheel_turn::reread::Reread;
+use aetheel_turn::reread::RereadAnswer;
 
 /// The longest time to wait for the result of a button press. Discord requires a response within
 /// three seconds.
@@ -33,21 +33,21 @@ impl Dispatcher {
     /// the current generation has tried them before. Posts one notice per backend to the operator's
     /// channel about the replies that can be read now. Replies are read one after the other, each
     /// within a time limit.
-    pub async fn reread(&self, backends: Option<&[String]>) {
+    pub async fn reread_lost(&self, backends: Option<&[String]>) {
         let inner = &self.inner;
         let mut by_backend: BTreeMap<String, Vec<LostTurn>> = BTreeMap::new();
-        for turn in inner.lost.notes().all().await {
+        for turn in inner.lost_replies.notes().all().await {
             let wanted = backends.is_none_or(|names| names.contains(&turn.backend));
             if wanted
                 && turn.state.is_open()
-                && inner.lost.is_ours(&turn)
-                && !inner.lost.is_on_its_way(&turn).await
+                && inner.lost_replies.is_ours(&turn)
+                && !inner.lost_replies.is_being_delivered(&turn).await
             {
                 by_backend.entry(turn.backend.clone()).or_default().push(turn);
             }
         }
         for (name, turns) in by_backend {
-            if let Some(backend) = inner.parts.backends.get(&name) {
+            if let Some(backend) = inner.deps.backends.get(&name) {
                 self.reread_with(&name, &*backend, turns).await;
             }
         }
@@ -67,12 +67,12 @@ impl Dispatcher {
                 return;
             }
             // Waits for a delivery in progress.
-            let _alone = inner.lost.one_at_a_time.lock().await;
-            match inner.lost.read_again(&turn, backend).await {
+            let _alone = inner.lost_replies.delivery_lock.lock().await;
+            match inner.lost_replies.read_again(&turn, backend).await {
                 Ok(_) => readable.push(turn.turn),
                 Err(why) => {
                     tracing::info!(turn = turn.turn, backend = name, %generation, why, "a lost reply still cannot be read");
-                    inner.lost.mark(&turn.turn, LostState::Lost, Some(digest)).await;
+                    inner.lost_replies.mark(&turn.turn, LostState::Lost, Some(digest)).await;
                 }
             }
         }
@@ -95,13 +95,13 @@ impl Dispatcher {
             .take(64)
             .collect();
         let offer = Some(Offer { id, label: "Deliver them".to_owned() });
-        if let Err(error) = inner.parts.outlet.notify(Notice::for_operator(text, offer)).await {
+        if let Err(error) = inner.deps.outlet.notify(Notice::for_operator(text, offer)).await {
             tracing::warn!(%error, "cannot send the notice about lost replies that can be read; `aetheel recover` delivers them");
         }
         // Marked after the notice was sent: after a crash in between, the notice is posted a second
         // time rather than never, and Discord shows a repeated notice once.
         for turn in readable {
-            inner.lost.mark(&turn, LostState::Readable, Some(digest)).await;
+            inner.lost_replies.mark(&turn, LostState::Readable, Some(digest)).await;
         }
     }
 
@@ -110,22 +110,23 @@ impl Dispatcher {
     ///
     /// # Errors
     /// [`AgainRefusal`] if nothing is delivered, or the reply was delivered before.
-    pub async fn deliver_lost(&self, turn: &str) -> Result<(), AgainRefusal> {
+    pub async fn deliver_lost(&self, turn: &str) -> Result<(), OfferRefusal> {
         let inner = &self.inner;
-        let _alone = inner.lost.one_at_a_time.lock().await;
-        let lost = inner.lost.notes().get(turn).await;
-        let lost = lost.filter(|lost| inner.lost.is_ours(lost)).ok_or(AgainRefusal::Gone)?;
+        let _alone = inner.lost_replies.delivery_lock.lock().await;
+        let lost = inner.lost_replies.notes().get(turn).await;
+        let lost =
+            lost.filter(|lost| inner.lost_replies.is_ours(lost)).ok_or(OfferRefusal::Gone)?;
         match lost.state {
-            LostState::Delivered => return Err(AgainRefusal::Delivered),
-            LostState::GivenUp => return Err(AgainRefusal::Gone),
+            LostState::Delivered => return Err(OfferRefusal::Delivered),
+            LostState::GivenUp => return Err(OfferRefusal::Gone),
             LostState::Lost | LostState::Readable => {}
         }
-        let event = event_of(&lost);
-        if inner.lost.is_on_its_way(&lost).await {
-            return Err(AgainRefusal::Delivered);
+        let event = delivery_event(&lost);
+        if inner.lost_replies.is_being_delivered(&lost).await {
+            return Err(OfferRefusal::Delivered);
         }
-        let backend = inner.parts.backends.get(&lost.backend).ok_or(AgainRefusal::NotYet)?;
-        let read = match inner.lost.read_again(&lost, &*backend).await {
+        let backend = inner.deps.backends.get(&lost.backend).ok_or(OfferRefusal::NotYet)?;
+        let read = match inner.lost_replies.read_again(&lost, &*backend).await {
             Ok(read) => read,
             Err(why) => {
                 tracing::info!(
@@ -134,46 +135,46 @@ impl Dispatcher {
                     why,
                     "a lost reply still cannot be read"
                 );
-                return Err(AgainRefusal::NotYet);
+                return Err(OfferRefusal::NotYet);
             }
         };
-        self.rebind(&lost, &event, &read).await;
+        self.continue_recovered_session(&lost, &event, &read).await;
         let answer = self.recovered_answer(&lost, backend.descriptor().label(), read).await;
-        self.hand_over(turn, event, answer).await
+        self.enqueue_recovered(turn, event, answer).await
     }
 
     /// Adds an event with its answer to the queue and the journal.
-    async fn hand_over(
+    async fn enqueue_recovered(
         &self,
         turn: &str,
         event: NewEvent,
-        answer: Answer,
-    ) -> Result<(), AgainRefusal> {
+        answer: TurnAnswer,
+    ) -> Result<(), OfferRefusal> {
         let inner = &self.inner;
         let kind = event.kind;
         let saving = {
             let mut queue = inner.lanes.queue.lock();
             if queue.is_closed() {
-                return Err(AgainRefusal::ShuttingDown);
+                return Err(OfferRefusal::ShuttingDown);
             }
-            let event = queue.admit(event, jiff::Timestamp::now().as_millisecond());
+            let event = queue.accept_beyond_limits(event, jiff::Timestamp::now().as_millisecond());
             tracing::info!(turn, event = event.sequence, lane = %event.lane, "a lost reply is delivered");
-            let saving = inner.durability.keep_answered(&event, answer);
+            let saving = inner.durability.save_answered(&event, answer);
             saving.map(|saving| (event, saving))
         };
         if let Some((event, saving)) = saving.clone() {
             self.watch_saving(event, saving);
         }
-        figures::event(kind, Outcome::Accepted);
+        figures::count_event(kind, EventOutcome::Accepted);
         self.pump();
-        if inner.parts.journal.is_none() {
+        if inner.deps.journal.is_none() {
             // Without a journal, only this mark prevents a second delivery.
-            inner.lost.mark(turn, LostState::Delivered, None).await;
+            inner.lost_replies.mark(turn, LostState::Delivered, None).await;
         }
-        if safe(saving.map(|(_, saving)| saving)).await {
+        if wait_until_saved(saving.map(|(_, saving)| saving)).await {
             Ok(())
         } else {
-            Err(AgainRefusal::NotSaved)
+            Err(OfferRefusal::NotSaved)
         }
     }
 
@@ -183,7 +184,7 @@ impl Dispatcher {
         for turn in turns {
             match self.deliver_lost(turn).await {
                 Ok(()) => count += 1,
-                Err(AgainRefusal::ShuttingDown) => break,
+                Err(OfferRefusal::ShuttingDown) => break,
                 Err(why) => tracing::info!(turn, ?why, "a lost reply is not delivered"),
             }
         }
@@ -193,7 +194,7 @@ impl Dispatcher {
     /// Delivers the lost replies of a lane that can be read now. Returns a message for the person
     /// who asked.
     pub async fn recover_lane(&self, lane: &Lane) -> String {
-        let lost = self.inner.lost.notes().all().await;
+        let lost = self.inner.lost_replies.notes().all().await;
         let lost: Vec<String> = lost
             .into_iter()
             .filter(|turn| turn.lane == *lane && turn.state.is_open())
@@ -212,54 +213,59 @@ impl Dispatcher {
     }
 
     /// Handles a press of a button about lost replies. Returns `None` for any other button.
-    pub(super) async fn press_of_lost(
+    pub(super) async fn press_lost_button(
         &self,
         id: &str,
         person: &Person,
         admitted: bool,
-    ) -> Option<Result<Again, AgainRefusal>> {
+    ) -> Option<Result<OfferEffect, OfferRefusal>> {
         if let Some(turn) = id.strip_prefix(ONE) {
             return Some(if admitted {
                 self.press_one(turn).await
             } else {
-                Err(AgainRefusal::NotAdmitted)
+                Err(OfferRefusal::NotAdmitted)
             });
         }
         let (_, backend) = id.strip_prefix(ALL)?.split_once('-')?;
         // These turns may belong to several people, so only the owner and approvers qualify.
         let operator = self.inner.questions.may_act(None, &Lane::Hook(String::new()), person);
-        Some(if operator { self.press_all(backend).await } else { Err(AgainRefusal::NotOperator) })
+        Some(if operator { self.press_all(backend).await } else { Err(OfferRefusal::NotOperator) })
     }
 
-    async fn press_one(&self, turn: &str) -> Result<Again, AgainRefusal> {
+    async fn press_one(&self, turn: &str) -> Result<OfferEffect, OfferRefusal> {
         let (dispatcher, turn) = (self.clone(), turn.to_owned());
         // Continues after Discord's time limit.
         let reading = self.inner.tasks.spawn(async move { dispatcher.deliver_lost(&turn).await });
         match tokio::time::timeout(PRESS_TIMEOUT, reading).await {
-            Ok(Ok(delivered)) => delivered.map(|()| Again::Delivered),
-            Ok(Err(_)) => Err(AgainRefusal::Gone),
-            Err(_) => Err(AgainRefusal::Reading),
+            Ok(Ok(delivered)) => delivered.map(|()| OfferEffect::Delivered),
+            Ok(Err(_)) => Err(OfferRefusal::Gone),
+            Err(_) => Err(OfferRefusal::Reading),
         }
     }
 
-    async fn press_all(&self, backend: &str) -> Result<Again, AgainRefusal> {
-        let lost = self.inner.lost.notes().all().await;
+    async fn press_all(&self, backend: &str) -> Result<OfferEffect, OfferRefusal> {
+        let lost = self.inner.lost_replies.notes().all().await;
         let open = |turn: &LostTurn| {
             turn.backend == backend
                 && turn.state == LostState::Readable
-                && !self.inner.durability.knows(&event_of(turn))
+                && !self.inner.durability.is_known(&delivery_event(turn))
         };
         let turns: Vec<String> = lost.into_iter().filter(open).map(|turn| turn.turn).collect();
         if turns.is_empty() {
-            return Err(AgainRefusal::Gone);
+            return Err(OfferRefusal::Gone);
         }
         let dispatcher = self.clone();
         self.inner.tasks.spawn(async move { dispatcher.deliver_all(&turns).await });
-        Ok(Again::Delivered)
+        Ok(OfferEffect::Delivered)
     }
 
     /// Returns the answer of a recovered turn.
-    async fn recovered_answer(&self, lost: &LostTurn, label: &str, read: Reread) -> Answer {
+    async fn recovered_answer(
+        &self,
+        lost: &LostTurn,
+        label: &str,
+        read: RereadAnswer,
+    ) -> TurnAnswer {
         let mut notices = Vec::new();
         if read.cut {
             notices.push(
@@ -277,26 +283,40 @@ impl Dispatcher {
         let channels = &self.inner.channels;
         let (text, notices) = channels.remember(&lost.lane, None, read.text, notices).await;
         let model = read.session.and_then(|session| session.model);
-        Answer { text, notices, model, usage: read.usage, took: read.took, ..Answer::by(label) }
-            .cleaned(&self.inner.parts.redactor)
+        TurnAnswer {
+            text,
+            notices,
+            model,
+            usage: read.usage,
+            took: read.took,
+            ..TurnAnswer::from_backend(label)
+        }
+        .cleaned(&self.inner.deps.redactor)
     }
 
     /// Continues the lane's conversation with the session of the recovered turn, unless the lane
     /// has continued with another session since.
-    async fn rebind(&self, lost: &LostTurn, event: &NewEvent, read: &Reread) {
+    async fn continue_recovered_session(
+        &self,
+        lost: &LostTurn,
+        event: &NewEvent,
+        read: &RereadAnswer,
+    ) {
         let Some(ready) = &read.session else { return };
         let Ok(session) = SessionId::new(&ready.native_id) else { return };
-        let (bindings, backend) = (self.inner.parts.workspace.bindings(), lost.backend.as_str());
-        let (known, channels) = (&self.inner.lost, &self.inner.channels);
+        let (bindings, backend) = (self.inner.deps.workspace.bindings(), lost.backend.as_str());
+        let (known, channels) = (&self.inner.lost_replies, &self.inner.channels);
         let binding = bindings.get(&lost.lane, backend).await;
         let now = binding.session.as_ref().map(SessionId::as_str);
         let key = (lost.lane.clone(), lost.backend.clone());
-        let ours = now.is_some() && known.rebound.lock().get(&key).map(String::as_str) == now;
+        let ours =
+            now.is_some() && known.recovered_sessions.lock().get(&key).map(String::as_str) == now;
         if now == Some(session.as_str()) || !(ours || now == lost.session.as_deref()) {
             return;
         }
         let epoch = known.epochs.lock().get(&lost.turn).copied().unwrap_or(binding.epoch);
-        let elsewhere = read.cwd.as_deref().and_then(|cwd| channels.elsewhere(Path::new(cwd)));
+        let elsewhere =
+            read.cwd.as_deref().and_then(|cwd| channels.non_default_directory(Path::new(cwd)));
         let placed =
             channels.note_directory(&lost.lane, backend, &binding, elsewhere.as_ref()).await;
         let bound = match placed {
@@ -317,7 +337,7 @@ impl Dispatcher {
                         (ready.title.as_deref(), elsewhere),
                     )
                     .await;
-                known.rebound.lock().insert(key, session.as_str().to_owned());
+                known.recovered_sessions.lock().insert(key, session.as_str().to_owned());
             }
             // The conversation was reset since.
             Ok(false) => {}
@@ -329,7 +349,7 @@ impl Dispatcher {
 }
 
 /// Returns the event that delivers a lost reply. It runs no agent.
-fn event_of(lost: &LostTurn) -> NewEvent {
+fn delivery_event(lost: &LostTurn) -> NewEvent {
     let kind = match &lost.lane {
         Lane::Console | Lane::Channel(_) => EventKind::Message,
         Lane::Heartbeat(_) => EventKind::Heartbeat,
@@ -338,8 +358,8 @@ fn event_of(lost: &LostTurn) -> NewEvent {
         Lane::Webhook(_) => EventKind::Webhook,
     };
     let origin = match (lost.channel, lost.message) {
-        (Some(channel), Some(message)) => Origin::Message { channel, message },
-        (channel, _) => Origin::Internal { channel },
+        (Some(channel), Some(message)) => EventOrigin::Message { channel, message },
+        (channel, _) => EventOrigin::Internal { channel },
     };
     let words = format!("(the recovered reply {})", lost.turn);
     NewEvent {

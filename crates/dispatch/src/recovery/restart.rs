@@ -10,82 +10,82 @@
 //! have lost its lease before it could record the use of a tool. Pinned by
 //! `tests/dispatch/kept.rs`.
 
-use crate::outlet::{Answer, Notice, Offer};
+use crate::outlet::{Notice, Offer, TurnAnswer};
 use crate::questions::{Person, question_id};
-use crate::recovery::absorb::Absorbed;
-use crate::{Dispatcher, Inner};
-use aetheel_model::event::{Event, Lane, Origin, Sequence};
-use aetheel_model::vigil;
-use aetheel_store::workspace::{Entry, Journal, OFFER_SPAN_MS};
+use crate::recovery::import::ImportedEvents;
+use crate::{Dispatcher, DispatcherInner};
+use aetheel_model::event::{Event, EventOrigin, Lane, Sequence};
+use aetheel_model::supervisor;
+use aetheel_store::workspace::{Journal, JournalEntry, OFFER_SPAN_MS};
 
 /// The number of crashes after which an event is suspected to cause them.
 const CRASH_LIMIT: u32 = 3;
-const LABEL: &str = "Try again";
+const RETRY_LABEL: &str = "Try again";
 /// The answer to a message that was sent to a turn that does not run again without asking.
-const RECEIVED: &str = "The agent had received this when I was interrupted. If the work is done again, please send it again. (interrupted)";
+const RECEIVED_FAILURE: &str = "The agent had received this when I was interrupted. If the work is done again, please send it again. (interrupted)";
 
 /// How an event of a previous process continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum RestartAction {
     /// Its turn has ended.
-    Over,
+    Finish,
     /// It runs, for the first time or again.
-    Again,
+    Run,
     /// People are asked about it.
-    Asked,
+    AskPeople,
     /// Its agent still runs, so its turn continues.
-    GoesOn,
+    Resume,
 }
 
-impl Turn {
-    fn of(entry: Option<&Entry>) -> Self {
+impl RestartAction {
+    fn of(entry: Option<&JournalEntry>) -> Self {
         match entry {
-            None => Self::Over,
-            Some(entry) if entry.answer.is_some() => Self::Over,
+            None => Self::Finish,
+            Some(entry) if entry.answer.is_some() => Self::Finish,
             Some(entry)
-                if entry.offered.is_some()
-                    || entry.tool
+                if entry.offered_ms.is_some()
+                    || entry.used_tool
                     || entry.doubtful
                     || entry.started >= CRASH_LIMIT =>
             {
-                Self::Asked
+                Self::AskPeople
             }
-            Some(_) => Self::Again,
+            Some(_) => Self::Run,
         }
     }
 }
 
 /// The unfinished events of a previous process, by the way they continue.
 #[derive(Default)]
-pub(super) struct TakenUp {
+pub(super) struct RestoredEvents {
     /// Events whose turns continue.
-    going_on: Vec<Sequence>,
+    resumed: Vec<Sequence>,
     /// The number of events that wait in the queue again.
     restored: usize,
     /// The number of events that people were asked about before.
-    offered: usize,
+    offered_before: usize,
     /// Events that people are asked about now.
-    offers: Vec<Entry>,
+    to_offer: Vec<JournalEntry>,
     /// Events whose threads must be opened.
-    threads: Vec<Event>,
+    threads_to_open: Vec<Event>,
 }
 
 /// The reason why people are asked whether to run an event again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum OfferReason {
     /// It was running during too many crashes of the gateway.
     SetAside,
     /// It was interrupted after its agent had used a tool.
     Interrupted,
     /// It was interrupted, and its agent may have used a tool.
-    Unknown,
+    PossibleToolUse,
     /// Its turn panicked.
-    Broke,
+    Panicked,
 }
 
 /// The effect of pressing the button of an [`Offer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Again {
+pub enum OfferEffect {
     /// The event runs again.
     Started,
     /// One or more lost replies are delivered.
@@ -96,7 +96,7 @@ pub enum Again {
 
 /// Why a button press has no effect, worded for the person who pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AgainRefusal {
+pub enum OfferRefusal {
     /// The event was started again already, or the offer is too old.
     #[error("This is no longer available.")]
     Gone,
@@ -134,51 +134,57 @@ pub enum AgainRefusal {
 impl Dispatcher {
     /// Restores the agents that still run, with their turns. Must be called once, before
     /// [`Dispatcher::recover`].
-    pub async fn revive(&self) {
-        self.inner.links.revive(&self.inner.parts.backends).await;
+    pub async fn restore_agents(&self) {
+        self.inner.links.revive(&self.inner.deps.backends).await;
     }
 
     /// Restores the events that a previous process left open. Must be called once, before any event
     /// is submitted. People are asked in the background. Returns once the journal records which
     /// events need that, or false if it could not be written.
     pub async fn recover(&self) -> bool {
-        self.recover_but(|_| false).await.1
+        self.recover_except(|_| false).await.1
     }
 
     /// Does the same as [`Dispatcher::recover`], except for events of lanes that are `closed`,
     /// where agents of another machine may still run. Also returns these events.
-    pub async fn recover_but(&self, closed: impl Fn(&Lane) -> bool) -> (Absorbed, bool) {
-        let Some(journal) = self.inner.parts.journal.clone() else {
-            return (Absorbed { dispatcher: self.clone(), events: Vec::new() }, true);
+    pub async fn recover_except(&self, closed: impl Fn(&Lane) -> bool) -> (ImportedEvents, bool) {
+        let Some(journal) = self.inner.deps.journal.clone() else {
+            return (ImportedEvents { dispatcher: self.clone(), events: Vec::new() }, true);
         };
-        let (later, now): (Vec<Entry>, Vec<Entry>) =
+        let (later, now): (Vec<JournalEntry>, Vec<JournalEntry>) =
             journal.open_events().into_iter().partition(|entry| closed(&entry.event.lane));
         let later = later.iter().map(|entry| entry.event.sequence).collect();
         let taken = self.inner.take_up(&journal, now);
         // Recorded, because for the next process the holder is not new, and it would not ask.
         let savings: Vec<_> = taken
-            .offers
+            .to_offer
             .iter()
-            .filter(|entry| !entry.tool && self.inner.parts.unwatched_agents)
+            .filter(|entry| !entry.used_tool && self.inner.deps.unwatched_agents)
             .map(|entry| journal.doubt(entry.event.sequence))
             .collect();
         // The other turns have an answer or were given up.
-        self.inner.links.end_continued_but(|event, _| taken.going_on.contains(&event));
+        self.inner.links.end_continued_except(|event, _| taken.resumed.contains(&event));
         let asks = self.inner.links.continued_asks();
         let questions: Vec<String> =
             asks.iter().map(|(turn, ask, time)| question_id(turn, *ask, *time)).collect();
-        self.inner.parts.outlet.continue_questions(&questions);
-        self.see_to(&journal, taken);
+        self.inner.deps.outlet.continue_questions(&questions);
+        self.resume_restored(&journal, taken);
         let mut saved = true;
         for saving in savings {
             saved &= saving.done().await;
         }
-        (Absorbed { dispatcher: self.clone(), events: later }, saved)
+        (ImportedEvents { dispatcher: self.clone(), events: later }, saved)
     }
 
     /// Continues with restored events. Returns at once.
-    pub(super) fn see_to(&self, journal: &Journal, taken: TakenUp) {
-        let TakenUp { going_on, restored, offered, offers, threads } = taken;
+    pub(super) fn resume_restored(&self, journal: &Journal, taken: RestoredEvents) {
+        let RestoredEvents {
+            resumed: going_on,
+            restored,
+            offered_before: offered,
+            to_offer: offers,
+            threads_to_open: threads,
+        } = taken;
         if going_on.len() + restored + offers.len() + offered > 0 {
             tracing::info!(
                 going_on = going_on.len(),
@@ -190,19 +196,19 @@ impl Dispatcher {
         }
         let (inner, journal) = (self.inner.clone(), journal.clone());
         let in_hand: Vec<_> =
-            offers.iter().map(|entry| inner.delivery.in_hand.hold(&entry.event)).collect();
+            offers.iter().map(|entry| inner.delivery.in_flight.track(&entry.event)).collect();
         let offering = async move {
             for entry in offers {
                 let why = match &entry {
-                    entry if entry.tool => Why::Interrupted,
-                    entry if entry.started >= CRASH_LIMIT => Why::SetAside,
-                    _ => Why::Unknown,
+                    entry if entry.used_tool => OfferReason::Interrupted,
+                    entry if entry.started >= CRASH_LIMIT => OfferReason::SetAside,
+                    _ => OfferReason::PossibleToolUse,
                 };
                 inner.offer(&journal, &entry, why).await;
             }
             drop(in_hand);
         };
-        vigil::errand("recovery", self.inner.tasks.track_future(offering));
+        supervisor::spawn_finite("recovery", self.inner.tasks.track_future(offering));
         for event in threads {
             self.open_thread(event, None);
         }
@@ -215,98 +221,99 @@ impl Dispatcher {
     ///
     /// # Errors
     /// [`AgainRefusal`], worded for that person. Nothing was started.
-    pub async fn again(
+    pub async fn accept_offer(
         &self,
         id: &str,
         person: &Person,
         admitted: bool,
-    ) -> Result<Again, AgainRefusal> {
-        if let Some(pressed) = self.press_of_lost(id, person, admitted).await {
+    ) -> Result<OfferEffect, OfferRefusal> {
+        if let Some(pressed) = self.press_lost_button(id, person, admitted).await {
             return pressed;
         }
-        let journal = self.inner.parts.journal.as_ref().ok_or(AgainRefusal::Gone)?;
-        let (sequence, again) = read_id(id).ok_or(AgainRefusal::Gone)?;
+        let journal = self.inner.deps.journal.as_ref().ok_or(OfferRefusal::Gone)?;
+        let (sequence, again) = parse_offer_id(id).ok_or(OfferRefusal::Gone)?;
         let entry = journal
             .entry(sequence)
-            .filter(|entry| entry.again == again)
-            .ok_or(AgainRefusal::Gone)?;
+            .filter(|entry| entry.retries == again)
+            .ok_or(OfferRefusal::Gone)?;
         let fresh = |at: i64| at >= jiff::Timestamp::now().as_millisecond() - OFFER_SPAN_MS;
-        if !entry.offered.is_some_and(fresh) {
-            return Err(AgainRefusal::Gone);
+        if !entry.offered_ms.is_some_and(fresh) {
+            return Err(OfferRefusal::Gone);
         }
         let event = entry.event.clone();
         if !self.inner.questions.may_act(event.asker, &event.lane, person) {
             tracing::warn!(event = sequence, lane = %event.lane, ?person, "refused to start an event again: neither asker nor approver");
-            return Err(AgainRefusal::NotYours);
+            return Err(OfferRefusal::NotYours);
         }
         let saving = {
             let queue = self.inner.lanes.queue.lock();
             if queue.is_closed() {
-                return Err(AgainRefusal::ShuttingDown);
+                return Err(OfferRefusal::ShuttingDown);
             }
             if journal.is_failing() {
-                return Err(AgainRefusal::NotSaved);
+                return Err(OfferRefusal::NotSaved);
             }
             // Checked again under the lock: another press may have been faster.
             if journal
                 .entry(sequence)
-                .is_none_or(|entry| entry.again != again || entry.offered.is_none())
+                .is_none_or(|entry| entry.retries != again || entry.offered_ms.is_none())
             {
-                return Err(AgainRefusal::Gone);
+                return Err(OfferRefusal::Gone);
             }
-            journal.again(sequence)
+            journal.retry(sequence)
         };
         if !saving.done().await {
             // The button works again once the journal can be written.
-            journal.put_back(entry);
+            journal.restore(entry);
             tracing::error!(
                 event = sequence,
                 "cannot record in state/queue.md that an event runs again"
             );
-            return Err(AgainRefusal::NotSaved);
+            return Err(OfferRefusal::NotSaved);
         }
         tracing::info!(event = sequence, lane = %event.lane, ?person, "a person started an event again");
         self.inner.lanes.queue.lock().restore(event);
         self.pump();
-        Ok(Again::Started)
+        Ok(OfferEffect::Started)
     }
 }
 
 /// The follow-up of an event whose turn has left its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum TurnFollowUp {
     Nothing,
     /// The event runs again.
-    Again,
+    Rerun,
     /// People are asked whether it runs again.
-    Ask,
+    AskPeople,
     /// The event waits again, and its lane is paused, until its backend works.
     Paused,
 }
 
-impl Inner {
+impl DispatcherInner {
     /// Restores entries that were left open, oldest first.
-    pub(super) fn take_up(&self, journal: &Journal, entries: Vec<Entry>) -> TakenUp {
-        let mut taken = TakenUp::default();
+    pub(super) fn take_up(&self, journal: &Journal, entries: Vec<JournalEntry>) -> RestoredEvents {
+        let mut taken = RestoredEvents::default();
         let mut queue = self.lanes.queue.lock();
         for entry in entries {
             let turn = |turn| self.turn_after_start(journal.entry(turn).as_ref());
-            match entry.heard.map_or(Turn::Again, turn) {
-                Turn::Again => {}
+            match entry.joined_turn.map_or(RestartAction::Run, turn) {
+                RestartAction::Run => {}
                 _ if entry.answer.is_some() => {}
-                Turn::GoesOn => {
+                RestartAction::Resume => {
                     // Finished together with the turn that accepted it.
-                    self.lanes.carry(entry.heard.unwrap_or_default(), entry.event);
+                    self.lanes
+                        .keep_for_resumed_turn(entry.joined_turn.unwrap_or_default(), entry.event);
                     continue;
                 }
-                Turn::Over => {
+                RestartAction::Finish => {
                     let _ = journal.finished(&entry.event, jiff::Timestamp::now().as_millisecond());
                     continue;
                 }
                 // Delivered like any saved answer: once, even after another crash.
-                Turn::Asked => {
-                    let backend = self.parts.choices.backend.clone();
-                    let answer = Answer::failed(backend, RECEIVED).to_json();
+                RestartAction::AskPeople => {
+                    let backend = self.deps.choices.backend.clone();
+                    let answer = TurnAnswer::failed(backend, RECEIVED_FAILURE).to_json();
                     let _ = journal.answered(entry.event.sequence, answer);
                     taken.restored += 1;
                     queue.restore(entry.event);
@@ -314,17 +321,17 @@ impl Inner {
                 }
             }
             let turn = self.turn_after_start(Some(&entry));
-            if turn == Turn::GoesOn {
-                taken.going_on.push(entry.event.sequence);
+            if turn == RestartAction::Resume {
+                taken.resumed.push(entry.event.sequence);
                 queue.restore(entry.event);
-            } else if entry.offered.is_some() {
-                taken.offered += 1;
+            } else if entry.offered_ms.is_some() {
+                taken.offered_before += 1;
             } else if entry.event.opens_thread && entry.answer.is_none() {
                 taken.restored += 1;
                 queue.hold_again(entry.event.clone());
-                taken.threads.push(entry.event);
-            } else if turn == Turn::Asked {
-                taken.offers.push(entry);
+                taken.threads_to_open.push(entry.event);
+            } else if turn == RestartAction::AskPeople {
+                taken.to_offer.push(entry);
             } else {
                 taken.restored += 1;
                 queue.restore(entry.event);
@@ -334,95 +341,100 @@ impl Inner {
     }
 
     /// Returns the journal and the entry of an event that the next process would continue.
-    pub(crate) fn noted(&self, event: &Event) -> Option<(&Journal, Entry)> {
-        let journal = self.parts.journal.as_ref().filter(|_| !event.of_one_life())?;
+    pub(crate) fn noted(&self, event: &Event) -> Option<(&Journal, JournalEntry)> {
+        let journal = self.deps.journal.as_ref().filter(|_| !event.ends_with_process())?;
         Some((journal, journal.entry(event.sequence)?))
     }
 
     /// Returns how to continue an event whose agent was lost together with the holder, as after a
     /// crash of the gateway. Returns `None` if the journal does not have the event, so that it has
     /// failed.
-    pub(crate) fn orphaned(&self, event: &Event) -> Option<Left> {
+    pub(crate) fn orphaned(&self, event: &Event) -> Option<TurnFollowUp> {
         let (_, entry) = self.noted(event)?;
-        match Turn::of(Some(&entry)) {
-            Turn::Again => {
+        match RestartAction::of(Some(&entry)) {
+            RestartAction::Run => {
                 tracing::warn!("the agent was lost; the turn runs again");
-                Some(Left::Again)
+                Some(TurnFollowUp::Rerun)
             }
-            Turn::Asked => Some(Left::Ask),
-            Turn::Over | Turn::GoesOn => None,
+            RestartAction::AskPeople => Some(TurnFollowUp::AskPeople),
+            RestartAction::Finish | RestartAction::Resume => None,
         }
     }
 
     /// Asks people whether to run an event again, if the journal has it.
-    pub(crate) async fn ask_about(&self, event: &Event, why: Why) {
+    pub(crate) async fn ask_about(&self, event: &Event, why: OfferReason) {
         if let Some((journal, entry)) = self.noted(event) {
             self.offer(journal, &entry, why).await;
         }
     }
 
     /// Returns how an event continues, according to its entry in the journal.
-    fn turn_of(&self, entry: Option<&Entry>) -> Turn {
-        let goes_on = |entry: &&Entry| {
+    fn turn_of(&self, entry: Option<&JournalEntry>) -> RestartAction {
+        let goes_on = |entry: &&JournalEntry| {
             entry.answer.is_none()
-                && entry.offered.is_none()
+                && entry.offered_ms.is_none()
                 && self.links.continues(entry.event.sequence, &entry.event.lane)
         };
-        entry.filter(goes_on).map_or_else(|| Turn::of(entry), |_| Turn::GoesOn)
+        entry.filter(goes_on).map_or_else(|| RestartAction::of(entry), |_| RestartAction::Resume)
     }
 
     /// Returns how an event continues in a process that did not observe its turn. People are asked
     /// about a started turn if its agent may have used a tool without a record. This happens on a
     /// node that lost its lease, and if a gateway ended before its agents.
-    fn turn_after_start(&self, entry: Option<&Entry>) -> Turn {
+    fn turn_after_start(&self, entry: Option<&JournalEntry>) -> RestartAction {
         let turn = self.turn_of(entry);
         let had_begun = entry.is_some_and(|entry| entry.started > 0);
-        let may_have_used_a_tool = self.parts.router.is_some() || self.parts.unwatched_agents;
-        if turn == Turn::Again && had_begun && may_have_used_a_tool { Turn::Asked } else { turn }
+        let may_have_used_a_tool = self.deps.router.is_some() || self.deps.unwatched_agents;
+        if turn == RestartAction::Run && had_begun && may_have_used_a_tool {
+            RestartAction::AskPeople
+        } else {
+            turn
+        }
     }
 
     /// Asks people whether to run an event again. The question appears below the part of the answer
     /// that was posted.
-    pub(crate) async fn offer(&self, journal: &Journal, entry: &Entry, why: Why) {
-        let (event, aside) = (&entry.event, why == Why::SetAside);
-        let (channel, about) = place(event);
+    pub(crate) async fn offer(&self, journal: &Journal, entry: &JournalEntry, why: OfferReason) {
+        let (event, aside) = (&entry.event, why == OfferReason::SetAside);
+        let (channel, about) = notice_target(event);
         let what = if about.is_some() { "this".to_owned() } else { self.excerpt(event) };
         let text = match why {
-            Why::SetAside => {
+            OfferReason::SetAside => {
                 tracing::error!(event = event.sequence, lane = %event.lane, deaths = entry.started, "an event was running during each of the gateway's last crashes; it is set aside");
                 format!(
                     "I crashed {} times while I worked on {what}, so I have set it aside. (set aside)",
                     entry.started
                 )
             }
-            Why::Interrupted => {
+            OfferReason::Interrupted => {
                 tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted after its agent had used a tool; people are asked");
                 format!(
                     "I was interrupted while I worked on {what} and had already used a tool, so I did not simply start again. (interrupted)"
                 )
             }
-            Why::Unknown => {
+            OfferReason::PossibleToolUse => {
                 tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted and its agent may have used a tool; people are asked");
                 format!(
                     "I was interrupted while I worked on {what} and may have used a tool, so I did not simply start again. (interrupted)"
                 )
             }
-            Why::Broke => format!(
+            OfferReason::Panicked => format!(
                 "Something inside me broke while I worked on {what}. The log has the details. (internal)"
             ),
         };
-        let offer = Offer { id: id_of(event.sequence, entry.again), label: LABEL.to_owned() };
+        let offer =
+            Offer { id: offer_id(event.sequence, entry.retries), label: RETRY_LABEL.to_owned() };
         let notice = Notice { channel, about, text, offer: Some(offer.clone()) };
         // The posted messages must not look like an answer.
-        let prior = self.durability.kept(event).prior_delivery(event);
-        let posted = self.parts.outlet.give_up(event, notice, prior).await;
+        let prior = self.durability.progress_of(event).prior_delivery(event);
+        let posted = self.deps.outlet.give_up_reply(event, notice, prior).await;
         if aside && channel.is_some() {
             let text = format!(
                 "An event in {} was running when I crashed, {} times; I have set it aside. (set aside)",
                 event.lane, entry.started
             );
             // If there is no channel for notices, the log line above remains.
-            let _ = self.parts.outlet.notify(Notice::for_operator(text, Some(offer))).await;
+            let _ = self.deps.outlet.notify(Notice::for_operator(text, Some(offer))).await;
         }
         match posted {
             Ok(()) => {
@@ -443,7 +455,7 @@ impl Inner {
             .map(|c| if c.is_control() || c == '`' { ' ' } else { c })
             .take(80)
             .collect();
-        let line = self.parts.redactor.clean(line.trim().to_owned());
+        let line = self.deps.redactor.redact(line.trim().to_owned());
         match &event.lane {
             Lane::Channel(_) | Lane::Console => format!("`{line}`"),
             lane => format!("{lane}: `{line}`"),
@@ -452,24 +464,24 @@ impl Inner {
 }
 
 /// Returns the channel for notices about an event, and the message that it came from.
-pub(crate) fn place(event: &Event) -> (Option<u64>, Option<u64>) {
+pub(crate) fn notice_target(event: &Event) -> (Option<u64>, Option<u64>) {
     match (&event.origin, &event.lane) {
-        (Origin::Message { channel, message }, _) => (Some(*channel), Some(*message)),
-        (Origin::Interaction { channel, .. }, _) | (_, Lane::Channel(channel)) => {
+        (EventOrigin::Message { channel, message }, _) => (Some(*channel), Some(*message)),
+        (EventOrigin::Interaction { channel, .. }, _) | (_, Lane::Channel(channel)) => {
             (Some(*channel), None)
         }
-        (Origin::Internal { channel }, _) => (*channel, None),
-        (Origin::Console, _) => (None, None),
+        (EventOrigin::Internal { channel }, _) => (*channel, None),
+        (EventOrigin::Console, _) => (None, None),
     }
 }
 
 /// Returns the id of a button: the event, and the attempt at it. An old button therefore cannot
 /// start a later attempt.
-fn id_of(sequence: Sequence, again: u32) -> String {
+fn offer_id(sequence: Sequence, again: u32) -> String {
     format!("{sequence}-{again}")
 }
 
-fn read_id(id: &str) -> Option<(Sequence, u32)> {
+fn parse_offer_id(id: &str) -> Option<(Sequence, u32)> {
     let (sequence, again) = id.split_once('-')?;
     Some((sequence.parse().ok()?, again.parse().ok()?))
 }

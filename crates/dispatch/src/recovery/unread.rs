@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::durability::Kept;
+use crate::deps::DispatcherDeps;
 use crate::outlet::Offer;
-use crate::parts::Parts;
-use aetheel_model::event::{Event, Lane, Origin};
+use crate::persistence::EventProgress;
+use aetheel_model::event::{Event, EventOrigin, Lane};
 use aetheel_model::figures;
 use aetheel_store::workspace::{Binding, LostState, LostTurn, LostTurns};
-use aetheel_turn::reread::{Reread, reread};
+use aetheel_turn::reread::{RereadAnswer, reread};
 use aetheel_turn::{Backend, TurnResult};
 
 /// Prefixes of button ids: for one reply, and for all replies of a backend.
@@ -24,34 +24,34 @@ const EPOCH_LIMIT: usize = 1_000;
 
 /// The lost replies in `state/lost.md`, with additional data in memory.
 pub(crate) struct LostReplies {
-    parts: Arc<Parts>,
+    deps: Arc<DispatcherDeps>,
     /// Held while a reply is read and enqueued, so that none is delivered twice.
-    pub(super) one_at_a_time: tokio::sync::Mutex<()>,
+    pub(super) delivery_lock: tokio::sync::Mutex<()>,
     /// The epoch of the lane's binding when the turn was lost, by turn. See [`Binding::epoch`].
     pub(super) epochs: Mutex<HashMap<String, u64>>,
     /// The session that a lane and backend continue since a recovered turn.
-    pub(super) rebound: Mutex<HashMap<(Lane, String), String>>,
+    pub(super) recovered_sessions: Mutex<HashMap<(Lane, String), String>>,
 }
 
 impl LostReplies {
-    pub(crate) fn new(parts: Arc<Parts>) -> Self {
+    pub(crate) fn new(deps: Arc<DispatcherDeps>) -> Self {
         Self {
-            parts,
-            one_at_a_time: tokio::sync::Mutex::default(),
+            deps,
+            delivery_lock: tokio::sync::Mutex::default(),
             epochs: Mutex::default(),
-            rebound: Mutex::default(),
+            recovered_sessions: Mutex::default(),
         }
     }
 
     /// Returns the notes in the file.
     pub(super) fn notes(&self) -> &LostTurns {
-        self.parts.workspace.lost_turns()
+        self.deps.workspace.lost_turns()
     }
 
     /// Keeps the recording of a turn whose answer could not be read, or whose silence is
     /// suspicious, and adds a note about the turn. Returns the button for the person who asked, or
     /// `None` if the turn did not fail or could not be kept.
-    pub(crate) async fn lose(
+    pub(crate) async fn keep_unread(
         &self,
         event: &Event,
         turn: &str,
@@ -62,14 +62,14 @@ impl LostReplies {
         if !(result.ending.is_lost() || result.suspicious) || !result.output {
             return None;
         }
-        let kept = self.parts.recorder.keep(&result.recording, turn).await;
+        let kept = self.deps.recorder.keep(&result.recording, turn).await;
         let recording =
             kept.inspect_err(|error| tracing::error!(%error, "the recording of a lost reply cannot be kept; check RECORDINGS_DIR")).ok()?;
         let (channel, message) = match event.origin {
-            Origin::Message { channel, message } => (Some(channel), Some(message)),
-            Origin::Interaction { channel, .. } => (Some(channel), None),
-            Origin::Internal { channel } => (channel, None),
-            Origin::Console => (None, None),
+            EventOrigin::Message { channel, message } => (Some(channel), Some(message)),
+            EventOrigin::Interaction { channel, .. } => (Some(channel), None),
+            EventOrigin::Internal { channel } => (channel, None),
+            EventOrigin::Console => (None, None),
         };
         let lost = LostTurn {
             turn: turn.to_owned(),
@@ -109,7 +109,7 @@ impl LostReplies {
     /// Records the message that has the button of a delivered failure.
     pub(crate) async fn note_button(&self, event: &Event, offer: Option<&Offer>) {
         let Some(turn) = offer.and_then(|offer| offer.id.strip_prefix(ONE)) else { return };
-        let entry = self.parts.journal.as_ref().and_then(|journal| journal.entry(event.sequence));
+        let entry = self.deps.journal.as_ref().and_then(|journal| journal.entry(event.sequence));
         let Some(message) = entry.and_then(|entry| entry.posted.last().copied()) else { return };
         if let Err(error) = self.notes().set_notice(turn, message).await {
             tracing::warn!(turn, %error, "cannot save where the button of a lost reply is; it stays after the reply is delivered");
@@ -117,7 +117,7 @@ impl LostReplies {
     }
 
     /// Gives up the lost replies of previous attempts at an event, because it runs again.
-    pub(crate) async fn supersede(&self, event: &Event, kept: &Kept) {
+    pub(crate) async fn supersede(&self, event: &Event, kept: &EventProgress) {
         if !kept.began_before() {
             return;
         }
@@ -145,7 +145,7 @@ impl LostReplies {
     /// Returns whether this program delivers a turn. The console delivers the turns of the console,
     /// and the gateway all others.
     pub(super) fn is_ours(&self, lost: &LostTurn) -> bool {
-        (lost.lane == Lane::Console) == self.parts.journal.is_none()
+        (lost.lane == Lane::Console) == self.deps.journal.is_none()
     }
 
     /// Reads a turn's recording with a backend.
@@ -157,18 +157,18 @@ impl LostReplies {
         &self,
         lost: &LostTurn,
         backend: &dyn Backend,
-    ) -> Result<Reread, String> {
+    ) -> Result<RereadAnswer, String> {
         if backend.generation().digest == lost.digest {
             return Err("the backend is still the one that could not read it".to_owned());
         }
-        reread(backend, &self.parts.recorder.folder().join(&lost.recording), &lost.turn).await
+        reread(backend, &self.deps.recorder.folder().join(&lost.recording), &lost.turn).await
     }
 
     /// Returns whether a lost reply was enqueued before. If it was delivered and `lost.md` does not
     /// record that, this method records it.
-    pub(super) async fn is_on_its_way(&self, lost: &LostTurn) -> bool {
+    pub(super) async fn is_being_delivered(&self, lost: &LostTurn) -> bool {
         let key = lost.key();
-        let Some(journal) = self.parts.journal.as_ref().filter(|journal| journal.knows(&key))
+        let Some(journal) = self.deps.journal.as_ref().filter(|journal| journal.contains_key(&key))
         else {
             return false;
         };
@@ -186,7 +186,7 @@ impl LostReplies {
     }
 
     /// Records the final state of a recovered reply, before its event is marked as finished.
-    pub(crate) async fn settled(&self, event: &Event, state: LostState) {
+    pub(crate) async fn record_outcome(&self, event: &Event, state: LostState) {
         let Some(turn) = LostTurn::of_key(event.key.as_deref()) else { return };
         let lost = self.notes();
         if let Err(error) = lost.mark(turn, state, None).await {
@@ -196,7 +196,7 @@ impl LostReplies {
         figures::lost_reply(&lost.backend, state.word());
         let button = lost.channel.zip(lost.notice);
         if let Some((channel, message)) = button.filter(|_| state == LostState::Delivered) {
-            self.parts.outlet.settle_offer(channel, message).await;
+            self.deps.outlet.remove_offer_button(channel, message).await;
         }
     }
 }

@@ -3,9 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::deps::DispatcherDeps;
 use crate::outlet::answer::AnswerFile;
-use crate::parts::Parts;
-use aetheel_model::agent::{Artifact, ArtifactBody, Quota, Task, TaskStatus};
+use aetheel_model::agent::{AgentTask, Artifact, ArtifactBody, Quota, TaskStatus};
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::one_line;
 
@@ -15,16 +15,19 @@ const NAME_LIMIT: usize = 80;
 const QUOTA_NOTICE_PERCENT: f64 = 90.0;
 
 /// Stores the artifacts of an answer. Returns its files, and notices about the other artifacts.
-pub(super) async fn keep(parts: &Parts, transcript: &Transcript) -> (Vec<AnswerFile>, Vec<String>) {
+pub(super) async fn store_artifacts(
+    parts: &DispatcherDeps,
+    transcript: &Transcript,
+) -> (Vec<AnswerFile>, Vec<String>) {
     let (mut files, mut notices) = (Vec::new(), Vec::new());
     for (number, artifact) in (1..).zip(transcript.artifacts()) {
-        let name = name(artifact, number);
+        let name = file_name(artifact, number);
         let bytes = match &artifact.body {
             ArtifactBody::Link(address) => {
                 notices.push(format!("{name}: {}", one_line(address)));
                 continue;
             }
-            ArtifactBody::Text(text) => parts.redactor.clean(text.clone()).into_bytes(),
+            ArtifactBody::Text(text) => parts.redactor.redact(text.clone()).into_bytes(),
             ArtifactBody::Base64(text) => {
                 let plain: String = text.split_ascii_whitespace().collect();
                 match STANDARD.decode(plain) {
@@ -54,16 +57,16 @@ pub(super) async fn keep(parts: &Parts, transcript: &Transcript) -> (Vec<AnswerF
 
 /// Returns notices about background tasks that still run, and about quotas that are nearly used up.
 pub(super) fn notices(transcript: &Transcript) -> Vec<String> {
-    let goes_on = |task: &&Task| task.background && task.status == TaskStatus::Running;
+    let goes_on = |task: &&AgentTask| task.background && task.status == TaskStatus::Running;
     let tasks = transcript
         .tasks()
         .iter()
         .filter(goes_on)
         .map(|task| format!("Continues in the background: {}", one_line(&task.title)));
-    tasks.chain(transcript.quota().iter().filter_map(quota)).collect()
+    tasks.chain(transcript.quota().iter().filter_map(quota_notice)).collect()
 }
 
-fn quota(quota: &Quota) -> Option<String> {
+fn quota_notice(quota: &Quota) -> Option<String> {
     let label = one_line(&quota.label);
     let resets =
         quota.resets.as_deref().map(|at| format!(" until {}", one_line(at))).unwrap_or_default();
@@ -77,7 +80,7 @@ fn quota(quota: &Quota) -> Option<String> {
 }
 
 /// Returns a plain file name with an extension that fits the media type.
-fn name(artifact: &Artifact, number: usize) -> String {
+fn file_name(artifact: &Artifact, number: usize) -> String {
     let kind =
         artifact.media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let ending = match kind.as_str() {
@@ -114,7 +117,7 @@ fn name(artifact: &Artifact, number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aetheel_model::agent::{EventKind, TaskKind};
+    use aetheel_model::agent::{AgentEventKind, TaskKind};
 
     fn named(name: Option<&str>, media_type: &str) -> String {
         let artifact = Artifact {
@@ -123,7 +126,7 @@ mod tests {
             body: ArtifactBody::Text(String::new()),
             tool: None,
         };
-        super::name(&artifact, 2)
+        super::file_name(&artifact, 2)
     }
 
     #[test]
@@ -137,7 +140,7 @@ mod tests {
     #[test]
     fn notices_name_background_tasks_and_nearly_used_quotas() {
         let task = |id: &str, status, background| {
-            EventKind::Task(Task {
+            AgentEventKind::Task(AgentTask {
                 id: id.to_owned(),
                 kind: TaskKind::Command,
                 title: format!("task {id}"),
@@ -160,7 +163,7 @@ mod tests {
             task("b", TaskStatus::Running, true),
             task("c", TaskStatus::Running, false),
             task("b", TaskStatus::Done, true),
-            EventKind::Quota(vec![
+            AgentEventKind::Quota(vec![
                 quota(Some(40.0), false),
                 quota(Some(93.0), false),
                 quota(None, true),

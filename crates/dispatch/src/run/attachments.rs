@@ -11,11 +11,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::temp_dir::TempDir;
-use crate::outlet::messages::Refusal;
-use crate::parts::{Choices, Parts};
+use crate::deps::{Choices, DispatcherDeps};
+use crate::outlet::messages::PromptRefusal;
 use aetheel_model::agent::descriptor::Feature;
-use aetheel_model::agent::{Attachment, Descriptor, Part};
-use aetheel_model::event::{Attached, Event};
+use aetheel_model::agent::{Attachment, Descriptor, PromptPart};
+use aetheel_model::event::{AttachedFile, Event};
 use aetheel_model::prompt::{self, Expansion};
 use aetheel_turn::{Blob, StopReason};
 
@@ -28,14 +28,20 @@ const NAME_LIMIT: usize = 100;
 ///
 /// # Errors
 /// [`Refusal`], worded for the author.
-pub(crate) fn announced(files: &[Attached], choices: &Choices) -> Result<(), Refusal> {
+pub(crate) fn check_announced(
+    files: &[AttachedFile],
+    choices: &Choices,
+) -> Result<(), PromptRefusal> {
     if files.len() > choices.attachments_max {
-        return Err(Refusal::TooManyFiles { count: files.len(), limit: choices.attachments_max });
+        return Err(PromptRefusal::TooManyFiles {
+            count: files.len(),
+            limit: choices.attachments_max,
+        });
     }
     let limit = choices.attachment_limit;
     match files.iter().find(|file| file.size > limit) {
         Some(file) => {
-            Err(Refusal::FileTooLarge { name: quoted(&file.name), bytes: file.size, limit })
+            Err(PromptRefusal::FileTooLarge { name: quoted(&file.name), bytes: file.size, limit })
         }
         None => Ok(()),
     }
@@ -44,34 +50,36 @@ pub(crate) fn announced(files: &[Attached], choices: &Choices) -> Result<(), Ref
 /// The files of a turn, in the form in which the agent gets them. Dropping it removes those on
 /// disk.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct FetchedFiles {
     /// Appended to the prompt.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<PromptPart>,
     pub(super) blobs: Vec<Blob>,
     /// Notices about files that could not be passed on.
     pub(super) notices: Vec<String>,
     temp_dir: Option<TempDir>,
 }
 
-impl Taken {
+impl FetchedFiles {
     /// Takes over the files of a resumed turn, which its agent has already received.
-    pub(super) fn of_earlier(parts: &[Part]) -> Self {
-        let place = |part: &Part| match part {
-            Part::Image(file) | Part::File(file) => TempDir::of(Path::new(&file.path)),
-            Part::Text(_) => None,
+    pub(super) fn of_resumed(parts: &[PromptPart]) -> Self {
+        let place = |part: &PromptPart| match part {
+            PromptPart::Image(file) | PromptPart::File(file) => {
+                TempDir::of_file(Path::new(&file.path))
+            }
+            PromptPart::Text(_) => None,
         };
         Self { temp_dir: parts.iter().find_map(place), ..Self::default() }
     }
 
     /// Fetches the files of an event. Stopping the turn cancels this.
     pub(super) async fn fetch(
-        parts: &Parts,
+        parts: &DispatcherDeps,
         event: &Event,
         descriptor: &Descriptor,
         directory: &Path,
         mut stop: watch::Receiver<Option<StopReason>>,
     ) -> Self {
-        let mut taken = Taken::default();
+        let mut taken = FetchedFiles::default();
         if event.attached.is_empty() {
             return taken;
         }
@@ -105,7 +113,7 @@ impl Taken {
             let key = u32::try_from((event.sequence << 4 | number as u64) & u64::from(u32::MAX))
                 .unwrap_or_default();
             let put = match bytes {
-                Ok(bytes) => taken.put(file, bytes, key, descriptor, directory).await,
+                Ok(bytes) => taken.add_file(file, bytes, key, descriptor, directory).await,
                 Err(why) => Err(why),
             };
             if let Err(why) = put {
@@ -117,22 +125,24 @@ impl Taken {
                     "a file that came with a prompt was not taken"
                 );
                 taken.notices.push(format!("{name} was not taken: {why}."));
-                taken.parts.push(Part::Text(prompt::no_file(&shown(&file.name))));
+                taken.parts.push(PromptPart::Text(prompt::unreadable_file_mark(&display_name(
+                    &file.name,
+                ))));
             }
         }
         taken
     }
 
     /// Returns whether there were files and none of them could be fetched.
-    pub(super) fn is_nothing(&self, event: &Event) -> bool {
+    pub(super) fn all_failed(&self, event: &Event) -> bool {
         !event.attached.is_empty() && self.notices.len() == event.attached.len()
     }
 
     /// Adds a file in the best form that the agent supports: an image as an image, a short text as
     /// a quotation, and any other file as a file or by its path.
-    async fn put(
+    async fn add_file(
         &mut self,
-        file: &Attached,
+        file: &AttachedFile,
         bytes: Vec<u8>,
         key: u32,
         descriptor: &Descriptor,
@@ -148,7 +158,7 @@ impl Taken {
         let as_file = descriptor.has(Feature::Files);
         if let Some(text) = text.filter(|text| !as_file && text.len() <= QUOTED_LIMIT) {
             let expansion = Expansion::new(&descriptor.expands, directory);
-            self.parts.push(Part::Text(quotation(&file.name, text, &expansion)));
+            self.parts.push(PromptPart::Text(quotation(&file.name, text, &expansion)));
             return Ok(());
         }
         let (media_type, extension) = match (image, text) {
@@ -157,30 +167,30 @@ impl Taken {
                 ("text/plain".to_owned(), extension(&file.name).unwrap_or_else(|| "txt".to_owned()))
             }
             (None, None) => {
-                (claimed(file), extension(&file.name).unwrap_or_else(|| "bin".to_owned()))
+                (claimed_type(file), extension(&file.name).unwrap_or_else(|| "bin".to_owned()))
             }
         };
         let size = u32::try_from(bytes.len()).map_err(|_| "it is too large".to_owned())?;
         let bytes: Arc<[u8]> = bytes.into();
-        let path = self.keep(directory, extension, Arc::clone(&bytes)).await?;
+        let path = self.store_file(directory, extension, Arc::clone(&bytes)).await?;
         let path = path.to_string_lossy().into_owned();
-        let name = shown(&file.name);
+        let name = display_name(&file.name);
         if as_image || as_file {
             self.blobs.push(Blob { key, bytes });
             let attachment = Attachment { blob: key, name, media_type, size, path };
             self.parts.push(if as_image {
-                Part::Image(attachment)
+                PromptPart::Image(attachment)
             } else {
-                Part::File(attachment)
+                PromptPart::File(attachment)
             });
         } else {
-            self.parts.push(Part::Text(prompt::file_at(&name, &media_type, size, &path)));
+            self.parts.push(PromptPart::Text(prompt::file_mark(&name, &media_type, size, &path)));
         }
         Ok(())
     }
 
     /// Stores a file where the agent can read it.
-    async fn keep(
+    async fn store_file(
         &mut self,
         directory: &Path,
         extension: String,
@@ -214,7 +224,7 @@ fn quotation(name: &str, text: &str, expansion: &Expansion) -> String {
     let fence = "`".repeat(longest.max(2) + 1);
     let ending = if text.ends_with('\n') { "" } else { "\n" };
     let text = prompt::neutralise(&format!("{fence}\n{text}{ending}{fence}"), expansion, None);
-    format!("{}\n{text}", prompt::file_below(&shown(name)))
+    format!("{}\n{text}", prompt::inline_file_mark(&display_name(name)))
 }
 
 /// Returns the media type and the extension of an image, or `None` if it is not in a format that
@@ -232,7 +242,7 @@ fn image(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
 }
 
 /// Returns the media type from the sender. Types that the bytes would have shown are not accepted.
-fn claimed(file: &Attached) -> String {
+fn claimed_type(file: &AttachedFile) -> String {
     let plain = |text: &&String| {
         let part = |part: &str| {
             !part.is_empty()
@@ -258,7 +268,7 @@ fn extension(name: &str) -> Option<String> {
 }
 
 /// Returns a file name that cannot be expanded by an agent or mistaken for a path.
-fn shown(name: &str) -> String {
+fn display_name(name: &str) -> String {
     let safe = |c: char| {
         if c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ' ' | '+' | ',') { c } else { '_' }
     };
@@ -269,7 +279,7 @@ fn shown(name: &str) -> String {
 
 /// Returns a file name in quotes, for people.
 fn quoted(name: &str) -> String {
-    format!("\"{}\"", shown(name))
+    format!("\"{}\"", display_name(name))
 }
 
 #[cfg(test)]
@@ -286,7 +296,7 @@ mod tests {
         for not in [&b"<svg>"[..], b"", b"RIFF\0\0\0\0WAVE", b"\x89PN"] {
             assert_eq!(image(not), None);
         }
-        let file = |media_type: &str| Attached {
+        let file = |media_type: &str| AttachedFile {
             name: String::new(),
             media_type: Some(media_type.to_owned()),
             size: 0,
@@ -297,7 +307,7 @@ mod tests {
             ("image/png", "application/octet-stream"),
             ("a b/c\nd", "application/octet-stream"),
         ] {
-            assert_eq!(claimed(&file(says)), is);
+            assert_eq!(claimed_type(&file(says)), is);
         }
     }
 
@@ -314,12 +324,12 @@ mod tests {
             ("Übersicht 2.txt", "Übersicht 2.txt", Some("txt")),
         ] {
             assert_eq!(
-                (shown(name).as_str(), extension(name).as_deref()),
+                (display_name(name).as_str(), extension(name).as_deref()),
                 (safe, kept),
                 "{name:?}"
             );
         }
-        assert_eq!(shown(&"x".repeat(400)).len(), NAME_LIMIT);
+        assert_eq!(display_name(&"x".repeat(400)).len(), NAME_LIMIT);
     }
 
     #[test]

@@ -7,21 +7,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::redact_stream::StreamRedactor;
-use crate::durability::Kept;
-use crate::outlet::Unseen;
+use crate::observers::LiveTurn;
+use crate::outlet::QuestionDismissal;
 use crate::outlet::handle::ReplyHandle;
 use crate::outlet::question::Settlement;
-use crate::questions::{Context, Questions};
-use crate::watching::LiveTurn;
+use crate::persistence::EventProgress;
+use crate::questions::{QuestionContext, Questions};
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{
-    AllowedTools, Ask, AskKey, AskKind, Decision, EventKind, ToolStart, ToolStatus, permits,
+    AgentEventKind, AllowedTools, Ask, AskDecision, AskKey, AskKind, ToolStart, ToolStatus, permits,
 };
 use aetheel_model::figures;
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::one_line;
-use aetheel_store::workspace::Saving;
-use aetheel_turn::{Answerer, Audience, Backend, Settled};
+use aetheel_store::workspace::PendingSave;
+use aetheel_turn::{Answerer, AskCloseReason, Audience, Backend};
 
 /// Shows one turn in its reply. Dropping it closes the open questions.
 pub(super) struct TurnAudience<'a> {
@@ -30,14 +30,14 @@ pub(super) struct TurnAudience<'a> {
     pub(super) shown: Arc<LiveTurn>,
     pub(super) reply: Arc<ReplyHandle>,
     pub(super) questions: Arc<Questions>,
-    pub(super) context: Context,
+    pub(super) context: QuestionContext,
     /// Ids of the open questions.
     pub(super) asked: HashMap<AskKey, String>,
     /// How often the guest has used each key.
     pub(super) times: HashMap<AskKey, u32>,
-    pub(super) kept: Kept,
+    pub(super) kept: EventProgress,
     /// The start of the first tool, until its record is on disk.
-    pub(super) first_tool: Option<(Saving, EventKind)>,
+    pub(super) first_tool: Option<(PendingSave, AgentEventKind)>,
     pub(super) tools: ToolGate,
 }
 
@@ -81,31 +81,31 @@ impl TurnAudience<'_> {
         }
     }
 
-    fn pass(&mut self, event: &EventKind) {
+    fn pass(&mut self, event: &AgentEventKind) {
         let Self { stream, shown, reply, .. } = self;
         stream.pass(event, |event| show(shown, reply, event));
     }
 }
 
 /// Shows an event, with the transcript so far. Both have no secrets.
-fn show(shown: &LiveTurn, reply: &ReplyHandle, event: &EventKind) {
+fn show(shown: &LiveTurn, reply: &ReplyHandle, event: &AgentEventKind) {
     shown.apply(event, |transcript| reply.with(|reply| reply.update(event, transcript)));
 }
 
 impl Audience for TurnAudience<'_> {
-    fn event(&mut self, event: &EventKind, transcript: &Transcript) {
+    fn event(&mut self, event: &AgentEventKind, transcript: &Transcript) {
         // This is called with a pending first tool only if the turn is stopped, which does not wait
         // for the disk.
         self.pass_first_tool();
-        if matches!(event, EventKind::ToolStart(_))
-            && let Some(saving) = self.kept.used_tool()
+        if matches!(event, AgentEventKind::ToolStart(_))
+            && let Some(saving) = self.kept.record_tool_use()
         {
             // Shown once its record is on disk. Otherwise a crash could make people see a tool that
             // the next process does not know of.
             self.first_tool = Some((saving, event.clone()));
             return;
         }
-        if let EventKind::ToolEnd(end) = event
+        if let AgentEventKind::ToolEnd(end) = event
             && end.status == ToolStatus::Ok
             && let Some(tool) = transcript.tool(&end.id)
         {
@@ -115,15 +115,15 @@ impl Audience for TurnAudience<'_> {
     }
 
     /// Shows the event at once: people have already seen this part of the turn.
-    fn relive(&mut self, event: &EventKind, _transcript: &Transcript) {
-        if matches!(event, EventKind::ToolStart(_)) {
+    fn replay_event(&mut self, event: &AgentEventKind, _transcript: &Transcript) {
+        if matches!(event, AgentEventKind::ToolStart(_)) {
             // The journal has this record already, or gets it soon.
-            drop(self.kept.used_tool());
+            drop(self.kept.record_tool_use());
         }
         self.pass(event);
     }
 
-    fn interrupted_before(&mut self, ask: Option<&Ask>) {
+    fn past_interruption(&mut self, ask: Option<&Ask>) {
         if let Some(ask) = ask {
             *self.times.entry(ask.ask).or_default() += 1;
         }
@@ -133,19 +133,19 @@ impl Audience for TurnAudience<'_> {
         };
         // People did not see questions that were refused automatically.
         if !ask.is_some_and(refused) {
-            self.reply.with(|reply| reply.stood_above());
+            self.reply.with(|reply| reply.was_interrupted());
         }
     }
 
-    fn answered_before(&mut self, ask: &Ask, decision: &Decision) {
-        self.context.planning.decided(ask, decision);
+    fn past_answer(&mut self, ask: &Ask, decision: &AskDecision) {
+        self.context.planning.on_decision(ask, decision);
     }
 
-    fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
+    fn until_durable(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
         let (saving, _) = self.first_tool.as_ref()?;
         let saving = saving.clone();
         let shown = async move {
-            self.kept.until_saved(saving).await;
+            self.kept.retry_until_saved(saving).await;
             self.pass_first_tool();
         };
         Some(Box::pin(shown))
@@ -165,7 +165,7 @@ impl Audience for TurnAudience<'_> {
                 kind = tool.kind,
                 "refused the agent a tool that ALLOWED_TOOLS does not name"
             );
-            answer.decide(Decision::Deny(Some(
+            answer.decide(AskDecision::Deny(Some(
                 "The operator does not allow this tool here.".to_owned(),
             )));
             return;
@@ -184,9 +184,9 @@ impl Audience for TurnAudience<'_> {
             self.questions.close(&before);
         }
         let (questions, id) = (Arc::clone(&self.questions), question.id.clone());
-        let unseen = Unseen::new(move || {
+        let unseen = QuestionDismissal::new(move || {
             if questions.close(&id) {
-                figures::question("unseen");
+                figures::count_question("unseen");
                 tracing::warn!(
                     question = id,
                     "nobody can see the agent's question; it was dismissed"
@@ -196,18 +196,18 @@ impl Audience for TurnAudience<'_> {
         self.reply.with(|reply| reply.ask(&question, unseen));
     }
 
-    fn settled(&mut self, ask: AskKey, how: Settled) {
+    fn settled(&mut self, ask: AskKey, how: AskCloseReason) {
         let Some(id) = self.asked.remove(&ask) else { return };
         // Otherwise a person has answered in the meantime, and the reply shows that.
         if self.questions.close(&id) {
             let (how, word) = match how {
-                Settled::Withdrawn => (Settlement::Withdrawn, "withdrawn"),
-                Settled::Expired => (Settlement::Expired, "expired"),
-                Settled::TurnEnded => (Settlement::TurnEnded, "turn-ended"),
+                AskCloseReason::Withdrawn => (Settlement::Withdrawn, "withdrawn"),
+                AskCloseReason::Expired => (Settlement::Expired, "expired"),
+                AskCloseReason::TurnEnded => (Settlement::TurnEnded, "turn-ended"),
             };
-            figures::question(word);
+            figures::count_question(word);
             tracing::info!(question = id, ?how, "question closed without an answer");
-            self.reply.with(|reply| reply.settled(&id, &how));
+            self.reply.with(|reply| reply.question_settled(&id, &how));
         }
     }
 }

@@ -11,27 +11,35 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
-use super::looking_back::line_of;
-use super::start::start;
+use super::start::start_input;
 use super::turn_id;
-use crate::Inner;
-use crate::outlet::Answer;
+use super::turn_log::line_of;
+use crate::DispatcherInner;
+use crate::outlet::TurnAnswer;
 use aetheel_model::agent::{Ask, AskKey};
-use aetheel_model::event::{Event, EventKind, Lane, NewEvent, Origin};
+use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::fold::Transcript;
-use aetheel_store::workspace::{Hook, Hooks, Instruction};
-use aetheel_turn::{Answerer, Audience, Ending, Settled, StopReason, TurnRequest, TurnResult};
+use aetheel_store::workspace::{Hook, HookInstruction, Hooks};
+use aetheel_turn::{
+    Answerer, AskCloseReason, Audience, Ending, StopReason, TurnRequest, TurnResult,
+};
 
-type Stop = watch::Receiver<Option<StopReason>>;
+type StopReceiver = watch::Receiver<Option<StopReason>>;
 
-impl Inner {
+impl DispatcherInner {
     /// Runs the hook before the turn of an event.
-    pub(super) async fn begin_hook(&self, hooks: &Hooks, event: &Event, stop: &Stop) {
+    pub(super) async fn begin_hook(&self, hooks: &Hooks, event: &Event, stop: &StopReceiver) {
         self.fire(hooks, Hook::AgentBegin, event, stop, "is about to be answered").await;
     }
 
     /// Runs the hook after the turn of an event. If a person stopped the turn, the hook still runs.
-    pub(super) async fn stop_hook(&self, hooks: &Hooks, event: &Event, stop: &Stop, failed: bool) {
+    pub(super) async fn stop_hook(
+        &self,
+        hooks: &Hooks,
+        event: &Event,
+        stop: &StopReceiver,
+        failed: bool,
+    ) {
         if let Some(running) = self.lanes.running.lock().get(&event.lane) {
             running.stop.send_if_modified(|reason| {
                 reason.take_if(|reason| *reason == StopReason::User).is_some()
@@ -47,7 +55,14 @@ impl Inner {
         .await;
     }
 
-    async fn fire(&self, hooks: &Hooks, hook: Hook, event: &Event, stop: &Stop, what: &str) {
+    async fn fire(
+        &self,
+        hooks: &Hooks,
+        hook: Hook,
+        event: &Event,
+        stop: &StopReceiver,
+        what: &str,
+    ) {
         // A hook does not run hooks of its own.
         if event.kind == EventKind::Hook || stop.borrow().is_some() {
             return;
@@ -78,14 +93,14 @@ impl Inner {
         &self,
         hook: Hook,
         id: &str,
-        instruction: &Instruction,
+        instruction: &HookInstruction,
         event: &Event,
         prompt: String,
-        stop: Stop,
+        stop: StopReceiver,
     ) -> Result<(), String> {
         let (name, settings) = self.channels.backend_of(&event.lane).await;
         let backend = self
-            .parts
+            .deps
             .backends
             .get(&name)
             .ok_or_else(|| format!("backend {name} is not available"))?;
@@ -93,9 +108,10 @@ impl Inner {
         let asks =
             Event { prompt, author: None, asker: None, attached: Vec::new(), ..event.clone() };
         // Questions are dismissed, so the mode of planning needs no refusals here.
-        let choices = &self.parts.choices;
+        let choices = &self.deps.choices;
         let (start, _) =
-            start(&self.channels, choices, &asks, &*backend, &settings, directory, None).await;
+            start_input(&self.channels, choices, &asks, &*backend, &settings, directory, None)
+                .await;
         // A separate lane for each lane of events, because hooks of the same name may run
         // concurrently.
         let lane = Lane::Hook(format!("{}:{}", hook.name(), event.lane));
@@ -114,23 +130,24 @@ impl Inner {
             steers,
             continued: None,
         };
-        let result = aetheel_turn::run(request, &self.links, &mut Nobody).await;
+        let result = aetheel_turn::run(request, &self.links, &mut NullAudience).await;
         self.links.forget(&lane);
         self.report(&name, &result);
         let fired = Event { lane: lane.clone(), kind: EventKind::Hook, ..asks };
-        let recordings = self.parts.recorder.folder();
+        let recordings = self.deps.recorder.folder();
         let turn = Some(line_of(&fired, id, by.descriptor(), recordings, &result));
         let TurnResult { ending, text, usage, took, .. } = result;
         let (text, notices) =
             self.channels.remember(&event.lane, Some(&lane.to_string()), text, Vec::new()).await;
-        let answer = Answer { text, notices, usage, took, turn, ..Answer::by(label) };
-        let answer = answer.cleaned(&self.parts.redactor);
+        let answer =
+            TurnAnswer { text, notices, usage, took, turn, ..TurnAnswer::from_backend(label) };
+        let answer = answer.cleaned(&self.deps.redactor);
         self.note_turn(&fired, &answer);
         if !answer.text.trim().is_empty() && ending == Ending::Completed {
-            let origin = Origin::Internal { channel: instruction.channel };
+            let origin = EventOrigin::Internal { channel: instruction.channel };
             let place = NewEvent::new(EventKind::Hook, lane, origin, "")
                 .accepted(event.sequence, event.accepted_ms);
-            let reply = self.parts.outlet.open(&place);
+            let reply = self.deps.outlet.open(&place);
             self.delivery.send(reply, answer, "the answer of a hook").await;
         }
         if ending == Ending::Completed { Ok(()) } else { Err(ending.to_string()) }
@@ -139,7 +156,7 @@ impl Inner {
 
 /// Returns the operator's instruction, with a quoted line about the occasion. The line has no text
 /// from people.
-fn prompt(hook: Hook, instruction: &Instruction, event: &Event, what: &str) -> String {
+fn prompt(hook: Hook, instruction: &HookInstruction, event: &Event, what: &str) -> String {
     let lane: String =
         event.lane.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let kind = format!("{:?}", event.kind).to_lowercase();
@@ -152,10 +169,10 @@ fn prompt(hook: Hook, instruction: &Instruction, event: &Event, what: &str) -> S
 }
 
 /// The audience of a turn that nobody watches.
-struct Nobody;
+struct NullAudience;
 
-impl Audience for Nobody {
-    fn event(&mut self, _event: &aetheel_model::agent::EventKind, _transcript: &Transcript) {}
+impl Audience for NullAudience {
+    fn event(&mut self, _event: &aetheel_model::agent::AgentEventKind, _transcript: &Transcript) {}
 
     fn ask(&mut self, ask: &Ask, answer: Answerer) {
         tracing::warn!(
@@ -166,5 +183,5 @@ impl Audience for Nobody {
         drop(answer);
     }
 
-    fn settled(&mut self, _ask: AskKey, _how: Settled) {}
+    fn settled(&mut self, _ask: AskKey, _how: AskCloseReason) {}
 }

@@ -11,15 +11,15 @@
 mod artifacts;
 pub(crate) mod attachments;
 mod audience;
-mod continued;
 mod hooks;
-mod looking_back;
 mod recap;
 mod redact_stream;
-pub(crate) mod retelling;
+mod resumed;
 mod start;
 mod temp_dir;
 mod thread;
+mod turn_log;
+pub(crate) mod turn_renderer;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -29,133 +29,135 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
-use self::attachments::Taken;
+use self::attachments::FetchedFiles;
 use self::audience::{ToolGate, TurnAudience};
 use self::redact_stream::StreamRedactor;
-use super::Inner;
+use super::DispatcherInner;
 use super::channel::DIRECTORY;
-use super::durability::{Kept, safe};
+use super::observers::LiveTurn;
 use super::outlet::handle::ReplyHandle;
-use super::outlet::{Answer, messages};
-use super::questions::Context;
+use super::outlet::{TurnAnswer, messages};
+use super::persistence::{EventProgress, wait_until_saved};
+use super::questions::QuestionContext;
 use super::questions::planning::Planning;
-use super::recovery::restart::Left;
-use super::watching::LiveTurn;
+use super::recovery::restart::TurnFollowUp;
 use aetheel_model::agent::descriptor::Feature;
-use aetheel_model::agent::{AllowedTools, FailureKind, Part, Safety, SessionReady, StartTurn};
-use aetheel_model::event::{Event, EventKind, Lane, NewEvent, Origin};
+use aetheel_model::agent::{
+    AllowedTools, FailureKind, PromptPart, Safety, SessionReady, StartTurn,
+};
+use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::figures;
 use aetheel_model::prompt::Expansion;
-use aetheel_store::workspace::{Binding, BindingsError, Hook, LostTurn, Saving, SessionId};
+use aetheel_store::workspace::{Binding, BindingsError, Hook, LostTurn, PendingSave, SessionId};
 use aetheel_turn::{
     Backend, ContinuedTurn, Ending, GuestFailure, Steering, StopReason, TurnRequest, TurnResult,
-    Unasked,
+    UnsolicitedTurn,
 };
 
 /// The receivers for stopping a turn, and for messages that people write to it.
-type Control = (watch::Receiver<Option<StopReason>>, mpsc::UnboundedReceiver<Steering>);
+type TurnControls = (watch::Receiver<Option<StopReason>>, mpsc::UnboundedReceiver<Steering>);
 
 /// A turn that is ready to start or to be resumed.
-struct Begun {
+struct PreparedTurn {
     /// The correlation id of the turn.
     id: String,
     backend: Arc<dyn Backend>,
     start: StartTurn,
     /// Whether nothing may be changed.
     planning: bool,
-    taken: Taken,
+    files: FetchedFiles,
     binding: Binding,
     /// The turn's place on a link, if a previous process started it.
     continued: Option<ContinuedTurn>,
 }
 
-impl Inner {
+impl DispatcherInner {
     /// Runs the turn of an event and delivers its answer.
     pub(crate) async fn see_through(
         self: &Arc<Self>,
         event: Event,
         stop: watch::Receiver<Option<StopReason>>,
         steers: mpsc::UnboundedReceiver<Steering>,
-        saving: Option<Saving>,
-    ) -> Left {
-        if let Some(probe) = self.health.probe_of(&event) {
+        saving: Option<PendingSave>,
+    ) -> TurnFollowUp {
+        if let Some(probe) = self.health.take_probe(&event) {
             self.health.complete(probe).await;
-            return Left::Nothing;
+            return TurnFollowUp::Nothing;
         }
         let continued = self.links.continued_id(event.sequence, &event.lane);
         let (continues, id) = (continued.is_some(), continued.unwrap_or_else(turn_id));
         let unknown = tracing::field::Empty;
         // At the level `error`, so that lines of every level have its fields.
         let span = tracing::error_span!("turn", turn = id, event = event.sequence, lane = %event.lane, backend = unknown, generation = unknown);
-        figures::waited(event.kind, event.accepted_ms);
+        figures::record_wait(event.kind, event.accepted_ms);
         async {
-            if !safe(saving).await {
-                self.durability.not_saved(&event);
-                return Left::Nothing;
+            if !wait_until_saved(saving).await {
+                self.durability.discard_unsaved(&event);
+                return TurnFollowUp::Nothing;
             }
-            let kept = self.durability.kept(&event);
-            let (answer, is_lost) = (kept.answer(), LostTurn::of_key(event.key.as_deref()).is_some());
+            let kept = self.durability.progress_of(&event);
+            let (answer, is_lost) = (kept.stored_answer(), LostTurn::of_key(event.key.as_deref()).is_some());
             let needs_agent = answer.is_none() && !is_lost && !continues && stop.borrow().is_none();
             if needs_agent && self.paused_backend(&event.lane).await.is_some() {
-                return Left::Paused;
+                return TurnFollowUp::Paused;
             }
-            let reply = ReplyHandle::new(kept.open(&*self.parts.outlet, &event));
+            let reply = ReplyHandle::new(kept.open_reply(&*self.deps.outlet, &event));
             if let Some(answer) = answer {
                 self.note_turn_of_earlier(&event, &answer);
                 self.delivery.deliver(&event, &kept, &reply, answer).await;
-                return Left::Nothing;
+                return TurnFollowUp::Nothing;
             }
             if is_lost {
                 // An agent never runs for such an event.
                 tracing::error!("the saved answer of a recovered turn cannot be read; `aetheel recover` creates it again");
-                self.durability.check_off(&event);
-                return Left::Nothing;
+                self.durability.mark_finished(&event);
+                return TurnFollowUp::Nothing;
             }
-            self.lost.supersede(&event, &kept).await;
+            self.lost_replies.supersede(&event, &kept).await;
             if !continues {
-                kept.started(&stop).await;
+                kept.record_start(&stop).await;
             }
             // Before any work in the thread: after a restart, this is the only record of its
             // channel.
             if let (Lane::Channel(channel), Some(parent)) = (&event.lane, event.parent) {
-                self.channels.learn(*channel, parent);
+                self.channels.learn_parent(*channel, parent);
             }
-            let hooks = self.parts.workspace.hooks().await;
+            let hooks = self.deps.workspace.hooks().await;
             if !continues {
                 self.begin_hook(&hooks, &event, &stop).await;
             }
-            let answer = self.answer(&event, &id, (stop.clone(), steers), &reply, &kept).await.cleaned(&self.parts.redactor);
+            let answer = self.answer(&event, &id, (stop.clone(), steers), &reply, &kept).await.cleaned(&self.deps.redactor);
             let answer = answer.with_line(&event, &id, stop.borrow().is_some());
             let stopped = answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown);
-            if let Some(next) = stopped.then(|| kept.wait_for_next_life()).flatten() {
-                kept.let_go();
+            if let Some(next) = stopped.then(|| kept.leave_to_next_start()).flatten() {
+                kept.release_turn_place();
                 self.note_turn(&event, &answer);
-                self.delivery.put_off(&reply, answer, &id, next).await;
-                return Left::Nothing;
+                self.delivery.announce_restart(&reply, answer, &id, next).await;
+                return TurnFollowUp::Nothing;
             }
-            if answer.orphaned
+            if answer.agent_lost
                 && answer.failure.is_some()
                 && stop.borrow().is_none()
                 && let Some(left) = self.orphaned(&event)
             {
-                kept.let_go();
+                kept.release_turn_place();
                 self.note_turn(&event, &answer);
                 return left;
             }
             if answer.paused && stop.borrow().is_none() {
-                let _ = kept.wait_for_next_life(); // the next start begins it, too
-                kept.let_go();
-                return Left::Paused;
+                let _ = kept.leave_to_next_start(); // the next start begins it, too
+                kept.release_turn_place();
+                return TurnFollowUp::Paused;
             }
             let failed = answer.failure.is_some();
-            let saved = kept.answered(&answer, &stop).await;
-            kept.let_go();
+            let saved = kept.record_answer(&answer, &stop).await;
+            kept.release_turn_place();
             if !saved {
-                return Left::Nothing;
+                return TurnFollowUp::Nothing;
             }
             self.note_turn(&event, &answer);
             for received in self.lanes.take_received(&event) {
-                self.durability.check_off(&received);
+                self.durability.mark_finished(&received);
             }
             if hooks.of(Hook::AgentStop).is_none() {
                 // People have the answer, so there is nothing to stop.
@@ -164,7 +166,7 @@ impl Inner {
             self.delivery.deliver(&event, &kept, &reply, answer).await;
             // People have their answer, but the lane is occupied until the hook has ended.
             self.stop_hook(&hooks, &event, &stop, failed).await;
-            Left::Nothing
+            TurnFollowUp::Nothing
         }
         .instrument(span)
         .await
@@ -174,25 +176,28 @@ impl Inner {
         &self,
         event: &Event,
         id: &str,
-        (stop, steers): Control,
+        (stop, steers): TurnControls,
         reply: &Arc<ReplyHandle>,
-        kept: &Kept,
-    ) -> Answer {
+        kept: &EventProgress,
+    ) -> TurnAnswer {
         // The turn was stopped while the hook before it ran.
         let stopped = *stop.borrow();
         if let Some(reason) = stopped {
-            let timeout = self.parts.host.query_timeout;
-            let failure = messages::failure(&reason.into(), timeout, None, false, id);
-            return Answer { failure, ..Answer::by(self.parts.choices.backend.clone()) };
+            let timeout = self.deps.host.query_timeout;
+            let failure = messages::failure_message(&reason.into(), timeout, None, false, id);
+            return TurnAnswer {
+                failure,
+                ..TurnAnswer::from_backend(self.deps.choices.backend.clone())
+            };
         }
         if let Some(turn) = self.links.take_continued(event.sequence, &event.lane) {
             return self.go_on(event, turn, (stop, steers), reply, kept).await;
         }
-        let bindings = self.parts.workspace.bindings();
-        let (name, lane, refused) = self.channels.answering(&event.lane).await;
-        let Some(backend) = self.parts.backends.get(&name) else {
-            tracing::error!(backend = name, available = ?self.parts.backends.names(), "backend is not loaded; put its component into BACKENDS_DIR");
-            return Answer::failed(
+        let bindings = self.deps.workspace.bindings();
+        let (name, lane, refused) = self.channels.resolve_backend(&event.lane).await;
+        let Some(backend) = self.deps.backends.get(&name) else {
+            tracing::error!(backend = name, available = ?self.deps.backends.names(), "backend is not loaded; put its component into BACKENDS_DIR");
+            return TurnAnswer::failed(
                 name,
                 format!("The backend is not available. (backend missing, {id})"),
             );
@@ -205,7 +210,7 @@ impl Inner {
                     fault,
                     "nothing runs here until channels.md is corrected"
                 );
-                return Answer::failed(
+                return TurnAnswer::failed(
                     name,
                     format!(
                         "The working directory of this channel cannot be used. (directory, {id})"
@@ -213,7 +218,7 @@ impl Inner {
                 );
             }
         };
-        let allowed = self.parts.choices.allowed_tools.clone();
+        let allowed = self.deps.choices.allowed_tools.clone();
         if allowed == AllowedTools::Only(Vec::new())
             && !backend.descriptor().has(Feature::AllowedTools)
         {
@@ -221,7 +226,7 @@ impl Inner {
                 backend = name,
                 "this backend cannot enforce ALLOWED_TOOLS=none; nothing runs on it"
             );
-            return Answer::failed(
+            return TurnAnswer::failed(
                 name,
                 format!(
                     "No tools are allowed here, and this agent's own tools cannot be disabled. (tools, {id})"
@@ -232,28 +237,40 @@ impl Inner {
         // Agents find a session only in the directory where it was created. Some never return if it
         // does not exist.
         let moved = binding.session.is_some()
-            && binding.settings.get(DIRECTORY) != self.channels.elsewhere(&directory).as_ref();
+            && binding.settings.get(DIRECTORY)
+                != self.channels.non_default_directory(&directory).as_ref();
         let session = binding.session.clone().filter(|_| !moved);
         let descriptor = backend.descriptor();
-        let taken = Taken::fetch(&self.parts, event, descriptor, &directory, stop.clone()).await;
-        if taken.is_nothing(event) && event.quoted.is_none() && event.prompt.trim().is_empty() {
-            let mut answer =
-                Answer::failed(name, format!("None of the files could be taken. (files, {id})"));
+        let taken =
+            FetchedFiles::fetch(&self.deps, event, descriptor, &directory, stop.clone()).await;
+        if taken.all_failed(event) && event.quoted.is_none() && event.prompt.trim().is_empty() {
+            let mut answer = TurnAnswer::failed(
+                name,
+                format!("None of the files could be taken. (files, {id})"),
+            );
             answer.notices = taken.notices;
             return answer;
         }
         let expansion = Expansion::new(&descriptor.expands, &directory);
-        let (choices, cwd) = (&self.parts.choices, directory.clone());
+        let (choices, cwd) = (&self.deps.choices, directory.clone());
         let (mut start, planning) =
-            start::start(&self.channels, choices, event, &*backend, &lane, cwd, session).await;
+            start::start_input(&self.channels, choices, event, &*backend, &lane, cwd, session)
+                .await;
         start.parts.extend(taken.parts.iter().cloned());
         let anew = binding.moved && start.native_id.is_none();
         if anew && let Some(recap) = self.recap(event, &expansion).await {
-            start.parts.insert(0, Part::Text(recap));
+            start.parts.insert(0, PromptPart::Text(recap));
         }
-        let mut begun =
-            Begun { id: id.to_owned(), backend, start, planning, taken, binding, continued: None };
-        begun.taken.notices.extend(self.channels.fallen_back(
+        let mut begun = PreparedTurn {
+            id: id.to_owned(),
+            backend,
+            start,
+            planning,
+            files: taken,
+            binding,
+            continued: None,
+        };
+        begun.files.notices.extend(self.channels.fallback_notice(
             &event.lane,
             refused.as_deref(),
             begun.backend.descriptor().label(),
@@ -261,20 +278,20 @@ impl Inner {
         let safety = begun.start.settings.safety;
         if begun.backend.descriptor().own_sandbox
             && safety != Safety::Danger
-            && !self.parts.host.mounts
+            && !self.deps.host.mounts
         {
             let label = begun.backend.descriptor().label();
-            begun.taken.notices.push(messages::own_sandbox_fails(label));
+            begun.files.notices.push(messages::own_sandbox_fails(label));
         }
         if event.late {
-            begun.taken.notices.push(messages::LATE.to_owned());
+            begun.files.notices.push(messages::LATE_NOTICE.to_owned());
         }
         if anew {
-            begun.taken.notices.push(messages::MOVED.to_owned());
+            begun.files.notices.push(messages::MOVED_NOTICE.to_owned());
         }
         if moved {
             begun
-                .taken
+                .files
                 .notices
                 .push("The working directory has changed; this is a new conversation.".to_owned());
         }
@@ -285,13 +302,13 @@ impl Inner {
     async fn conclude(
         &self,
         event: &Event,
-        begun: Begun,
+        begun: PreparedTurn,
         ping: Option<Duration>,
-        (stop, steers): Control,
+        (stop, steers): TurnControls,
         reply: &Arc<ReplyHandle>,
-        kept: &Kept,
-    ) -> Answer {
-        let Begun { id, backend, start, planning, taken, binding, continued } = begun;
+        kept: &EventProgress,
+    ) -> TurnAnswer {
+        let PreparedTurn { id, backend, start, planning, files: taken, binding, continued } = begun;
         let planning = Planning::new(planning);
         let by = Arc::clone(&backend);
         let (name, directory) = (backend.descriptor().name.clone(), PathBuf::from(&start.cwd));
@@ -303,10 +320,10 @@ impl Inner {
             .record("backend", &name)
             .record("generation", tracing::field::display(&generation));
         tracing::info!(resume = requested.is_some(), "turn begins");
-        let shown = Arc::new(LiveTurn::new(self.lanes.growth.clone()));
+        let shown = Arc::new(LiveTurn::new(self.lanes.turn_changes.clone()));
         let expansion = Expansion::new(&backend.descriptor().expands, &directory);
-        self.lanes.answered_by(&event.lane, (&id, &backend, &expansion), reply, &shown);
-        let context = Context {
+        self.lanes.set_backend(&event.lane, (&id, &backend, &expansion), reply, &shown);
+        let context = QuestionContext {
             turn: id.to_owned(),
             lane: event.lane.clone(),
             span: tracing::Span::current(),
@@ -314,10 +331,8 @@ impl Inner {
             expansion: expansion.clone(),
             planning: planning.clone(),
         };
-        let tools = ToolGate {
-            allowed: self.parts.choices.allowed_tools.clone(),
-            backend: backend.clone(),
-        };
+        let tools =
+            ToolGate { allowed: self.deps.choices.allowed_tools.clone(), backend: backend.clone() };
         let request = TurnRequest {
             id: id.clone(),
             event: event.sequence,
@@ -330,7 +345,7 @@ impl Inner {
             continued,
         };
         let mut audience = TurnAudience {
-            stream: StreamRedactor::new(&self.parts.redactor),
+            stream: StreamRedactor::new(&self.deps.redactor),
             shown,
             reply: reply.clone(),
             questions: self.questions.clone(),
@@ -342,15 +357,17 @@ impl Inner {
             tools,
         };
         let mut result = aetheel_turn::run(request, &self.links, &mut audience).await;
-        kept.hold(std::mem::take(&mut result.place));
+        kept.hold_turn_place(std::mem::take(&mut result.slot));
         audience.flush();
         drop(audience);
         let mut notices = taken.notices.clone();
         drop(taken);
         self.report(&name, &result);
-        let offer =
-            self.lost.lose(event, &id, &name, (&binding, requested.as_deref()), &result).await;
-        notices.extend(planning.notice(&self.parts.redactor));
+        let offer = self
+            .lost_replies
+            .keep_unread(event, &id, &name, (&binding, requested.as_deref()), &result)
+            .await;
+        notices.extend(planning.notice(&self.deps.redactor));
         notices.extend(
             self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await,
         );
@@ -360,25 +377,25 @@ impl Inner {
                     .to_owned(),
             );
         }
-        let (files, left) = artifacts::keep(&self.parts, &result.transcript).await;
+        let (files, left) = artifacts::store_artifacts(&self.deps, &result.transcript).await;
         notices.extend(left);
         notices.extend(artifacts::notices(&result.transcript));
         let (text, notices) = self
             .channels
             .remember(&event.lane, on_behalf(event).as_deref(), result.text.clone(), notices)
             .await;
-        let recordings = self.parts.recorder.folder();
-        let line = looking_back::line_of(event, &id, by.descriptor(), recordings, &result);
-        Answer {
-            failure: messages::failure(
+        let recordings = self.deps.recorder.folder();
+        let line = turn_log::line_of(event, &id, by.descriptor(), recordings, &result);
+        TurnAnswer {
+            failure: messages::failure_message(
                 &result.ending,
-                self.parts.host.query_timeout,
+                self.deps.host.query_timeout,
                 result.transcript.retry(),
                 offer.is_some(),
                 &id,
             ),
-            detail: messages::detail(&result.ending),
-            orphaned: result.orphaned,
+            detail: messages::failure_detail(&result.ending),
+            agent_lost: result.orphaned,
             paused: matches!(result.ending, Ending::Backend(GuestFailure::Paused(_))),
             text,
             notices,
@@ -397,10 +414,10 @@ impl Inner {
     fn report(&self, backend: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
         let (ending, recording) = (result.ending.word(), &result.link);
-        match messages::detail(&result.ending) {
+        match messages::failure_detail(&result.ending) {
             None => tracing::info!(recording, ending, took_ms, "turn ended"),
             Some(detail) => {
-                let confined = self.parts.host.fence.is_some();
+                let confined = self.deps.host.reach_policy.is_some();
                 let hint = messages::sandbox_hint(&result.ending).filter(|_| confined);
                 tracing::warn!(recording, ending, took_ms, detail, hint, "turn failed");
             }
@@ -432,7 +449,7 @@ impl Inner {
                 if let Some(lost) = requested {
                     self.channels.forget_session(&event.lane, backend, lost).await;
                 }
-                let bindings = self.parts.workspace.bindings();
+                let bindings = self.deps.workspace.bindings();
                 bindings.set_session_if(&event.lane, backend, None, binding.epoch).await
             }
             (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => {
@@ -460,11 +477,11 @@ impl Inner {
         directory: &Path,
     ) -> Result<bool, BindingsError> {
         let id = SessionId::new(&ready.native_id)?;
-        let (lane, elsewhere) = (&event.lane, self.channels.elsewhere(directory));
+        let (lane, elsewhere) = (&event.lane, self.channels.non_default_directory(directory));
         self.channels.note_directory(lane, backend, binding, elsewhere.as_ref()).await?;
         let past = (ready.title.as_deref(), elsewhere);
         self.channels.note_session(event, backend, id.clone(), requested, past).await;
-        let bindings = self.parts.workspace.bindings();
+        let bindings = self.deps.workspace.bindings();
         bindings.set_session_if(lane, backend, Some(id), binding.epoch).await
     }
 }
@@ -477,18 +494,19 @@ fn on_behalf(event: &Event) -> Option<String> {
 
 /// Delivers texts that agents send outside of turns, until the dispatcher is dropped.
 pub(super) async fn deliver_unasked(
-    inner: Weak<Inner>,
-    mut unasked: mpsc::UnboundedReceiver<Unasked>,
+    inner: Weak<DispatcherInner>,
+    mut unasked: mpsc::UnboundedReceiver<UnsolicitedTurn>,
 ) {
-    while let Some(Unasked { lane, backend, text, usage }) = unasked.recv().await {
+    while let Some(UnsolicitedTurn { lane, backend, text, usage }) = unasked.recv().await {
         let Some(inner) = inner.upgrade() else { return };
         let now_ms = jiff::Timestamp::now().as_millisecond();
-        let event = NewEvent::new(EventKind::Hook, lane, Origin::Internal { channel: None }, "")
-            .accepted(0, now_ms);
+        let event =
+            NewEvent::new(EventKind::Hook, lane, EventOrigin::Internal { channel: None }, "")
+                .accepted(0, now_ms);
         let (text, notices) = inner.channels.remember(&event.lane, None, text, Vec::new()).await;
-        let answer = Answer { text, notices, usage, ..Answer::by(backend) };
+        let answer = TurnAnswer { text, notices, usage, ..TurnAnswer::from_backend(backend) };
         let (reply, answer) =
-            (inner.parts.outlet.open(&event), answer.cleaned(&inner.parts.redactor));
+            (inner.deps.outlet.open(&event), answer.cleaned(&inner.deps.redactor));
         inner.delivery.send(reply, answer, "a text that the agent sent outside of a turn").await;
     }
 }

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use aetheel_model::agent::{
-    Artifact, ArtifactBody, EventKind, Failure, PlanEntry, Quota, Task, Text, ToolEnd, ToolOutput,
+    AgentEventKind, AgentFailure, AgentTask, Artifact, ArtifactBody, PlanEntry, Quota, TextEvent,
+    ToolEnd, ToolOutput,
 };
 use aetheel_model::plain::{Cleaner, clean_text, one_line};
 use aetheel_model::redact::Redactor;
@@ -16,16 +17,16 @@ use aetheel_model::redact::Redactor;
 pub(super) struct StreamRedactor<'a> {
     redactor: &'a Redactor,
     /// The end of a part that is held back.
-    held: Option<(Growing, Text)>,
+    held: Option<(GrowingText, TextEvent)>,
     /// The part that was extended last, with the state of its terminal sequences.
-    cleaner: (Growing, u32, Cleaner),
+    cleaner: (GrowingText, u32, Cleaner),
     /// The output of running tools, by id.
-    outputs: HashMap<String, Output>,
+    outputs: HashMap<String, PartialOutput>,
 }
 
 /// The output of one tool, which arrives in pieces.
 #[derive(Default)]
-struct Output {
+struct PartialOutput {
     cleaner: Cleaner,
     /// The end of the output that is held back.
     held: String,
@@ -33,21 +34,21 @@ struct Output {
 
 /// The maximum number of tools whose output is tracked at the same time. The output of further
 /// tools is not shown while they run.
-const OUTPUTS: usize = 200;
+const OUTPUT_LIMIT: usize = 200;
 
 /// The text that an event extends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Growing {
+enum GrowingText {
     #[default]
     Answer,
     Thinking,
 }
 
-impl Growing {
-    fn event(self, text: Text) -> EventKind {
+impl GrowingText {
+    fn event(self, text: TextEvent) -> AgentEventKind {
         match self {
-            Self::Answer => EventKind::Text(text),
-            Self::Thinking => EventKind::Thinking(text),
+            Self::Answer => AgentEventKind::Text(text),
+            Self::Thinking => AgentEventKind::Thinking(text),
         }
     }
 }
@@ -59,115 +60,128 @@ impl<'a> StreamRedactor<'a> {
 
     /// Cleans an event and passes it to `show`, after held-back text that turned out not to be a
     /// secret.
-    pub(super) fn pass(&mut self, event: &EventKind, mut show: impl FnMut(&EventKind)) {
+    pub(super) fn pass(&mut self, event: &AgentEventKind, mut show: impl FnMut(&AgentEventKind)) {
         match event {
             // The text of a sub-agent does not extend the answer.
-            EventKind::Text(text) if text.parent.is_some() => {
-                show(&EventKind::Text(Text { text: self.plain(&text.text), ..text.clone() }));
+            AgentEventKind::Text(text) if text.parent.is_some() => {
+                show(&AgentEventKind::Text(TextEvent {
+                    text: self.plain(&text.text),
+                    ..text.clone()
+                }));
             }
-            EventKind::Text(text) => self.text(Growing::Answer, text, show),
-            EventKind::ToolStart(start) => {
+            AgentEventKind::Text(text) => self.text(GrowingText::Answer, text, show),
+            AgentEventKind::ToolStart(start) => {
                 self.flush(&mut show);
                 let mut start = start.clone();
                 start.native_name = self.line(&start.native_name);
                 start.title = self.line(&start.title);
                 start.target = start.target.map(|target| self.plain(&target));
-                show(&EventKind::ToolStart(start));
+                show(&AgentEventKind::ToolStart(start));
             }
-            EventKind::ToolOutput(output) => self.output(output, show),
-            EventKind::ToolEnd(end) => {
+            AgentEventKind::ToolOutput(output) => self.output(output, show),
+            AgentEventKind::ToolEnd(end) => {
                 let held = self.outputs.remove(&end.id).map(|output| output.held);
                 if let Some(text) = held.filter(|held| !held.is_empty()) {
-                    show(&EventKind::ToolOutput(ToolOutput { id: end.id.clone(), text }));
+                    show(&AgentEventKind::ToolOutput(ToolOutput { id: end.id.clone(), text }));
                 }
                 let output = end.output.as_ref().map(|output| self.plain(output));
-                show(&EventKind::ToolEnd(ToolEnd { output, ..end.clone() }));
+                show(&AgentEventKind::ToolEnd(ToolEnd { output, ..end.clone() }));
             }
-            EventKind::Thinking(text) if text.parent.is_some() => {
-                show(&EventKind::Thinking(Text { text: self.plain(&text.text), ..text.clone() }));
+            AgentEventKind::Thinking(text) if text.parent.is_some() => {
+                show(&AgentEventKind::Thinking(TextEvent {
+                    text: self.plain(&text.text),
+                    ..text.clone()
+                }));
             }
-            EventKind::Thinking(text) => self.text(Growing::Thinking, text, show),
-            EventKind::Plan(steps) => {
-                show(&EventKind::Plan(
+            AgentEventKind::Thinking(text) => self.text(GrowingText::Thinking, text, show),
+            AgentEventKind::Plan(steps) => {
+                show(&AgentEventKind::Plan(
                     steps
                         .iter()
                         .map(|step| PlanEntry { text: self.line(&step.text), ..step.clone() })
                         .collect(),
                 ));
             }
-            EventKind::Retry(failure) => {
-                show(&EventKind::Retry(Failure {
+            AgentEventKind::Retry(failure) => {
+                show(&AgentEventKind::Retry(AgentFailure {
                     message: self.line(&failure.message),
                     ..failure.clone()
                 }));
             }
-            EventKind::Notice(notice) => show(&EventKind::Notice(self.line(notice))),
-            EventKind::Mode(mode) => show(&EventKind::Mode(self.line(mode))),
-            EventKind::Title(title) => show(&EventKind::Title(self.line(title))),
-            EventKind::Task(task) => {
+            AgentEventKind::Notice(notice) => show(&AgentEventKind::Notice(self.line(notice))),
+            AgentEventKind::Mode(mode) => show(&AgentEventKind::Mode(self.line(mode))),
+            AgentEventKind::Title(title) => show(&AgentEventKind::Title(self.line(title))),
+            AgentEventKind::Task(task) => {
                 let summary = task.summary.as_ref().map(|summary| self.line(summary));
-                show(&EventKind::Task(Task {
+                show(&AgentEventKind::Task(AgentTask {
                     title: self.line(&task.title),
                     summary,
                     ..task.clone()
                 }));
             }
-            EventKind::Quota(all) => {
-                show(&EventKind::Quota(
+            AgentEventKind::Quota(all) => {
+                show(&AgentEventKind::Quota(
                     all.iter()
                         .map(|quota| Quota { label: self.line(&quota.label), ..quota.clone() })
                         .collect(),
                 ));
             }
-            EventKind::Artifact(artifact) => {
+            AgentEventKind::Artifact(artifact) => {
                 let body = match &artifact.body {
                     ArtifactBody::Base64(bytes) => ArtifactBody::Base64(bytes.clone()),
                     ArtifactBody::Text(text) => ArtifactBody::Text(self.plain(text)),
                     ArtifactBody::Link(address) => ArtifactBody::Link(self.line(address)),
                 };
                 let name = artifact.name.as_ref().map(|name| self.line(name));
-                show(&EventKind::Artifact(Artifact {
+                show(&AgentEventKind::Artifact(Artifact {
                     name,
                     body,
                     media_type: self.line(&artifact.media_type),
                     ..artifact.clone()
                 }));
             }
-            EventKind::Usage(_) | EventKind::Unrecognised(_) | EventKind::Raw(_) => show(event),
+            AgentEventKind::Usage(_) | AgentEventKind::Unrecognised(_) | AgentEventKind::Raw(_) => {
+                show(event)
+            }
         }
     }
 
     fn plain(&self, text: &str) -> String {
-        self.redactor.clean(clean_text(text).into_owned())
+        self.redactor.redact(clean_text(text).into_owned())
     }
 
     fn line(&self, text: &str) -> String {
-        self.redactor.clean(one_line(text))
+        self.redactor.redact(one_line(text))
     }
 
     /// Passes held-back text to `show`, because no more text arrives.
-    pub(super) fn flush(&mut self, mut show: impl FnMut(&EventKind)) {
+    pub(super) fn flush(&mut self, mut show: impl FnMut(&AgentEventKind)) {
         if let Some((growing, held)) = self.held.take() {
             show(&growing.event(held));
         }
     }
 
-    fn output(&mut self, output: &ToolOutput, mut show: impl FnMut(&EventKind)) {
+    fn output(&mut self, output: &ToolOutput, mut show: impl FnMut(&AgentEventKind)) {
         let known = self.outputs.contains_key(&output.id);
-        if !known && self.outputs.len() >= OUTPUTS {
+        if !known && self.outputs.len() >= OUTPUT_LIMIT {
             return;
         }
         let growing = self.outputs.entry(output.id.clone()).or_default();
         let mut whole = std::mem::take(&mut growing.held);
         whole.push_str(&growing.cleaner.clean(&output.text));
-        whole = self.redactor.clean(whole);
-        growing.held = whole.split_off(whole.len() - self.redactor.unfinished(&whole));
+        whole = self.redactor.redact(whole);
+        growing.held = whole.split_off(whole.len() - self.redactor.partial_secret_bytes(&whole));
         if !whole.is_empty() {
-            show(&EventKind::ToolOutput(ToolOutput { id: output.id.clone(), text: whole }));
+            show(&AgentEventKind::ToolOutput(ToolOutput { id: output.id.clone(), text: whole }));
         }
     }
 
-    fn text(&mut self, growing: Growing, text: &Text, mut show: impl FnMut(&EventKind)) {
+    fn text(
+        &mut self,
+        growing: GrowingText,
+        text: &TextEvent,
+        mut show: impl FnMut(&AgentEventKind),
+    ) {
         let (part, replace) = (text.part, text.replace);
         if self.held.as_ref().is_some_and(|(of, held)| (*of, held.part) != (growing, part)) {
             self.flush(&mut show);
@@ -181,9 +195,9 @@ impl<'a> StreamRedactor<'a> {
             // A replacement contains the held-back text.
             _ => clean.into_owned(),
         };
-        whole = self.redactor.clean(whole);
-        let held = whole.split_off(whole.len() - self.redactor.unfinished(&whole));
-        let of_part = |text, replace| Text { part, text, replace, parent: None };
+        whole = self.redactor.redact(whole);
+        let held = whole.split_off(whole.len() - self.redactor.partial_secret_bytes(&whole));
+        let of_part = |text, replace| TextEvent { part, text, replace, parent: None };
         // The text may be empty: it replaces the previous one, and its visible part is not known
         // yet.
         if !whole.is_empty() || held.is_empty() || replace {
@@ -201,7 +215,7 @@ mod tests {
     const SECRET: &str = "sk-canary-secret";
 
     /// Returns the visible text after each event and at the end.
-    fn screens(events: &[EventKind]) -> Vec<String> {
+    fn screens(events: &[AgentEventKind]) -> Vec<String> {
         let redactor = Redactor::new(&[SECRET.to_owned().into()]);
         let mut stream = StreamRedactor::new(&redactor);
         let mut seen = Transcript::default();
@@ -216,7 +230,7 @@ mod tests {
     }
 
     /// Returns the visible thoughts at the end.
-    fn thoughts(events: &[EventKind]) -> String {
+    fn thoughts(events: &[AgentEventKind]) -> String {
         let redactor = Redactor::new(&[SECRET.to_owned().into()]);
         let (mut stream, mut seen) = (StreamRedactor::new(&redactor), Transcript::default());
         for event in events {
@@ -234,7 +248,7 @@ mod tests {
             let piece = |piece: &[u8]| String::from_utf8(piece.to_vec()).unwrap();
             let pieces = said.as_bytes().chunks(size).map(|bytes| {
                 let text = piece(bytes);
-                EventKind::Thinking(Text { part: 0, text, replace: false, parent: None })
+                AgentEventKind::Thinking(TextEvent { part: 0, text, replace: false, parent: None })
             });
             let pieces: Vec<_> = pieces.collect();
             assert_eq!(thoughts(&pieces), "The key is ***, or sk-can, or ***");
@@ -246,7 +260,7 @@ mod tests {
         let redactor = Redactor::new(&[SECRET.to_owned().into()]);
         let said = format!("key={SECRET}\n\u{1b}[31mred\u{1b}[0m sk-can\n{SECRET}");
         let end = |id: &str| {
-            EventKind::ToolEnd(ToolEnd {
+            AgentEventKind::ToolEnd(ToolEnd {
                 id: id.to_owned(),
                 status: aetheel_model::agent::ToolStatus::Ok,
                 output: None,
@@ -256,8 +270,8 @@ mod tests {
         };
         for size in 1..said.len() {
             let (mut stream, mut seen) = (StreamRedactor::new(&redactor), HashMap::new());
-            let mut show = |event: &EventKind| {
-                if let EventKind::ToolOutput(output) = event {
+            let mut show = |event: &AgentEventKind| {
+                if let AgentEventKind::ToolOutput(output) = event {
                     seen.entry(output.id.clone())
                         .or_insert_with(String::new)
                         .push_str(&output.text);
@@ -268,7 +282,7 @@ mod tests {
                 // Two tools run at the same time.
                 for id in ["a", "b"] {
                     let (id, text) = (id.to_owned(), text.clone());
-                    stream.pass(&EventKind::ToolOutput(ToolOutput { id, text }), &mut show);
+                    stream.pass(&AgentEventKind::ToolOutput(ToolOutput { id, text }), &mut show);
                 }
             }
             stream.pass(&end("a"), &mut show);
@@ -282,18 +296,28 @@ mod tests {
     #[test]
     fn a_thought_and_the_answer_are_separate_texts() {
         let (first, rest) = SECRET.split_at(5);
-        let thought = Text { part: 0, text: first.to_owned(), replace: false, parent: None };
-        let events = [EventKind::Thinking(thought), more(0, rest)];
+        let thought = TextEvent { part: 0, text: first.to_owned(), replace: false, parent: None };
+        let events = [AgentEventKind::Thinking(thought), more(0, rest)];
         assert_eq!(screens(&events).last().unwrap(), rest);
         assert_eq!(thoughts(&events), first);
     }
 
-    fn more(part: u32, text: &str) -> EventKind {
-        EventKind::Text(Text { part, text: text.to_owned(), replace: false, parent: None })
+    fn more(part: u32, text: &str) -> AgentEventKind {
+        AgentEventKind::Text(TextEvent {
+            part,
+            text: text.to_owned(),
+            replace: false,
+            parent: None,
+        })
     }
 
-    fn whole(text: &str) -> EventKind {
-        EventKind::Text(Text { part: 0, text: text.to_owned(), replace: true, parent: None })
+    fn whole(text: &str) -> AgentEventKind {
+        AgentEventKind::Text(TextEvent {
+            part: 0,
+            text: text.to_owned(),
+            replace: true,
+            parent: None,
+        })
     }
 
     #[test]
@@ -313,7 +337,7 @@ mod tests {
                 "{screens_of_pieces:#?}"
             );
             assert_eq!(screens_of_pieces.last().unwrap(), clean);
-            let growing: Vec<EventKind> =
+            let growing: Vec<AgentEventKind> =
                 (1..=pieces.len()).map(|count| whole(&pieces[..count].concat())).collect();
             let screens_of_growing = screens(&growing);
             assert!(
@@ -357,7 +381,7 @@ mod tests {
             target: Some(odd.clone()),
             input: "{}".into(),
         };
-        let failure = Failure {
+        let failure = AgentFailure {
             kind: aetheel_model::agent::FailureKind::Other,
             message: odd.clone(),
             retry_after_ms: None,
@@ -370,18 +394,23 @@ mod tests {
             diffs: vec![],
         };
         let events = [
-            EventKind::ToolStart(start),
-            EventKind::ToolEnd(end),
-            EventKind::ToolOutput(ToolOutput { id: "t".into(), text: odd.clone() }),
-            EventKind::Thinking(Text { part: 0, text: odd.clone(), replace: false, parent: None }),
-            EventKind::Plan(vec![PlanEntry {
+            AgentEventKind::ToolStart(start),
+            AgentEventKind::ToolEnd(end),
+            AgentEventKind::ToolOutput(ToolOutput { id: "t".into(), text: odd.clone() }),
+            AgentEventKind::Thinking(TextEvent {
+                part: 0,
+                text: odd.clone(),
+                replace: false,
+                parent: None,
+            }),
+            AgentEventKind::Plan(vec![PlanEntry {
                 text: odd.clone(),
                 status: aetheel_model::agent::PlanStatus::Active,
             }]),
-            EventKind::Retry(failure),
-            EventKind::Notice(odd.clone()),
-            EventKind::Mode(odd.clone()),
-            EventKind::Title(odd.clone()),
+            AgentEventKind::Retry(failure),
+            AgentEventKind::Notice(odd.clone()),
+            AgentEventKind::Mode(odd.clone()),
+            AgentEventKind::Title(odd.clone()),
         ];
         for event in events {
             let mut shown = Vec::new();
@@ -393,7 +422,7 @@ mod tests {
                 "{shown}"
             );
             assert!(shown.contains("a bc***") || shown.contains("a\\nbc***"), "{shown}");
-            if let EventKind::ToolStart(_) = event {
+            if let AgentEventKind::ToolStart(_) = event {
                 assert!(shown.contains("native_name: \"a bc***\", title: \"a bc***\""), "{shown}");
             }
         }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use crate::channel::ChannelContext;
-use crate::parts::Choices;
+use crate::deps::Choices;
 use aetheel_model::agent::descriptor::Feature;
-use aetheel_model::agent::{Part, Settings, StartTurn, allowed_for};
+use aetheel_model::agent::{PromptPart, StartTurn, TurnSettings, allowed_tools_for};
 use aetheel_model::event::Event;
 use aetheel_model::prompt;
 use aetheel_store::workspace::{LaneSettings, SessionId};
@@ -13,7 +13,7 @@ use aetheel_turn::Backend;
 
 /// Returns the input that starts the turn of an event, from files that are read now, and whether
 /// nothing may be changed.
-pub(super) async fn start(
+pub(super) async fn start_input(
     channels: &ChannelContext,
     choices: &Choices,
     event: &Event,
@@ -27,13 +27,13 @@ pub(super) async fn start(
     let system_prompt = channels.system_prompt(&event.lane, lane).await;
     let supported = |feature| descriptor.has(feature);
     let allowed_tools = if supported(Feature::AllowedTools) {
-        allowed_for(&choices.allowed_tools, descriptor)
+        allowed_tools_for(&choices.allowed_tools, descriptor)
     } else {
         Vec::new()
     };
     let expansion = prompt::Expansion::new(&descriptor.expands, &directory);
     let quotation = event.quoted.as_ref().map(|quoted| prompt::quotation(quoted, &expansion));
-    let words = prompt::neutralise(words(event), &expansion, event.author.as_deref());
+    let words = prompt::neutralise(prompt_words(event), &expansion, event.author.as_deref());
     let start = StartTurn {
         session: 1,
         turn: 1,
@@ -42,7 +42,7 @@ pub(super) async fn start(
         fork: false,
         fresh_id: uuid::Uuid::new_v4().to_string(),
         one_shot: true,
-        settings: Settings {
+        settings: TurnSettings {
             model: in_force.model,
             safety: in_force.safety,
             mode: in_force.mode,
@@ -52,13 +52,13 @@ pub(super) async fn start(
             max_turns: supported(Feature::MaxTurns).then_some(choices.max_turns),
             options: backend.options().to_owned(),
         },
-        parts: quotation.into_iter().chain([words]).map(Part::Text).collect(),
+        parts: quotation.into_iter().chain([words]).map(PromptPart::Text).collect(),
     };
     (start, in_force.planning)
 }
 
 /// Returns the person's text, or a placeholder if the prompt only has files or a quoted message.
-fn words(event: &Event) -> &str {
+fn prompt_words(event: &Event) -> &str {
     match &event.prompt {
         prompt if !prompt.trim().is_empty() => prompt,
         _ if event.quoted.is_some() => "(no words of my own)",

@@ -29,7 +29,7 @@ impl TempDir {
     /// # Errors
     /// The error of the system call.
     pub(super) fn make(directory: &Path) -> std::io::Result<Self> {
-        sweep(directory);
+        remove_leftovers(directory);
         let name = format!("{PREFIX}{}", uuid::Uuid::new_v4().simple());
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let parent = openat(CWD, directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
@@ -45,7 +45,7 @@ impl TempDir {
 
     /// Takes over the folder that a previous process created for this file. Returns `None` if it no
     /// longer exists.
-    pub(super) fn of(file: &Path) -> Option<Self> {
+    pub(super) fn of_file(file: &Path) -> Option<Self> {
         let path = file.parent()?;
         if !path.file_name()?.to_string_lossy().starts_with(PREFIX) {
             return None;
@@ -80,7 +80,7 @@ impl Drop for TempDir {
     }
 }
 
-fn sweep(directory: &Path) {
+fn remove_leftovers(directory: &Path) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
         let age = entry

@@ -1,7 +1,7 @@
 //! All backends, as an operator sees them, and rolling a backend back.
 
 use crate::Dispatcher;
-use aetheel_turn::Shelf;
+use aetheel_turn::ComponentStatus;
 
 /// A backend and its current state.
 #[derive(Clone, Debug, Default)]
@@ -29,14 +29,14 @@ impl Dispatcher {
     pub async fn backends(&self) -> Vec<BackendView> {
         let inner = &self.inner;
         let mut views = Vec::new();
-        for name in inner.parts.backends.names() {
-            let backend = inner.parts.backends.get(&name);
+        for name in inner.deps.backends.names() {
+            let backend = inner.deps.backends.get(&name);
             let agent_version = inner.links.host().agent_version(&name);
-            let mut notes = inner.parts.backends.unaccepted(&name);
+            let mut notes = inner.deps.backends.unaccepted(&name);
             notes.extend(backend.as_ref().and_then(|backend| {
                 inner.drift.summary(&name, backend.generation(), agent_version.as_deref())
             }));
-            let known = inner.parts.backends.components(&name).await;
+            let known = inner.deps.backends.components(&name).await;
             let descriptor = backend.as_ref().map(|backend| backend.descriptor());
             let of = descriptor.map(|of| (of.label().to_owned(), of.version.clone()));
             let (label, version) = of.unwrap_or_else(|| (name.clone(), String::new()));
@@ -46,7 +46,7 @@ impl Dispatcher {
                 generation: backend.as_ref().map(|backend| backend.generation().to_string()),
                 agent_version,
                 unable: inner.unable(&name).await,
-                has_earlier: known.iter().any(|known| known.shelf == Shelf::Earlier),
+                has_earlier: known.iter().any(|known| known.status == ComponentStatus::Previous),
                 notes,
                 name,
             });
@@ -60,7 +60,7 @@ impl Dispatcher {
     /// # Errors
     /// The reason, worded for an owner. Nothing was changed.
     pub async fn roll_back(&self, name: &str, generation: &str) -> Result<String, String> {
-        let backends = &self.inner.parts.backends;
+        let backends = &self.inner.deps.backends;
         let backend = backends.get(name).ok_or_else(|| format!("There is no backend {name:?}."))?;
         if backend.generation().to_string() != generation {
             return Err(format!(

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use super::channel::options::SettingOption;
 use super::lanes::EventSummary;
 use super::outlet::messages;
-use super::{Dispatcher, Inner};
+use super::{Dispatcher, DispatcherInner};
 use aetheel_model::agent::Safety;
 use aetheel_model::agent::descriptor::{Descriptor, Feature};
 use aetheel_model::event::{Event, Lane};
@@ -28,7 +28,7 @@ const AVAILABILITY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The status of a lane.
 #[derive(Clone, Debug, Default)]
-pub struct View {
+pub struct LaneStatus {
     /// The name of the backend.
     pub backend: String,
     /// The name of the backend for people.
@@ -55,7 +55,7 @@ pub struct View {
     pub warnings: (Vec<String>, Vec<String>),
 }
 
-impl View {
+impl LaneStatus {
     /// Returns whether the backend has a feature.
     #[must_use]
     pub fn has(&self, feature: Feature) -> bool {
@@ -80,10 +80,10 @@ pub struct QueueView {
 
 impl Dispatcher {
     /// Returns the status of a lane.
-    pub async fn view(&self, lane: &Lane) -> View {
+    pub async fn lane_status(&self, lane: &Lane) -> LaneStatus {
         let inner = &self.inner;
-        let (name, settings, refused) = inner.channels.answering(lane).await;
-        let backend = inner.parts.backends.get(&name);
+        let (name, settings, refused) = inner.channels.resolve_backend(lane).await;
+        let backend = inner.deps.backends.get(&name);
         let descriptor = backend.as_ref().map(|backend| backend.descriptor());
         let directory = inner.channels.directory_of(&settings).await;
         let (mut warnings, mut for_owners) = (Vec::new(), Vec::new());
@@ -91,7 +91,7 @@ impl Dispatcher {
         match descriptor {
             Some(descriptor) => {
                 let in_force = inner.channels.in_force(lane, &settings, descriptor).await;
-                let own = inner.parts.workspace.bindings().get(lane, &name).await.settings;
+                let own = inner.deps.workspace.bindings().get(lane, &name).await.settings;
                 options.extend(inner.channels.options(&settings, descriptor, &in_force, &own));
                 warnings.extend(inner.unable(&name).await);
                 warnings.extend(inner.own_sandbox(descriptor, in_force.safety));
@@ -111,15 +111,15 @@ impl Dispatcher {
                 .push("The working directory of this channel cannot be used: nothing runs here until the operator fixes it.".to_owned());
             for_owners.push(fault.clone());
         }
-        for_owners.extend(inner.parts.backends.unaccepted(&name));
-        for_owners.extend(inner.parts.workspace.bindings().warnings().await);
+        for_owners.extend(inner.deps.backends.unaccepted(&name));
+        for_owners.extend(inner.deps.workspace.bindings().warnings().await);
         let agent_version = inner.links.host().agent_version(&name);
         let drift = backend.as_ref().and_then(|backend| {
             inner.drift.summary(&name, backend.generation(), agent_version.as_deref())
         });
         for_owners.extend(drift);
-        for_owners.extend(inner.lost.summary(&name).await);
-        View {
+        for_owners.extend(inner.lost_replies.summary(&name).await);
+        LaneStatus {
             label: descriptor.map_or(name.as_str(), |descriptor| descriptor.label()).to_owned(),
             features: descriptor.map(|descriptor| descriptor.features.clone()).unwrap_or_default(),
             generation: backend.as_ref().map(|backend| backend.generation().to_string()),
@@ -127,7 +127,7 @@ impl Dispatcher {
             options,
             sandbox: inner.links.host().sandbox.clone(),
             directory: directory.ok(),
-            session: inner.parts.workspace.bindings().get(lane, &name).await.session,
+            session: inner.deps.workspace.bindings().get(lane, &name).await.session,
             queue: self.queue_of(lane),
             up: inner.health.uptime(),
             warnings: (warnings, for_owners),
@@ -145,8 +145,8 @@ impl Dispatcher {
             Timestamp::from_millisecond(event.accepted_ms).unwrap_or(Timestamp::UNIX_EPOCH)
         };
         let clean = |summary: EventSummary| EventSummary {
-            who: self.inner.parts.redactor.clean(summary.who),
-            words: self.inner.parts.redactor.clean(summary.words),
+            who: self.inner.deps.redactor.redact(summary.who),
+            words: self.inner.deps.redactor.redact(summary.words),
             ..summary
         };
         QueueView {
@@ -157,12 +157,12 @@ impl Dispatcher {
                 .collect(),
             all_running: queue.running(),
             all_waiting: queue.waiting(),
-            slots: self.inner.parts.limits.max_concurrent.max(1),
+            slots: self.inner.deps.limits.max_concurrent.max(1),
         }
     }
 }
 
-impl Inner {
+impl DispatcherInner {
     /// Returns a warning about an agent that confines its own commands at a safety level.
     fn own_sandbox(&self, descriptor: &Descriptor, safety: Safety) -> Option<String> {
         if !descriptor.own_sandbox || safety == Safety::Danger {
@@ -177,7 +177,7 @@ impl Inner {
     /// Returns why a backend cannot work, if that is determined within the time limit.
     async fn unable(&self, name: &str) -> Option<String> {
         let reason =
-            tokio::time::timeout(AVAILABILITY_TIMEOUT, self.parts.backends.unavailable(name))
+            tokio::time::timeout(AVAILABILITY_TIMEOUT, self.deps.backends.unavailable(name))
                 .await
                 .ok()
                 .flatten()?;

@@ -7,10 +7,10 @@ use tokio::sync::watch;
 
 use crate::Dispatcher;
 use crate::lanes::EventSummary;
+use crate::observers::TurnWatch;
 use crate::outlet::question::OpenQuestion;
-use crate::watching::TurnWatch;
 use aetheel_model::event::{Event, Lane, Sequence};
-use aetheel_store::workspace::Turns;
+use aetheel_store::workspace::FinishedTurns;
 
 /// A lane with a running turn or waiting events.
 #[derive(Clone, Debug)]
@@ -46,13 +46,13 @@ impl Dispatcher {
     pub fn lanes(&self) -> Vec<LaneView> {
         let inner = &self.inner;
         let clean = |summary: EventSummary| EventSummary {
-            who: inner.parts.redactor.clean(summary.who),
-            words: inner.parts.redactor.clean(summary.words),
+            who: inner.deps.redactor.redact(summary.who),
+            words: inner.deps.redactor.redact(summary.words),
             ..summary
         };
         let mut waiting: BTreeMap<Lane, Vec<EventSummary>> = BTreeMap::new();
         for event in inner.lanes.queue.lock().all_waiting() {
-            waiting.entry(event.lane.clone()).or_default().push(clean(waits(event)));
+            waiting.entry(event.lane.clone()).or_default().push(clean(waiting_summary(event)));
         }
         let mut running: BTreeMap<Lane, RunningTurn> = inner
             .lanes
@@ -63,14 +63,14 @@ impl Dispatcher {
                 let backend =
                     turn.backend.as_ref().map(|backend| backend.descriptor().label().to_owned());
                 let summary = clean(turn.summary.clone());
-                let (event, id, questions) = (turn.event, turn.turn.clone(), Vec::new());
+                let (event, id, questions) = (turn.event, turn.turn_id.clone(), Vec::new());
                 (lane.clone(), RunningTurn { event, turn: id, summary, backend, questions })
             })
             .collect();
         let mut lanes: Vec<Lane> = running.keys().chain(waiting.keys()).cloned().collect();
         lanes.sort();
         lanes.dedup();
-        lanes.retain(|lane| !inner.health.is_probed(lane));
+        lanes.retain(|lane| !inner.health.is_probe_lane(lane));
         let view = |lane: Lane| {
             let mut running = running.remove(&lane);
             if let Some(turn) = &mut running {
@@ -85,7 +85,7 @@ impl Dispatcher {
     /// Returns the Discord channels and threads that were used or that `channels.md` names, the
     /// oldest first.
     pub async fn channels(&self) -> Vec<u64> {
-        let workspace = &self.inner.parts.workspace;
+        let workspace = &self.inner.deps.workspace;
         let written = workspace.channels().await;
         let known = workspace.bindings().lanes().await.into_iter();
         let busy = self.lanes().into_iter().map(|view| view.lane);
@@ -103,20 +103,20 @@ impl Dispatcher {
 
     /// Returns the finished turns of all lanes. The caller decides who may see which turn.
     #[must_use]
-    pub fn turns(&self) -> Turns {
-        self.inner.parts.workspace.turns()
+    pub fn turns(&self) -> FinishedTurns {
+        self.inner.deps.workspace.turns()
     }
 
     /// Subscribes to changes of [`Dispatcher::lanes`].
     #[must_use]
     pub fn watch_lanes(&self) -> watch::Receiver<u64> {
-        self.inner.lanes.stir.watch()
+        self.inner.lanes.changes.subscribe()
     }
 
     /// Subscribes to the growth of running turns.
     #[must_use]
-    pub fn watch_growth(&self) -> watch::Receiver<u64> {
-        self.inner.lanes.growth.watch()
+    pub fn watch_turn_changes(&self) -> watch::Receiver<u64> {
+        self.inner.lanes.turn_changes.subscribe()
     }
 
     /// Returns the running turn of an event. Returns `None` if it does not run in that lane, or its
@@ -129,7 +129,7 @@ impl Dispatcher {
     }
 }
 
-fn waits(event: &Event) -> EventSummary {
+fn waiting_summary(event: &Event) -> EventSummary {
     let accepted = Timestamp::from_millisecond(event.accepted_ms).unwrap_or(Timestamp::UNIX_EPOCH);
     EventSummary::of(event, accepted)
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{QueueView, View};
+use super::{LaneStatus, QueueView};
 use crate::channel::options::Setting;
-use crate::channel::sessions::{Conversation, Conversations, short};
+use crate::channel::sessions::{Conversation, Conversations, short_id};
 use crate::lanes::EventSummary;
 use aetheel_model::plain::one_line;
 
@@ -15,14 +15,14 @@ const LINE_LIMIT: usize = 15;
 
 /// A line about a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct StatusRow {
     /// The heading; empty for a line without one.
     pub name: &'static str,
     /// A line of plain text, without escapes for any output format.
     pub text: String,
 }
 
-impl Row {
+impl StatusRow {
     fn new(name: &'static str, text: impl Into<String>) -> Self {
         Self { name, text: text.into() }
     }
@@ -31,7 +31,7 @@ impl Row {
 /// Returns the lines of `/status`. Only owners see directories and warnings about the operator's
 /// own configuration.
 #[must_use]
-pub fn status_rows(view: &View, owner: bool, now: Timestamp) -> Vec<Row> {
+pub fn status_rows(view: &LaneStatus, owner: bool, now: Timestamp) -> Vec<StatusRow> {
     let mut rows = Vec::new();
     let name = if view.label == view.backend {
         view.backend.clone()
@@ -46,43 +46,46 @@ pub fn status_rows(view: &View, owner: bool, now: Timestamp) -> Vec<Row> {
         .generation
         .as_ref()
         .map_or_else(|| "not loaded".to_owned(), |number| format!("generation {number}"));
-    rows.push(Row::new("Backend", format!("{name}, {version}, {generation}")));
+    rows.push(StatusRow::new("Backend", format!("{name}, {version}, {generation}")));
     for option in view.options.iter().filter(|option| option.setting != Setting::Backend) {
         let chosen = if option.chosen { ", chosen here" } else { "" };
-        rows.push(Row::new(option.setting.title(), format!("{}{chosen}", option.shown())));
+        rows.push(StatusRow::new(option.setting.title(), format!("{}{chosen}", option.shown())));
     }
     if let Some(directory) = view.directory.as_ref().filter(|_| owner) {
-        rows.push(Row::new("Directory", directory.display().to_string()));
+        rows.push(StatusRow::new("Directory", directory.display().to_string()));
     }
     if owner && !view.sandbox.is_empty() {
-        rows.push(Row::new("Sandbox", view.sandbox.clone()));
+        rows.push(StatusRow::new("Sandbox", view.sandbox.clone()));
     }
-    rows.push(Row::new(
+    rows.push(StatusRow::new(
         "Conversation",
-        view.session.as_ref().map_or_else(|| "none yet".to_owned(), short),
+        view.session.as_ref().map_or_else(|| "none yet".to_owned(), short_id),
     ));
     let queue = &view.queue;
-    rows.push(Row::new(
+    rows.push(StatusRow::new(
         "Running here",
         queue
             .running
             .as_ref()
             .map_or_else(|| "nothing".to_owned(), |running| summary(running, now)),
     ));
-    rows.push(Row::new("Waiting here", queue.waiting.len().to_string()));
+    rows.push(StatusRow::new("Waiting here", queue.waiting.len().to_string()));
     rows.push(overall(queue));
-    rows.push(Row::new("Up", format!("{}, Aetheel {}", span(view.up), env!("CARGO_PKG_VERSION"))));
+    rows.push(StatusRow::new(
+        "Up",
+        format!("{}, Aetheel {}", span(view.up), env!("CARGO_PKG_VERSION")),
+    ));
     let (for_all, for_owners) = &view.warnings;
     let warnings = for_all.iter().chain(for_owners.iter().filter(|_| owner));
-    rows.extend(warnings.map(|warning| Row::new("", format!("⚠️ {warning}"))));
+    rows.extend(warnings.map(|warning| StatusRow::new("", format!("⚠️ {warning}"))));
     rows
 }
 
 /// Returns the lines of `/queue`.
 #[must_use]
-pub fn queue_rows(queue: &QueueView, now: Timestamp) -> Vec<Row> {
+pub fn queue_rows(queue: &QueueView, now: Timestamp) -> Vec<StatusRow> {
     let mut rows = Vec::new();
-    rows.push(Row::new(
+    rows.push(StatusRow::new(
         "Running",
         queue
             .running
@@ -90,10 +93,10 @@ pub fn queue_rows(queue: &QueueView, now: Timestamp) -> Vec<Row> {
             .map_or_else(|| "nothing".to_owned(), |running| summary(running, now)),
     ));
     for (number, waiting) in (1..).zip(queue.waiting.iter().take(LINE_LIMIT)) {
-        rows.push(Row::new("", format!("{number}. {}", summary(waiting, now))));
+        rows.push(StatusRow::new("", format!("{number}. {}", summary(waiting, now))));
     }
     if queue.waiting.len() > LINE_LIMIT {
-        rows.push(Row::new("", format!("and {} more", queue.waiting.len() - LINE_LIMIT)));
+        rows.push(StatusRow::new("", format!("and {} more", queue.waiting.len() - LINE_LIMIT)));
     }
     rows.push(overall(queue));
     rows
@@ -101,33 +104,33 @@ pub fn queue_rows(queue: &QueueView, now: Timestamp) -> Vec<Row> {
 
 /// Returns the lines of `/sessions`.
 #[must_use]
-pub fn session_rows(found: &Conversations, now: Timestamp) -> Vec<Row> {
+pub fn session_rows(found: &Conversations, now: Timestamp) -> Vec<StatusRow> {
     if !found.resumable {
-        return vec![Row::new("", format!("{} cannot resume a conversation.", found.label))];
+        return vec![StatusRow::new("", format!("{} cannot resume a conversation.", found.label))];
     }
     if found.all.is_empty() {
-        return vec![Row::new(
+        return vec![StatusRow::new(
             "",
             format!("There is no conversation with {} here yet.", found.label),
         )];
     }
-    let mut rows = vec![Row::new("Conversations with", found.label.clone())];
+    let mut rows = vec![StatusRow::new("Conversations with", found.label.clone())];
     rows.extend(
         found
             .all
             .iter()
             .take(LINE_LIMIT)
-            .map(|known| Row::new("", format!("- {}", conversation(known, now)))),
+            .map(|known| StatusRow::new("", format!("- {}", conversation_line(known, now)))),
     );
     if found.all.len() > LINE_LIMIT {
-        rows.push(Row::new("", format!("and {} more", found.all.len() - LINE_LIMIT)));
+        rows.push(StatusRow::new("", format!("and {} more", found.all.len() - LINE_LIMIT)));
     }
     rows
 }
 
 /// Formats a conversation on one line: its title, its time and its id.
 #[must_use]
-pub fn conversation(known: &Conversation, now: Timestamp) -> String {
+pub fn conversation_line(known: &Conversation, now: Timestamp) -> String {
     let mut line = one_line(&known.title);
     if line.is_empty() {
         "without a title".clone_into(&mut line);
@@ -135,7 +138,7 @@ pub fn conversation(known: &Conversation, now: Timestamp) -> String {
     if let Some(since) = known.since {
         line.push_str(&format!(" · {}", ago(since, now)));
     }
-    line.push_str(&format!(" · {}", short(&known.id)));
+    line.push_str(&format!(" · {}", short_id(&known.id)));
     if !known.ours {
         line.push_str(" · from the agent");
     }
@@ -156,8 +159,8 @@ pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
-fn overall(queue: &QueueView) -> Row {
-    Row::new(
+fn overall(queue: &QueueView) -> StatusRow {
+    StatusRow::new(
         "Overall",
         format!(
             "{} of {} slots taken, {} waiting",
@@ -206,7 +209,7 @@ mod tests {
             slots: 5,
         };
         let rows = queue_rows(&queue, at(125));
-        assert_eq!(rows[0], Row { name: "Running", text: "first · ann · 2 min".to_owned() });
+        assert_eq!(rows[0], StatusRow { name: "Running", text: "first · ann · 2 min".to_owned() });
         assert!(rows[1].text.starts_with("1. prompt 0 "), "{rows:?}");
         assert_eq!(rows[LINE_LIMIT + 1].text, "and 25 more");
         assert_eq!(
@@ -227,7 +230,7 @@ mod tests {
             ours: false,
         };
         assert_eq!(
-            conversation(&known, at(7_300)),
+            conversation_line(&known, at(7_300)),
             "fix it · 2 h ago · 0199a213… · from the agent · now"
         );
         let none = Conversations { label: "Demo".to_owned(), resumable: true, all: vec![] };
@@ -247,7 +250,7 @@ mod tests {
             current: false,
             ours: true,
         };
-        assert_eq!(conversation(&known, at(0)), "goodlab conv · a");
+        assert_eq!(conversation_line(&known, at(0)), "goodlab conv · a");
     }
 
     #[test]

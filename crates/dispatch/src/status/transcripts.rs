@@ -6,20 +6,20 @@ use crate::Dispatcher;
 use crate::questions::Person;
 use aetheel_model::event::{Lane, Sequence};
 use aetheel_model::plain::clean_text;
-use aetheel_store::workspace::{Search, Shares, TurnLine};
-use aetheel_turn::told::{self, Told, Untold};
+use aetheel_store::workspace::{Shares, TurnLine, TurnSearch};
+use aetheel_turn::transcript::{self, TranscriptError, TurnTranscript};
 
 impl Dispatcher {
     /// Returns the finished turns that match a search, the newest first, without secrets. The
     /// caller must check who may see their lanes.
-    pub async fn ended_turns(&self, search: Search) -> Vec<TurnLine> {
-        let found = self.inner.parts.workspace.turns().search(search).await;
+    pub async fn ended_turns(&self, search: TurnSearch) -> Vec<TurnLine> {
+        let found = self.inner.deps.workspace.turns().search(search).await;
         found.into_iter().map(|line| self.cleaned(line)).collect()
     }
 
     /// Returns the line of a finished turn by its correlation id, without secrets.
     pub async fn ended_turn(&self, turn: &str) -> Option<TurnLine> {
-        let found = self.inner.parts.workspace.turns().find(turn).await;
+        let found = self.inner.deps.workspace.turns().find(turn).await;
         found.map(|line| self.cleaned(line))
     }
 
@@ -28,17 +28,19 @@ impl Dispatcher {
     ///
     /// # Errors
     /// [`Untold`] if the recording cannot be read.
-    pub async fn told(&self, line: &TurnLine) -> Result<Told, Untold> {
-        let parts = &self.inner.parts;
-        let recording = line.recording.as_deref().and_then(Path::to_str).ok_or(Untold::Gone)?;
-        told::read(parts.recorder.folder(), recording, &line.turn, &parts.redactor).await
+    pub async fn transcript(&self, line: &TurnLine) -> Result<TurnTranscript, TranscriptError> {
+        let parts = &self.inner.deps;
+        let recording =
+            line.recording.as_deref().and_then(Path::to_str).ok_or(TranscriptError::Gone)?;
+        transcript::read(parts.recorder.folder(), recording, &line.turn, &parts.redactor).await
     }
 
     /// Returns the lane and the event of a running turn by its correlation id.
     #[must_use]
     pub fn running_turn(&self, turn: &str) -> Option<(Lane, Sequence)> {
         let running = self.inner.lanes.running.lock();
-        let mut found = running.iter().filter(|(_, running)| running.turn.as_deref() == Some(turn));
+        let mut found =
+            running.iter().filter(|(_, running)| running.turn_id.as_deref() == Some(turn));
         found.next().map(|(lane, running)| (lane.clone(), running.event))
     }
 
@@ -52,7 +54,7 @@ impl Dispatcher {
     /// Returns the read-only links to turns.
     #[must_use]
     pub fn shares(&self) -> &Shares {
-        self.inner.parts.workspace.shares()
+        self.inner.deps.workspace.shares()
     }
 
     /// Removes secrets from a line again. New secrets may have been configured since it was
@@ -61,7 +63,7 @@ impl Dispatcher {
         let TurnLine { asked, answered, name, agent_version, model, .. } = &mut line;
         let texts = asked.iter_mut().chain(answered).chain(name);
         for text in texts.chain(agent_version).chain(model) {
-            *text = self.inner.parts.redactor.clean(clean_text(text).into_owned());
+            *text = self.inner.deps.redactor.redact(clean_text(text).into_owned());
         }
         line
     }

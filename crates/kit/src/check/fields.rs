@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::Area;
 use crate::case::Case;
-use crate::finding::{Finding, Rule, add};
+use crate::finding::{CheckFinding, Rule, add};
 use crate::mutation::{Change, Holds, Recording, silent_loss, visible};
 use crate::shortened;
 use crate::unread::{Unread, holds, unread};
-use aetheel_turn::recording::Entry;
-use aetheel_turn::replay::{Batches, Replayed, replay};
+use aetheel_turn::recording::RecordingEntry;
+use aetheel_turn::replay::{Batches, ReplayResult, replay};
 use aetheel_turn::{Backend, GuestFailure};
 
 /// The largest number of changed recordings in one check.
@@ -42,10 +42,12 @@ pub(super) async fn fields(backend: &dyn Backend, cases: &[Case]) -> Result<Area
         lost.extend(unread(&case.tape, &replayed).iter().map(|unread| lost_answer(case, unread)));
         let recording = Recording::new(entries(&case.tape.entries));
         let before = json(&replayed);
-        match seen(&before) {
-            Seen::Answer => shows_something = true,
-            Seen::Nothing => silent = silent.or_else(|| unread_prose(case, &recording, &before)),
-            Seen::NoTurn => {}
+        match turn_visibility(&before) {
+            TurnVisibility::Answer => shows_something = true,
+            TurnVisibility::Nothing => {
+                silent = silent.or_else(|| unread_prose(case, &recording, &before))
+            }
+            TurnVisibility::NoTurn => {}
         }
         for (position, holds, change) in recording.changes() {
             if change != Change::Renamed
@@ -77,7 +79,7 @@ pub(super) async fn fields(backend: &dyn Backend, cases: &[Case]) -> Result<Area
     Ok(area)
 }
 
-enum Seen {
+enum TurnVisibility {
     /// A turn shows a text, a thought, a tool, a question or a failure.
     Answer,
     /// Turns ended successfully, and show nothing.
@@ -86,10 +88,10 @@ enum Seen {
     NoTurn,
 }
 
-fn seen(actions: &[Value]) -> Seen {
+fn turn_visibility(actions: &[Value]) -> TurnVisibility {
     let visible = visible(actions);
     let Some(turns) = visible["turns"].as_object().filter(|turns| !turns.is_empty()) else {
-        return Seen::NoTurn;
+        return TurnVisibility::NoTurn;
     };
     let shows = |turn: &Value| {
         ["texts", "thoughts", "tools", "list"]
@@ -98,11 +100,11 @@ fn seen(actions: &[Value]) -> Seen {
             || turn["text"].as_str().is_some_and(|text| !text.is_empty())
             || turn["outcome"] != "completed"
     };
-    if turns.values().any(shows) { Seen::Answer } else { Seen::Nothing }
+    if turns.values().any(shows) { TurnVisibility::Answer } else { TurnVisibility::Nothing }
 }
 
 /// Returns the longest prose in a recording that no turn shows.
-fn unread_prose(case: &Case, recording: &Recording, before: &[Value]) -> Option<Finding> {
+fn unread_prose(case: &Case, recording: &Recording, before: &[Value]) -> Option<CheckFinding> {
     let (position, entry) = recording
         .texts()
         .filter(|(_, _, text)| text.len() >= PROSE_BYTES && text.contains(' '))
@@ -115,7 +117,7 @@ fn unread_prose(case: &Case, recording: &Recording, before: &[Value]) -> Option<
 }
 
 /// Reports an answer that the component lost although the turn ended successfully.
-fn lost_answer(case: &Case, unread: &Unread) -> Finding {
+fn lost_answer(case: &Case, unread: &Unread) -> CheckFinding {
     let Unread { turn, entry, position, text } = unread;
     let at = case.tape.lines.get(*entry).copied();
     let text = shortened(text, 120);
@@ -125,8 +127,14 @@ fn lost_answer(case: &Case, unread: &Unread) -> Finding {
     finding(case, at, "read unchanged".to_owned(), got, Rule::Reads)
 }
 
-fn finding(case: &Case, line: Option<usize>, trial: String, got: String, rule: Rule) -> Finding {
-    Finding {
+fn finding(
+    case: &Case,
+    line: Option<usize>,
+    trial: String,
+    got: String,
+    rule: Rule,
+) -> CheckFinding {
+    CheckFinding {
         rule,
         trial,
         recording: Some(case.path.display().to_string()),
@@ -143,7 +151,7 @@ fn finding(case: &Case, line: Option<usize>, trial: String, got: String, rule: R
     }
 }
 
-fn entries(entries: &[Entry]) -> Vec<Value> {
+fn entries(entries: &[RecordingEntry]) -> Vec<Value> {
     entries.iter().filter_map(|entry| serde_json::to_value(entry).ok()).collect()
 }
 
@@ -153,12 +161,12 @@ async fn read(
     backend: &dyn Backend,
     entries: &[Value],
 ) -> Result<Option<Vec<Value>>, GuestFailure> {
-    let entries: Vec<Entry> =
+    let entries: Vec<RecordingEntry> =
         entries.iter().filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect();
     let replayed = replay(backend, &entries, Batches::Of(BATCH)).await?;
     Ok(replayed.failure.is_none().then(|| json(&replayed)))
 }
 
-fn json(replayed: &Replayed) -> Vec<Value> {
+fn json(replayed: &ReplayResult) -> Vec<Value> {
     replayed.actions().filter_map(|action| serde_json::to_value(action).ok()).collect()
 }

@@ -5,16 +5,16 @@ mod fields;
 use serde::Serialize;
 
 use super::case::Case;
-use super::finding::{self, Finding, Rule};
+use super::finding::{self, CheckFinding, Rule};
 use super::golden::actions_differ;
 use super::seeded_rng::SeededRng;
 use super::simulator::{self, Violation};
-use super::trial::{self, Trial};
+use super::trial::{self, GuestTrial};
 use super::{brief, hostile};
-use aetheel_model::agent::descriptor::Sharing;
-use aetheel_model::agent::{Command, Descriptor, Input};
-use aetheel_turn::recording::{FORMAT, Header, What};
-use aetheel_turn::replay::{Batches, Keys, Replayed, Tape, replay, replay_moving};
+use aetheel_model::agent::descriptor::LinkSharing;
+use aetheel_model::agent::{Descriptor, HostCommand, Input};
+use aetheel_turn::recording::{EntryKind, FORMAT, Header};
+use aetheel_turn::replay::{Batches, Keys, ParsedRecording, ReplayResult, replay, replay_moving};
 use aetheel_turn::{Backend, GuestFailure};
 
 /// The number of findings at which an area stops, because further ones probably have the same
@@ -44,10 +44,10 @@ pub struct Area {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The violations that were found.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<CheckFinding>,
     /// Weaknesses that were found. They do not make the check fail.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<Finding>,
+    pub notes: Vec<CheckFinding>,
 }
 
 impl Area {
@@ -59,7 +59,7 @@ impl Area {
     /// it counts more.
     fn is_done(&self) -> bool {
         let cost =
-            |finding: &Finding| finding.times * if is_cut_off(&finding.got) { 20 } else { 1 };
+            |finding: &CheckFinding| finding.times * if is_cut_off(&finding.got) { 20 } else { 1 };
         self.findings.len() >= MAX_FINDINGS || self.findings.iter().map(cost).sum::<usize>() >= 100
     }
 }
@@ -76,7 +76,7 @@ fn is_cut_off(got: &str) -> bool {
 /// Returns the failure if no guest can be opened.
 pub async fn check(backend: &dyn Backend, cases: &[Case]) -> Result<Vec<Area>, GuestFailure> {
     // The descriptor can be tested even without recordings.
-    let mut all = vec![made(backend.descriptor())];
+    let mut all = vec![descriptor_case(backend.descriptor())];
     all.extend_from_slice(cases);
     Ok(vec![
         hostile(backend, cases).await?,
@@ -88,8 +88,8 @@ pub async fn check(backend: &dyn Backend, cases: &[Case]) -> Result<Vec<Area>, G
 }
 
 /// Creates a recording of a first prompt that is answered with all kinds of garbage.
-fn made(descriptor: &Descriptor) -> Case {
-    let steps = hostile::of_nothing(descriptor);
+fn descriptor_case(descriptor: &Descriptor) -> Case {
+    let steps = hostile::without_recording(descriptor);
     let lines = (1..=steps.len()).collect();
     let header = Header {
         aetheel_recording: FORMAT,
@@ -101,7 +101,7 @@ fn made(descriptor: &Descriptor) -> Case {
         agent_version: None,
         started: String::new(),
     };
-    let tape = Tape { header, entries: trial::entries(&steps), lines };
+    let tape = ParsedRecording { header, entries: trial::entries(&steps), lines };
     Case { path: "made from the descriptor".into(), tape, actions: None }
 }
 
@@ -133,7 +133,7 @@ async fn hostile(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFai
 async fn run_trial(
     backend: &dyn Backend,
     keys: &Keys,
-    trial: &Trial,
+    trial: &GuestTrial,
     case: Option<&Case>,
     area: &mut Area,
 ) -> Result<(), GuestFailure> {
@@ -153,7 +153,7 @@ async fn run_trial(
         }
     }
     for Violation { rule, line, input, got, expected } in violations {
-        let finding = Finding {
+        let finding = CheckFinding {
             rule,
             trial: trial.name.clone(),
             recording: case.map(|case| case.path.display().to_string()),
@@ -213,7 +213,7 @@ async fn batching(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
 
 async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
     let mut area = Area::new("handover", "handovers of state to a new guest");
-    if backend.descriptor().sharing == Sharing::Turn {
+    if backend.descriptor().sharing == LinkSharing::Turn {
         area.why = Some(
             "its agent runs once per turn, so there is never any state to hand over".to_owned(),
         );
@@ -228,7 +228,7 @@ async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
         let (trial, input) = ("a state that cannot be read".to_owned(), "load".to_owned());
         let expected = "the state refused with an error".to_owned();
         let got = failure.to_string();
-        area.findings.push(Finding {
+        area.findings.push(CheckFinding {
             rule,
             trial,
             recording: None,
@@ -241,7 +241,7 @@ async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
         });
     }
     for case in cases.iter().filter(|case| {
-        case.tape.entries.iter().all(|entry| !matches!(entry.what, What::Moved { .. }))
+        case.tape.entries.iter().all(|entry| !matches!(entry.kind, EntryKind::Moved { .. }))
     }) {
         let still = replay(backend, &case.tape.entries, Batches::Single).await?;
         for before in idle(case, &still) {
@@ -296,7 +296,7 @@ async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
 }
 
 /// Returns whether the first difference is in a message to the agent.
-fn asks_otherwise(first: &Replayed, second: &Replayed) -> bool {
+fn asks_otherwise(first: &ReplayResult, second: &ReplayResult) -> bool {
     let (actions, others): (Vec<_>, Vec<_>) =
         (first.actions().cloned().collect(), second.actions().cloned().collect());
     let path = actions_differ(&actions, &others).and_then(|differ| differ.path);
@@ -304,15 +304,15 @@ fn asks_otherwise(first: &Replayed, second: &Replayed) -> bool {
 }
 
 /// Returns some entries before which the guest is idle after a turn.
-fn idle(case: &Case, replayed: &Replayed) -> Vec<usize> {
+fn idle(case: &Case, replayed: &ReplayResult) -> Vec<usize> {
     let mut steps = replayed.steps.iter().peekable();
     let (mut open, mut begun, mut found) = (0_usize, false, Vec::new());
     for (at, entry) in case.tape.entries.iter().enumerate() {
-        let What::In(input) = &entry.what else { continue };
+        let EntryKind::In(input) = &entry.kind else { continue };
         if begun && open == 0 {
             found.push(at);
         }
-        if matches!(input, Input::Command(Command::StartTurn(_))) {
+        if matches!(input, Input::Command(HostCommand::StartTurn(_))) {
             open += 1;
             begun = true;
         }
@@ -326,7 +326,10 @@ fn idle(case: &Case, replayed: &Replayed) -> Vec<usize> {
         }
     }
     let starts = |at: &usize| {
-        matches!(&case.tape.entries[*at].what, What::In(Input::Command(Command::StartTurn(_))))
+        matches!(
+            &case.tape.entries[*at].kind,
+            EntryKind::In(Input::Command(HostCommand::StartTurn(_)))
+        )
     };
     // The most useful places are directly before the next turn, because the agent then continues.
     found.sort_by_key(|at| !starts(at));
@@ -340,8 +343,8 @@ fn compare(
     rule: Rule,
     trial: &str,
     case: &Case,
-    first: &Replayed,
-    second: &Replayed,
+    first: &ReplayResult,
+    second: &ReplayResult,
 ) {
     let actions: Vec<_> = first.actions().cloned().collect();
     let others: Vec<_> = second.actions().cloned().collect();
@@ -369,7 +372,7 @@ fn compare(
 }
 
 /// Returns the entry that caused an action (counted from 1).
-pub(super) fn entry_of(replayed: &Replayed, number: usize) -> Option<usize> {
+pub(super) fn entry_of(replayed: &ReplayResult, number: usize) -> Option<usize> {
     let mut before = 0;
     for step in &replayed.steps {
         before += step.actions.len();
@@ -389,11 +392,11 @@ fn add(
     got: String,
     expected: String,
 ) {
-    let input = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.what {
-        What::In(input) => brief(input),
+    let input = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.kind {
+        EntryKind::In(input) => brief(input),
         other => super::shortened(&serde_json::to_string(other).unwrap_or_default(), 200),
     });
-    let finding = Finding {
+    let finding = CheckFinding {
         rule,
         trial: trial.to_owned(),
         recording: Some(case.path.display().to_string()),

@@ -5,14 +5,14 @@ use async_trait::async_trait;
 
 use super::*;
 use aetheel_model::agent::{
-    Action, AgentEvent, Chunk, EventKind, Failure, FailureKind, Outcome, Part, Spawn, StartTurn,
-    Text, TimedInput, TurnDone, Value,
+    Action, AgentEvent, AgentEventKind, AgentFailure, ArgumentValue, Chunk, FailureKind,
+    PromptPart, Spawn, StartTurn, TextEvent, TimedInput, TurnDone, TurnOutcome,
 };
 use aetheel_turn::{Generation, Guest};
 
 /// The fault that is built into a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum GuestFault {
     None,
     PromptAsArgument,
     OtherEveryTime,
@@ -27,19 +27,19 @@ enum Fault {
     SlowOnce,
 }
 
-struct Agent {
+struct FaultyBackend {
     descriptor: Descriptor,
     generation: Generation,
-    fault: Fault,
+    fault: GuestFault,
     guests: Arc<AtomicU32>,
     slow: Arc<AtomicU32>,
 }
 
-fn agent(fault: Fault) -> Agent {
+fn agent(fault: GuestFault) -> FaultyBackend {
     let json = r#"{"name":"x","version":"1","sharing":"session","features":["resume","system-prompt"],
         "programs":[{"name":"x","flags":[{"name":"--prompt","value":"one"}]}]}"#;
     let generation = Generation { number: 1, digest: String::new() };
-    Agent {
+    FaultyBackend {
         descriptor: Descriptor::parse(json).unwrap(),
         generation,
         fault,
@@ -49,7 +49,7 @@ fn agent(fault: Fault) -> Agent {
 }
 
 #[async_trait]
-impl Backend for Agent {
+impl Backend for FaultyBackend {
     fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
@@ -61,7 +61,7 @@ impl Backend for Agent {
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
         let number = self.guests.fetch_add(1, Ordering::Relaxed);
         let slow = self.slow.clone();
-        Ok(Box::new(Talker {
+        Ok(Box::new(FaultyGuest {
             fault: self.fault,
             slow,
             number,
@@ -75,8 +75,8 @@ impl Backend for Agent {
 }
 
 /// Repeats every line of its agent, numbered.
-struct Talker {
-    fault: Fault,
+struct FaultyGuest {
+    fault: GuestFault,
     slow: Arc<AtomicU32>,
     number: u32,
     turn: Option<u32>,
@@ -86,18 +86,18 @@ struct Talker {
     lines: u32,
 }
 
-impl Talker {
+impl FaultyGuest {
     fn say(&self, turn: u32, text: String) -> Action {
         Action::Event(AgentEvent {
             session: 1,
             turn,
-            kind: EventKind::Text(Text { part: 0, text, replace: false, parent: None }),
+            kind: AgentEventKind::Text(TextEvent { part: 0, text, replace: false, parent: None }),
         })
     }
 
     fn take(&mut self, input: Input, last: bool) -> Result<Vec<Action>, GuestFailure> {
         Ok(match input {
-            Input::Command(Command::StartTurn(start)) => {
+            Input::Command(HostCommand::StartTurn(start)) => {
                 self.turn = Some(start.turn);
                 self.last = self.turn;
                 if self.proc.is_some() {
@@ -109,31 +109,31 @@ impl Talker {
             }
             Input::Line(line) if Some(line.proc) == self.proc => {
                 self.lines += 1;
-                if self.fault == Fault::GivesUp && line.text == "null" {
+                if self.fault == GuestFault::GivesUp && line.text == "null" {
                     return Err(GuestFailure::Refused("null is no object".into()));
                 }
-                if self.fault == Fault::SlowOnce
+                if self.fault == GuestFault::SlowOnce
                     && line.text == "null"
                     && self.slow.fetch_add(1, Ordering::Relaxed) == 0
                 {
                     return Err(GuestFailure::CutOff("it took longer than 1s".into()));
                 }
                 let number =
-                    if self.fault == Fault::OtherEveryTime { self.number } else { self.lines };
+                    if self.fault == GuestFault::OtherEveryTime { self.number } else { self.lines };
                 match self.turn {
-                    Some(_) if self.fault == Fault::LastOfACall && !last => Vec::new(),
+                    Some(_) if self.fault == GuestFault::LastOfACall && !last => Vec::new(),
                     Some(turn) if line.text == "done" => {
                         self.turn = None;
-                        vec![done(turn, Outcome::Completed)]
+                        vec![done(turn, TurnOutcome::Completed)]
                     }
-                    Some(_) if self.fault == Fault::ShowsNothing => Vec::new(),
+                    Some(_) if self.fault == GuestFault::ShowsNothing => Vec::new(),
                     Some(turn) => vec![self.say(turn, format!("{number}: {}", line.text))],
                     None => Vec::new(),
                 }
             }
             Input::Exited(exited) if Some(exited.proc) == self.proc => {
                 self.proc = None;
-                let lost = Outcome::Lost(Failure {
+                let lost = TurnOutcome::Lost(AgentFailure {
                     kind: FailureKind::Crashed,
                     message: "gone".into(),
                     retry_after_ms: None,
@@ -142,14 +142,14 @@ impl Talker {
             }
             Input::SpawnFailed(failed) if Some(failed.proc) == self.proc => {
                 self.proc = None;
-                let failed = Outcome::Failed(Failure {
+                let failed = TurnOutcome::Failed(AgentFailure {
                     kind: FailureKind::NotFound,
                     message: "no".into(),
                     retry_after_ms: None,
                 });
                 self.turn.take().map(|turn| done(turn, failed)).into_iter().collect()
             }
-            Input::Command(Command::Shutdown) if self.fault == Fault::TalksAfterwards => {
+            Input::Command(HostCommand::Shutdown) if self.fault == GuestFault::TalksAfterwards => {
                 self.last.map(|turn| self.say(turn, "bye".into())).into_iter().collect()
             }
             _ => Vec::new(),
@@ -157,15 +157,14 @@ impl Talker {
     }
 
     fn spawn(&self, start: &StartTurn) -> Spawn {
-        let texts = start
-            .parts
-            .iter()
-            .filter_map(|part| if let Part::Text(text) = part { Some(text.clone()) } else { None });
+        let texts = start.parts.iter().filter_map(|part| {
+            if let PromptPart::Text(text) = part { Some(text.clone()) } else { None }
+        });
         let prompt = texts.collect::<Vec<_>>().join(" ");
         let arguments = match self.fault {
-            Fault::PromptAsArgument => vec![
-                Value::Text("--prompt".into()),
-                Value::Text(
+            GuestFault::PromptAsArgument => vec![
+                ArgumentValue::Text("--prompt".into()),
+                ArgumentValue::Text(
                     prompt.replace('-', "_").replace("kit_prompt_7c1f7e52", "kit-prompt-7c1f7e52"),
                 ),
             ],
@@ -188,12 +187,12 @@ impl Talker {
     }
 }
 
-fn done(turn: u32, outcome: Outcome) -> Action {
+fn done(turn: u32, outcome: TurnOutcome) -> Action {
     Action::TurnDone(TurnDone { session: 1, turn, outcome, text: None, usage: None })
 }
 
 #[async_trait]
-impl Guest for Talker {
+impl Guest for FaultyGuest {
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
         let mut actions = Vec::new();
         let count = inputs.len();
@@ -204,7 +203,7 @@ impl Guest for Talker {
     }
 
     async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
-        Ok((self.fault != Fault::SavesNothing)
+        Ok((self.fault != GuestFault::SavesNothing)
             .then(|| format!("{} {} {}", self.proc.unwrap_or(0), self.procs, self.lines)))
     }
 
@@ -215,7 +214,7 @@ impl Guest for Talker {
         };
         self.proc = (proc > 0).then_some(proc);
         self.procs = procs;
-        self.lines = if self.fault == Fault::Forgets { 0 } else { lines };
+        self.lines = if self.fault == GuestFault::Forgets { 0 } else { lines };
         Ok(())
     }
 }
@@ -224,7 +223,7 @@ impl Guest for Talker {
 fn case() -> Case {
     let mut text = r#"{"aetheel-recording":1,"link":"l","backend":"x","backend-version":"1","generation":1,"digest":"","agent-version":null,"started":""}"#.to_owned();
     let start = |turn| {
-        Input::Command(Command::StartTurn(StartTurn {
+        Input::Command(HostCommand::StartTurn(StartTurn {
             turn,
             one_shot: false,
             ..StartTurn::plain("Hi", aetheel_model::agent::Safety::Default)
@@ -248,10 +247,10 @@ fn case() -> Case {
     {
         text.push_str(&format!("\n{}", serde_json::json!({ "t": t, "in": input })));
     }
-    Case { path: "two.jsonl".into(), tape: Tape::read(&text).unwrap(), actions: None }
+    Case { path: "two.jsonl".into(), tape: ParsedRecording::read(&text).unwrap(), actions: None }
 }
 
-fn found(fault: Fault) -> Vec<Finding> {
+fn found(fault: GuestFault) -> Vec<CheckFinding> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let areas = runtime.block_on(check(&agent(fault), &[case()])).unwrap();
     assert!(areas.iter().all(|area| area.trials > 0), "{areas:?}");
@@ -260,7 +259,7 @@ fn found(fault: Fault) -> Vec<Finding> {
 
 #[test]
 fn a_guest_that_follows_the_contract_passes() {
-    for fault in [Fault::None, Fault::SlowOnce] {
+    for fault in [GuestFault::None, GuestFault::SlowOnce] {
         let found = found(fault);
         assert!(found.is_empty(), "{fault:?}: {found:#?}");
     }
@@ -269,12 +268,12 @@ fn a_guest_that_follows_the_contract_passes() {
 #[test]
 fn each_fault_is_found_by_its_rule_and_its_line() {
     let cases = [
-        (Fault::PromptAsArgument, Rule::Plan, None),
-        (Fault::OtherEveryTime, Rule::Determinism, Some(4)),
-        (Fault::LastOfACall, Rule::Batching, Some(4)),
-        (Fault::Forgets, Rule::Handover, Some(8)),
-        (Fault::TalksAfterwards, Rule::EndsOnce, None),
-        (Fault::ShowsNothing, Rule::Reads, Some(4)),
+        (GuestFault::PromptAsArgument, Rule::Plan, None),
+        (GuestFault::OtherEveryTime, Rule::Determinism, Some(4)),
+        (GuestFault::LastOfACall, Rule::Batching, Some(4)),
+        (GuestFault::Forgets, Rule::Handover, Some(8)),
+        (GuestFault::TalksAfterwards, Rule::EndsOnce, None),
+        (GuestFault::ShowsNothing, Rule::Reads, Some(4)),
     ];
     for (fault, rule, line) in cases {
         let all = found(fault);
@@ -288,30 +287,30 @@ fn each_fault_is_found_by_its_rule_and_its_line() {
 
 #[test]
 fn the_report_explains_why_no_handover_was_tried() {
-    let why = |fault: Fault, cases: &[Case]| {
+    let why = |fault: GuestFault, cases: &[Case]| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let areas = runtime.block_on(check(&agent(fault), cases)).unwrap();
         let handover = areas.into_iter().find(|area| area.name == "handover").unwrap();
         (handover.trials, handover.why.unwrap_or_default())
     };
-    assert_eq!(why(Fault::None, &[]), (0, "there is no recording".to_owned()));
+    assert_eq!(why(GuestFault::None, &[]), (0, "there is no recording".to_owned()));
     let mut cut = case();
     cut.tape.entries.truncate(3);
     assert_eq!(
-        why(Fault::None, &[cut]),
+        why(GuestFault::None, &[cut]),
         (0, "no recording continues after the end of a turn".to_owned())
     );
-    let (trials, said) = why(Fault::SavesNothing, &[case()]);
+    let (trials, said) = why(GuestFault::SavesNothing, &[case()]);
     assert!(
         trials == 0 && said.contains("`save` returned none: every reload restarts its agent"),
         "{said}"
     );
-    assert_eq!(why(Fault::None, &[case()]).1, "");
+    assert_eq!(why(GuestFault::None, &[case()]).1, "");
 }
 
 #[test]
 fn a_failure_names_the_input_that_caused_it() {
-    let all = found(Fault::GivesUp);
+    let all = found(GuestFault::GivesUp);
     let failure = all.iter().find(|finding| finding.rule == Rule::NeverFails).unwrap();
     assert!(
         failure.got.contains("null is no object") && failure.input.contains("\"text\":\"null\""),
@@ -323,7 +322,7 @@ fn a_failure_names_the_input_that_caused_it() {
 #[test]
 fn a_field_whose_loss_changes_what_people_see_is_noted() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let areas = runtime.block_on(check(&agent(Fault::None), &[case()])).unwrap();
+    let areas = runtime.block_on(check(&agent(GuestFault::None), &[case()])).unwrap();
     let fields = areas.into_iter().find(|area| area.name == "fields").unwrap();
     let [note] = &fields.notes[..] else { panic!("{fields:?}") };
     assert_eq!((note.trial.as_str(), note.line), ("`a` renamed", Some(4)), "{note:?}");

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use super::launch::Launches;
-use super::open::{Connections, Processes, Timers, TurnId, Turns};
-use super::report::Report;
+use super::open::{OpenConnections, OpenProcesses, OpenTimers, OpenTurns, TurnId};
+use super::report::ViolationReport;
 use crate::finding::Rule;
 use crate::shortened;
 use crate::trial::Endings;
 use aetheel_model::agent::{
-    Action, Answer, Chunk, Command, Descriptor, EventKind, Input, PutFile, Spawn,
+    Action, AgentEventKind, AskAnswer, Chunk, Descriptor, HostCommand, Input, PutFile, Spawn,
 };
 use aetheel_store::workspace::SessionId;
 
@@ -20,24 +20,24 @@ const MAX_FILE: usize = 1 << 20;
 /// The largest number of private files of a link.
 const MAX_FILES: usize = 8;
 
-pub(super) struct Host<'a> {
-    pub(super) turns: Turns,
-    pub(super) processes: Processes,
-    pub(super) timers: Timers,
-    connections: Connections,
+pub(super) struct SimulatedHost<'a> {
+    pub(super) turns: OpenTurns,
+    pub(super) processes: OpenProcesses,
+    pub(super) timers: OpenTimers,
+    connections: OpenConnections,
     asks: BTreeSet<u32>,
     launches: Launches<'a>,
     /// Ids in the agent's output are not checked.
     forged: bool,
 }
 
-impl<'a> Host<'a> {
+impl<'a> SimulatedHost<'a> {
     pub(super) fn of(descriptor: &'a Descriptor, forged: bool) -> Self {
         Self {
-            turns: Turns::default(),
-            processes: Processes::default(),
-            timers: Timers::default(),
-            connections: Connections::default(),
+            turns: OpenTurns::default(),
+            processes: OpenProcesses::default(),
+            timers: OpenTimers::default(),
+            connections: OpenConnections::default(),
             asks: BTreeSet::new(),
             launches: Launches::of(descriptor),
             forged,
@@ -47,12 +47,14 @@ impl<'a> Host<'a> {
     /// Records an input that is sent to the guest.
     pub(super) fn send(&mut self, input: &Input) {
         match input {
-            Input::Command(Command::StartTurn(start)) => {
+            Input::Command(HostCommand::StartTurn(start)) => {
                 self.launches.begin(start);
                 self.turns.begin((start.session, start.turn));
             }
-            Input::Command(Command::Shutdown | Command::CloseSession(_)) => self.turns.shut_down(),
-            Input::Command(Command::Answer(answer)) => drop(self.asks.remove(&answer.ask)),
+            Input::Command(HostCommand::Shutdown | HostCommand::CloseSession(_)) => {
+                self.turns.shut_down()
+            }
+            Input::Command(HostCommand::Answer(answer)) => drop(self.asks.remove(&answer.ask)),
             Input::Spawned(spawned) => self.processes.confirm(spawned.proc),
             Input::SpawnFailed(failed) => self.processes.exited(failed.proc),
             Input::Exited(exited) => self.processes.exited(exited.proc),
@@ -73,13 +75,13 @@ impl<'a> Host<'a> {
         self.processes.endings(endings.exit, stay, &mut ends);
         self.connections.endings(endings.body, &mut ends);
         let answers =
-            self.asks.iter().map(|ask| Answer { ask: *ask, decision: endings.decision.clone() });
-        ends.extend(answers.map(|answer| Input::Command(Command::Answer(answer))));
+            self.asks.iter().map(|ask| AskAnswer { ask: *ask, decision: endings.decision.clone() });
+        ends.extend(answers.map(|answer| Input::Command(HostCommand::Answer(answer))));
         ends
     }
 
     /// Applies an action to the host's state, and reports violations of the contract.
-    pub(super) fn act(&mut self, action: &Action, report: &mut Report) {
+    pub(super) fn act(&mut self, action: &Action, report: &mut ViolationReport) {
         match action {
             Action::Spawn(spawn) => self.spawn(spawn, report),
             Action::Write(write) => self.known_process("write", write.proc, report),
@@ -122,7 +124,7 @@ impl<'a> Host<'a> {
             }
             Action::Event(event) => {
                 self.running("an event", (event.session, event.turn), report);
-                if let EventKind::Unrecognised(unknown) = &event.kind {
+                if let AgentEventKind::Unrecognised(unknown) = &event.kind {
                     let size = unknown.sample.len();
                     report.over("bytes of unrecognised.sample", size, MAX_SAMPLE, "at most 2 KiB");
                 }
@@ -152,7 +154,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn spawn(&mut self, spawn: &Spawn, report: &mut Report) {
+    fn spawn(&mut self, spawn: &Spawn, report: &mut ViolationReport) {
         if !self.processes.start(spawn.proc) {
             let got = format!("spawn with process key {} a second time", spawn.proc);
             report.add(Rule::Keys, got, "a fresh key for every process");
@@ -162,7 +164,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn put_file(&mut self, file: &PutFile, report: &mut Report) {
+    fn put_file(&mut self, file: &PutFile, report: &mut ViolationReport) {
         let named = (1..=64).contains(&file.name.len())
             && file.name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b))
             && !file.name.starts_with('.');
@@ -177,14 +179,14 @@ impl<'a> Host<'a> {
         report.over("files", self.launches.put_file(&file.name), MAX_FILES, "at most 8");
     }
 
-    fn known_process(&self, what: &str, proc: u32, report: &mut Report) {
+    fn known_process(&self, what: &str, proc: u32, report: &mut ViolationReport) {
         if !self.processes.was_started(proc) {
             let got = format!("{what} for process {proc}");
             report.add(Rule::Keys, got, "a process it started");
         }
     }
 
-    fn running(&self, what: &str, turn: TurnId, report: &mut Report) {
+    fn running(&self, what: &str, turn: TurnId, report: &mut ViolationReport) {
         match self.turns.ends_of(turn) {
             Some(0) => {}
             Some(_) => report.add(
@@ -201,7 +203,7 @@ impl<'a> Host<'a> {
     }
 }
 
-fn path(path: &str, report: &mut Report) {
+fn path(path: &str, report: &mut ViolationReport) {
     if !path.starts_with('/') {
         let got = format!("a request for {:?}", shortened(path, 100));
         report.add(Rule::Limits, got, "a path that begins with `/`");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::PROMPT;
 use crate::damage;
-use aetheel_model::agent::{Descriptor, Safety, Spawn, StartTurn, Value};
+use aetheel_model::agent::{ArgumentValue, Descriptor, Safety, Spawn, StartTurn};
 use aetheel_turn::plan;
 
 /// The data that decides whether a process may start: the descriptor, the files of the link, and
@@ -41,7 +41,7 @@ impl<'a> Launches<'a> {
     /// Returns the problem and the expected behaviour.
     pub(super) fn check(&self, spawn: &Spawn) -> Result<(), (String, &'static str)> {
         let of_variables = spawn.environment.iter().filter_map(|variable| match &variable.value {
-            Value::Secret(name) => Some(name),
+            ArgumentValue::Secret(name) => Some(name),
             _ => None,
         });
         let named = of_variables.chain(spawn.basic_auth.iter().map(|auth| &auth.secret));
@@ -49,8 +49,12 @@ impl<'a> Launches<'a> {
             named.map(|name| (name.clone(), "secret".to_owned())).collect();
         let safety = spawn.session.and_then(|session| self.safety.get(&session)).copied();
         let port = spawn.listens.then_some(4096);
-        let known =
-            plan::Known { files: &self.files, secrets: &secrets, port, inherited: &HashMap::new() };
+        let known = plan::ValueSources {
+            files: &self.files,
+            secrets: &secrets,
+            port,
+            inherited: &HashMap::new(),
+        };
         let safety = safety.unwrap_or(Safety::Default);
         match plan::check(&self.without_profile(spawn), self.descriptor, safety, known) {
             Err(fault) => {
@@ -69,9 +73,9 @@ impl<'a> Launches<'a> {
     /// Removes from a process the words that a launch profile may add.
     fn without_profile(&self, spawn: &Spawn) -> Spawn {
         let mut spawn = spawn.clone();
-        spawn
-            .arguments
-            .retain(|value| !matches!(value, Value::Text(text) if self.profile.contains(text)));
+        spawn.arguments.retain(
+            |value| !matches!(value, ArgumentValue::Text(text) if self.profile.contains(text)),
+        );
         if self.profile.contains(&spawn.program)
             && let Some(program) = self.descriptor.programs.first()
         {

@@ -10,12 +10,12 @@ mod launch;
 mod open;
 mod report;
 
-use self::host::Host;
-use self::report::Report;
+use self::host::SimulatedHost;
 pub(super) use self::report::Violation;
+use self::report::ViolationReport;
 use super::finding::Rule;
-use super::trial::{Step, Trial};
-use aetheel_model::agent::{Command, Exited, Input, TimedInput};
+use super::trial::{GuestTrial, TrialStep};
+use aetheel_model::agent::{Exited, HostCommand, Input, TimedInput};
 use aetheel_turn::replay::Keys;
 use aetheel_turn::{Backend, Guest, GuestFailure};
 
@@ -32,15 +32,15 @@ const MAX_ROUNDS: usize = 64;
 pub(super) async fn run(
     backend: &dyn Backend,
     keys: Keys,
-    trial: &Trial,
+    trial: &GuestTrial,
     batch: usize,
 ) -> Result<Vec<Violation>, GuestFailure> {
     let mut simulator = Simulator {
         guest: backend.open().await?,
         keys,
         trial,
-        host: Host::of(backend.descriptor(), trial.forged),
-        report: Report::default(),
+        host: SimulatedHost::of(backend.descriptor(), trial.forged),
+        report: ViolationReport::default(),
         pending: Vec::new(),
         failed: false,
     };
@@ -62,20 +62,20 @@ pub(super) async fn run(
 struct Simulator<'a> {
     guest: Box<dyn Guest>,
     keys: Keys,
-    trial: &'a Trial,
-    host: Host<'a>,
-    report: Report,
+    trial: &'a GuestTrial,
+    host: SimulatedHost<'a>,
+    report: ViolationReport,
     /// Inputs of the next call.
     pending: Vec<TimedInput>,
     failed: bool,
 }
 
 impl Simulator<'_> {
-    async fn send(&mut self, step: &Step, batch: usize) {
+    async fn send(&mut self, step: &TrialStep, batch: usize) {
         if self.failed {
             return;
         }
-        if self.pending.len() >= batch || (!step.foreign && self.keys.is_open(&step.input)) {
+        if self.pending.len() >= batch || (!step.foreign && self.keys.is_undecided(&step.input)) {
             self.flush().await;
         }
         let input = match step.foreign {
@@ -93,7 +93,7 @@ impl Simulator<'_> {
 
     /// Sends an input that does not belong to the trial, in a call of its own.
     async fn send_own(&mut self, input: Input) {
-        self.send(&Step { line: self.report.line, ..Step::foreign(input) }, 1).await;
+        self.send(&TrialStep { line: self.report.line, ..TrialStep::foreign(input) }, 1).await;
     }
 
     async fn flush(&mut self) {
@@ -103,7 +103,7 @@ impl Simulator<'_> {
         match self.guest.handle(std::mem::take(&mut self.pending)).await {
             Ok(actions) => {
                 for action in &actions {
-                    self.keys.note(action);
+                    self.keys.record_used(action);
                     self.host.act(action, &mut self.report);
                 }
             }
@@ -151,7 +151,7 @@ impl Simulator<'_> {
             let how = self.trial.endings.exit;
             self.send_own(Input::Exited(Exited { proc, how, stderr_tail: String::new() })).await;
         }
-        self.send_own(Input::Command(Command::Shutdown)).await;
+        self.send_own(Input::Command(HostCommand::Shutdown)).await;
         self.flush().await;
     }
 }

@@ -14,7 +14,7 @@ const MAX_SPAWNS: usize = 8;
 pub(super) type TurnId = (u32, u32);
 
 #[derive(Default)]
-pub(super) struct Turns {
+pub(super) struct OpenTurns {
     /// How often each turn has ended.
     ends: BTreeMap<TurnId, usize>,
     /// Set if the guest was shut down during a turn, which a real host does not do. Turns then need
@@ -22,7 +22,7 @@ pub(super) struct Turns {
     excused: bool,
 }
 
-impl Turns {
+impl OpenTurns {
     pub(super) fn begin(&mut self, turn: TurnId) {
         self.ends.entry(turn).or_default();
     }
@@ -63,14 +63,14 @@ impl Turns {
 }
 
 #[derive(Default)]
-pub(super) struct Processes {
+pub(super) struct OpenProcesses {
     /// The keys of all processes that were ever started.
     started: BTreeSet<u32>,
     /// The running processes, and whether the guest knows that they started.
     alive: BTreeMap<u32, bool>,
 }
 
-impl Processes {
+impl OpenProcesses {
     /// Returns `false` if the key was used before.
     pub(super) fn start(&mut self, proc: u32) -> bool {
         self.alive.insert(proc, false);
@@ -120,12 +120,12 @@ impl Processes {
 
 /// Open HTTP requests and event streams.
 #[derive(Default)]
-pub(super) struct Connections {
+pub(super) struct OpenConnections {
     pub(super) requests: BTreeSet<u32>,
     pub(super) streams: BTreeSet<u32>,
 }
 
-impl Connections {
+impl OpenConnections {
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.streams.is_empty()
     }
@@ -158,12 +158,12 @@ impl Connections {
 
 /// The clock of the trial in milliseconds, and its timers.
 #[derive(Default)]
-pub(super) struct Timers {
+pub(super) struct OpenTimers {
     pub(super) now: f64,
     due: BTreeMap<u32, f64>,
 }
 
-impl Timers {
+impl OpenTimers {
     pub(super) fn set(&mut self, timer: u32, after_ms: u32) {
         self.due.insert(timer, self.now + f64::from(after_ms));
     }

@@ -18,14 +18,14 @@ pub(crate) struct Violation {
 }
 
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct ViolationReport {
     pub(super) violations: Vec<Violation>,
     /// The line of the last input.
     pub(super) line: Option<usize>,
     input: String,
 }
 
-impl Report {
+impl ViolationReport {
     /// Attributes the following violations to this input.
     pub(super) fn after(&mut self, line: Option<usize>, input: &Input) {
         self.line = line;

@@ -1,13 +1,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::ask::Ask;
-use super::report::{AgentEvent, Diagnostic, QueryAnswer, SessionReady, Steered, TurnDone};
+use super::report::{AgentEvent, Diagnostic, QueryAnswer, SessionReady, SteerResult, TurnDone};
 use super::{ProcKey, SessionKey, TurnKey, TurnRef};
 
 /// An argument or the value of a variable, assembled by the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Value {
+pub enum ArgumentValue {
     Text(String),
     File(String),
     Port,
@@ -26,9 +26,9 @@ pub enum Chunk {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Variable {
+pub struct AgentVariable {
     pub name: String,
-    pub value: Value,
+    pub value: ArgumentValue,
 }
 
 /// The user and password with which the host identifies itself to a process that listens.
@@ -45,8 +45,8 @@ pub struct BasicAuth {
 pub struct Spawn {
     pub proc: ProcKey,
     pub program: String,
-    pub arguments: Vec<Value>,
-    pub environment: Vec<Variable>,
+    pub arguments: Vec<ArgumentValue>,
+    pub environment: Vec<AgentVariable>,
     pub stdin: Vec<Chunk>,
     pub keep_open: bool,
     pub listens: bool,
@@ -73,7 +73,7 @@ pub enum Signal {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Stop {
+pub struct StopProcess {
     pub proc: ProcKey,
     pub signal: Signal,
     pub grace_ms: u32,
@@ -119,7 +119,7 @@ pub enum Action {
     Spawn(Spawn),
     Write(Write),
     CloseStdin(ProcKey),
-    Stop(Stop),
+    Stop(StopProcess),
     PutFile(PutFile),
     Http(HttpRequest),
     OpenStream(OpenStream),
@@ -131,7 +131,7 @@ pub enum Action {
     Event(AgentEvent),
     Ask(Ask),
     AskWithdrawn(u32),
-    Steered(Steered),
+    Steered(SteerResult),
     TurnDone(TurnDone),
     QueryAnswer(QueryAnswer),
     Diagnostic(Diagnostic),

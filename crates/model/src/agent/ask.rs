@@ -7,13 +7,13 @@ use super::{SessionKey, TurnKey};
 /// its id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", from = "ToldChoice")]
-pub struct Choice {
+pub struct QuestionChoice {
     pub id: String,
     pub label: String,
     pub description: Option<String>,
 }
 
-impl Choice {
+impl QuestionChoice {
     /// Makes an option whose label is also its id.
     #[must_use]
     pub fn plain(label: impl Into<String>) -> Self {
@@ -22,7 +22,7 @@ impl Choice {
     }
 }
 
-impl From<&str> for Choice {
+impl From<&str> for QuestionChoice {
     fn from(label: &str) -> Self {
         Self::plain(label)
     }
@@ -35,7 +35,7 @@ enum ToldChoice {
     Whole { id: String, label: String, description: Option<String> },
 }
 
-impl From<ToldChoice> for Choice {
+impl From<ToldChoice> for QuestionChoice {
     fn from(told: ToldChoice) -> Self {
         match told {
             ToldChoice::Plain(label) => Self::plain(label),
@@ -63,7 +63,7 @@ pub struct Question {
     pub description: Option<String>,
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub form: AnswerForm,
-    pub options: Vec<Choice>,
+    pub options: Vec<QuestionChoice>,
     pub many: bool,
     pub free_text: bool,
     #[serde(default, skip_serializing_if = "is_nothing")]
@@ -77,7 +77,7 @@ pub struct Question {
 /// How long a decision holds, from narrow to wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Scope {
+pub enum DecisionScope {
     Once,
     Session,
     Project,
@@ -92,7 +92,7 @@ pub struct AskOption {
     pub id: String,
     pub label: String,
     pub allows: bool,
-    pub scope: Scope,
+    pub scope: DecisionScope,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

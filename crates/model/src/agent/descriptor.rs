@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Safety;
-pub use super::state::{Access, State};
+pub use super::state::{StateAccess, StatePath};
 
 /// How many turns and sessions share one link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sharing {
+pub enum LinkSharing {
     /// One-shot: each turn has its own link and process.
     #[default]
     Turn,
@@ -187,7 +187,7 @@ pub struct RootRule {
 /// A choice to show to people: an id that the agent knows, and a label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Choice {
+pub struct DescriptorChoice {
     pub id: String,
     pub label: String,
 }
@@ -204,7 +204,7 @@ pub struct Descriptor {
     /// The version of the backend itself, not that of its agent.
     pub version: String,
     #[serde(default)]
-    pub sharing: Sharing,
+    pub sharing: LinkSharing,
     /// Ignored if `sharing` is `turn`.
     #[serde(default)]
     pub one_shot: OneShot,
@@ -221,7 +221,7 @@ pub struct Descriptor {
     pub credentials: Vec<Credential>,
     /// The paths that the agent keeps below the home folder.
     #[serde(default)]
-    pub state: Vec<State>,
+    pub state: Vec<StatePath>,
     /// Whether the agent confines its own commands with mounts, which is impossible under Landlock.
     #[serde(default)]
     pub own_sandbox: bool,
@@ -235,9 +235,9 @@ pub struct Descriptor {
     #[serde(default)]
     pub expands: Vec<Expands>,
     #[serde(default)]
-    pub efforts: Vec<Choice>,
+    pub efforts: Vec<DescriptorChoice>,
     #[serde(default)]
-    pub models: Vec<Choice>,
+    pub models: Vec<DescriptorChoice>,
     /// The agent's own names of tools that write files, for the memory instructions (usually
     /// `Write` and `Edit`).
     #[serde(default)]
@@ -317,7 +317,7 @@ impl Descriptor {
             .copied()
             .filter(|feature| !self.live_only.contains(feature))
             .collect();
-        Self { sharing: Sharing::Turn, features, ..self.clone() }
+        Self { sharing: LinkSharing::Turn, features, ..self.clone() }
     }
 
     /// Returns the label, or the name if there is no label.
@@ -428,7 +428,7 @@ mod tests {
         let descriptor =
             Descriptor::parse(r#"{"name":"mini","version":"1","programs":[{"name":"mini"}]}"#)
                 .expect("valid");
-        assert_eq!(descriptor.sharing, Sharing::Turn);
+        assert_eq!(descriptor.sharing, LinkSharing::Turn);
         assert_eq!(descriptor.label(), "mini");
     }
 
@@ -438,7 +438,7 @@ mod tests {
             "features":["resume","steer"],"live-only":["steer"]}"#;
         let live = Descriptor::parse(json).expect("valid");
         let once = live.as_one_shot();
-        assert_eq!((live.sharing, once.sharing), (Sharing::Link, Sharing::Turn));
+        assert_eq!((live.sharing, once.sharing), (LinkSharing::Link, LinkSharing::Turn));
         assert!(live.has(Feature::Steer) && !once.has(Feature::Steer) && once.has(Feature::Resume));
     }
 

@@ -27,7 +27,7 @@ pub enum Mode {
 /// The choices of the operator and the channel for a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Settings {
+pub struct TurnSettings {
     pub model: Option<String>,
     pub safety: Safety,
     pub mode: Mode,
@@ -39,7 +39,7 @@ pub struct Settings {
     pub options: String,
 }
 
-impl Settings {
+impl TurnSettings {
     /// Makes settings with a safety level and no other choices.
     #[must_use]
     pub fn plain(safety: Safety) -> Self {
@@ -71,7 +71,7 @@ pub struct Attachment {
 /// A piece of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Part {
+pub enum PromptPart {
     Text(String),
     Image(Attachment),
     File(Attachment),
@@ -87,8 +87,8 @@ pub struct StartTurn {
     pub fork: bool,
     pub fresh_id: String,
     pub one_shot: bool,
-    pub settings: Settings,
-    pub parts: Vec<Part>,
+    pub settings: TurnSettings,
+    pub parts: Vec<PromptPart>,
 }
 
 impl StartTurn {
@@ -103,15 +103,15 @@ impl StartTurn {
             fork: false,
             fresh_id: "00000000-0000-4000-8000-000000000000".to_owned(),
             one_shot: true,
-            settings: Settings::plain(safety),
-            parts: vec![Part::Text(prompt.to_owned())],
+            settings: TurnSettings::plain(safety),
+            parts: vec![PromptPart::Text(prompt.to_owned())],
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum DeliveryWish {
+pub enum SteerDelivery {
     Steer,
     Queue,
     Replace,
@@ -123,8 +123,8 @@ pub struct Steer {
     pub session: SessionKey,
     pub turn: TurnKey,
     pub message: u32,
-    pub parts: Vec<Part>,
-    pub delivery: DeliveryWish,
+    pub parts: Vec<PromptPart>,
+    pub delivery: SteerDelivery,
     pub fresh_id: String,
 }
 
@@ -137,7 +137,7 @@ pub struct TurnRef {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Decision {
+pub enum AskDecision {
     AllowOnce,
     AllowAlways,
     AllowChanged(String),
@@ -151,9 +151,9 @@ pub enum Decision {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Answer {
+pub struct AskAnswer {
     pub ask: u32,
-    pub decision: Decision,
+    pub decision: AskDecision,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -170,7 +170,7 @@ pub enum QueryKind {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Query {
+pub struct AgentQuery {
     pub query: u32,
     pub session: Option<SessionKey>,
     pub kind: QueryKind,
@@ -200,7 +200,7 @@ pub enum Pipe {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Line {
+pub struct AgentLine {
     pub proc: ProcKey,
     pub pipe: Pipe,
     pub text: String,
@@ -266,13 +266,13 @@ pub struct StreamClosed {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Command {
+pub enum HostCommand {
     StartTurn(StartTurn),
     Steer(Steer),
     Interrupt(TurnRef),
-    Answer(Answer),
+    Answer(AskAnswer),
     CloseSession(SessionKey),
-    Query(Query),
+    Query(AgentQuery),
     Shutdown,
 }
 
@@ -280,10 +280,10 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Input {
-    Command(Command),
+    Command(HostCommand),
     Spawned(Spawned),
     SpawnFailed(SpawnFailed),
-    Line(Line),
+    Line(AgentLine),
     Exited(Exited),
     HttpResponse(HttpResponse),
     HttpFailed(HttpFailed),

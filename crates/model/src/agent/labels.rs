@@ -1,6 +1,6 @@
 //! The labels of choices, which are the same for every agent.
 
-use super::{AskOption, Scope};
+use super::{AskOption, DecisionScope};
 
 /// The label of an option that allows one call of a tool.
 pub const ALLOW_ONCE: &str = "Allow once";
@@ -30,14 +30,14 @@ impl AskOption {
     #[must_use]
     pub fn full_label(&self) -> String {
         let does = match (self.allows, self.scope) {
-            (true, Scope::Once) => ALLOW_ONCE,
-            (true, Scope::Session) => ALLOW_SESSION,
-            (true, Scope::Project) => "Always allow in this project",
-            (true, Scope::User | Scope::Always) => "Always allow",
-            (false, Scope::Once) => "Deny",
-            (false, Scope::Session) => "Deny for this session",
-            (false, Scope::Project) => "Always deny in this project",
-            (false, Scope::User | Scope::Always) => "Always deny",
+            (true, DecisionScope::Once) => ALLOW_ONCE,
+            (true, DecisionScope::Session) => ALLOW_SESSION,
+            (true, DecisionScope::Project) => "Always allow in this project",
+            (true, DecisionScope::User | DecisionScope::Always) => "Always allow",
+            (false, DecisionScope::Once) => "Deny",
+            (false, DecisionScope::Session) => "Deny for this session",
+            (false, DecisionScope::Project) => "Always deny in this project",
+            (false, DecisionScope::User | DecisionScope::Always) => "Always deny",
         };
         let own = self.label.trim();
         let lower = own.to_lowercase();
@@ -68,13 +68,22 @@ mod tests {
             scope,
         };
         for (option, label) in [
-            (option("a", "Yes", true, Scope::Once), "Allow once"),
-            (option("a", "Deny", true, Scope::Once), "Allow once"),
-            (option("a", "Never do it", true, Scope::Always), "Always allow: Never do it"),
-            (option("a", "Always Allow npm test", true, Scope::Always), "Always allow: npm test"),
-            (option("a", "Allow for this session", true, Scope::Session), "Allow for this session"),
-            (option("a", "Allow", false, Scope::Once), "Deny"),
-            (option("a", "No, keep planning", false, Scope::Once), "Deny: No, keep planning"),
+            (option("a", "Yes", true, DecisionScope::Once), "Allow once"),
+            (option("a", "Deny", true, DecisionScope::Once), "Allow once"),
+            (option("a", "Never do it", true, DecisionScope::Always), "Always allow: Never do it"),
+            (
+                option("a", "Always Allow npm test", true, DecisionScope::Always),
+                "Always allow: npm test",
+            ),
+            (
+                option("a", "Allow for this session", true, DecisionScope::Session),
+                "Allow for this session",
+            ),
+            (option("a", "Allow", false, DecisionScope::Once), "Deny"),
+            (
+                option("a", "No, keep planning", false, DecisionScope::Once),
+                "Deny: No, keep planning",
+            ),
         ] {
             assert_eq!(option.full_label(), label);
         }

@@ -24,7 +24,7 @@ pub enum FailureKind {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Failure {
+pub struct AgentFailure {
     pub kind: FailureKind,
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct SessionReady {
 /// Text of an answer or of thinking. `part` distinguishes the texts of one turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Text {
+pub struct TextEvent {
     pub part: u32,
     pub text: String,
     /// Whether the text replaces the whole part instead of extending it.
@@ -202,7 +202,7 @@ pub enum TaskStatus {
 /// A sub-agent or a background task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Task {
+pub struct AgentTask {
     pub id: String,
     pub kind: TaskKind,
     pub title: String,
@@ -234,18 +234,18 @@ pub struct Unrecognised {
 /// One normalized output or action of the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum EventKind {
-    Text(Text),
-    Thinking(Text),
+pub enum AgentEventKind {
+    Text(TextEvent),
+    Thinking(TextEvent),
     ToolStart(ToolStart),
     ToolOutput(ToolOutput),
     ToolEnd(ToolEnd),
     Plan(Vec<PlanEntry>),
     Usage(Usage),
     Artifact(Artifact),
-    Task(Task),
+    Task(AgentTask),
     Quota(Vec<Quota>),
-    Retry(Failure),
+    Retry(AgentFailure),
     Notice(String),
     Mode(String),
     Title(String),
@@ -259,7 +259,7 @@ pub enum EventKind {
 pub struct AgentEvent {
     pub session: SessionKey,
     pub turn: TurnKey,
-    pub kind: EventKind,
+    pub kind: AgentEventKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -273,7 +273,7 @@ pub enum SteerOutcome {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Steered {
+pub struct SteerResult {
     pub message: u32,
     pub outcome: SteerOutcome,
 }
@@ -281,11 +281,11 @@ pub struct Steered {
 /// How a turn ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum TurnOutcome {
     Completed,
     Interrupted,
-    Failed(Failure),
-    Lost(Failure),
+    Failed(AgentFailure),
+    Lost(AgentFailure),
     Limit(String),
 }
 
@@ -294,7 +294,7 @@ pub enum Outcome {
 pub struct TurnDone {
     pub session: SessionKey,
     pub turn: TurnKey,
-    pub outcome: Outcome,
+    pub outcome: TurnOutcome,
     pub text: Option<String>,
     pub usage: Option<Usage>,
 }
@@ -324,7 +324,7 @@ pub enum QueryResult {
     Sessions(Vec<SessionInfo>),
     Done,
     Raw(String),
-    Failed(Failure),
+    Failed(AgentFailure),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -336,7 +336,7 @@ pub struct QueryAnswer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Level {
+pub enum DiagnosticLevel {
     Debug,
     Info,
     Warn,
@@ -346,7 +346,7 @@ pub enum Level {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Diagnostic {
-    pub level: Level,
+    pub level: DiagnosticLevel,
     pub text: String,
 }
 

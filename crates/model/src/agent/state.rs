@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 /// Most paths that a descriptor may declare.
 const PLACES: usize = 16;
 /// Size limit of a path, in bytes.
-const PATH: usize = 256;
+const MAX_PATH_BYTES: usize = 256;
 
 /// Whether the agent may change a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Access {
+pub enum StateAccess {
     /// It may read, write, create and remove.
     #[default]
     Write,
@@ -24,12 +24,12 @@ pub enum Access {
 /// A path below the home folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct State {
+pub struct StatePath {
     /// `~/` and a path. With a slash at its end it is a folder, otherwise a file.
     pub path: String,
     /// Whether the agent may change it.
     #[serde(default)]
-    pub access: Access,
+    pub access: StateAccess,
     /// The operator's variable that moves it; its value is a folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_by: Option<String>,
@@ -38,7 +38,7 @@ pub struct State {
     pub below: String,
 }
 
-impl State {
+impl StatePath {
     /// Returns whether it is a folder.
     #[must_use]
     pub fn is_folder(&self) -> bool {
@@ -59,7 +59,7 @@ impl State {
 }
 
 /// Returns the faults of some paths. `pass` contains the variables that the agent receives.
-pub(super) fn faults(state: &[State], pass: &[String]) -> Vec<String> {
+pub(super) fn faults(state: &[StatePath], pass: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     if state.len() > PLACES {
         faults.push(format!("`state` lists more than {PLACES} paths"));
@@ -96,7 +96,7 @@ pub(super) fn faults(state: &[State], pass: &[String]) -> Vec<String> {
 }
 
 fn is_plain(path: &str) -> bool {
-    path.len() <= PATH
+    path.len() <= MAX_PATH_BYTES
         && !path.contains("//")
         && !path.ends_with('/')
         && !path.chars().any(char::is_control)
@@ -108,8 +108,8 @@ fn is_plain(path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(path: &str) -> State {
-        State { path: path.to_owned(), ..State::default() }
+    fn of(path: &str) -> StatePath {
+        StatePath { path: path.to_owned(), ..StatePath::default() }
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn only_a_variable_that_the_agent_receives_moves_a_path() {
-        let moved = |below: &str| State {
+        let moved = |below: &str| StatePath {
             moved_by: Some("X_HOME".into()),
             below: below.into(),
             ..of("~/.x/")

@@ -131,7 +131,7 @@ const KINDS: [(&str, &str); 12] = [
 /// because an empty list would allow everything. If no tool is allowed, the list contains only the
 /// word `none`, which is not a tool of any agent.
 #[must_use]
-pub fn allowed_for(allowed: &AllowedTools, descriptor: &Descriptor) -> Vec<String> {
+pub fn allowed_tools_for(allowed: &AllowedTools, descriptor: &Descriptor) -> Vec<String> {
     let list = match allowed {
         AllowedTools::All => return Vec::new(),
         AllowedTools::Only(list) if list.is_empty() => return vec!["none".to_owned()],
@@ -186,7 +186,7 @@ pub fn permits(
 /// Returns whether a tool use only reads, searches, or stays within the conversation. A sub-agent
 /// asks for its own tool uses. An unknown tool may do anything.
 #[must_use]
-pub fn only_looks(tool: &ToolStart) -> bool {
+pub fn is_read_only(tool: &ToolStart) -> bool {
     const LOOKING: [&str; 9] = [
         "agent_spawn",
         "ask_user",
@@ -260,7 +260,7 @@ mod tests {
         let json =
             format!(r#"{{"name":"x","version":"1","programs":[{{"name":"x"}}],"tools":{tools}}}"#);
         let descriptor = Descriptor::parse(&json).expect("valid");
-        allowed_for(
+        allowed_tools_for(
             &AllowedTools::Only(list.iter().map(|name| (*name).to_owned()).collect()),
             &descriptor,
         )
@@ -301,8 +301,8 @@ mod tests {
             r#"{"name":"x","version":"1","programs":[{"name":"x"}],"tools":{"bash":["bash"]}}"#,
         )
         .expect("valid");
-        assert_eq!(allowed_for(&AllowedTools::Only(vec![]), &descriptor), ["none"]);
-        assert!(allowed_for(&AllowedTools::All, &descriptor).is_empty());
+        assert_eq!(allowed_tools_for(&AllowedTools::Only(vec![]), &descriptor), ["none"]);
+        assert!(allowed_tools_for(&AllowedTools::All, &descriptor).is_empty());
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! [`VARIABLES`] is the only table of their names, defaults and meanings; a test compares
 //! `docs/configuration.md` with it.
 
-mod nearness;
 mod reader;
 mod runs;
+mod suggest;
 mod variables;
 mod words;
 
@@ -18,12 +18,12 @@ use jiff::tz::TimeZone;
 use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
-pub use self::nearness::{nearest, suggestion};
-use self::reader::Reader;
-pub use self::runs::{Run, Runs};
-pub use self::variables::{REMOVED, VARIABLES, Variable};
+use self::reader::VariableReader;
+pub use self::runs::{RunMode, RunModes};
+pub use self::suggest::{nearest, suggestion};
+pub use self::variables::{REMOVED, SettingVariable, VARIABLES};
 pub use self::words::{
-    AllowLists, BusyPolicy, FooterPart, HolderWish, Limits, LogFormat, SandboxWish, Trust,
+    AllowLists, BusyPolicy, FooterPart, HolderMode, LogFormat, ResourceLimits, SandboxMode, Trust,
 };
 use crate::agent::{AllowedTools, Mode, Safety};
 
@@ -38,9 +38,9 @@ pub struct Config {
     pub allowed_backends: Vec<String>,
     /// The source of `agent_backend` for messages to the operator: the variable, or an argument of
     /// a command.
-    pub agent_backend_by: &'static str,
+    pub agent_backend_source: &'static str,
     /// Whether agents run live or once for each turn, for all backends and for single ones.
-    pub backend_run: Runs,
+    pub backend_run: RunModes,
     /// The program of `agent_backend`.
     pub backend_cli_path: Option<PathBuf>,
     /// The model of `agent_backend`, instead of its default.
@@ -106,9 +106,9 @@ pub struct Config {
     /// The treatment of a prompt from an idle lane while all slots are taken.
     pub busy_policy: BusyPolicy,
     /// How agents are confined.
-    pub agent_sandbox: SandboxWish,
+    pub agent_sandbox: SandboxMode,
     /// Whether agents outlive the gateway.
-    pub agent_holder: HolderWish,
+    pub agent_holder: HolderMode,
     /// How long a holder keeps agents without a gateway.
     pub agent_hold: Duration,
     /// The database that several machines share, or `None` if this machine serves alone.
@@ -172,7 +172,7 @@ pub struct Config {
     /// The minimum level of log lines, or a filter of the `tracing` library.
     pub log_level: String,
     /// Limits of output, memory, time and sizes.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
 }
 
 /// The value of `AGENT_BACKEND` with which the start searches for a backend.
@@ -186,18 +186,18 @@ fn alias_of(backend: &str) -> Option<String> {
 /// Returns the folder of compiled backends, for commands that need no other setting.
 #[must_use]
 pub fn cache_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
-    Reader { variable: &variable, faults: Vec::new() }.path("CACHE_DIR")
+    VariableReader { variable: &variable, faults: Vec::new() }.path("CACHE_DIR")
 }
 
 /// Returns the folder of markdown files, for commands that need no other setting.
 #[must_use]
 pub fn config_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
-    Reader { variable: &variable, faults: Vec::new() }.path("CONFIG_DIR")
+    VariableReader { variable: &variable, faults: Vec::new() }.path("CONFIG_DIR")
 }
 
 impl Config {
     /// Sets the backend that was found, if the setting was [`AUTO`].
-    pub fn decide_backend(&mut self, name: &str) {
+    pub fn set_backend(&mut self, name: &str) {
         name.clone_into(&mut self.agent_backend);
         self.command_alias = self.command_alias.take().or_else(|| alias_of(name));
     }
@@ -215,8 +215,8 @@ impl Config {
     /// Reads the configuration as [`Config::read`] does. With faults, it also returns a
     /// configuration in which invalid values are replaced by their defaults.
     pub fn read_all(variable: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
-        let mut read = Reader { variable: &variable, faults: Vec::new() };
-        let defaults = Limits::default();
+        let mut read = VariableReader { variable: &variable, faults: Vec::new() };
+        let defaults = ResourceLimits::default();
         let (safety, mode) = read.one_of(
             "PERMISSION_MODE",
             &[
@@ -234,7 +234,7 @@ impl Config {
             command_alias: read.optional("COMMAND_ALIAS").or_else(|| alias_of(&agent_backend)),
             agent_backend,
             allowed_backends: read.list("ALLOWED_BACKENDS"),
-            agent_backend_by: "AGENT_BACKEND",
+            agent_backend_source: "AGENT_BACKEND",
             backend_run: read.runs("BACKEND_RUN"),
             backend_cli_path: read
                 .optional("BACKEND_CLI_PATH")
@@ -275,8 +275,8 @@ impl Config {
                 "BUSY_POLICY",
                 &[("reject", BusyPolicy::Reject), ("queue", BusyPolicy::Queue)],
             ),
-            agent_sandbox: read.one_of("AGENT_SANDBOX", &SandboxWish::WORDS),
-            agent_holder: read.one_of("AGENT_HOLDER", &HolderWish::WORDS),
+            agent_sandbox: read.one_of("AGENT_SANDBOX", &SandboxMode::WORDS),
+            agent_holder: read.one_of("AGENT_HOLDER", &HolderMode::WORDS),
             agent_hold: Duration::from_secs(read.number("AGENT_HOLD_SECONDS", 1, 30 * 86_400)),
             cluster_url: read.optional("CLUSTER_URL").map(|url| url.trim().to_owned().into()),
             node_name: read.optional("NODE_NAME"),
@@ -330,7 +330,7 @@ impl Config {
                 ],
             ),
             log_level: read.text("LOG_LEVEL"),
-            limits: Limits {
+            limits: ResourceLimits {
                 line: read.number("LINE_LIMIT_BYTES", defaults.line as u64, 1 << 30) as usize,
                 output: read.number("OUTPUT_LIMIT_BYTES", defaults.output, 1 << 40),
                 prompt: read.number("PROMPT_LIMIT_BYTES", defaults.prompt as u64, 1 << 30) as usize,
@@ -399,7 +399,7 @@ mod tests {
         );
         assert_eq!(config.config_dir, PathBuf::from("./config"));
         assert_eq!(config.command_alias.as_deref(), Some("claude"));
-        assert_eq!(config.limits, Limits::default());
+        assert_eq!(config.limits, ResourceLimits::default());
     }
 
     #[test]
@@ -532,7 +532,7 @@ mod tests {
     fn a_claude_backend_that_was_found_has_its_command_names() {
         let mut config = read(&[("AGENT_BACKEND", AUTO)]).expect("valid");
         assert_eq!(config.command_alias, None);
-        config.decide_backend("claude");
+        config.set_backend("claude");
         assert_eq!(
             (config.agent_backend.as_str(), config.command_alias.as_deref()),
             ("claude", Some("claude"))

@@ -7,17 +7,17 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use minisign_verify::PublicKey;
 
-use super::{Runs, VARIABLES};
+use super::{RunModes, VARIABLES};
 use crate::agent::AllowedTools;
 
 /// Reads values and collects their faults. An invalid value is replaced by its default, so that the
 /// other settings can be examined.
-pub(super) struct Reader<'a> {
+pub(super) struct VariableReader<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
     pub(super) faults: Vec<String>,
 }
 
-impl Reader<'_> {
+impl VariableReader<'_> {
     pub(super) fn optional(&self, name: &str) -> Option<String> {
         debug_assert!(
             VARIABLES.iter().any(|variable| variable.name == name),
@@ -72,8 +72,8 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn runs(&mut self, name: &str) -> Runs {
-        let (runs, faults) = Runs::parse(&self.list(name));
+    pub(super) fn runs(&mut self, name: &str) -> RunModes {
+        let (runs, faults) = RunModes::parse(&self.list(name));
         self.faults.extend(faults.into_iter().map(|fault| format!("{name}: {fault}")));
         runs
     }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 /// How an agent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Run {
+pub enum RunMode {
     /// The agent continues to run after a turn.
     Live,
     /// One process for each turn.
     OneShot,
 }
 
-impl Run {
+impl RunMode {
     /// Returns the word that an operator writes for it: `live` or `one-shot`.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -28,14 +28,14 @@ impl Run {
 
 /// The operator's choices of [`Run`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Runs {
+pub struct RunModes {
     /// The choice for backends that are not named.
-    pub all: Option<Run>,
+    pub all: Option<RunMode>,
     /// The choices for single backends, by name.
-    pub named: BTreeMap<String, Run>,
+    pub named: BTreeMap<String, RunMode>,
 }
 
-impl Runs {
+impl RunModes {
     /// Parses items such as `live` and `codex=one-shot`. The second part contains their faults.
     pub(super) fn parse(items: &[String]) -> (Self, Vec<String>) {
         let (mut runs, mut faults) = (Self::default(), Vec::new());
@@ -43,7 +43,7 @@ impl Runs {
             let (name, run) = item
                 .split_once('=')
                 .map_or((None, item.as_str()), |(name, run)| (Some(name.trim()), run.trim()));
-            match (name, Run::parse(run)) {
+            match (name, RunMode::parse(run)) {
                 (None, Some(run)) => runs.all = Some(run),
                 (Some(name), Some(run)) if !name.is_empty() => drop(runs.named.insert(name.to_owned(), run)),
                 _ => faults.push(format!("{item:?} must be `live`, `one-shot`, or one of them after a backend's name and `=`")),
@@ -54,7 +54,7 @@ impl Runs {
 
     /// Returns the choice for a backend, or else the one for all.
     #[must_use]
-    pub fn of(&self, backend: &str) -> Option<Run> {
+    pub fn of(&self, backend: &str) -> Option<RunMode> {
         self.named.get(backend).copied().or(self.all)
     }
 }
@@ -63,8 +63,8 @@ impl Runs {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> (Runs, Vec<String>) {
-        Runs::parse(&text.split(',').map(str::to_owned).collect::<Vec<_>>())
+    fn parse(text: &str) -> (RunModes, Vec<String>) {
+        RunModes::parse(&text.split(',').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
@@ -72,9 +72,9 @@ mod tests {
         let (runs, faults) = parse("codex = live,one-shot");
         assert_eq!(
             (runs.of("codex"), runs.of("claude"), faults),
-            (Some(Run::Live), Some(Run::OneShot), vec![])
+            (Some(RunMode::Live), Some(RunMode::OneShot), vec![])
         );
-        assert_eq!(Runs::default().of("codex"), None);
+        assert_eq!(RunModes::default().of("codex"), None);
     }
 
     #[test]

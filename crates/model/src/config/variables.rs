@@ -2,7 +2,7 @@
 
 /// An environment variable that the gateway reads.
 #[derive(Clone, Copy, Debug)]
-pub struct Variable {
+pub struct SettingVariable {
     /// Its name in the environment, for example `LOG_LEVEL`.
     pub name: &'static str,
     /// The value that is used if it is unset or empty; empty if there is no default.
@@ -11,8 +11,8 @@ pub struct Variable {
     pub meaning: &'static str,
 }
 
-const fn v(name: &'static str, default: &'static str, meaning: &'static str) -> Variable {
-    Variable { name, default, meaning }
+const fn v(name: &'static str, default: &'static str, meaning: &'static str) -> SettingVariable {
+    SettingVariable { name, default, meaning }
 }
 
 const NO_WEB_PUSH: &str =
@@ -24,7 +24,7 @@ pub const REMOVED: &[(&str, &str)] =
     &[("PUSH_SERVICES", NO_WEB_PUSH), ("PUSH_CONTACT", NO_WEB_PUSH)];
 
 /// All variables, in the order of the documentation.
-pub const VARIABLES: &[Variable] = &[
+pub const VARIABLES: &[SettingVariable] = &[
     v(
         "DISCORD_BOT_TOKEN",
         "",

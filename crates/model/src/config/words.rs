@@ -13,7 +13,7 @@ pub enum BusyPolicy {
 
 /// How agents are confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SandboxWish {
+pub enum SandboxMode {
     /// By Landlock if the kernel supports it. Otherwise they are not confined, which is reported.
     Auto,
     /// By Landlock. The gateway does not start without it.
@@ -24,7 +24,7 @@ pub enum SandboxWish {
     Off,
 }
 
-impl SandboxWish {
+impl SandboxMode {
     pub(super) const WORDS: [(&str, Self); 4] = [
         ("auto", Self::Auto),
         ("landlock", Self::Landlock),
@@ -35,7 +35,7 @@ impl SandboxWish {
 
 /// Whether agents outlive the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HolderWish {
+pub enum HolderMode {
     /// If a holder is available.
     Auto,
     /// Required. The gateway does not start without a holder.
@@ -44,7 +44,7 @@ pub enum HolderWish {
     Off,
 }
 
-impl HolderWish {
+impl HolderMode {
     pub(super) const WORDS: [(&str, Self); 3] =
         [("auto", Self::Auto), ("require", Self::Require), ("off", Self::Off)];
 }
@@ -101,7 +101,7 @@ pub struct AllowLists {
 
 /// Limits of the resources that a guest and its agent may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Longest line that is kept completely, in bytes.
     pub line: usize,
     /// Output of a run, in bytes.
@@ -118,7 +118,7 @@ pub struct Limits {
     pub compile: Duration,
 }
 
-impl Default for Limits {
+impl Default for ResourceLimits {
     fn default() -> Self {
         Self {
             line: 8 << 20,

@@ -7,13 +7,13 @@
 /// string of a backtick fence contains no backtick, and a fence is closed by at least as many of
 /// the same character with nothing after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fence<'a> {
+pub struct CodeFence<'a> {
     indent: &'a str,
     marker: &'a str,
     info: &'a str,
 }
 
-impl<'a> Fence<'a> {
+impl<'a> CodeFence<'a> {
     /// Parses a line, without its terminator, as the opening of a fence.
     #[must_use]
     pub fn opened_by(line: &'a str) -> Option<Self> {
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_fence_is_recognised_by_its_marker_and_not_closed_by_a_shorter_one() {
-        let fence = Fence::opened_by("  ````rust ignore ").expect("a fence");
+        let fence = CodeFence::opened_by("  ````rust ignore ").expect("a fence");
         assert_eq!(
             (fence.info(), fence.opening().as_str(), fence.closing().as_str()),
             ("rust ignore", "  ````rust ignore", "  ````")
@@ -94,9 +94,9 @@ mod tests {
                 && !fence.closed_by("````x")
                 && !fence.closed_by("")
         );
-        assert!(Fence::opened_by("~~~ a`b").is_some());
+        assert!(CodeFence::opened_by("~~~ a`b").is_some());
         for no in ["``", "```inline``` code", "x ```", "", "`~`~"] {
-            assert_eq!(Fence::opened_by(no), None, "{no}");
+            assert_eq!(CodeFence::opened_by(no), None, "{no}");
         }
     }
 }

@@ -7,11 +7,11 @@ mod fence;
 pub mod outline;
 pub mod sections;
 
-pub use fence::Fence;
+pub use fence::CodeFence;
 
 /// A line of an operator's file, as [`lines`] returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Read<'a> {
+pub enum MarkdownLine<'a> {
     /// A line inside a code fence, or one that opens or closes a fence, unchanged.
     Code(&'a str),
     /// Any other line, without comments.
@@ -20,7 +20,7 @@ pub enum Read<'a> {
 
 /// A `key: value` pair, usually in a list item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct KeyValue {
     /// The key in lower case, with `-` in place of blanks and `_`.
     pub key: String,
     /// The value, with its backticks; not empty.
@@ -29,10 +29,10 @@ pub struct Entry {
     pub line: usize,
 }
 
-impl Entry {
+impl KeyValue {
     /// Returns the value without backticks around it.
     pub fn text(&self) -> &str {
-        bare(&self.value)
+        trim_backticks(&self.value)
     }
 
     /// Returns the parts between commas, each without backticks around it. A comma within braces,
@@ -47,21 +47,21 @@ impl Entry {
             }
             c == ',' && depth == 0
         };
-        self.value.split(separates).map(bare).filter(|item| !item.is_empty())
+        self.value.split(separates).map(trim_backticks).filter(|item| !item.is_empty())
     }
 }
 
 /// Splits a file into lines, numbered from 1. A comment may span lines, and fences inside it are
 /// ignored.
-pub fn lines(text: &str) -> impl Iterator<Item = (usize, Read<'_>)> {
-    let (mut fence, mut comment): (Option<Fence<'_>>, bool) = (None, false);
+pub fn lines(text: &str) -> impl Iterator<Item = (usize, MarkdownLine<'_>)> {
+    let (mut fence, mut comment): (Option<CodeFence<'_>>, bool) = (None, false);
     (1..).zip(text.lines()).map(move |(number, line)| {
-        let opened = if comment { None } else { Fence::opened_by(line) };
+        let opened = if comment { None } else { CodeFence::opened_by(line) };
         if fence.is_none() && opened.is_none() {
-            return (number, Read::Text(uncommented(line, &mut comment)));
+            return (number, MarkdownLine::Text(uncommented(line, &mut comment)));
         }
         fence = fence.map_or(opened, |open| Some(open).filter(|open| !open.closed_by(line)));
-        (number, Read::Code(line))
+        (number, MarkdownLine::Code(line))
     })
 }
 
@@ -83,7 +83,7 @@ fn uncommented(line: &str, open: &mut bool) -> String {
 
 /// Trims blanks and one pair of backticks.
 #[must_use]
-pub fn bare(text: &str) -> &str {
+pub fn trim_backticks(text: &str) -> &str {
     let text = text.trim();
     let inner = text.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
     inner.filter(|inner| !inner.contains('`')).unwrap_or(text).trim()
@@ -94,7 +94,9 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> String {
-        lines(text).map(|(_, line)| if matches!(line, Read::Code(_)) { 'c' } else { 't' }).collect()
+        lines(text)
+            .map(|(_, line)| if matches!(line, MarkdownLine::Code(_)) { 'c' } else { 't' })
+            .collect()
     }
 
     #[test]
@@ -107,16 +109,16 @@ mod tests {
     #[test]
     fn comments_are_removed_and_hide_fences() {
         let found: Vec<_> = lines("a <!-- b\n```\n--> c\n```\n<!-- d -->\n```").collect();
-        let text = |number: usize, text: &str| (number, Read::Text(text.to_owned()));
+        let text = |number: usize, text: &str| (number, MarkdownLine::Text(text.to_owned()));
         assert_eq!(
             found,
             [
                 text(1, "a "),
                 text(2, ""),
                 text(3, " c"),
-                (4, Read::Code("```")),
-                (5, Read::Code("<!-- d -->")),
-                (6, Read::Code("```"))
+                (4, MarkdownLine::Code("```")),
+                (5, MarkdownLine::Code("<!-- d -->")),
+                (6, MarkdownLine::Code("```"))
             ]
         );
     }

@@ -5,11 +5,11 @@
 //! returns it as the content of a file. Use [`super::sections`] for files that contain only
 //! settings.
 
-use super::{Entry, Fence, Read, lines};
+use super::{CodeFence, KeyValue, MarkdownLine, lines};
 
 /// A heading and the text after it, up to the next heading of any level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct OutlineSection {
     /// Number of `#`; 0 for the text before the first heading.
     pub level: usize,
     /// The text of the heading, unchanged.
@@ -17,14 +17,14 @@ pub struct Part {
     /// The line of the heading in the file, from 1.
     pub line: usize,
     /// The lines after it, without fenced code.
-    pub body: Vec<Line>,
+    pub body: Vec<TextLine>,
     /// The text after it, with fenced code.
     pub text: String,
 }
 
 /// A line of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct TextLine {
     /// Its number in the file, from 1.
     pub number: usize,
     /// The text, without comments.
@@ -33,18 +33,18 @@ pub struct Line {
 
 /// The content of a heading or an item: settings, and the text beside them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Block {
+pub struct SettingsBlock {
     /// The entries with a known key.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<KeyValue>,
     /// The text, without common indentation.
     pub text: String,
     /// Lines that look like an entry but have no known key.
-    pub strange: Vec<(usize, String)>,
+    pub unknown: Vec<(usize, String)>,
 }
 
 /// A list item with any key, and the indented lines after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct ListItem {
     /// The text before the first colon, without backticks.
     pub key: String,
     /// The text after the colon, with lines separated by `\n`.
@@ -55,8 +55,8 @@ pub struct Item {
 
 /// Splits a file at its headings. The first part is the text before the first heading.
 #[must_use]
-pub fn outline(text: &str) -> Vec<Part> {
-    let mut parts = vec![Part {
+pub fn outline(text: &str) -> Vec<OutlineSection> {
+    let mut parts = vec![OutlineSection {
         level: 0,
         title: String::new(),
         line: 1,
@@ -66,8 +66,8 @@ pub fn outline(text: &str) -> Vec<Part> {
     for (number, line) in lines(text) {
         let part = parts.last_mut().expect("there is a first");
         let line = match line {
-            Read::Text(line) => line,
-            Read::Code(line) => {
+            MarkdownLine::Text(line) => line,
+            MarkdownLine::Code(line) => {
                 part.text.extend([line, "\n"]);
                 continue;
             }
@@ -76,7 +76,7 @@ pub fn outline(text: &str) -> Vec<Part> {
         match line[level..].strip_prefix(' ') {
             Some(title) if (1..=6).contains(&level) && !title.trim().is_empty() => {
                 let title = title.trim().trim_end_matches('#').trim().to_owned();
-                parts.push(Part {
+                parts.push(OutlineSection {
                     level,
                     title,
                     line: number,
@@ -86,7 +86,7 @@ pub fn outline(text: &str) -> Vec<Part> {
             }
             _ => {
                 part.text.extend([&line, "\n"]);
-                part.body.push(Line { number, text: line });
+                part.body.push(TextLine { number, text: line });
             }
         }
     }
@@ -94,24 +94,24 @@ pub fn outline(text: &str) -> Vec<Part> {
 }
 
 /// Returns the parts below one, up to the next part of the same or a higher level.
-pub fn below(parts: &[Part], index: usize) -> &[Part] {
+pub fn descendants(parts: &[OutlineSection], index: usize) -> &[OutlineSection] {
     let rest = &parts[index + 1..];
     &rest[..rest.iter().take_while(|part| part.level > parts[index].level).count()]
 }
 
-impl Part {
+impl OutlineSection {
     /// Returns the title without backticks and a final colon.
     pub fn plain_title(&self) -> String {
         self.title.replace('`', "").trim_end_matches([':', ' ']).trim().to_owned()
     }
 
     /// Returns its list items at the margin. Another line at the margin ends the item before it.
-    pub fn items(&self) -> Vec<Item> {
-        let (mut items, mut open): (Vec<Item>, _) = (Vec::new(), false);
-        for Line { number, text } in &self.body {
-            if let Some(item) = item(text) {
+    pub fn items(&self) -> Vec<ListItem> {
+        let (mut items, mut open): (Vec<ListItem>, _) = (Vec::new(), false);
+        for TextLine { number, text } in &self.body {
+            if let Some(item) = strip_bullet(text) {
                 let (key, value) = item.split_once(':').unwrap_or((item, ""));
-                items.push(Item {
+                items.push(ListItem {
                     key: key.replace('`', "").trim().to_owned(),
                     value: value.trim().to_owned(),
                     line: *number,
@@ -130,7 +130,7 @@ impl Part {
     /// Returns the content of its first fenced code.
     pub fn code(&self) -> Option<String> {
         let mut lines = self.text.lines();
-        let fence = lines.find_map(Fence::opened_by)?;
+        let fence = lines.find_map(CodeFence::opened_by)?;
         Some(
             lines
                 .take_while(|line| !fence.closed_by(line))
@@ -140,17 +140,17 @@ impl Part {
     }
 
     /// Returns heading and text, unchanged.
-    pub fn whole(&self) -> String {
+    pub fn source(&self) -> String {
         format!("{} {}\n{}", "#".repeat(self.level), self.title, self.text)
     }
 }
 
 /// Parses lines into entries with one of the `known` keys, and the text, which may begin with
 /// `instruction:`. Once the text has begun, only list items at the margin are entries.
-pub fn block(body: &[Line], known: &[&str]) -> Block {
-    let (mut block, mut begun, mut text) = (Block::default(), false, Vec::new());
-    for Line { number, text: line } in body {
-        match entry(line) {
+pub fn parse_block(body: &[TextLine], known: &[&str]) -> SettingsBlock {
+    let (mut block, mut begun, mut text) = (SettingsBlock::default(), false, Vec::new());
+    for TextLine { number, text: line } in body {
+        match parse_entry(line) {
             Some((key, value, item)) if item || !begun => {
                 if key == "instruction" || key == "prompt" {
                     begun = true;
@@ -158,12 +158,12 @@ pub fn block(body: &[Line], known: &[&str]) -> Block {
                     continue;
                 }
                 if known.contains(&key.as_str()) {
-                    block.entries.push(Entry { key, value, line: *number });
+                    block.entries.push(KeyValue { key, value, line: *number });
                     continue;
                 }
                 // This is probably a misspelled key, unless it reads like a sentence.
                 if item && !begun && !key.contains('-') {
-                    block.strange.push((*number, key));
+                    block.unknown.push((*number, key));
                     continue;
                 }
             }
@@ -178,8 +178,8 @@ pub fn block(body: &[Line], known: &[&str]) -> Block {
 
 /// Parses `key: value`. The third part tells whether it is a list item at the margin. The key may
 /// be emphasised.
-pub fn entry(line: &str) -> Option<(String, String, bool)> {
-    let (rest, item) = item(line).map_or((line, false), |rest| (rest, true));
+pub fn parse_entry(line: &str) -> Option<(String, String, bool)> {
+    let (rest, item) = strip_bullet(line).map_or((line, false), |rest| (rest, true));
     let (key, value) = rest.split_once(':')?;
     let marks: String = key.trim().chars().take_while(|c| "*_".contains(*c)).collect();
     let value = value.strip_prefix(marks.as_str()).unwrap_or(value);
@@ -190,7 +190,7 @@ pub fn entry(line: &str) -> Option<(String, String, bool)> {
 }
 
 /// Returns the text of a list item at the margin, or `None` for other lines.
-pub fn item(line: &str) -> Option<&str> {
+pub fn strip_bullet(line: &str) -> Option<&str> {
     if let Some(rest) = ["- ", "* ", "+ "].iter().find_map(|bullet| line.strip_prefix(bullet)) {
         return Some(rest.trim_start());
     }
@@ -228,14 +228,16 @@ mod tests {
     fn a_part_has_the_deeper_ones_after_it_and_its_code_verbatim() {
         let text = "# Top\n<!-- ## hidden\n-->\n## `One`: ##\n\n````markdown\n## fenced\n```\n<!-- - kept\n```\n````\n### Deep\n## Two\n";
         let parts = outline(text);
-        let titles = |parts: &[Part]| parts.iter().map(Part::plain_title).collect::<Vec<_>>();
+        let titles = |parts: &[OutlineSection]| {
+            parts.iter().map(OutlineSection::plain_title).collect::<Vec<_>>()
+        };
         assert_eq!(
-            (titles(below(&parts, 1)), titles(below(&parts, 4))),
+            (titles(descendants(&parts, 1)), titles(descendants(&parts, 4))),
             (vec!["One".into(), "Deep".into(), "Two".into()], vec![])
         );
         assert_eq!(parts[2].code().as_deref(), Some("## fenced\n```\n<!-- - kept\n```\n"));
         assert_eq!(
-            (parts[1].code(), parts[2].items(), parts[3].whole().as_str()),
+            (parts[1].code(), parts[2].items(), parts[3].source().as_str()),
             (None, vec![], "### Deep\n")
         );
     }
@@ -254,14 +256,14 @@ mod tests {
     #[test]
     fn entries_are_before_the_text_or_items_after_it() {
         let text = "\n- **Interval:** 30m\nchannel: `5`\n- intervall: 9\n\nLook:\n- at: this\n- channel: 6\n  - deep\nzone: no\n";
-        let block = block(&outline(text)[0].body, &["interval", "channel", "zone"]);
+        let block = parse_block(&outline(text)[0].body, &["interval", "channel", "zone"]);
         let entries: Vec<_> = block
             .entries
             .iter()
             .map(|entry| (entry.key.as_str(), entry.text(), entry.line))
             .collect();
         assert_eq!(entries, [("interval", "30m", 2), ("channel", "5", 3), ("channel", "6", 8)]);
-        assert_eq!(block.strange, [(4, "intervall".to_owned())]);
+        assert_eq!(block.unknown, [(4, "intervall".to_owned())]);
         assert_eq!(block.text, "Look:\n- at: this\n  - deep\nzone: no");
     }
 
@@ -269,7 +271,7 @@ mod tests {
     fn an_instruction_may_have_more_lines() {
         let text = "- instruction: First.\n  Second.\n    - deeper\n\n  Third.";
         assert_eq!(
-            block(&outline(text)[0].body, &[]).text,
+            parse_block(&outline(text)[0].body, &[]).text,
             "First.\nSecond.\n  - deeper\n\nThird."
         );
     }

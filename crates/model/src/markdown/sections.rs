@@ -5,7 +5,7 @@
 //! indented lines, fenced code and comments. Sections that end with a text of their own have it in
 //! [`Section::prose`].
 
-use super::{Entry, Read, bare, lines};
+use super::{KeyValue, MarkdownLine, lines, trim_backticks};
 
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Section {
     /// The line at which it begins, from 1.
     pub line: usize,
     /// Its entries, in order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<KeyValue>,
     /// All lines from the first one that is neither blank nor an entry, without comments. Bullets
     /// in it are entries, too.
     pub prose: String,
@@ -25,7 +25,7 @@ pub struct Section {
 
 impl Section {
     /// Appends a line to the prose, unless it would begin with a blank line.
-    fn say(&mut self, number: usize, line: &str) {
+    fn push_prose(&mut self, number: usize, line: &str) {
         if self.prose_line.is_none() && line.trim().is_empty() {
             return;
         }
@@ -42,10 +42,10 @@ pub fn sections(text: &str) -> (Vec<Section>, Vec<(usize, String)>) {
     let (mut sections, mut strange): (Vec<Section>, _) = (Vec::new(), Vec::new());
     for (number, line) in lines(text) {
         let line = match line {
-            Read::Text(line) => line,
-            Read::Code(line) => {
+            MarkdownLine::Text(line) => line,
+            MarkdownLine::Code(line) => {
                 if let Some(section) = sections.last_mut() {
-                    section.say(number, line);
+                    section.push_prose(number, line);
                 }
                 continue;
             }
@@ -64,14 +64,18 @@ pub fn sections(text: &str) -> (Vec<Section>, Vec<(usize, String)>) {
         let Some(section) = sections.last_mut() else { continue };
         let item = ["- ", "* ", "+ "].iter().find_map(|bullet| line.strip_prefix(bullet));
         if section.prose_line.is_some() || item.is_none() {
-            section.say(number, &line);
+            section.push_prose(number, &line);
         }
         let Some(item) = item else { continue };
         match item.split_once(':') {
             Some((key, value)) if value.trim().is_empty() && !key.trim().is_empty() => {}
             Some((key, value)) if !key.trim().is_empty() => {
-                let key = bare(key).to_lowercase().replace([' ', '_'], "-");
-                section.entries.push(Entry { key, value: value.trim().to_owned(), line: number });
+                let key = trim_backticks(key).to_lowercase().replace([' ', '_'], "-");
+                section.entries.push(KeyValue {
+                    key,
+                    value: value.trim().to_owned(),
+                    line: number,
+                });
             }
             _ => strange.push((number, format!("{:?} is not `key: value`", item.trim()))),
         }

@@ -54,7 +54,7 @@ impl Document {
 pub struct Documents {
     texts: [Option<String>; 6],
     /// The name and the notes of the place that the prompt is for.
-    pub noted: Option<(String, String)>,
+    pub notes: Option<(String, String)>,
     /// A line for each fault in reading the files, naming the file.
     pub warnings: Vec<String>,
 }

@@ -1,6 +1,6 @@
 //! The memory block at the end of an answer.
 
-use crate::markdown::Fence;
+use crate::markdown::CodeFence;
 
 /// Splits an answer into the part that people see and the part for `memory.md`.
 ///
@@ -9,7 +9,7 @@ use crate::markdown::Fence;
 /// A blank block is removed and yields nothing.
 #[must_use]
 pub fn extract_memory(answer: &str) -> (&str, Option<&str>) {
-    let mut open: Option<(Fence<'_>, usize, usize)> = None;
+    let mut open: Option<(CodeFence<'_>, usize, usize)> = None;
     let mut last = None;
     let mut at = 0;
     for line in answer.split_inclusive('\n') {
@@ -23,7 +23,7 @@ pub fn extract_memory(answer: &str) -> (&str, Option<&str>) {
                 open = None;
             }
             Some(_) => {}
-            None => open = Fence::opened_by(text).map(|fence| (fence, at, next)),
+            None => open = CodeFence::opened_by(text).map(|fence| (fence, at, next)),
         }
         at = next;
     }

@@ -12,10 +12,10 @@ mod neutral;
 mod payload;
 mod recap;
 
-pub use assemble::{Assembled, LIMIT, Noting, assemble, sections};
+pub use assemble::{LIMIT, MemoryTarget, SystemPrompt, assemble, sections};
 pub use document::{Document, Documents};
-pub use marks::{file_at, file_below, no_file, quotation};
+pub use marks::{file_mark, inline_file_mark, quotation, unreadable_file_mark};
 pub use memory::extract_memory;
 pub use neutral::{Expansion, name as plain_name, neutralise};
-pub use payload::{Payload, quote_payload, readable_form};
+pub use payload::{WebhookPayload, quote_payload, readable_form};
 pub use recap::{RECAP_LIMIT, recap};

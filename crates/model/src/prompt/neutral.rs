@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::marks::unmarked;
+use super::marks::disarm_marks;
 use crate::agent::descriptor::Expands;
 
 /// Precedes a character that would be expanded. It is visible, and every POSIX shell removes it.
 const ESCAPE: char = '\\';
 
 /// Longest name that is shown, in characters.
-const NAME: usize = 80;
+const MAX_NAME_CHARS: usize = 80;
 
 /// Most file names that are looked up for one text; all further words count as names of files.
 const LOOKUP_LIMIT: usize = 256;
@@ -80,7 +80,7 @@ pub fn neutralise(text: &str, expansion: &Expansion, author: Option<&str>) -> St
         inert.push(c);
     }
     if let Some(author) = author {
-        inert = format!("[{}]: {}", name(author), unmarked(&inert));
+        inert = format!("[{}]: {}", name(author), disarm_marks(&inert));
     }
     if expands.contains(&Expands::AtPath) {
         escape_paths(&inert, expansion.directory.as_deref())
@@ -168,8 +168,13 @@ pub fn name(author: &str) -> String {
         // Characters that change the direction of text could make the name look like another one.
         .filter(|c| !matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
         .collect();
-    let name: String =
-        cleaned.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(NAME).collect();
+    let name: String = cleaned
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .take(MAX_NAME_CHARS)
+        .collect();
     if name.is_empty() { "somebody".to_owned() } else { name }
 }
 
@@ -313,7 +318,10 @@ mod tests {
         );
         assert_eq!(neutralise("hi", &all(), Some("\u{202e}\n ")), "[somebody]: hi");
         assert_eq!(neutralise("", &all(), Some("@/etc/passwd")), "[\\@/etc/passwd]: ");
-        assert_eq!(neutralise("", &Expansion::default(), Some(&"x".repeat(500))).len(), NAME + 4);
+        assert_eq!(
+            neutralise("", &Expansion::default(), Some(&"x".repeat(500))).len(),
+            MAX_NAME_CHARS + 4
+        );
     }
 
     #[test]

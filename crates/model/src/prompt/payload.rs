@@ -2,7 +2,7 @@
 
 /// A payload to quote.
 #[derive(Clone, Copy, Debug)]
-pub struct Payload<'a> {
+pub struct WebhookPayload<'a> {
     /// Name of the webhook; lower-case letters, digits and `-`.
     pub webhook: &'a str,
     /// The type of event that the sender named, if it named one.
@@ -23,13 +23,14 @@ pub struct Payload<'a> {
 /// so that removing them later cannot create a longer row. The part beyond the limit is cut off,
 /// which the prompt states.
 #[must_use]
-pub fn quote_payload(payload: &Payload<'_>) -> String {
-    let Payload { webhook, event, instruction, text, limit } = *payload;
+pub fn quote_payload(payload: &WebhookPayload<'_>) -> String {
+    let WebhookPayload { webhook, event, instruction, text, limit } = *payload;
     let plain: String =
         text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
     let shown = &plain[..plain.floor_char_boundary(limit)];
     let fence = "`".repeat(longest_row(shown).max(3) + 1);
-    let event = event.map(|event| format!(" as the event `{}`", word(event))).unwrap_or_default();
+    let event =
+        event.map(|event| format!(" as the event `{}`", plain_word(event))).unwrap_or_default();
     let cut = if shown.len() < plain.len() {
         format!("The data was cut: these are the first {} of {} bytes.\n", shown.len(), plain.len())
     } else {
@@ -74,7 +75,7 @@ fn longest_row(text: &str) -> usize {
 }
 
 /// Returns the characters of a word that cannot be anything but a word.
-fn word(text: &str) -> String {
+fn plain_word(text: &str) -> String {
     text.chars()
         .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
         .take(64)
@@ -90,7 +91,7 @@ mod tests {
     use crate::prompt::{Expansion, neutralise};
 
     fn quote(text: &str, limit: usize) -> String {
-        quote_payload(&Payload {
+        quote_payload(&WebhookPayload {
             webhook: "deploy",
             event: Some("push`\nx"),
             instruction: "Say what is new.",

@@ -7,7 +7,7 @@ use crate::plain::cut;
 /// Size limit of the quotation, in bytes.
 pub const RECAP_LIMIT: usize = 8 << 10;
 /// Most characters of one message in it.
-const MESSAGE: usize = 1_500;
+const MAX_MESSAGE_CHARS: usize = 1_500;
 
 /// Quotes the last of these messages, oldest first, as many as fit. Each has an author, which is
 /// `None` for the agent's own answers, and a text. Each line begins with `> `, and further lines of
@@ -37,7 +37,7 @@ pub fn recap(said: &[(Option<&str>, &str)], expansion: &Expansion) -> Option<Str
 
 fn quote(author: Option<&str>, text: &str, expansion: &Expansion) -> String {
     let who = author.map_or_else(|| "you".to_owned(), |author| format!("[{}]", name(author)));
-    let inert = neutralise(&cut(text, MESSAGE), expansion, None);
+    let inert = neutralise(&cut(text, MAX_MESSAGE_CHARS), expansion, None);
     let mut lines = inert.lines();
     let first = format!("> {who}: {}", lines.next().unwrap_or_default());
     std::iter::once(first)

@@ -12,11 +12,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::config::{BusyPolicy, Config};
-use crate::event::{ASIDE, Event, EventKind, Lane, NewEvent, Sequence, is_of_block};
+use crate::event::{Event, EventKind, Lane, NewEvent, Sequence, UNSAVED_START, is_in_block};
 
 /// The limits of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct QueueLimits {
     /// Number of slots, that is, events that run at the same time. Zero counts as one.
     pub max_concurrent: usize,
     /// Most events that may wait for a lane or a slot.
@@ -25,7 +25,7 @@ pub struct Limits {
     pub busy_policy: BusyPolicy,
 }
 
-impl From<&Config> for Limits {
+impl From<&Config> for QueueLimits {
     fn from(config: &Config) -> Self {
         Self {
             max_concurrent: config.max_concurrent_queries,
@@ -68,11 +68,11 @@ struct LaneState {
 /// in the number of waiting events.
 #[derive(Debug)]
 pub struct Queue {
-    limits: Limits,
+    limits: QueueLimits,
     /// The start of the block from which numbers are assigned, or zero if there are no blocks.
     first: Sequence,
     last: Sequence,
-    aside: Sequence,
+    unsaved: Sequence,
     closed: bool,
     waiting: BTreeMap<Sequence, Event>,
     running: BTreeMap<Sequence, Lane>,
@@ -86,12 +86,12 @@ pub struct Queue {
 impl Queue {
     /// Makes an empty, open queue.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: QueueLimits) -> Self {
         Self {
-            limits: Limits { max_concurrent: limits.max_concurrent.max(1), ..limits },
+            limits: QueueLimits { max_concurrent: limits.max_concurrent.max(1), ..limits },
             first: 0,
             last: 0,
-            aside: 0,
+            unsaved: 0,
             closed: false,
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
@@ -134,7 +134,7 @@ impl Queue {
 
     /// Holds an event that was accepted before, with its own number, regardless of the limits.
     pub fn hold_again(&mut self, event: Event) {
-        self.pass(event.sequence);
+        self.note_number(event.sequence);
         self.held.insert(event.sequence, event);
     }
 
@@ -179,7 +179,7 @@ impl Queue {
 
     /// Returns whether an event for an idle lane could start at once.
     #[must_use]
-    pub fn has_room(&self) -> bool {
+    pub fn has_free_slot(&self) -> bool {
         self.running.len() + self.ready.len() < self.limits.max_concurrent
     }
 
@@ -191,8 +191,8 @@ impl Queue {
     }
 
     /// Notes that a number is in use.
-    fn pass(&mut self, number: Sequence) {
-        if is_of_block(number, self.first) {
+    fn note_number(&mut self, number: Sequence) {
+        if is_in_block(number, self.first) {
             self.last = self.last.max(number);
         }
     }
@@ -200,7 +200,7 @@ impl Queue {
     /// Accepts an event again that was accepted before, with its own number, before younger ones of
     /// its lane. It is never refused, even beyond the limits or while the queue is closed.
     pub fn restore(&mut self, event: Event) {
-        self.pass(event.sequence);
+        self.note_number(event.sequence);
         let (sequence, state) = (event.sequence, self.lanes.entry(event.lane.clone()).or_default());
         if state.running.is_none() && !state.paused {
             if let Some(first) = state.waiting.first() {
@@ -234,7 +234,7 @@ impl Queue {
 
     /// Accepts a new event regardless of the limits, even while the queue is closed. This is for
     /// events that wait in order but need no agent.
-    pub fn admit(&mut self, event: NewEvent, now_ms: i64) -> Event {
+    pub fn accept_beyond_limits(&mut self, event: NewEvent, now_ms: i64) -> Event {
         let event = event.accepted(self.last + 1, now_ms);
         self.restore(event.clone());
         event
@@ -242,9 +242,9 @@ impl Queue {
 
     /// Accepts a new event that is not saved, with a number above all saved ones, so that it does
     /// not use one of their numbers.
-    pub fn admit_aside(&mut self, event: NewEvent, now_ms: i64) -> Event {
-        self.aside += 1;
-        let (last, event) = (self.last, event.accepted(ASIDE + self.aside, now_ms));
+    pub fn accept_unsaved(&mut self, event: NewEvent, now_ms: i64) -> Event {
+        self.unsaved += 1;
+        let (last, event) = (self.last, event.accepted(UNSAVED_START + self.unsaved, now_ms));
         self.restore(event.clone());
         self.last = last;
         event

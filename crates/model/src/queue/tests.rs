@@ -4,10 +4,10 @@ use std::time::Instant;
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::Origin;
+use crate::event::EventOrigin;
 
 fn event(kind: EventKind, lane: u64) -> NewEvent {
-    NewEvent::new(kind, Lane::Channel(lane), Origin::Internal { channel: None }, "")
+    NewEvent::new(kind, Lane::Channel(lane), EventOrigin::Internal { channel: None }, "")
 }
 
 fn message(lane: u64) -> NewEvent {
@@ -15,7 +15,7 @@ fn message(lane: u64) -> NewEvent {
 }
 
 fn queue(max_concurrent: usize, max_depth: usize, busy_policy: BusyPolicy) -> Queue {
-    Queue::new(Limits { max_concurrent, max_depth, busy_policy })
+    Queue::new(QueueLimits { max_concurrent, max_depth, busy_policy })
 }
 
 fn accept(queue: &mut Queue, event: NewEvent) -> Sequence {
@@ -208,7 +208,7 @@ mod model {
     pub(super) type List = Vec<(Sequence, u64)>;
 
     pub(super) struct Model {
-        pub limits: Limits,
+        pub limits: QueueLimits,
         pub closed: bool,
         pub last: Sequence,
         pub waiting: List,
@@ -313,7 +313,7 @@ fn a_paused_lane_that_loses_its_events_takes_new_ones() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum QueueStep {
     Accept(EventKind, u64),
     Next,
     Finish(Sequence),
@@ -324,17 +324,17 @@ enum Step {
     Close,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = QueueStep> {
     let kind = prop_oneof![4 => Just(EventKind::Message), 1 => Just(EventKind::Heartbeat), 1 => Just(EventKind::Hook)];
     prop_oneof![
-        40 => (kind, 0..6_u64).prop_map(|(kind, lane)| Step::Accept(kind, lane)),
-        30 => Just(Step::Next),
-        25 => (1..60_u64).prop_map(Step::Finish),
-        5 => (1..60_u64).prop_map(Step::Cancel),
-        5 => ((1..60_u64), any::<u8>()).prop_map(|(sequence, words)| Step::Amend(sequence, words)),
-        2 => (0..6_u64).prop_map(Step::CancelLane),
-        1 => Just(Step::Drain),
-        1 => Just(Step::Close),
+        40 => (kind, 0..6_u64).prop_map(|(kind, lane)| QueueStep::Accept(kind, lane)),
+        30 => Just(QueueStep::Next),
+        25 => (1..60_u64).prop_map(QueueStep::Finish),
+        5 => (1..60_u64).prop_map(QueueStep::Cancel),
+        5 => ((1..60_u64), any::<u8>()).prop_map(|(sequence, words)| QueueStep::Amend(sequence, words)),
+        2 => (0..6_u64).prop_map(QueueStep::CancelLane),
+        1 => Just(QueueStep::Drain),
+        1 => Just(QueueStep::Close),
     ]
 }
 
@@ -349,7 +349,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..150),
     ) {
         let busy_policy = if reject { BusyPolicy::Reject } else { BusyPolicy::Queue };
-        let limits = Limits { max_concurrent, max_depth, busy_policy };
+        let limits = QueueLimits { max_concurrent, max_depth, busy_policy };
         let mut queue = Queue::new(limits);
         let mut model = model::Model { limits, closed: false, last: 0, waiting: Vec::new(), running: Vec::new() };
         let (mut accepted, mut gone) = (HashSet::new(), HashSet::new());
@@ -357,7 +357,7 @@ proptest! {
         let mut amended = HashMap::new();
         for step in steps {
             match step {
-                Step::Accept(kind, lane) => {
+                QueueStep::Accept(kind, lane) => {
                     let answer = queue.accept(event(kind, lane), 0).map(|event| event.sequence);
                     prop_assert_eq!(answer, model.accept(kind, lane));
                     if let Ok(sequence) = answer {
@@ -365,7 +365,7 @@ proptest! {
                         accepted.insert(sequence);
                     }
                 }
-                Step::Next => {
+                QueueStep::Next => {
                     let event = queue.next();
                     prop_assert_eq!(event.as_ref().map(|event| event.sequence), model.next());
                     if let Some(event) = event {
@@ -376,32 +376,32 @@ proptest! {
                         prop_assert_eq!(event.prompt, amended.remove(&event.sequence).unwrap_or_default(), "the last change is used");
                     }
                 }
-                Step::Finish(sequence) => {
+                QueueStep::Finish(sequence) => {
                     prop_assert_eq!(queue.finish(sequence), model::Model::remove(&mut model.running, sequence));
                 }
-                Step::Cancel(sequence) => {
+                QueueStep::Cancel(sequence) => {
                     let was = model::Model::remove(&mut model.waiting, sequence);
                     prop_assert_eq!(queue.cancel(sequence).is_some(), was);
                     if was { prop_assert!(gone.insert(sequence)); }
                 }
-                Step::Amend(sequence, words) => {
+                QueueStep::Amend(sequence, words) => {
                     let (waits, words) = (model.waiting.iter().any(|entry| entry.0 == sequence), words.to_string());
                     prop_assert_eq!(queue.amend(sequence, &words).map(|event| event.prompt.clone()), waits.then(|| words.clone()));
                     if waits { amended.insert(sequence, words); }
                 }
-                Step::CancelLane(lane) => {
+                QueueStep::CancelLane(lane) => {
                     for event in queue.cancel_waiting(&Lane::Channel(lane)) {
                         prop_assert!(model::Model::remove(&mut model.waiting, event.sequence) && gone.insert(event.sequence));
                     }
                     prop_assert!(model.waiting.iter().all(|entry| entry.1 != lane));
                 }
-                Step::Drain => {
+                QueueStep::Drain => {
                     let drained: Vec<Sequence> = queue.drain_waiting().into_iter().map(|event| event.sequence).collect();
                     let expected: Vec<Sequence> = model.waiting.drain(..).map(|entry| entry.0).collect();
                     prop_assert_eq!(&drained, &expected);
                     for sequence in drained { prop_assert!(gone.insert(sequence)); }
                 }
-                Step::Close => { queue.close(); model.closed = true; }
+                QueueStep::Close => { queue.close(); model.closed = true; }
             }
             prop_assert_eq!((queue.waiting(), queue.running()), (model.waiting.len(), model.running.len()));
             prop_assert!(queue.running() <= max_concurrent, "more than the slots");

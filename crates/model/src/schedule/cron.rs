@@ -9,7 +9,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
 use super::crontab;
-use super::wall::{self, Across, Wall};
+use super::wall::{self, ClockChangePolicy, WallSeconds};
 
 /// A cron expression: a standard crontab line of five fields, a word such as `@daily`, or the six
 /// or seven fields of the `cron` crate (seconds first, a year last, weekdays from 1 = Sunday).
@@ -31,7 +31,7 @@ pub struct Cron {
     years: Vec<i16>,
     /// Whether the day of the month or the day of the week is enough.
     either_day: bool,
-    across: Across,
+    across: ClockChangePolicy,
 }
 
 impl Cron {
@@ -46,7 +46,7 @@ impl Cron {
 
     /// Returns the first time at or after a moment of local time. Examines at most every month up
     /// to 2100, so it finds out quickly that a day never comes.
-    fn from(&self, moment: Wall) -> Option<Wall> {
+    fn from(&self, moment: WallSeconds) -> Option<WallSeconds> {
         let start = wall::civil(moment)?;
         let first_year = self.years.partition_point(|year| *year < start.year());
         for year in &self.years[first_year..] {
@@ -117,7 +117,7 @@ impl FromStr for Cron {
     /// The error describes the fault on one line, for the operator.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let written: Vec<&str> = crontab::word(&text).unwrap_or(&text).split(' ').collect();
+        let written: Vec<&str> = crontab::expand_word(&text).unwrap_or(&text).split(' ').collect();
         let (fields, either_day) = match written[..] {
             ["@reboot"] => return Err("`@reboot` is not a time; use the startup hook".to_owned()),
             [minute, hour, day, month, weekday] => {
@@ -156,7 +156,7 @@ impl FromStr for Cron {
             weekdays: set(schedule.days_of_week().iter().map(|day| day - 1).collect()),
             years: schedule.years().iter().filter_map(|year| i16::try_from(year).ok()).collect(),
             either_day,
-            across: if hourly { Across::Each } else { Across::Once },
+            across: if hourly { ClockChangePolicy::Each } else { ClockChangePolicy::Once },
             text,
         })
     }

@@ -18,7 +18,7 @@ const WORDS: [(&str, &str); 7] = [
 ];
 
 /// Returns the five fields of a word such as `@daily`.
-pub(super) fn word(text: &str) -> Option<&'static str> {
+pub(super) fn expand_word(text: &str) -> Option<&'static str> {
     WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, fields)| *fields)
 }
 

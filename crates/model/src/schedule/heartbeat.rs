@@ -6,7 +6,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::wall::{self, Across, Wall};
+use super::wall::{self, ClockChangePolicy, WallSeconds};
 
 /// The shortest interval in seconds.
 pub const MINIMUM: u32 = 60;
@@ -47,21 +47,25 @@ impl Heartbeat {
     /// hours.
     #[must_use]
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        let across = if i64::from(self.interval) <= HOUR { Across::Each } else { Across::Once };
+        let across = if i64::from(self.interval) <= HOUR {
+            ClockChangePolicy::Each
+        } else {
+            ClockChangePolicy::Once
+        };
         wall::next(zone, after, across, |moment| self.from(moment))
     }
 
-    fn from(&self, moment: Wall) -> Option<Wall> {
+    fn from(&self, moment: WallSeconds) -> Option<WallSeconds> {
         let interval = i64::from(self.interval);
         let begins = self.active.map_or(0, |active| active.begins);
-        let first = |moment: Wall| {
+        let first = |moment: WallSeconds| {
             begins + (moment - begins + interval - 1).div_euclid(interval) * interval
         };
         let mut tick = first(moment);
         // Each step goes to the active hours of another day. The times of day repeat after at most
         // DAY days.
         for _ in 0..=DAY {
-            match self.active.and_then(|active| active.until(tick)) {
+            match self.active.and_then(|active| active.seconds_until(tick)) {
                 None => return Some(tick),
                 Some(wait) => tick = first(tick + wait),
             }
@@ -88,7 +92,7 @@ pub struct ActiveHours {
 
 impl ActiveHours {
     /// Returns the seconds until they begin, or `None` during them.
-    fn until(self, moment: Wall) -> Option<i64> {
+    fn seconds_until(self, moment: WallSeconds) -> Option<i64> {
         let time = moment.rem_euclid(DAY);
         let inside = if self.begins < self.ends {
             (self.begins..self.ends).contains(&time)

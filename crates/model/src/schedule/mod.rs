@@ -19,10 +19,13 @@ use jiff::tz::TimeZone;
 
 pub use cron::Cron;
 pub use heartbeat::{ActiveHours, Heartbeat, MINIMUM};
-pub use timetable::{AGAIN, Advance, Due, LATE, MAKE_UP, Missed, Passed, Planned, Timetable};
+pub use timetable::{
+    Advance, CATCH_UP_LIMIT, DueTick, LATE_AFTER, MissedPolicy, MissedTicks, RETRY_DELAY,
+    ScheduleEntry, Timetable,
+};
 
 /// The answer of an agent that has nothing to report.
-const NOTHING: &str = "HEARTBEAT_OK";
+const SILENT_ANSWER: &str = "HEARTBEAT_OK";
 
 /// The times at which something repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,10 +58,10 @@ impl fmt::Display for Rhythm {
 
 /// Returns whether an answer reports nothing: it is empty, or only `HEARTBEAT_OK`.
 #[must_use]
-pub fn says_nothing(answer: &str) -> bool {
+pub fn is_silent(answer: &str) -> bool {
     let word = answer.trim_matches(|c: char| c.is_whitespace() || "`*_.!\"'".contains(c));
     word.is_empty()
-        || word.eq_ignore_ascii_case(NOTHING)
+        || word.eq_ignore_ascii_case(SILENT_ANSWER)
         || word.eq_ignore_ascii_case("HEARTBEAT OK")
 }
 

@@ -10,19 +10,19 @@ use crate::event::Lane;
 
 /// A tick that is older than this was missed, for example during downtime, suspend, or when a clock
 /// was set forward.
-pub const LATE: SignedDuration = SignedDuration::from_secs(30);
+pub const LATE_AFTER: SignedDuration = SignedDuration::from_secs(30);
 /// A missed tick is made up for while it is at most this old.
-pub const MAKE_UP: SignedDuration = SignedDuration::from_secs(300);
+pub const CATCH_UP_LIMIT: SignedDuration = SignedDuration::from_secs(300);
 /// Delay before a tick that was not accepted is retried.
-pub const AGAIN: SignedDuration = SignedDuration::from_secs(15);
+pub const RETRY_DELAY: SignedDuration = SignedDuration::from_secs(15);
 /// If a job has run up to a time that is further ahead than this, the clock was wrong.
-const AHEAD: SignedDuration = SignedDuration::from_hours(24);
+const MAX_AHEAD: SignedDuration = SignedDuration::from_hours(24);
 /// Missed ticks are counted up to this number.
-const COUNTED: u32 = 1_000;
+const MAX_COUNTED_TICKS: u32 = 1_000;
 
 /// The policy for missed ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
+pub enum MissedPolicy {
     /// The last one runs, if it is at most [`MAKE_UP`] old.
     RunOnce,
     /// None of them runs.
@@ -31,7 +31,7 @@ pub enum Missed {
 
 /// An entry of the timetable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct ScheduleEntry {
     /// The lane of its events, which no other entry has.
     pub lane: Lane,
     /// The times at which it runs.
@@ -39,13 +39,13 @@ pub struct Planned {
     /// The time zone of these times.
     pub zone: TimeZone,
     /// The policy for missed ticks.
-    pub missed: Missed,
+    pub missed: MissedPolicy,
 }
 
-impl Planned {
+impl ScheduleEntry {
     /// Returns rhythm and zone as text. Equal texts mean equal schedules.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         format!("{} {}", self.rhythm, self.zone.iana_name().unwrap_or("UTC"))
     }
 
@@ -56,7 +56,7 @@ impl Planned {
 
 /// A tick that must run now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueTick {
     /// The lane of the entry that is due.
     pub lane: Lane,
     /// When it should have run.
@@ -65,7 +65,7 @@ pub struct Due {
 
 /// Missed ticks that do not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passed {
+pub struct MissedTicks {
     /// The lane of the entry whose ticks were missed.
     pub lane: Lane,
     /// The number of ticks, counted up to 1,000.
@@ -76,16 +76,16 @@ pub struct Passed {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advance {
     /// The due ticks, at most one for each lane.
-    pub due: Vec<Due>,
+    pub due: Vec<DueTick>,
     /// The missed ticks that do not run, by lane.
-    pub passed: Vec<Passed>,
+    pub missed: Vec<MissedTicks>,
     /// The lanes that had run up to more than a day ahead, and begin anew.
-    pub afresh: Vec<Lane>,
+    pub restarted: Vec<Lane>,
 }
 
 #[derive(Debug)]
-struct Job {
-    planned: Planned,
+struct ScheduledJob {
+    planned: ScheduleEntry,
     /// Every tick up to this time has run or was skipped.
     through: Timestamp,
     /// The first tick after `through`, found once.
@@ -100,7 +100,7 @@ struct Job {
 /// time again.
 #[derive(Debug, Default)]
 pub struct Timetable {
-    jobs: BTreeMap<Lane, Job>,
+    jobs: BTreeMap<Lane, ScheduledJob>,
 }
 
 impl Timetable {
@@ -109,17 +109,17 @@ impl Timetable {
     /// now.
     pub fn replace(
         &mut self,
-        plan: Vec<Planned>,
-        known: impl Fn(&Planned) -> Option<Timestamp>,
+        plan: Vec<ScheduleEntry>,
+        known: impl Fn(&ScheduleEntry) -> Option<Timestamp>,
         now: Timestamp,
     ) {
         let mut before = std::mem::take(&mut self.jobs);
         for planned in plan {
             let job = match before
                 .remove(&planned.lane)
-                .filter(|job| job.planned.words() == planned.words())
+                .filter(|job| job.planned.description() == planned.description())
             {
-                Some(job) => Job { planned, ..job },
+                Some(job) => ScheduledJob { planned, ..job },
                 None => {
                     let known = known(&planned).unwrap_or(now);
                     let through = if matches!(planned.rhythm, Rhythm::Heartbeat(_)) {
@@ -128,7 +128,7 @@ impl Timetable {
                         known
                     };
                     let next = planned.next(through);
-                    Job { planned, through, next, hold: None }
+                    ScheduledJob { planned, through, next, hold: None }
                 }
             };
             self.jobs.insert(job.planned.lane.clone(), job);
@@ -139,19 +139,27 @@ impl Timetable {
     pub fn advance(&mut self, now: Timestamp) -> Advance {
         let mut advance = Advance::default();
         for (lane, job) in &mut self.jobs {
-            if job.through.duration_since(now) > AHEAD {
+            if job.through.duration_since(now) > MAX_AHEAD {
                 (job.through, job.next, job.hold) = (now, job.planned.next(now), None);
-                advance.afresh.push(lane.clone());
+                advance.restarted.push(lane.clone());
             }
             let Some(first) = job.next.filter(|next| *next <= now && !job.holds(now)) else {
                 continue;
             };
-            let oldest = now - if job.planned.missed == Missed::RunOnce { MAKE_UP } else { LATE };
+            let oldest = now
+                - if job.planned.missed == MissedPolicy::RunOnce {
+                    CATCH_UP_LIMIT
+                } else {
+                    LATE_AFTER
+                };
             let (mut tick, mut due, mut passed) = (Some(first), None, 0);
             while let Some(old) = tick.filter(|tick| *tick < oldest) {
                 passed += 1;
-                let after =
-                    if passed < COUNTED { old } else { oldest - SignedDuration::from_nanos(1) };
+                let after = if passed < MAX_COUNTED_TICKS {
+                    old
+                } else {
+                    oldest - SignedDuration::from_nanos(1)
+                };
                 tick = job.planned.next(after);
             }
             while let Some(young) = tick.filter(|tick| *tick <= now) {
@@ -159,25 +167,25 @@ impl Timetable {
                 tick = job.planned.next(young);
             }
             (job.through, job.next, job.hold) = (due.unwrap_or(now), tick, None);
-            advance.due.extend(due.map(|tick| Due { lane: lane.clone(), tick }));
+            advance.due.extend(due.map(|tick| DueTick { lane: lane.clone(), tick }));
             if passed > 0 {
-                advance.passed.push(Passed { lane: lane.clone(), ticks: passed });
+                advance.missed.push(MissedTicks { lane: lane.clone(), ticks: passed });
             }
         }
         advance
     }
 
     /// Marks a tick as not done: it is due again after [`AGAIN`], as a missed one.
-    pub fn put_back(&mut self, due: &Due, now: Timestamp) {
+    pub fn put_back(&mut self, due: &DueTick, now: Timestamp) {
         if let Some(job) = self.jobs.get_mut(&due.lane) {
             job.through = due.tick - SignedDuration::from_secs(1);
-            (job.next, job.hold) = (Some(due.tick), Some(now + AGAIN));
+            (job.next, job.hold) = (Some(due.tick), Some(now + RETRY_DELAY));
         }
     }
 
     /// Returns when the next tick of any lane is due.
     #[must_use]
-    pub fn wake(&self) -> Option<Timestamp> {
+    pub fn next_wake(&self) -> Option<Timestamp> {
         self.jobs.values().filter_map(|job| job.hold.max(job.next)).min()
     }
 
@@ -188,15 +196,15 @@ impl Timetable {
     }
 
     /// Returns the time up to which each entry has run.
-    pub fn through(&self) -> impl Iterator<Item = (&Planned, Timestamp)> {
+    pub fn progress(&self) -> impl Iterator<Item = (&ScheduleEntry, Timestamp)> {
         self.jobs.values().map(|job| (&job.planned, job.through))
     }
 }
 
-impl Job {
+impl ScheduledJob {
     /// Returns whether the retry must still wait. A clock that was set back meanwhile does not
     /// prolong this.
     fn holds(&self, now: Timestamp) -> bool {
-        self.hold.is_some_and(|hold| hold > now && hold <= now + AGAIN)
+        self.hold.is_some_and(|hold| hold > now && hold <= now + RETRY_DELAY)
     }
 }

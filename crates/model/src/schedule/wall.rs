@@ -8,11 +8,11 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
 /// Local time: seconds from 1970-01-01 00:00 as a clock shows it.
-pub type Wall = i64;
+pub type WallSeconds = i64;
 
 /// The policy for ticks at a change of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Across {
+pub enum ClockChangePolicy {
     /// A time that the clock skips runs at the first instant after the change; a time that it shows
     /// twice runs the first time. This is for times of the day.
     Once,
@@ -26,12 +26,12 @@ pub enum Across {
 pub(super) fn next(
     zone: &TimeZone,
     after: Timestamp,
-    across: Across,
-    from: impl Fn(Wall) -> Option<Wall>,
+    across: ClockChangePolicy,
+    from: impl Fn(WallSeconds) -> Option<WallSeconds>,
 ) -> Option<Timestamp> {
-    let (mut offset, mut moment) = (zone.to_offset(after), shown(zone, after) + 1);
+    let (mut offset, mut moment) = (zone.to_offset(after), wall_time_at(zone, after) + 1);
     match across {
-        Across::Once => loop {
+        ClockChangePolicy::Once => loop {
             let tick = from(moment)?;
             let instant = once(zone, tick)?;
             // The clock repeats a time that already ran.
@@ -40,7 +40,7 @@ pub(super) fn next(
             }
             moment = tick + 1;
         },
-        Across::Each => {
+        ClockChangePolicy::Each => {
             let mut changes = zone.following(after);
             loop {
                 let instant = at(from(moment)?, offset)?;
@@ -57,12 +57,12 @@ pub(super) fn next(
 }
 
 /// Returns the local time of a zone at an instant.
-fn shown(zone: &TimeZone, instant: Timestamp) -> Wall {
+fn wall_time_at(zone: &TimeZone, instant: Timestamp) -> WallSeconds {
     instant.as_second() + i64::from(zone.to_offset(instant).seconds())
 }
 
 /// Returns the instant at which a tick runs with [`Across::Once`].
-fn once(zone: &TimeZone, tick: Wall) -> Option<Timestamp> {
+fn once(zone: &TimeZone, tick: WallSeconds) -> Option<Timestamp> {
     match zone.to_ambiguous_timestamp(civil(tick)?).offset() {
         AmbiguousOffset::Unambiguous { offset } => at(tick, offset),
         AmbiguousOffset::Fold { before, .. } => at(tick, before),
@@ -72,16 +72,16 @@ fn once(zone: &TimeZone, tick: Wall) -> Option<Timestamp> {
     }
 }
 
-fn at(tick: Wall, offset: Offset) -> Option<Timestamp> {
+fn at(tick: WallSeconds, offset: Offset) -> Option<Timestamp> {
     Timestamp::from_second(tick - i64::from(offset.seconds())).ok()
 }
 
 /// Returns the date and time of a local time.
-pub(super) fn civil(wall: Wall) -> Option<DateTime> {
+pub(super) fn civil(wall: WallSeconds) -> Option<DateTime> {
     Some(Offset::UTC.to_datetime(Timestamp::from_second(wall).ok()?))
 }
 
 /// Returns the local time of a date and time, or `None` outside the supported years.
-pub(super) fn wall(shown: DateTime) -> Option<Wall> {
+pub(super) fn wall(shown: DateTime) -> Option<WallSeconds> {
     Offset::UTC.to_timestamp(shown).ok().map(Timestamp::as_second)
 }

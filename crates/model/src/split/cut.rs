@@ -1,21 +1,21 @@
 //! Finds the place at which a long text is cut, so that each piece is readable by itself.
 
-use crate::markdown::Fence;
+use crate::markdown::CodeFence;
 
 /// The end of a piece.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut<'a> {
+pub(super) struct PieceEnd<'a> {
     /// The end of its text.
     pub end: usize,
     /// The beginning of the next piece's text; only white space is between.
     pub next: usize,
     /// The fence that contains the cut.
-    pub fence: Option<Fence<'a>>,
+    pub fence: Option<CodeFence<'a>>,
 }
 
 /// Kinds of places to cut at, the best first.
 #[derive(Clone, Copy)]
-enum Place {
+enum BoundaryKind {
     Paragraph,
     Line,
     CodeLine,
@@ -26,30 +26,36 @@ enum Place {
 /// The last place of each kind in a piece: byte offset, number of characters before it, and the
 /// fence that contains it.
 #[derive(Default)]
-struct Places<'a>([Option<(usize, usize, Option<Fence<'a>>)>; 5]);
+struct Boundaries<'a>([Option<(usize, usize, Option<CodeFence<'a>>)>; 5]);
 
-impl<'a> Places<'a> {
-    fn note(&mut self, place: Place, at: usize, characters: usize, fence: Option<Fence<'a>>) {
+impl<'a> Boundaries<'a> {
+    fn note(
+        &mut self,
+        place: BoundaryKind,
+        at: usize,
+        characters: usize,
+        fence: Option<CodeFence<'a>>,
+    ) {
         self.0[place as usize] = Some((at, characters, fence));
     }
 
     /// Returns the place of the best kind that leaves at least so many characters.
-    fn best(&self, least: usize) -> Option<(usize, Option<Fence<'a>>)> {
+    fn best(&self, least: usize) -> Option<(usize, Option<CodeFence<'a>>)> {
         self.0.iter().flatten().find(|place| place.1 >= least).map(|place| (place.0, place.2))
     }
 
     /// Returns the last place of any kind.
-    fn last(&self) -> Option<(usize, Option<Fence<'a>>)> {
+    fn last(&self) -> Option<(usize, Option<CodeFence<'a>>)> {
         self.0.iter().flatten().max_by_key(|place| place.0).map(|place| (place.0, place.2))
     }
 }
 
-pub(super) struct Cutter<'a> {
+pub(super) struct PieceCutter<'a> {
     text: &'a str,
     limit: usize,
 }
 
-impl<'a> Cutter<'a> {
+impl<'a> PieceCutter<'a> {
     pub(super) fn new(text: &'a str, limit: usize) -> Self {
         Self { text, limit }
     }
@@ -67,10 +73,10 @@ impl<'a> Cutter<'a> {
     }
 
     /// Finds the end of the piece that begins at `start`, within the fence `open`.
-    pub(super) fn cut(&self, start: usize, open: Option<Fence<'a>>) -> Cut<'a> {
+    pub(super) fn cut(&self, start: usize, open: Option<CodeFence<'a>>) -> PieceEnd<'a> {
         let budget = self.limit - open.map_or(0, |fence| fence.opening_cost());
         let half = budget / 2;
-        let mut places = Places::default();
+        let mut places = Boundaries::default();
         let (mut at, mut used, mut fence) = (start, 0, open);
         let mut opened_here = None;
         let mut after_opening = false;
@@ -79,7 +85,7 @@ impl<'a> Cutter<'a> {
         let mut heading = None;
         loop {
             if at == self.text.len() {
-                return Cut { end: at, next: at, fence };
+                return PieceEnd { end: at, next: at, fence };
             }
             let (line, whole) = self.line(at);
             let marks = whole && self.begins_line(at);
@@ -88,13 +94,13 @@ impl<'a> Cutter<'a> {
             if used > 0 {
                 match fence {
                     Some(_) if after_opening || closes => {}
-                    Some(_) => places.note(Place::CodeLine, at, used, fence),
+                    Some(_) => places.note(BoundaryKind::CodeLine, at, used, fence),
                     None if heading.is_none()
                         && (after_break || opens.is_some() || breaks_before(line)) =>
                     {
-                        places.note(Place::Paragraph, at, used, None)
+                        places.note(BoundaryKind::Paragraph, at, used, None)
                     }
-                    None => places.note(Place::Line, at, used, None),
+                    None => places.note(BoundaryKind::Line, at, used, None),
                 }
             }
             let next_fence = if closes { None } else { opens.or(fence) };
@@ -125,7 +131,7 @@ impl<'a> Cutter<'a> {
                 .into_iter()
                 .find(|from| *from > start && self.block_fits(*from, opening))
         });
-        let paragraph = places.0[Place::Paragraph as usize]
+        let paragraph = places.0[BoundaryKind::Paragraph as usize]
             .filter(|place| place.1 >= half)
             .map(|place| (place.0, None));
         let chosen = paragraph
@@ -133,8 +139,8 @@ impl<'a> Cutter<'a> {
             .or_else(|| places.best(half))
             .or_else(|| places.last());
         match chosen {
-            Some((at, Some(fence))) => Cut { end: at - 1, next: at, fence: Some(fence) },
-            Some((at, None)) => Cut {
+            Some((at, Some(fence))) => PieceEnd { end: at - 1, next: at, fence: Some(fence) },
+            Some((at, None)) => PieceEnd {
                 end: start + self.text[start..at].trim_end().len(),
                 next: self.skip_blank(at),
                 fence: None,
@@ -143,7 +149,7 @@ impl<'a> Cutter<'a> {
                 let room = budget - fence.map_or(0, |fence| fence.closing_cost());
                 let at = self.within_word(start, room);
                 let next = if fence.is_some() { at } else { self.skip_blank(at) };
-                Cut { end: at, next, fence }
+                PieceEnd { end: at, next, fence }
             }
         }
     }
@@ -169,8 +175,8 @@ impl<'a> Cutter<'a> {
 
     /// Returns the fence that a line opens. Its info string is not repeated if it would fill the
     /// piece.
-    fn opening(&self, line: &'a str) -> Option<Fence<'a>> {
-        let fence = Fence::opened_by(line)?;
+    fn opening(&self, line: &'a str) -> Option<CodeFence<'a>> {
+        let fence = CodeFence::opened_by(line)?;
         let fence = if fence.opening_cost() + fence.closing_cost() > self.limit / 4 {
             fence.without_info()
         } else {
@@ -183,7 +189,7 @@ impl<'a> Cutter<'a> {
     /// Notes the ends of words and sentences in a line of prose that does not fit.
     fn note_words(
         &self,
-        places: &mut Places<'a>,
+        places: &mut Boundaries<'a>,
         line: &'a str,
         at: usize,
         used: usize,
@@ -199,9 +205,11 @@ impl<'a> Cutter<'a> {
             let possible = words && !opens_fence(line[offset..].trim_start());
             let breakable = possible && c.is_whitespace();
             let place = match before {
-                Some('。' | '！' | '？') if possible => Some(Place::Sentence),
-                Some('.' | '!' | '?' | ':' | ';' | '…') if breakable => Some(Place::Sentence),
-                Some(before) if breakable && !before.is_whitespace() => Some(Place::Word),
+                Some('。' | '！' | '？') if possible => Some(BoundaryKind::Sentence),
+                Some('.' | '!' | '?' | ':' | ';' | '…') if breakable => {
+                    Some(BoundaryKind::Sentence)
+                }
+                Some(before) if breakable && !before.is_whitespace() => Some(BoundaryKind::Word),
                 _ => None,
             };
             if let Some(place) = place {

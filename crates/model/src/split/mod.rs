@@ -10,9 +10,9 @@ mod cut;
 
 use std::ops::Range;
 
-use cut::Cutter;
+use cut::PieceCutter;
 
-use crate::markdown::Fence;
+use crate::markdown::CodeFence;
 
 /// Splits text into pieces of at most `limit` characters, none of them blank.
 ///
@@ -28,15 +28,15 @@ pub fn split(text: &str, limit: usize) -> Vec<String> {
 
 /// A piece of a text.
 #[derive(Debug)]
-struct Piece<'a> {
+struct TextPiece<'a> {
     range: Range<usize>,
     /// The fence in which it begins.
-    begins_in: Option<Fence<'a>>,
+    begins_in: Option<CodeFence<'a>>,
     /// The fence in which it ends.
-    ends_in: Option<Fence<'a>>,
+    ends_in: Option<CodeFence<'a>>,
 }
 
-impl Piece<'_> {
+impl TextPiece<'_> {
     fn render(&self, text: &str) -> String {
         let mut piece = String::with_capacity(self.range.len() + 32);
         if let Some(fence) = self.begins_in {
@@ -52,16 +52,16 @@ impl Piece<'_> {
     }
 }
 
-fn pieces(text: &str, limit: usize) -> Vec<Piece<'_>> {
+fn pieces(text: &str, limit: usize) -> Vec<TextPiece<'_>> {
     let text = text.trim_end();
-    let cutter = Cutter::new(text, limit.max(1));
+    let cutter = PieceCutter::new(text, limit.max(1));
     let mut pieces = Vec::new();
     let mut start = cutter.skip_blank(0);
     let mut fence = None;
     while start < text.len() {
         let cut = cutter.cut(start, fence);
         if fence.is_some() || cut.fence.is_some() || !text[start..cut.end].trim().is_empty() {
-            pieces.push(Piece { range: start..cut.end, begins_in: fence, ends_in: cut.fence });
+            pieces.push(TextPiece { range: start..cut.end, begins_in: fence, ends_in: cut.fence });
         }
         start = cut.next;
         fence = cut.fence;

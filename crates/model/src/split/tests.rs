@@ -178,11 +178,11 @@ fn check(text: &str, limit: usize) -> Result<(), String> {
     }
 }
 
-fn step<'a>(open: Option<Fence<'a>>, line: &'a str) -> Option<Fence<'a>> {
+fn step<'a>(open: Option<CodeFence<'a>>, line: &'a str) -> Option<CodeFence<'a>> {
     match open {
         Some(fence) if fence.closed_by(line) => None,
         Some(fence) => Some(fence),
-        None => Fence::opened_by(line),
+        None => CodeFence::opened_by(line),
     }
 }
 

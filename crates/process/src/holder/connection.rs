@@ -18,30 +18,33 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::outbox::Outbox;
-use super::place::{self, HolderError};
-use super::protocol::{Answer, FRAME, GREETING, Hello, Refusal, Request, VERSION, read_frame};
-use super::wire::{Failure, Started, WireRun};
+use super::protocol::{
+    HandshakeRefusal, Hello, HolderAnswer, HolderRequest, MAX_FRAME_BYTES, MAX_HELLO_BYTES,
+    PROTOCOL_VERSION, read_frame,
+};
+use super::socket::{self, HolderError};
+use super::wire::{Started, WireLaunchError, WireRun};
 use aetheel_model::agent::Exit;
-use aetheel_turn::{Process, ProcessCommand, ProcessEvent};
+use aetheel_turn::{AgentProcess, ProcessCommand, ProcessEvent};
 
 /// How long a holder may take to send its hello. It may be killing leftover processes.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
 /// Limit for each step of leaving.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Events that are buffered for a slow reader: more than a holder sends before they are recorded.
-const EVENTS: usize = 2048;
+const EVENT_CAPACITY: usize = 2048;
 /// Bytes of the read buffer.
-const READ: usize = 64 << 10;
+const READ_BUFFER_BYTES: usize = 64 << 10;
 /// The stderr of a process whose holder was lost.
 const GONE: &str = "the process that holds agents is gone";
 
 /// A connection to a holder.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct HolderConnection {
     /// The holder's hello.
     pub(super) hello: Hello,
     outbox: Outbox,
-    routes: Mutex<Routes>,
+    routes: Mutex<ProcessRoutes>,
     streams: AtomicU64,
     leaving: CancellationToken,
     /// Cancelled when the holder has ended.
@@ -53,56 +56,60 @@ pub(super) struct Connection {
 }
 
 #[derive(Debug, Default)]
-struct Routes {
-    processes: HashMap<u64, Route>,
-    asking: VecDeque<oneshot::Sender<Vec<WireRun>>>,
+struct ProcessRoutes {
+    processes: HashMap<u64, ProcessRoute>,
+    pending_survivors: VecDeque<oneshot::Sender<Vec<WireRun>>>,
     /// Whether the holder has ended.
-    gone: bool,
+    holder_lost: bool,
 }
 
 /// Channels to the reader of one process.
 #[derive(Debug)]
-struct Route {
+struct ProcessRoute {
     events: mpsc::Sender<ProcessEvent>,
-    started: Option<oneshot::Sender<Result<Started, Failure>>>,
-    over: CancellationToken,
+    started: Option<oneshot::Sender<Result<Started, WireLaunchError>>>,
+    ended: CancellationToken,
 }
 
 /// Why a process was not started or adopted.
 #[derive(Debug)]
-pub(super) enum NoProcess {
+pub(super) enum RequestError {
     /// The holder reported an error.
-    Failed(Failure),
+    Failed(WireLaunchError),
     /// The holder has ended.
-    Gone,
+    HolderLost,
 }
 
-impl Connection {
+impl HolderConnection {
     /// Connects to the holder of a folder.
     ///
     /// # Errors
     /// There is no holder, or it refuses the connection.
-    pub(super) async fn open(folder: &Path) -> Result<Arc<Self>, Refused> {
-        let stream = place::connect(folder).map_err(Refused::Other)?;
-        let silent =
-            |source| Refused::Other(HolderError::Silent { folder: folder.to_owned(), source });
-        // Read after connecting, because the holder writes the key before it listens.
-        let key = place::key(folder).map_err(silent)?;
-        let (hello, reader, mut writer) = match timeout(HELLO_TIMEOUT, greet(stream, key)).await {
-            Ok(greeted) => greeted.map_err(silent)?,
-            Err(error) => return Err(silent(error.into())),
+    pub(super) async fn open(folder: &Path) -> Result<Arc<Self>, ConnectError> {
+        let stream = socket::connect(folder).map_err(ConnectError::Other)?;
+        let silent = |source| {
+            ConnectError::Other(HolderError::NoAnswer { folder: folder.to_owned(), source })
         };
+        // Read after connecting, because the holder writes the key before it listens.
+        let key = socket::read_key(folder).map_err(silent)?;
+        let (hello, reader, mut writer) =
+            match timeout(HELLO_TIMEOUT, shake_hands(stream, key)).await {
+                Ok(greeted) => greeted.map_err(silent)?,
+                Err(error) => return Err(silent(error.into())),
+            };
         let hello = match hello {
-            Ok(hello) if hello.protocol == VERSION => hello,
+            Ok(hello) if hello.protocol == PROTOCOL_VERSION => hello,
             Ok(hello) => {
-                return Err(Refused::Other(HolderError::Refused(format!(
+                return Err(ConnectError::Other(HolderError::Refused(format!(
                     "the holder has version {}, whose protocol differs from version {}; stop it when its agents are done, and start it again",
                     hello.program,
                     env!("CARGO_PKG_VERSION")
                 ))));
             }
-            Err(Refusal { busy: true, why }) => return Err(Refused::Busy(why)),
-            Err(Refusal { why, .. }) => return Err(Refused::Other(HolderError::Refused(why))),
+            Err(HandshakeRefusal { busy: true, why }) => return Err(ConnectError::Busy(why)),
+            Err(HandshakeRefusal { why, .. }) => {
+                return Err(ConnectError::Other(HolderError::Refused(why)));
+            }
         };
         let connection = Arc::new(Self {
             hello,
@@ -115,7 +122,7 @@ impl Connection {
             written: CancellationToken::new(),
         });
         let (heard, told) = (Arc::clone(&connection), Arc::clone(&connection));
-        tokio::spawn(async move { heard.listen(reader).await });
+        tokio::spawn(async move { heard.read_answers(reader).await });
         tokio::spawn(async move {
             if let Err(error) = told.outbox.write_to(&mut writer).await {
                 tracing::debug!(%error, "cannot write to the holder");
@@ -127,7 +134,7 @@ impl Connection {
 
     /// Returns whether the holder has ended.
     pub(super) fn is_gone(&self) -> bool {
-        self.routes.lock().gone
+        self.routes.lock().holder_lost
     }
 
     /// Returns a token that is cancelled once the holder has ended.
@@ -136,8 +143,8 @@ impl Connection {
     }
 
     /// Sends a request that has no answer.
-    pub(super) fn say(&self, request: &Request) {
-        self.outbox.put(|out| request.encode(out));
+    pub(super) fn send(&self, request: &HolderRequest) {
+        self.outbox.push(|out| request.encode(out));
     }
 
     /// Returns the runs without a reader, or an empty list if the holder has ended.
@@ -145,12 +152,12 @@ impl Connection {
         let (sender, answer) = oneshot::channel();
         {
             let mut routes = self.routes.lock();
-            if routes.gone {
+            if routes.holder_lost {
                 return Vec::new();
             }
-            routes.asking.push_back(sender);
+            routes.pending_survivors.push_back(sender);
             // While the lock is held, because answers come in the order of the requests.
-            self.say(&Request::Survivors);
+            self.send(&HolderRequest::Survivors);
         }
         answer.await.unwrap_or_default()
     }
@@ -160,41 +167,42 @@ impl Connection {
     ///
     /// # Errors
     /// [`NoProcess`]
-    pub(super) async fn process(
+    pub(super) async fn request_process(
         self: &Arc<Self>,
-        request: impl FnOnce(u64) -> Request,
-    ) -> Result<Process, NoProcess> {
+        request: impl FnOnce(u64) -> HolderRequest,
+    ) -> Result<AgentProcess, RequestError> {
         let stream = self.streams.fetch_add(1, Ordering::Relaxed);
-        let (sender, events) = mpsc::channel(EVENTS);
+        let (sender, events) = mpsc::channel(EVENT_CAPACITY);
         let (started, answer) = oneshot::channel();
         let over = CancellationToken::new();
-        let route = Route { events: sender.clone(), started: Some(started), over: over.clone() };
+        let route =
+            ProcessRoute { events: sender.clone(), started: Some(started), ended: over.clone() };
         {
             let mut routes = self.routes.lock();
-            if routes.gone {
-                return Err(NoProcess::Gone);
+            if routes.holder_lost {
+                return Err(RequestError::HolderLost);
             }
             routes.processes.insert(stream, route);
         }
-        self.say(&request(stream));
-        let mut asking = Asking { connection: self, stream, answered: false };
-        let answer = answer.await.map_err(|_| NoProcess::Gone);
+        self.send(&request(stream));
+        let mut asking = PendingStart { connection: self, stream, answered: false };
+        let answer = answer.await.map_err(|_| RequestError::HolderLost);
         asking.answered = true;
         let started = answer?.map_err(|failure| {
             // The holder can forget the stream.
             self.abandon(stream);
-            NoProcess::Failed(failure)
+            RequestError::Failed(failure)
         })?;
         let (commands, receiver) = mpsc::unbounded_channel();
-        let forward = Forward {
+        let forward = CommandForwarder {
             connection: Arc::clone(self),
             stream,
             count: started.commands,
             events: Some(sender),
-            over,
+            ended: over,
         };
         self.forwarding.spawn(forward.run(receiver));
-        Ok(Process { events, commands, pid: started.pid, held: true })
+        Ok(AgentProcess { events, commands, pid: started.pid, held: true })
     }
 
     /// Sends all pending requests and disconnects. The processes continue.
@@ -209,15 +217,15 @@ impl Connection {
 
     fn abandon(&self, stream: u64) {
         self.routes.lock().processes.remove(&stream);
-        self.say(&Request::Abandon { stream });
+        self.send(&HolderRequest::Abandon { stream });
     }
 
-    async fn listen(&self, mut reader: BufReader<OwnedReadHalf>) {
+    async fn read_answers(&self, mut reader: BufReader<OwnedReadHalf>) {
         let mut body = Vec::new();
         let ended = loop {
-            match read_frame(&mut reader, &mut body, FRAME).await {
-                Ok(Some(kind)) => match Answer::decode(kind, &body) {
-                    Ok(answer) => self.hear(answer),
+            match read_frame(&mut reader, &mut body, MAX_FRAME_BYTES).await {
+                Ok(Some(kind)) => match HolderAnswer::decode(kind, &body) {
+                    Ok(answer) => self.handle_answer(answer),
                     Err(error) => break Err(error),
                 },
                 Ok(None) => break Ok(()),
@@ -225,8 +233,8 @@ impl Connection {
             }
         };
         let mut routes = self.routes.lock();
-        routes.gone = true;
-        routes.asking.clear();
+        routes.holder_lost = true;
+        routes.pending_survivors.clear();
         self.outbox.close();
         if self.leaving.is_cancelled() {
             // Readers get no exit event, because the processes have not ended.
@@ -237,48 +245,48 @@ impl Connection {
             let ended = ProcessEvent::Exited { how: Exit::Unknown, stderr_tail: GONE.to_owned() };
             // Fails if the reader was dropped.
             let _ = route.events.try_send(ended);
-            route.over.cancel();
+            route.ended.cancel();
         }
         drop(routes);
         self.lost.cancel();
     }
 
-    fn hear(&self, answer: Answer) {
+    fn handle_answer(&self, answer: HolderAnswer) {
         match answer {
-            Answer::Lines { stream, lines } if !lines.is_empty() => {
-                self.pass(stream, ProcessEvent::Lines(lines));
+            HolderAnswer::Lines { stream, lines } if !lines.is_empty() => {
+                self.deliver(stream, ProcessEvent::Lines(lines));
             }
-            Answer::Lines { .. } | Answer::Hello(_) | Answer::Refused(_) => {}
-            Answer::OutputLimit { stream } => self.pass(stream, ProcessEvent::OutputLimit),
-            Answer::Exited { stream, how, stderr_tail } => {
-                self.pass(stream, ProcessEvent::Exited { how, stderr_tail });
+            HolderAnswer::Lines { .. } | HolderAnswer::Hello(_) | HolderAnswer::Refused(_) => {}
+            HolderAnswer::OutputLimit { stream } => self.deliver(stream, ProcessEvent::OutputLimit),
+            HolderAnswer::Exited { stream, how, stderr_tail } => {
+                self.deliver(stream, ProcessEvent::Exited { how, stderr_tail });
                 if let Some(route) = self.routes.lock().processes.remove(&stream) {
-                    route.over.cancel();
+                    route.ended.cancel();
                 }
             }
-            Answer::Started { stream, started } => {
+            HolderAnswer::Started { stream, started } => {
                 if let Some(route) = self.routes.lock().processes.get_mut(&stream)
                     && let Some(sender) = route.started.take()
                 {
                     let _ = sender.send(Ok(started));
                 }
             }
-            Answer::Failed { stream, failure } => {
+            HolderAnswer::Failed { stream, failure } => {
                 if let Some(route) = self.routes.lock().processes.remove(&stream)
                     && let Some(sender) = route.started
                 {
                     let _ = sender.send(Err(failure));
                 }
             }
-            Answer::Survivors(runs) => {
-                if let Some(sender) = self.routes.lock().asking.pop_front() {
+            HolderAnswer::Survivors(runs) => {
+                if let Some(sender) = self.routes.lock().pending_survivors.pop_front() {
                     let _ = sender.send(runs);
                 }
             }
         }
     }
 
-    fn pass(&self, stream: u64, event: ProcessEvent) {
+    fn deliver(&self, stream: u64, event: ProcessEvent) {
         let full = {
             let routes = self.routes.lock();
             let Some(route) = routes.processes.get(&stream) else { return };
@@ -293,46 +301,47 @@ impl Connection {
 
 /// Why a connection was not established.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(super) enum ConnectError {
     /// Another gateway is connected, which may be about to leave.
     Busy(String),
     Other(HolderError),
 }
 
-impl From<Refused> for HolderError {
-    fn from(refused: Refused) -> Self {
+impl From<ConnectError> for HolderError {
+    fn from(refused: ConnectError) -> Self {
         match refused {
-            Refused::Busy(why) => Self::Refused(why),
-            Refused::Other(error) => error,
+            ConnectError::Busy(why) => Self::Refused(why),
+            ConnectError::Other(error) => error,
         }
     }
 }
 
-type Greeted = (Result<Hello, Refusal>, BufReader<OwnedReadHalf>, tokio::net::unix::OwnedWriteHalf);
+type Handshake =
+    (Result<Hello, HandshakeRefusal>, BufReader<OwnedReadHalf>, tokio::net::unix::OwnedWriteHalf);
 
-async fn greet(stream: UnixStream, key: String) -> io::Result<Greeted> {
+async fn shake_hands(stream: UnixStream, key: String) -> io::Result<Handshake> {
     let (reader, mut writer) = stream.into_split();
-    let mut reader = BufReader::with_capacity(READ, reader);
+    let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, reader);
     let (mut out, mut body) = (Vec::new(), Vec::new());
-    Request::Hello(Hello::gateway(key)).encode(&mut out);
+    HolderRequest::Hello(Hello::gateway(key)).encode(&mut out);
     writer.write_all(&out).await?;
-    let kind = read_frame(&mut reader, &mut body, GREETING).await?;
+    let kind = read_frame(&mut reader, &mut body, MAX_HELLO_BYTES).await?;
     let kind = kind.ok_or(io::ErrorKind::UnexpectedEof)?;
-    match Answer::decode(kind, &body)? {
-        Answer::Hello(hello) => Ok((Ok(hello), reader, writer)),
-        Answer::Refused(refusal) => Ok((Err(refusal), reader, writer)),
+    match HolderAnswer::decode(kind, &body)? {
+        HolderAnswer::Hello(hello) => Ok((Ok(hello), reader, writer)),
+        HolderAnswer::Refused(refusal) => Ok((Err(refusal), reader, writer)),
         _ => Err(io::Error::other("it does not use the holder's protocol")),
     }
 }
 
 /// A request for a process. Abandons the process if it is dropped before the answer.
-struct Asking<'a> {
-    connection: &'a Connection,
+struct PendingStart<'a> {
+    connection: &'a HolderConnection,
     stream: u64,
     answered: bool,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for PendingStart<'_> {
     fn drop(&mut self) {
         if !self.answered && !self.connection.leaving.is_cancelled() {
             self.connection.abandon(self.stream);
@@ -341,17 +350,17 @@ impl Drop for Asking<'_> {
 }
 
 /// Forwards the commands to a process, and abandons the process when its [`Process`] is dropped.
-struct Forward {
-    connection: Arc<Connection>,
+struct CommandForwarder {
+    connection: Arc<HolderConnection>,
     stream: u64,
     /// Number of commands so far, including those of previous gateways.
     count: u64,
     /// `None` once the process has ended.
     events: Option<mpsc::Sender<ProcessEvent>>,
-    over: CancellationToken,
+    ended: CancellationToken,
 }
 
-impl Forward {
+impl CommandForwarder {
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<ProcessCommand>) {
         let mut commanded = true;
         while commanded || self.events.is_some() {
@@ -364,10 +373,10 @@ impl Forward {
             tokio::select! {
                 biased;
                 command = commands.recv(), if commanded => match command {
-                    Some(command) => self.pass(command),
+                    Some(command) => self.forward(command),
                     None => commanded = false,
                 },
-                () = self.over.cancelled(), if self.events.is_some() => self.events = None,
+                () = self.ended.cancelled(), if self.events.is_some() => self.events = None,
                 () = closed => break,
                 // Last, so that commands that were sent before are forwarded.
                 () = self.connection.leaving.cancelled() => return,
@@ -376,13 +385,13 @@ impl Forward {
         self.connection.abandon(self.stream);
     }
 
-    fn pass(&mut self, command: ProcessCommand) {
+    fn forward(&mut self, command: ProcessCommand) {
         let stream = self.stream;
         if let ProcessCommand::Recorded(lines) = command {
-            self.connection.outbox.put_recorded(stream, lines);
+            self.connection.outbox.push_recorded(stream, lines);
             return;
         }
         self.count += 1;
-        self.connection.say(&Request::Command { stream, number: self.count, command });
+        self.connection.send(&HolderRequest::Command { stream, number: self.count, command });
     }
 }

@@ -10,30 +10,30 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::bound::BoundLauncher;
-use super::connection::{Connection, Refused};
-use super::latest;
+use super::bound_launcher::BoundLauncher;
+use super::connection::{ConnectError, HolderConnection};
+use super::holder_name;
 use super::log;
-use super::place::HolderError;
-use super::protocol::Request;
+use super::protocol::HolderRequest;
+use super::socket::HolderError;
 use super::start::start;
 use crate::Sandbox;
-use crate::gateway::Gateway;
-use aetheel_turn::{Launch, LaunchError, Launcher, Process, Survivor};
+use crate::gateway_id::GatewayId;
+use aetheel_turn::{AgentProcess, Launch, LaunchError, Launcher, Survivor};
 
 /// How long another gateway may stay connected, for example one that was just killed.
-const BUSY_PATIENCE: Duration = Duration::from_secs(1);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a started holder may take to accept connections.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a connection is tried.
-const INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time a service manager has to restart a lost holder before an idle gateway starts its own, and
 /// the delay before a failed attempt is repeated.
 const RENEW_DELAY: Duration = Duration::from_secs(2);
 
 /// How a holder is started if none runs.
 #[derive(Clone, Debug, Default)]
-pub struct Holding {
+pub struct HolderStart {
     /// The program; none: the one that runs.
     pub program: Option<PathBuf>,
     /// How long the holder keeps agents without a gateway.
@@ -46,20 +46,20 @@ pub struct Holding {
 /// ([`aetheel_turn::ProcessCommand::Recorded`]). The holder buffers 1,024 lines beyond that, then
 /// blocks the process.
 #[derive(Clone, Debug)]
-pub struct HeldLauncher(Arc<Inner>);
+pub struct HeldLauncher(Arc<HeldLauncherInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct HeldLauncherInner {
     state: PathBuf,
     sandbox: Sandbox,
     /// `None` if this launcher must not start a holder.
-    holding: Option<Holding>,
-    connection: Mutex<Arc<Connection>>,
+    start: Option<HolderStart>,
+    connection: Mutex<Arc<HolderConnection>>,
     /// Whether the last gateway had another holder.
     is_successor: bool,
     /// Held while a lost holder is replaced.
     renewing: tokio::sync::Mutex<()>,
-    left: AtomicBool,
+    has_left: AtomicBool,
     /// The time until which agents may run, if it was set.
     until_ms: Mutex<Option<u64>>,
 }
@@ -82,32 +82,32 @@ impl HeldLauncher {
     pub async fn start_or_connect(
         state: &Path,
         sandbox: Sandbox,
-        holding: Holding,
+        holding: HolderStart,
     ) -> Result<Self, HolderError> {
         let connection = open_or_start(state, &holding).await?;
-        let (latest, name) = (latest::read(state), &connection.hello.scratch);
+        let (latest, name) = (holder_name::read(state), &connection.hello.scratch);
         let is_successor = latest.as_ref().is_some_and(|latest| latest != name);
         if latest.is_none() {
-            latest::write(state, name);
+            holder_name::write(state, name);
         }
         Ok(Self::over(connection, state, sandbox, Some(holding), is_successor))
     }
 
     fn over(
-        connection: Arc<Connection>,
+        connection: Arc<HolderConnection>,
         state: &Path,
         sandbox: Sandbox,
-        holding: Option<Holding>,
+        holding: Option<HolderStart>,
         is_successor: bool,
     ) -> Self {
-        let launcher = Self(Arc::new(Inner {
+        let launcher = Self(Arc::new(HeldLauncherInner {
             state: state.to_owned(),
             sandbox,
-            holding,
+            start: holding,
             connection: Mutex::new(Arc::clone(&connection)),
             is_successor,
             renewing: tokio::sync::Mutex::default(),
-            left: AtomicBool::new(false),
+            has_left: AtomicBool::new(false),
             until_ms: Mutex::default(),
         }));
         launcher.renew_when_lost(&connection);
@@ -116,17 +116,17 @@ impl HeldLauncher {
 
     /// Replaces the holder if it is lost, even if nothing is launched, because the next holder
     /// kills the agents that a killed holder left behind.
-    fn renew_when_lost(&self, connection: &Arc<Connection>) {
+    fn renew_when_lost(&self, connection: &Arc<HolderConnection>) {
         let (inner, lost) = (Arc::downgrade(&self.0), connection.lost());
         tokio::spawn(async move {
             lost.cancelled().await;
             loop {
                 sleep(RENEW_DELAY).await;
                 let Some(inner) = inner.upgrade() else { return };
-                if inner.left.load(Ordering::SeqCst) {
+                if inner.has_left.load(Ordering::SeqCst) {
                     return;
                 }
-                match Self(inner).living().await {
+                match Self(inner).live_connection().await {
                     Ok(_) => return,
                     Err(error) => tracing::warn!(%error, "cannot replace the lost holder yet"),
                 }
@@ -145,20 +145,20 @@ impl HeldLauncher {
     /// the last gateway are recovered: if this gateway ends before, the next one still detects the
     /// change of the holder.
     pub fn note_holder(&self) {
-        latest::write(&self.0.state, &self.connection().hello.scratch);
+        holder_name::write(&self.0.state, &self.connection().hello.scratch);
     }
 
     /// Notes on disk that the output of the held agents is lost, even if the holder then exits
     /// without agents. Must be called before the agents are ended.
     pub fn note_lost_output(&self) {
-        latest::keep(&self.0.state);
+        holder_name::invalidate(&self.0.state);
     }
 
     /// Notes on disk that agents end with the gateway from now on. Returns whether the last gateway
     /// had a holder.
     #[must_use]
     pub fn note_no_holder(state: &Path) -> bool {
-        latest::remove(state)
+        holder_name::remove(state)
     }
 
     /// Returns the version of the holder's program.
@@ -172,7 +172,7 @@ impl HeldLauncher {
     #[must_use]
     pub fn is_apart(&self) -> bool {
         let scratch = self.connection().hello.scratch.clone();
-        let holder = scratch.strip_prefix("aetheel-").and_then(Gateway::parse);
+        let holder = scratch.strip_prefix("aetheel-").and_then(GatewayId::parse);
         let cgroup = |pid: i32| std::fs::read(format!("/proc/{pid}/cgroup")).ok();
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let managed = std::env::var_os("INVOCATION_ID").is_some();
@@ -189,26 +189,26 @@ impl HeldLauncher {
 
     /// Sets the time of [`boot_ms`](aetheel_model::lease::boot_ms) at which the holder ends all
     /// agents, even without a gateway. A later call can extend the time.
-    pub fn until(&self, until_ms: u64) {
+    pub fn set_deadline(&self, until_ms: u64) {
         *self.0.until_ms.lock() = Some(until_ms);
-        self.connection().say(&Request::Until(until_ms));
+        self.connection().send(&HolderRequest::SetDeadline(until_ms));
     }
 
     /// Disconnects from the holder, in which all processes continue. Commands and acknowledgements
     /// that were sent before are passed on. Must be called at shutdown before a [`Process`] is
     /// dropped. Nothing can be launched after it.
     pub async fn leave(&self) {
-        self.0.left.store(true, Ordering::SeqCst);
+        self.0.has_left.store(true, Ordering::SeqCst);
         let connection = self.connection();
         connection.leave().await;
     }
 
-    fn connection(&self) -> Arc<Connection> {
+    fn connection(&self) -> Arc<HolderConnection> {
         Arc::clone(&self.0.connection.lock())
     }
 
-    async fn bound(&self) -> BoundLauncher {
-        let (connection, unavailable) = match self.living().await {
+    async fn bind_connection(&self) -> BoundLauncher {
+        let (connection, unavailable) = match self.live_connection().await {
             Ok(connection) => (connection, None),
             Err(error) => (self.connection(), Some(error.to_string())),
         };
@@ -216,47 +216,50 @@ impl HeldLauncher {
     }
 
     /// Returns the connection to the holder, which is replaced first if it is lost.
-    async fn living(&self) -> io::Result<Arc<Connection>> {
+    async fn live_connection(&self) -> io::Result<Arc<HolderConnection>> {
         let inner = &self.0;
         let _renewing = inner.renewing.lock().await;
         let connection = self.connection();
-        if inner.left.load(Ordering::SeqCst) {
+        if inner.has_left.load(Ordering::SeqCst) {
             return Err(io::Error::other("the gateway is leaving"));
         }
         if !connection.is_gone() {
             return Ok(connection);
         }
-        let opened = match &inner.holding {
+        let opened = match &inner.start {
             Some(holding) => open_or_start(&inner.state, holding).await,
             None => open(&inner.state).await,
         };
         let connection = opened.map_err(io::Error::other)?;
         tracing::info!(version = connection.hello.program, "a new holder keeps agents");
         if let Some(until_ms) = *inner.until_ms.lock() {
-            connection.say(&Request::Until(until_ms));
+            connection.send(&HolderRequest::SetDeadline(until_ms));
         }
         inner.connection.lock().clone_from(&connection);
-        latest::write(&inner.state, &connection.hello.scratch);
+        holder_name::write(&inner.state, &connection.hello.scratch);
         self.renew_when_lost(&connection);
         Ok(connection)
     }
 }
 
 /// Connects, and waits up to [`BUSY_PATIENCE`] while another gateway is connected.
-async fn open(state: &Path) -> Result<Arc<Connection>, HolderError> {
-    let until = Instant::now() + BUSY_PATIENCE;
+async fn open(state: &Path) -> Result<Arc<HolderConnection>, HolderError> {
+    let until = Instant::now() + BUSY_TIMEOUT;
     loop {
-        match Connection::open(state).await {
-            Err(Refused::Busy(_)) if Instant::now() < until => sleep(INTERVAL).await,
+        match HolderConnection::open(state).await {
+            Err(ConnectError::Busy(_)) if Instant::now() < until => sleep(POLL_INTERVAL).await,
             opened => return opened.map_err(HolderError::from),
         }
     }
 }
 
-async fn open_or_start(state: &Path, holding: &Holding) -> Result<Arc<Connection>, HolderError> {
+async fn open_or_start(
+    state: &Path,
+    holding: &HolderStart,
+) -> Result<Arc<HolderConnection>, HolderError> {
     log::truncate_long(state);
     match open(state).await {
-        Err(HolderError::Silent { .. }) => {}
+        Err(HolderError::NoAnswer { .. }) => {}
         opened => return opened,
     }
     let started = start(state, holding.program.as_deref(), holding.claim_within)
@@ -266,10 +269,10 @@ async fn open_or_start(state: &Path, holding: &Holding) -> Result<Arc<Connection
         // Checked before connecting, because a holder that finds another one exits.
         let ended = started.has_ended();
         match open(state).await {
-            Err(HolderError::Silent { .. }) if !ended && Instant::now() < until => {
-                sleep(INTERVAL).await;
+            Err(HolderError::NoAnswer { .. }) if !ended && Instant::now() < until => {
+                sleep(POLL_INTERVAL).await;
             }
-            Err(HolderError::Silent { source, .. }) if ended => {
+            Err(HolderError::NoAnswer { source, .. }) if ended => {
                 let log = log::path(state);
                 let why = format!("it ended at once; its log is `{}` ({source})", log.display());
                 return Err(HolderError::Start(io::Error::other(why)));
@@ -282,18 +285,18 @@ async fn open_or_start(state: &Path, holding: &Holding) -> Result<Arc<Connection
 #[async_trait]
 impl Launcher for HeldLauncher {
     async fn bind(&self) -> Option<Arc<dyn Launcher>> {
-        Some(Arc::new(self.bound().await))
+        Some(Arc::new(self.bind_connection().await))
     }
 
-    async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
-        self.bound().await.launch(launch).await
+    async fn launch(&self, launch: Launch) -> Result<AgentProcess, LaunchError> {
+        self.bind_connection().await.launch(launch).await
     }
 
     fn holds(&self) -> bool {
         true
     }
 
-    fn scratch(&self) -> String {
+    fn scratch_prefix(&self) -> String {
         self.connection().hello.scratch.clone()
     }
 
@@ -301,15 +304,15 @@ impl Launcher for HeldLauncher {
         self.connection().survivors().await.into_iter().map(Survivor::from).collect()
     }
 
-    async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<Process, LaunchError> {
-        self.bound().await.adopt(run, proc, heard).await
+    async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<AgentProcess, LaunchError> {
+        self.bind_connection().await.adopt(run, proc, heard).await
     }
 
-    fn keep(&self, run: &str, keepsake: Vec<u8>) {
-        self.connection().say(&Request::Keep { run: run.to_owned(), keepsake });
+    fn store_keepsake(&self, run: &str, keepsake: Vec<u8>) {
+        self.connection().send(&HolderRequest::Keep { run: run.to_owned(), keepsake });
     }
 
     fn end(&self, run: &str) {
-        self.connection().say(&Request::End { run: run.to_owned() });
+        self.connection().send(&HolderRequest::End { run: run.to_owned() });
     }
 }

@@ -8,24 +8,24 @@
 //! Pinned by `tests/process/holder.rs`: whenever the gateway ends, no line is lost, repeated or out
 //! of order, and no command is executed twice.
 
-mod bound;
+mod bound_launcher;
 mod connection;
-mod held;
-mod kept;
-mod latest;
+mod held_process;
+mod held_runs;
+mod holder_name;
 mod launcher;
 mod log;
 mod outbox;
-mod place;
+mod output_buffer;
 mod protocol;
-mod room;
 mod serve;
+mod socket;
 mod spool;
 mod start;
 mod wire;
 
-pub use launcher::{HeldLauncher, Holding};
-pub use place::HolderError;
+pub use launcher::{HeldLauncher, HolderStart};
 pub use serve::{HoldOptions, hold};
+pub use socket::HolderError;
 pub use spool::HoldLimits;
 pub use start::{detach, leave_cgroup};

@@ -8,20 +8,20 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 
-use super::protocol::Request;
+use super::protocol::HolderRequest;
 
 /// Capacity in bytes that is kept between two writes.
-const ROOM: usize = 256 << 10;
+const MAX_IDLE_CAPACITY: usize = 256 << 10;
 
 /// A buffer of frames to write. Its size is limited by the callers.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    waiting: Mutex<Waiting>,
+    pending: Mutex<PendingFrames>,
     ready: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingFrames {
     bytes: Vec<u8>,
     /// The number of recorded lines for each stream. Only the highest is sent.
     recorded: BTreeMap<u64, u64>,
@@ -30,8 +30,8 @@ struct Waiting {
 
 impl Outbox {
     /// Adds the frames that `write` appends. Does nothing if the outbox is closed.
-    pub(super) fn put(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut waiting = self.waiting.lock();
+    pub(super) fn push(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut waiting = self.pending.lock();
         if waiting.closed {
             return;
         }
@@ -41,8 +41,8 @@ impl Outbox {
     }
 
     /// Adds the number of recorded lines of a stream.
-    pub(super) fn put_recorded(&self, stream: u64, lines: u64) {
-        let mut waiting = self.waiting.lock();
+    pub(super) fn push_recorded(&self, stream: u64, lines: u64) {
+        let mut waiting = self.pending.lock();
         if waiting.closed {
             return;
         }
@@ -54,7 +54,7 @@ impl Outbox {
 
     /// Closes the outbox. Frames that were added before are still written.
     pub(super) fn close(&self) {
-        self.waiting.lock().closed = true;
+        self.pending.lock().closed = true;
         self.ready.notify_one();
     }
 
@@ -67,10 +67,10 @@ impl Outbox {
         loop {
             self.ready.notified().await;
             let closed = {
-                let mut waiting = self.waiting.lock();
+                let mut waiting = self.pending.lock();
                 std::mem::swap(&mut bytes, &mut waiting.bytes);
                 for (stream, lines) in std::mem::take(&mut waiting.recorded) {
-                    Request::Recorded { stream, lines }.encode(&mut bytes);
+                    HolderRequest::Recorded { stream, lines }.encode(&mut bytes);
                 }
                 waiting.closed
             };
@@ -79,7 +79,7 @@ impl Outbox {
                 return to.shutdown().await;
             }
             bytes.clear();
-            bytes.shrink_to(ROOM);
+            bytes.shrink_to(MAX_IDLE_CAPACITY);
         }
     }
 }

@@ -17,14 +17,17 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::held::{Held, Listener};
-use super::latest;
+use super::held_process::{HeldProcess, OutputListener};
+use super::held_runs::HeldRuns;
+use super::holder_name;
 use super::outbox::Outbox;
-use super::place::{self, HolderError, Place};
-use super::protocol::{Answer, FRAME, GREETING, Hello, Refusal, Request, VERSION, read_frame};
-use super::room::Room;
+use super::protocol::{
+    HandshakeRefusal, Hello, HolderAnswer, HolderRequest, MAX_FRAME_BYTES, MAX_HELLO_BYTES,
+    PROTOCOL_VERSION, read_frame,
+};
+use super::socket::{self, HolderError, HolderSocket};
 use super::spool::HoldLimits;
-use super::wire::Failure;
+use super::wire::WireLaunchError;
 use crate::{Custody, Means, Sandbox};
 use aetheel_model::lease::Lease;
 use aetheel_turn::{Launch, LaunchError};
@@ -37,7 +40,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(8);
 /// while the machine is suspended.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes of the read buffer.
-const READ: usize = 64 << 10;
+const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// The options of a holder.
 #[derive(Clone, Debug)]
@@ -53,7 +56,7 @@ pub struct HoldOptions {
     /// How the processes of runs are found.
     pub means: Means,
     /// Whether nothing else in this process starts programs: see [`Custody::alone`].
-    pub alone: bool,
+    pub sole_spawner: bool,
     /// Called once gateways can connect.
     pub ready: fn(),
 }
@@ -68,7 +71,7 @@ impl HoldOptions {
             leave_when_empty: false,
             limits: HoldLimits::default(),
             means: Means::Best,
-            alone: false,
+            sole_spawner: false,
             ready: || {},
         }
     }
@@ -80,16 +83,16 @@ impl HoldOptions {
 /// # Errors
 /// Another holder serves the folder, or it cannot be used.
 pub async fn hold(options: HoldOptions, stop: CancellationToken) -> Result<(), HolderError> {
-    let place = Place::take(&options.state)?;
+    let place = HolderSocket::claim(&options.state)?;
     let holder = Holder::new(options, place.key.clone())?;
-    holder.sweep();
+    holder.sweep_leftovers();
     tracing::info!(folder = %holder.options.state.display(), "holder: ready");
     (holder.options.ready)();
     let is_empty = holder.serve(&place, &stop).await;
     holder.end_agents().await;
     if is_empty && !holder.ended_agents.load(Ordering::SeqCst) {
         // No agent is running, so the next gateway need not ask people about turns that had begun.
-        latest::remove_own(&holder.options.state, &holder.custody.scratch());
+        holder_name::remove_own(&holder.options.state, &holder.custody.scratch());
     }
     // Before the gateway's connection ends, because the gateway then looks for the next holder.
     drop(place);
@@ -102,14 +105,14 @@ struct Holder {
     options: HoldOptions,
     /// The key that a gateway must send.
     key: String,
-    room: Mutex<Room>,
+    runs: Mutex<HeldRuns>,
     /// The time until which agents may run.
     lease: Lease,
     /// Notified when a gateway connects or disconnects, a process ends, or the lease changes.
     changed: Notify,
     custody: Custody,
     /// Launchers for the sandboxes that gateways have used so far.
-    confining: Mutex<Vec<Custody>>,
+    sandboxed: Mutex<Vec<Custody>>,
     agents: TaskTracker,
     gateways: TaskTracker,
     /// Whether the holder is ending, so that no process is started or adopted.
@@ -122,15 +125,15 @@ struct Holder {
 
 impl Holder {
     fn new(options: HoldOptions, key: String) -> Result<Arc<Self>, HolderError> {
-        let custody = custody(&options, Sandbox::Off).map_err(HolderError::Custody)?;
+        let custody = new_custody(&options, Sandbox::Off).map_err(HolderError::Custody)?;
         Ok(Arc::new(Self {
             options,
             key,
-            room: Mutex::default(),
+            runs: Mutex::default(),
             lease: Lease::endless(),
             changed: Notify::new(),
             custody,
-            confining: Mutex::default(),
+            sandboxed: Mutex::default(),
             agents: TaskTracker::new(),
             gateways: TaskTracker::new(),
             ending: AtomicBool::new(false),
@@ -141,7 +144,7 @@ impl Holder {
 
     /// Kills the processes and removes the folders that an earlier holder left behind when it was
     /// killed.
-    fn sweep(&self) {
+    fn sweep_leftovers(&self) {
         let leftovers = self.custody.sweep_leftovers();
         if leftovers > 0 {
             tracing::warn!(leftovers, "killed processes that an earlier holder left behind");
@@ -157,12 +160,12 @@ impl Holder {
     }
 
     /// Accepts gateways. Returns whether it ended because there is neither a gateway nor an agent.
-    async fn serve(self: &Arc<Self>, place: &Place, stop: &CancellationToken) -> bool {
+    async fn serve(self: &Arc<Self>, place: &HolderSocket, stop: &CancellationToken) -> bool {
         let mut alone_since = Instant::now();
         let mut given_up = false;
         let mut attended = false;
         loop {
-            let now_attended = self.room.lock().is_attended();
+            let now_attended = self.runs.lock().has_gateway();
             if now_attended != attended {
                 (attended, alone_since, given_up) = (now_attended, Instant::now(), false);
             }
@@ -172,13 +175,13 @@ impl Holder {
             tokio::select! {
                 () = stop.cancelled() => return false,
                 () = self.changed.notified() => {}
-                () = sleep(CLOCK_INTERVAL), if self.lease.ends() => self.fence(),
+                () = sleep(CLOCK_INTERVAL), if self.lease.is_limited() => self.enforce_deadline(),
                 () = sleep_until(alone_since + self.options.claim_within), if !attended && !given_up => {
                     given_up = true;
-                    self.give_up();
+                    self.end_unclaimed();
                 }
                 accepted = place.listener.accept() => match accepted {
-                    Ok((stream, _)) => self.welcome(stream),
+                    Ok((stream, _)) => self.accept(stream),
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept a connection");
                         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -189,17 +192,17 @@ impl Holder {
     }
 
     fn may_leave(&self, attended: bool, given_up: bool) -> bool {
-        let room = self.room.lock();
-        let began = room.gateways > 0 || given_up;
+        let room = self.runs.lock();
+        let began = room.gateway_count > 0 || given_up;
         self.options.leave_when_empty && !attended && began && room.is_empty()
     }
 
     /// Ends all agents if the lease is over.
-    fn fence(&self) {
-        if self.lease.lasts() {
+    fn enforce_deadline(&self) {
+        if self.lease.is_valid() {
             return;
         }
-        let left = self.room.lock().end_all();
+        let left = self.runs.lock().remove_all();
         if !left.is_empty() {
             let agents = left.len();
             tracing::error!(agents, "the gateway's lease has ended; its agents are killed");
@@ -209,8 +212,8 @@ impl Holder {
     }
 
     /// Ends all agents because no gateway connected in time.
-    fn give_up(&self) {
-        let left = self.room.lock().end_all();
+    fn end_unclaimed(&self) {
+        let left = self.runs.lock().remove_all();
         if !left.is_empty() {
             let seconds = self.options.claim_within.as_secs();
             tracing::warn!(
@@ -226,7 +229,7 @@ impl Holder {
     /// Ends all agents and starts no more. A connected gateway gets their output until then.
     async fn end_agents(&self) {
         self.ending.store(true, Ordering::SeqCst);
-        let left = self.room.lock().end_all();
+        let left = self.runs.lock().remove_all();
         left.iter().for_each(|held| held.close());
         self.agents.close();
         if timeout(END_TIMEOUT, self.agents.wait()).await.is_err() {
@@ -242,39 +245,40 @@ impl Holder {
         let _ = timeout(Duration::from_secs(1), self.gateways.wait()).await;
     }
 
-    fn welcome(self: &Arc<Self>, stream: UnixStream) {
+    fn accept(self: &Arc<Self>, stream: UnixStream) {
         let holder = Arc::clone(self);
         self.gateways.spawn(async move {
-            if !place::is_ours(&stream) {
+            if !socket::is_own_user(&stream) {
                 tracing::warn!("a connection of another user was refused");
                 return;
             }
-            if let Err(error) = holder.attend(stream).await {
+            if let Err(error) = holder.serve_gateway(stream).await {
                 tracing::warn!(%error, "the connection to a gateway is broken");
             }
         });
     }
 
     /// Serves one gateway until it disconnects.
-    async fn attend(self: &Arc<Self>, stream: UnixStream) -> io::Result<()> {
+    async fn serve_gateway(self: &Arc<Self>, stream: UnixStream) -> io::Result<()> {
         let (reader, mut writer) = stream.into_split();
-        let mut reader = BufReader::with_capacity(READ, reader);
+        let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, reader);
         let outbox = Arc::new(Outbox::default());
-        let visit = match timeout(HELLO_TIMEOUT, self.greet(&mut reader, &outbox)).await {
+        let visit = match timeout(HELLO_TIMEOUT, self.shake_hands(&mut reader, &outbox)).await {
             Ok(Ok(Some(visit))) => Some(visit),
             Ok(Ok(None)) | Err(_) => return Ok(()),
             Ok(Err(refusal)) => {
-                outbox.put(|out| Answer::Refused(refusal).encode(out));
+                outbox.push(|out| HolderAnswer::Refused(refusal).encode(out));
                 outbox.close();
                 None
             }
         };
         if visit.is_some() {
-            outbox.put(|out| Answer::Hello(Hello::holder(self.custody.scratch())).encode(out));
+            outbox
+                .push(|out| HolderAnswer::Hello(Hello::holder(self.custody.scratch())).encode(out));
         }
         let listening = async {
             let Some(mut visit) = visit else { return std::future::pending().await };
-            visit.listen(&mut reader).await
+            visit.read_requests(&mut reader).await
         };
         let mut writing = std::pin::pin!(outbox.write_to(&mut writer));
         tokio::select! {
@@ -289,23 +293,23 @@ impl Holder {
     }
 
     /// Reads the hello of a gateway and admits it. Returns `None` if it disconnects first.
-    async fn greet(
+    async fn shake_hands(
         self: &Arc<Self>,
         reader: &mut BufReader<OwnedReadHalf>,
         outbox: &Arc<Outbox>,
-    ) -> Result<Option<Visit>, Refusal> {
-        let refused = |busy, why: String| Err(Refusal { busy, why });
+    ) -> Result<Option<GatewaySession>, HandshakeRefusal> {
+        let refused = |busy, why: String| Err(HandshakeRefusal { busy, why });
         let mut body = Vec::new();
-        let Ok(Some(kind)) = read_frame(reader, &mut body, GREETING).await else {
+        let Ok(Some(kind)) = read_frame(reader, &mut body, MAX_HELLO_BYTES).await else {
             return Ok(None);
         };
-        let hello = match Request::decode(kind, &body) {
-            Ok(Request::Hello(hello)) => hello,
+        let hello = match HolderRequest::decode(kind, &body) {
+            Ok(HolderRequest::Hello(hello)) => hello,
             _ => {
                 return refused(false, "the client does not use the holder's protocol".to_owned());
             }
         };
-        if hello.protocol != VERSION {
+        if hello.protocol != PROTOCOL_VERSION {
             return refused(
                 false,
                 format!(
@@ -320,7 +324,7 @@ impl Holder {
             tracing::warn!("a connection without the key of the state folder was refused");
             return refused(false, "this is not a gateway of the holder's state folder".to_owned());
         }
-        let Some(number) = self.room.lock().enter() else {
+        let Some(number) = self.runs.lock().admit_gateway() else {
             return refused(
                 true,
                 "another gateway uses the holder; stop that one first".to_owned(),
@@ -328,7 +332,7 @@ impl Holder {
         };
         tracing::info!(number, version = hello.program, "holder: a gateway connected");
         self.changed.notify_one();
-        Ok(Some(Visit {
+        Ok(Some(GatewaySession {
             holder: Arc::clone(self),
             number,
             outbox: Arc::clone(outbox),
@@ -336,58 +340,61 @@ impl Holder {
         }))
     }
 
-    fn confining(&self, sandbox: &Sandbox) -> io::Result<Custody> {
+    fn custody_for(&self, sandbox: &Sandbox) -> io::Result<Custody> {
         if sandbox == self.custody.sandbox() {
             return Ok(self.custody.clone());
         }
-        let mut confining = self.confining.lock();
+        let mut confining = self.sandboxed.lock();
         if let Some(custody) = confining.iter().find(|custody| custody.sandbox() == sandbox) {
             return Ok(custody.clone());
         }
-        let made = custody(&self.options, sandbox.clone())?;
+        let made = new_custody(&self.options, sandbox.clone())?;
         confining.push(made.clone());
         Ok(made)
     }
 
-    async fn live(
+    async fn run_process(
         &self,
-        held: &Arc<Held>,
+        held: &Arc<HeldProcess>,
         launch: Launch,
         sandbox: &Sandbox,
-        waiting: super::held::Waiting,
+        waiting: super::held_process::QueuedCommands,
     ) {
         let program = launch.program.clone();
-        let lived = match self.confining(sandbox) {
-            Ok(custody) => held.live(&custody, launch, waiting).await,
+        let lived = match self.custody_for(sandbox) {
+            Ok(custody) => held.run(&custody, launch, waiting).await,
             Err(source) => Err(LaunchError::Start { program, source }),
         };
         if let Err(error) = lived {
-            held.tell(|stream| Answer::Failed { stream, failure: Failure::from(&error) });
-            self.room.lock().remove(held);
+            held.notify_listener(|stream| HolderAnswer::Failed {
+                stream,
+                failure: WireLaunchError::from(&error),
+            });
+            self.runs.lock().remove(held);
         }
         self.changed.notify_one();
     }
 }
 
-fn custody(options: &HoldOptions, sandbox: Sandbox) -> io::Result<Custody> {
+fn new_custody(options: &HoldOptions, sandbox: Sandbox) -> io::Result<Custody> {
     let custody = Custody::confining(options.means, sandbox)?;
-    Ok(if options.alone { custody.alone() } else { custody })
+    Ok(if options.sole_spawner { custody.as_sole_spawner() } else { custody })
 }
 
 /// The connection of one gateway.
-struct Visit {
+struct GatewaySession {
     holder: Arc<Holder>,
     number: u64,
     outbox: Arc<Outbox>,
     /// The processes to which the gateway listens, by stream.
-    streams: HashMap<u64, Arc<Held>>,
+    streams: HashMap<u64, Arc<HeldProcess>>,
 }
 
-impl Drop for Visit {
+impl Drop for GatewaySession {
     fn drop(&mut self) {
-        self.streams.values().for_each(|held| held.unheard());
-        let mut room = self.holder.room.lock();
-        room.leave();
+        self.streams.values().for_each(|held| held.detach_listener());
+        let mut room = self.holder.runs.lock();
+        room.release_gateway();
         let (number, agents) = (self.number, room.processes());
         tracing::info!(number, agents, "holder: the gateway disconnected");
         drop(room);
@@ -395,65 +402,69 @@ impl Drop for Visit {
     }
 }
 
-impl Visit {
-    async fn listen(&mut self, reader: &mut BufReader<OwnedReadHalf>) -> io::Result<()> {
+impl GatewaySession {
+    async fn read_requests(&mut self, reader: &mut BufReader<OwnedReadHalf>) -> io::Result<()> {
         let mut body = Vec::new();
-        while let Some(kind) = read_frame(reader, &mut body, FRAME).await? {
-            let request = Request::decode(kind, &body)?;
+        while let Some(kind) = read_frame(reader, &mut body, MAX_FRAME_BYTES).await? {
+            let request = HolderRequest::decode(kind, &body)?;
             self.serve(request);
         }
         Ok(())
     }
 
-    fn serve(&mut self, request: Request) {
+    fn serve(&mut self, request: HolderRequest) {
         match request {
             // Without an answer, the gateway treats the holder as lost, and asks the next one.
-            Request::Launch { .. } | Request::Adopt { .. }
+            HolderRequest::Launch { .. } | HolderRequest::Adopt { .. }
                 if self.holder.ending.load(Ordering::SeqCst) => {}
-            Request::Hello(_) => {}
-            Request::Launch { stream, launch, sandbox } => {
+            HolderRequest::Hello(_) => {}
+            HolderRequest::Launch { stream, launch, sandbox } => {
                 self.launch(stream, (*launch).into(), sandbox.into());
             }
-            Request::Adopt { stream, run, proc, heard } => self.adopt(stream, &run, proc, heard),
-            Request::Survivors => {
-                let runs = self.holder.room.lock().survivors();
-                self.outbox.put(|out| Answer::Survivors(runs).encode(out));
+            HolderRequest::Adopt { stream, run, proc, heard } => {
+                self.adopt(stream, &run, proc, heard)
             }
-            Request::Command { stream, number, command } => {
+            HolderRequest::Survivors => {
+                let runs = self.holder.runs.lock().survivors();
+                self.outbox.push(|out| HolderAnswer::Survivors(runs).encode(out));
+            }
+            HolderRequest::Command { stream, number, command } => {
                 if let Some(held) = self.streams.get(&stream) {
-                    held.command(number, command);
+                    held.forward_command(number, command);
                 }
             }
-            Request::Recorded { stream, lines } => self.record(stream, lines),
-            Request::Abandon { stream } => {
+            HolderRequest::Recorded { stream, lines } => self.record(stream, lines),
+            HolderRequest::Abandon { stream } => {
                 if let Some(held) = self.streams.remove(&stream) {
-                    held.unheard();
+                    held.detach_listener();
                     held.abandon();
-                    self.holder.room.lock().remove(&held);
+                    self.holder.runs.lock().remove(&held);
                 }
             }
-            Request::Until(until_ms) => {
+            HolderRequest::SetDeadline(until_ms) => {
                 self.holder.lease.set(until_ms);
                 self.holder.changed.notify_one();
             }
-            Request::Keep { run, keepsake } => self.holder.room.lock().keep(run, keepsake),
-            Request::End { run } => {
-                let ended = self.holder.room.lock().end(&run);
+            HolderRequest::Keep { run, keepsake } => {
+                self.holder.runs.lock().set_keepsake(run, keepsake)
+            }
+            HolderRequest::End { run } => {
+                let ended = self.holder.runs.lock().remove_run(&run);
                 ended.iter().for_each(|held| held.abandon());
             }
         }
     }
 
     fn launch(&mut self, stream: u64, launch: Launch, sandbox: Sandbox) {
-        let listener = Listener { stream, outbox: Arc::clone(&self.outbox) };
+        let listener = OutputListener { stream, outbox: Arc::clone(&self.outbox) };
         let name = (launch.run.clone(), launch.proc);
-        if !self.holder.lease.lasts() {
+        if !self.holder.lease.is_valid() {
             let source = io::Error::other("the gateway's lease has ended");
             return self.fail(stream, &LaunchError::Start { program: launch.program, source });
         }
         let options = &self.holder.options;
-        let (held, waiting) = Held::new(name, options.limits, &options.state, listener);
-        if !self.holder.room.lock().add(&held) {
+        let (held, waiting) = HeldProcess::new(name, options.limits, &options.state, listener);
+        if !self.holder.runs.lock().insert(&held) {
             let source = io::Error::other("the run already has a process with this number");
             self.fail(stream, &LaunchError::Start { program: launch.program, source });
             return;
@@ -461,15 +472,15 @@ impl Visit {
         self.streams.insert(stream, Arc::clone(&held));
         let holder = Arc::clone(&self.holder);
         self.holder.agents.spawn(async move {
-            holder.live(&held, launch, &sandbox, waiting).await;
+            holder.run_process(&held, launch, &sandbox, waiting).await;
         });
     }
 
     fn adopt(&mut self, stream: u64, run: &str, proc: u32, heard: u64) {
-        let listener = Listener { stream, outbox: Arc::clone(&self.outbox) };
-        let found = self.holder.room.lock().find(run, proc);
+        let listener = OutputListener { stream, outbox: Arc::clone(&self.outbox) };
+        let found = self.holder.runs.lock().find(run, proc);
         let adopted = match &found {
-            Some(held) => held.listen(listener, heard),
+            Some(held) => held.attach_listener(listener, heard),
             None => Err("the holder has no such process".to_owned()),
         };
         match (found, adopted) {
@@ -487,8 +498,8 @@ impl Visit {
     fn record(&mut self, stream: u64, lines: u64) {
         let Some(held) = self.streams.get(&stream) else { return };
         let over = held.record(lines);
-        let mut room = self.holder.room.lock();
-        room.progressed(&held.run);
+        let mut room = self.holder.runs.lock();
+        room.reset_adoptions(&held.run);
         if over {
             room.remove(held);
             self.streams.remove(&stream);
@@ -496,6 +507,8 @@ impl Visit {
     }
 
     fn fail(&self, stream: u64, error: &LaunchError) {
-        self.outbox.put(|out| Answer::Failed { stream, failure: Failure::from(error) }.encode(out));
+        self.outbox.push(|out| {
+            HolderAnswer::Failed { stream, failure: WireLaunchError::from(error) }.encode(out)
+        });
     }
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::log;
-use crate::{cgroup, family};
-use aetheel_model::vigil;
+use crate::{cgroup, descent};
+use aetheel_model::supervisor;
 
 /// Variables that a holder gets.
 const VARIABLES: [&str; 9] =
@@ -58,17 +58,17 @@ pub(super) fn start(
         .stderr(log::open(state)?);
     let mut child = {
         // While the lock is held, the new child is not mistaken for an orphan.
-        let mut leaders = family::leaders();
+        let mut leaders = descent::leaders();
         let child = command.spawn()?;
-        leaders.spare(child.id() as i32);
+        leaders.add_non_agent(child.id() as i32);
         child
     };
     let ended = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&ended);
-    let waiting = vigil::thread("holder", move || {
+    let waiting = supervisor::spawn_thread("holder", move || {
         // Only this thread reaps it.
         let _ = child.wait();
-        family::leaders().forget_spared(child.id() as i32);
+        descent::leaders().remove_non_agent(child.id() as i32);
         told.store(true, Ordering::SeqCst);
     });
     waiting.map(|_| StartedHolder(ended))
@@ -98,7 +98,7 @@ pub fn detach() -> io::Result<()> {
 
 /// Moves this process out of the cgroup of its parent. Logs the consequences if that is impossible.
 pub fn leave_cgroup() {
-    if let Err(error) = cgroup::step_aside() {
+    if let Err(error) = cgroup::move_to_holders() {
         tracing::info!(%error, "agents end with this service when a service manager stops it; to keep them over restarts, install the holder's unit: `aetheel init --yes --then install-unit`");
     }
 }

@@ -14,18 +14,18 @@ use aetheel_turn::{Launch, LaunchError, Reach, SurvivingProcess, Survivor};
 /// A path or an argument, which may not be valid UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Raw {
+pub(super) enum WireString {
     Text(String),
     Bytes(Vec<u8>),
 }
 
-impl From<OsString> for Raw {
+impl From<OsString> for WireString {
     fn from(text: OsString) -> Self {
         text.into_string().map_or_else(|text| Self::Bytes(text.into_vec()), Self::Text)
     }
 }
 
-impl From<&Path> for Raw {
+impl From<&Path> for WireString {
     fn from(path: &Path) -> Self {
         path.to_str().map_or_else(
             || Self::Bytes(path.as_os_str().as_bytes().to_vec()),
@@ -34,26 +34,26 @@ impl From<&Path> for Raw {
     }
 }
 
-impl From<Raw> for OsString {
-    fn from(raw: Raw) -> Self {
+impl From<WireString> for OsString {
+    fn from(raw: WireString) -> Self {
         match raw {
-            Raw::Text(text) => text.into(),
-            Raw::Bytes(bytes) => Self::from_vec(bytes),
+            WireString::Text(text) => text.into(),
+            WireString::Bytes(bytes) => Self::from_vec(bytes),
         }
     }
 }
 
-impl From<Raw> for PathBuf {
-    fn from(raw: Raw) -> Self {
+impl From<WireString> for PathBuf {
+    fn from(raw: WireString) -> Self {
         OsString::from(raw).into()
     }
 }
 
-fn raws(paths: &[PathBuf]) -> Vec<Raw> {
-    paths.iter().map(|path| Raw::from(path.as_path())).collect()
+fn raws(paths: &[PathBuf]) -> Vec<WireString> {
+    paths.iter().map(|path| WireString::from(path.as_path())).collect()
 }
 
-fn paths(raws: Vec<Raw>) -> Vec<PathBuf> {
+fn paths(raws: Vec<WireString>) -> Vec<PathBuf> {
     raws.into_iter().map(PathBuf::from).collect()
 }
 
@@ -62,10 +62,10 @@ fn paths(raws: Vec<Raw>) -> Vec<PathBuf> {
 pub(super) struct WireLaunch {
     pub(super) run: String,
     pub(super) proc: u32,
-    program: Raw,
-    arguments: Vec<Raw>,
+    program: WireString,
+    arguments: Vec<WireString>,
     environment: Vec<(String, String)>,
-    cwd: Raw,
+    cwd: WireString,
     /// Sent separately, because it may be long.
     #[serde(skip)]
     pub(super) stdin: Vec<u8>,
@@ -78,11 +78,11 @@ pub(super) struct WireLaunch {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct WireReach {
-    programs: Vec<Raw>,
-    read: Vec<Raw>,
-    write: Vec<Raw>,
-    hidden: Vec<Raw>,
-    kept: Vec<Raw>,
+    programs: Vec<WireString>,
+    read: Vec<WireString>,
+    write: Vec<WireString>,
+    hidden: Vec<WireString>,
+    kept: Vec<WireString>,
     own_sandbox: bool,
 }
 
@@ -95,13 +95,13 @@ impl From<Launch> for WireLaunch {
                 read: raws(&reach.read),
                 write: raws(&reach.write),
                 hidden: raws(&reach.hidden),
-                kept: raws(&reach.kept),
+                kept: raws(&reach.read_only),
                 own_sandbox: reach.own_sandbox,
             },
             run: launch.run,
             proc: launch.proc,
             program: launch.program.into_os_string().into(),
-            arguments: launch.arguments.into_iter().map(Raw::from).collect(),
+            arguments: launch.arguments.into_iter().map(WireString::from).collect(),
             environment: launch.environment,
             cwd: launch.cwd.into_os_string().into(),
             stdin: launch.stdin,
@@ -133,7 +133,7 @@ impl From<WireLaunch> for Launch {
                 read: paths(reach.read),
                 write: paths(reach.write),
                 hidden: paths(reach.hidden),
-                kept: paths(reach.kept),
+                read_only: paths(reach.kept),
                 own_sandbox: reach.own_sandbox,
             },
         }
@@ -144,17 +144,18 @@ impl From<WireLaunch> for Launch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum WireSandbox {
     Off,
-    Landlock { abi: i32, bubblewrap: Option<Raw> },
-    Bubblewrap(Raw),
+    Landlock { abi: i32, bubblewrap: Option<WireString> },
+    Bubblewrap(WireString),
 }
 
 impl From<&Sandbox> for WireSandbox {
     fn from(sandbox: &Sandbox) -> Self {
         match sandbox {
             Sandbox::Off => Self::Off,
-            Sandbox::Landlock { abi, bubblewrap } => {
-                Self::Landlock { abi: *abi, bubblewrap: bubblewrap.as_deref().map(Raw::from) }
-            }
+            Sandbox::Landlock { abi, bubblewrap } => Self::Landlock {
+                abi: *abi,
+                bubblewrap: bubblewrap.as_deref().map(WireString::from),
+            },
             Sandbox::Bubblewrap(program) => Self::Bubblewrap(program.as_path().into()),
         }
     }
@@ -182,57 +183,57 @@ pub(super) struct Started {
 
 /// The serialized form of [`LaunchError`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Failure {
-    NotFound(Raw),
-    NoDirectory(Raw),
-    Start { program: Raw, fault: Fault },
+pub(super) enum WireLaunchError {
+    NotFound(WireString),
+    NoDirectory(WireString),
+    Start { program: WireString, fault: WireIoError },
 }
 
 /// The serialized form of [`io::Error`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Fault {
+pub(super) struct WireIoError {
     /// The error number, if it is an error of the operating system.
     number: Option<i32>,
-    kind: FaultKind,
+    kind: WireIoErrorKind,
     words: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum FaultKind {
+enum WireIoErrorKind {
     NotFound,
     PermissionDenied,
     InvalidInput,
     Other,
 }
 
-impl From<&io::Error> for Fault {
+impl From<&io::Error> for WireIoError {
     fn from(error: &io::Error) -> Self {
         let kind = match error.kind() {
-            io::ErrorKind::NotFound => FaultKind::NotFound,
-            io::ErrorKind::PermissionDenied => FaultKind::PermissionDenied,
-            io::ErrorKind::InvalidInput => FaultKind::InvalidInput,
-            _ => FaultKind::Other,
+            io::ErrorKind::NotFound => WireIoErrorKind::NotFound,
+            io::ErrorKind::PermissionDenied => WireIoErrorKind::PermissionDenied,
+            io::ErrorKind::InvalidInput => WireIoErrorKind::InvalidInput,
+            _ => WireIoErrorKind::Other,
         };
         Self { number: error.raw_os_error(), kind, words: error.to_string() }
     }
 }
 
-impl From<Fault> for io::Error {
-    fn from(fault: Fault) -> Self {
+impl From<WireIoError> for io::Error {
+    fn from(fault: WireIoError) -> Self {
         if let Some(number) = fault.number {
             return Self::from_raw_os_error(number);
         }
         let kind = match fault.kind {
-            FaultKind::NotFound => io::ErrorKind::NotFound,
-            FaultKind::PermissionDenied => io::ErrorKind::PermissionDenied,
-            FaultKind::InvalidInput => io::ErrorKind::InvalidInput,
-            FaultKind::Other => io::ErrorKind::Other,
+            WireIoErrorKind::NotFound => io::ErrorKind::NotFound,
+            WireIoErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
+            WireIoErrorKind::InvalidInput => io::ErrorKind::InvalidInput,
+            WireIoErrorKind::Other => io::ErrorKind::Other,
         };
         Self::new(kind, fault.words)
     }
 }
 
-impl From<&LaunchError> for Failure {
+impl From<&LaunchError> for WireLaunchError {
     fn from(error: &LaunchError) -> Self {
         match error {
             LaunchError::NotFound(program) => Self::NotFound(program.as_path().into()),
@@ -249,12 +250,12 @@ impl From<&LaunchError> for Failure {
     }
 }
 
-impl From<Failure> for LaunchError {
-    fn from(failure: Failure) -> Self {
+impl From<WireLaunchError> for LaunchError {
+    fn from(failure: WireLaunchError) -> Self {
         match failure {
-            Failure::NotFound(program) => Self::NotFound(program.into()),
-            Failure::NoDirectory(folder) => Self::NoDirectory(folder.into()),
-            Failure::Start { program, fault } => {
+            WireLaunchError::NotFound(program) => Self::NotFound(program.into()),
+            WireLaunchError::NoDirectory(folder) => Self::NoDirectory(folder.into()),
+            WireLaunchError::Start { program, fault } => {
                 Self::Start { program: program.into(), source: fault.into() }
             }
         }
@@ -277,7 +278,7 @@ impl From<WireRun> for Survivor {
         Self {
             run: run.run,
             keepsake: run.keepsake,
-            asked: run.asked,
+            attach_count: run.asked,
             processes: run.processes.into_iter().map(process).collect(),
         }
     }

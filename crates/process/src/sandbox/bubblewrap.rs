@@ -14,7 +14,7 @@ const BASE: &[&str] = &["--unshare-pid", "--unshare-ipc", "--die-with-parent", "
 /// Entries of `/proc` that root may write to even without capabilities: `sys/kernel/core_pattern`
 /// names a program that the kernel starts outside of any sandbox. bubblewrap itself covers only
 /// some of them.
-const SETTINGS_OF_THE_KERNEL: [&str; 8] =
+const KERNEL_SETTINGS: [&str; 8] =
     ["acpi", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger"];
 
 /// Finds bubblewrap and checks that it works for this user. It needs user namespaces, which some
@@ -72,7 +72,7 @@ pub(super) fn arguments(
     // Other users cannot write to these files, and with the mounts, the agent's own sandbox would
     // not work: the kernel refuses to mount another /proc if a part of the first one is covered.
     if rustix::process::geteuid().is_root() {
-        for name in SETTINGS_OF_THE_KERNEL {
+        for name in KERNEL_SETTINGS {
             let place = OsString::from(format!("/proc/{name}"));
             all.extend([OsString::from("--ro-bind-try"), place.clone(), place]);
         }

@@ -9,7 +9,7 @@ use super::installation;
 use aetheel_turn::Reach;
 
 /// Folders of the system that every agent may read. They need not exist.
-const SYSTEM: &[&str] = &[
+const SYSTEM_FOLDERS: &[&str] = &[
     "/usr",
     "/bin",
     "/sbin",
@@ -44,10 +44,10 @@ pub(super) struct Grants {
 ///
 /// # Errors
 /// A path would be granted that contains a hidden path, or is inside one. The message names both.
-pub(super) fn grants(reach: &Reach, program: &Path, path: &OsStr) -> Result<Grants, String> {
+pub(super) fn compute(reach: &Reach, program: &Path, path: &OsStr) -> Result<Grants, String> {
     let resolved =
-        |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| real(path)).collect() };
-    let (hidden, kept) = (resolved(&reach.hidden), resolved(&reach.kept));
+        |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| resolve(path)).collect() };
+    let (hidden, kept) = (resolved(&reach.hidden), resolved(&reach.read_only));
     let mut granted = Grants::default();
     let mut write: Vec<&PathBuf> = reach.write.iter().collect();
     write.sort();
@@ -82,33 +82,33 @@ pub(super) fn grants(reach: &Reach, program: &Path, path: &OsStr) -> Result<Gran
                 wanted.display()
             ));
         }
-        around(&place, &hidden, &mut granted.read);
+        grant_around(&place, &hidden, &mut granted.read);
     }
     let programs = reach.programs.iter().map(PathBuf::as_path).chain([program]);
-    let installed = programs.flat_map(|program| installation::of(program, path));
-    for place in SYSTEM
+    let installed = programs.flat_map(|program| installation::paths_of(program, path));
+    for place in SYSTEM_FOLDERS
         .iter()
         .map(PathBuf::from)
         .chain(installed)
         .filter_map(|place| fs::canonicalize(place).ok())
     {
-        around(&place, &hidden, &mut granted.read);
+        grant_around(&place, &hidden, &mut granted.read);
     }
     Ok(granted)
 }
 
 /// Returns the path with links resolved, as far as it exists.
-fn real(path: &Path) -> PathBuf {
+fn resolve(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     fs::canonicalize(&path).unwrap_or_else(|_| match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => real(parent).join(name),
+        (Some(parent), Some(name)) => resolve(parent).join(name),
         _ => path,
     })
 }
 
 /// Grants a path, or if it contains hidden paths, everything in it except those. Links are not
 /// granted, because only their targets need a grant.
-fn around(place: &Path, hidden: &[PathBuf], granted: &mut BTreeSet<PathBuf>) {
+fn grant_around(place: &Path, hidden: &[PathBuf], granted: &mut BTreeSet<PathBuf>) {
     if hidden.iter().any(|own| place.starts_with(own)) {
         return;
     }
@@ -118,7 +118,7 @@ fn around(place: &Path, hidden: &[PathBuf], granted: &mut BTreeSet<PathBuf>) {
     }
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
-            around(&entry.path(), hidden, granted);
+            grant_around(&entry.path(), hidden, granted);
         }
     }
 }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn of(reach: &Reach) -> Result<Grants, String> {
-        grants(reach, Path::new("/bin/sh"), OsStr::new("/usr/bin:/bin"))
+        compute(reach, Path::new("/bin/sh"), OsStr::new("/usr/bin:/bin"))
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
         );
         let kept = of(&Reach {
             write: vec![root.join("work")],
-            kept: vec![root.join("work/project")],
+            read_only: vec![root.join("work/project")],
             ..Reach::default()
         });
         assert!(kept.unwrap_err().contains("contains"));

@@ -11,23 +11,23 @@ use crate::find_program;
 /// Bytes that are read to find the first line.
 const FIRST_LINE: u64 = 512;
 /// Longest chain of interpreters.
-const DEPTH: usize = 3;
+const MAX_INTERPRETERS: usize = 3;
 
 /// Returns the paths that a program must be able to read and execute. `name` is as for
 /// [`find_program`].
-pub(super) fn of(name: &Path, path: &OsStr) -> Vec<PathBuf> {
+pub(super) fn paths_of(name: &Path, path: &OsStr) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut next = find_program(name, path).ok();
-    for _ in 0..DEPTH {
+    for _ in 0..MAX_INTERPRETERS {
         let Some(file) = next.take().and_then(|program| program.canonicalize().ok()) else { break };
-        found.push(around(&file));
+        found.push(package_of(&file));
         next = interpreter(&file).and_then(|name| find_program(&name, path).ok());
     }
     found
 }
 
 /// Returns the package that contains a program, or the file itself if it is not part of one.
-fn around(file: &Path) -> PathBuf {
+fn package_of(file: &Path) -> PathBuf {
     let mut package = PathBuf::new();
     for part in file.components() {
         package.push(part);
@@ -95,7 +95,7 @@ mod tests {
         symlink(root.join("npm/lib/node_modules/@x/agent/cli.js"), root.join("bin/agent")).unwrap();
         let path = std::env::join_paths([root.join("bin"), root.join("node/bin")]).unwrap();
         assert_eq!(
-            of(Path::new("agent"), &path),
+            paths_of(Path::new("agent"), &path),
             [root.join("npm/lib/node_modules"), root.join("node")]
         );
         program(
@@ -103,7 +103,7 @@ mod tests {
             &format!("#!{}\n", root.join("venv/bin/python").display()),
         );
         fs::write(root.join("venv/pyvenv.cfg"), "").unwrap();
-        assert_eq!(of(&root.join("venv/bin/tool"), OsStr::new("")), [root.join("venv")]);
+        assert_eq!(paths_of(&root.join("venv/bin/tool"), OsStr::new("")), [root.join("venv")]);
     }
 
     #[test]
@@ -113,8 +113,8 @@ mod tests {
         for at in ["agent", ".local/bin/agent", "home/bin/agent"] {
             program(&root.join(at), "\x7fELF");
             fs::create_dir_all(root.join(at).parent().unwrap().join("../lib")).unwrap();
-            assert_eq!(of(&root.join(at), OsStr::new("")), [root.join(at)], "{at}");
+            assert_eq!(paths_of(&root.join(at), OsStr::new("")), [root.join(at)], "{at}");
         }
-        assert_eq!(of(Path::new("nothing"), OsStr::new("/usr/bin")), [] as [PathBuf; 0]);
+        assert_eq!(paths_of(Path::new("nothing"), OsStr::new("/usr/bin")), [] as [PathBuf; 0]);
     }
 }

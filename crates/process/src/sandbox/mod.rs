@@ -8,17 +8,17 @@
 //! agent use its own sandbox. Pinned by `tests/process/confined.rs`.
 
 mod bubblewrap;
-mod calls;
 mod grants;
 mod installation;
 mod landlock;
+mod seccomp;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use aetheel_model::config::SandboxWish;
+use aetheel_model::config::SandboxMode;
 use aetheel_turn::Reach;
 
 /// The first version of Landlock that prevents truncation of files (Linux 6.2).
@@ -45,7 +45,7 @@ pub enum Sandbox {
 pub(super) type Filter = &'static [seccompiler::sock_filter];
 
 /// How a launch is confined.
-pub(super) enum Cage {
+pub(super) enum Confinement {
     /// It is not confined.
     None,
     /// The child applies a Landlock ruleset and a seccomp filter to itself.
@@ -60,20 +60,20 @@ impl Sandbox {
     ///
     /// # Errors
     /// The sandbox that the operator selected does not work. The message has a hint.
-    pub fn probe(wish: SandboxWish) -> Result<Self, String> {
+    pub fn probe(wish: SandboxMode) -> Result<Self, String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let abi = landlock::abi();
         match wish {
-            SandboxWish::Off => Ok(Self::Off),
-            SandboxWish::Landlock | SandboxWish::Auto if abi >= NEEDED => {
+            SandboxMode::Off => Ok(Self::Off),
+            SandboxMode::Landlock | SandboxMode::Auto if abi >= NEEDED => {
                 Ok(Self::Landlock { abi, bubblewrap: bubblewrap::probe(&path).ok() })
             }
-            SandboxWish::Auto => Ok(Self::Off),
-            SandboxWish::Landlock => Err(format!(
+            SandboxMode::Auto => Ok(Self::Off),
+            SandboxMode::Landlock => Err(format!(
                 "AGENT_SANDBOX=landlock: this kernel has {}; use Linux 6.2 or later with Landlock among its security modules, `bwrap`, or `off`",
                 if abi < 1 { "no Landlock".to_owned() } else { format!("Landlock version {abi}, needed is {NEEDED}") }
             )),
-            SandboxWish::Bwrap => bubblewrap::probe(&path).map(Self::Bubblewrap).map_err(|why| {
+            SandboxMode::Bwrap => bubblewrap::probe(&path).map(Self::Bubblewrap).map_err(|why| {
                 format!("AGENT_SANDBOX=bwrap: {why}; install bubblewrap and allow user namespaces, or choose `landlock` or `off`")
             }),
         }
@@ -87,7 +87,7 @@ impl Sandbox {
 
     /// Returns a description for people, such as `Landlock (version 7)`.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Off => "off: agents reach everything the gateway's user may".to_owned(),
             Self::Landlock { abi, .. } => format!("Landlock (version {abi})"),
@@ -134,7 +134,7 @@ impl Sandbox {
     /// A granted path contains a hidden one, or the reverse. The message is for the operator.
     pub fn check(&self, reach: &Reach) -> Result<(), String> {
         if self.is_on() {
-            grants::grants(reach, Path::new("/bin/sh"), OsStr::new("")).map(drop)
+            grants::compute(reach, Path::new("/bin/sh"), OsStr::new("")).map(drop)
         } else {
             Ok(())
         }
@@ -144,27 +144,27 @@ impl Sandbox {
     ///
     /// # Errors
     /// The process cannot be confined, so it must not start. The message is for the operator.
-    pub(super) fn cage(
+    pub(super) fn confine(
         &self,
         reach: &Reach,
         program: &Path,
         arguments: &[OsString],
         cwd: &Path,
         path: &OsStr,
-    ) -> Result<Cage, String> {
+    ) -> Result<Confinement, String> {
         let bwrap = match self {
-            Self::Off => return Ok(Cage::None),
+            Self::Off => return Ok(Confinement::None),
             Self::Bubblewrap(bwrap) => Some(bwrap),
             Self::Landlock { bubblewrap, .. } => bubblewrap.as_ref().filter(|_| reach.own_sandbox),
         };
-        let granted = grants::grants(reach, program, path)?;
+        let granted = grants::compute(reach, program, path)?;
         match bwrap {
-            Some(bwrap) => Ok(Cage::Program(
+            Some(bwrap) => Ok(Confinement::Program(
                 bwrap.clone(),
                 bubblewrap::arguments(&granted, program, arguments, cwd),
-                calls::file()?,
+                seccomp::filter_file()?,
             )),
-            None => Ok(Cage::Rules(landlock::rules(&granted)?, calls::filter()?)),
+            None => Ok(Confinement::Rules(landlock::rules(&granted)?, seccomp::filter()?)),
         }
     }
 }

@@ -11,6 +11,7 @@ mod stamp;
 pub use ordinary::{open_ordinary, read_ordinary, text_of};
 pub use probe::write_probe;
 pub use replace::{
-    EVERYBODY, OWNER, replace, replace_for, replace_with, sweep_temporary, sync_folder,
+    OWNER_ONLY_MODE, WORLD_READABLE_MODE, replace, replace_for, replace_with, sweep_temporary,
+    sync_folder,
 };
 pub use stamp::Stamp;

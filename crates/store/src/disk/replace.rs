@@ -12,17 +12,17 @@ use super::Stamp;
 const TEMPORARY: &str = ".new-";
 
 /// Permissions of a new file that only its owner may read.
-pub const OWNER: u32 = 0o600;
+pub const OWNER_ONLY_MODE: u32 = 0o600;
 /// Permissions of a new file that everybody may read, for content without secrets that is shared or
 /// committed.
-pub const EVERYBODY: u32 = 0o644;
+pub const WORLD_READABLE_MODE: u32 = 0o644;
 
 /// Replaces the content of a file as [`replace_for`] does. Only the owner may read a new file.
 ///
 /// # Errors
 /// See [`replace_for`].
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<Stamp> {
-    replace_for(path, content, OWNER)
+    replace_for(path, content, OWNER_ONLY_MODE)
 }
 
 /// Replaces the content of a file. Readers see either the old or the new content, also after a
@@ -47,7 +47,7 @@ pub fn replace_with(
     path: &Path,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<Stamp> {
-    put(path, OWNER, write)
+    put(path, OWNER_ONLY_MODE, write)
 }
 
 fn put(
@@ -126,11 +126,11 @@ mod tests {
         let (own, shared, link) =
             (folder.path().join("own"), folder.path().join("shared"), folder.path().join("link"));
         replace(&own, b"1").expect("written");
-        replace_for(&shared, b"1", EVERYBODY).expect("written");
-        assert_eq!((mode(&own), mode(&shared)), (OWNER, EVERYBODY));
+        replace_for(&shared, b"1", WORLD_READABLE_MODE).expect("written");
+        assert_eq!((mode(&own), mode(&shared)), (OWNER_ONLY_MODE, WORLD_READABLE_MODE));
         std::os::unix::fs::symlink(&shared, &link).expect("linked");
         let stamp = replace(&link, b"22").expect("written");
-        assert_eq!((Some(stamp), mode(&shared)), (Stamp::of(&shared), EVERYBODY));
+        assert_eq!((Some(stamp), mode(&shared)), (Stamp::of(&shared), WORLD_READABLE_MODE));
         assert!(link.symlink_metadata().expect("a link").is_symlink());
         assert_eq!(
             fs::read_dir(folder.path()).expect("a folder").count(),

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::followed::Followed;
+use super::followed::FollowedFile;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::{read_ordinary, replace, text_of};
 use aetheel_model::agent::capability::{self, Capabilities};
 use aetheel_model::markdown::sections::sections;
-use aetheel_model::markdown::{Entry, bare};
+use aetheel_model::markdown::{KeyValue, trim_backticks};
 
 /// The beginning of a new file.
 const HEADING: &str = "# Backends\n\nDecisions about backends: which components are trusted (`sha256`), their options (`option`), and\n\
@@ -68,7 +68,7 @@ impl BackendNotes {
         notes
     }
 
-    fn read(&mut self, backend: &str, entry: &Entry) -> Result<(), String> {
+    fn read(&mut self, backend: &str, entry: &KeyValue) -> Result<(), String> {
         if let Some(read) = capability::parse(&entry.key, entry.text()) {
             let read = read.map_err(|fault| format!("`{}` {fault}", entry.key))?;
             self.accepted.entry(backend.to_owned()).or_default().extend(read);
@@ -77,7 +77,7 @@ impl BackendNotes {
         if entry.key == "option" {
             let (name, value) =
                 entry.text().split_once('=').ok_or("`option` is not `NAME = VALUE`")?;
-            let (name, value) = (bare(name).to_owned(), bare(value).to_owned());
+            let (name, value) = (trim_backticks(name).to_owned(), trim_backticks(value).to_owned());
             self.options.entry(backend.to_owned()).or_default().push(ChosenOption {
                 name,
                 value,
@@ -128,7 +128,7 @@ impl BackendNotes {
 #[derive(Clone, Debug)]
 pub struct BackendFile {
     path: PathBuf,
-    followed: Arc<Mutex<Followed<BackendNotes>>>,
+    followed: Arc<Mutex<FollowedFile<BackendNotes>>>,
 }
 
 impl BackendFile {
@@ -137,7 +137,7 @@ impl BackendFile {
     pub fn new(folder: &Path) -> Self {
         let path = folder.join("backends.md");
         Self {
-            followed: Arc::new(Mutex::new(Followed::new(path.clone(), BackendNotes::parse))),
+            followed: Arc::new(Mutex::new(FollowedFile::new(path.clone(), BackendNotes::parse))),
             path,
         }
     }
@@ -190,7 +190,8 @@ impl BackendFile {
         self.change(move |text| {
             let notes = BackendNotes::parse(text);
             let nothing = Capabilities::new();
-            let missing = capability::beyond(notes.accepted(&backend).unwrap_or(&nothing), &more);
+            let missing =
+                capability::not_covered(notes.accepted(&backend).unwrap_or(&nothing), &more);
             (!missing.is_empty())
                 .then(|| with_entries(text, &backend, &capability::lines(&missing)))
         })
@@ -360,7 +361,8 @@ mod tests {
         let (notes, _) = file.refresh().await;
         assert!(
             notes.warnings.is_empty()
-                && capability::beyond(notes.accepted("mini").expect("some"), &second).is_empty(),
+                && capability::not_covered(notes.accepted("mini").expect("some"), &second)
+                    .is_empty(),
             "{notes:?}"
         );
         let text = std::fs::read_to_string(folder.path().join("backends.md")).expect("written");

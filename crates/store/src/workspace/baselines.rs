@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::ledger::{Entry, Ledger, Token, code};
+use super::ledger::{LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, Workspace, blocking};
 use aetheel_model::baseline::{Baseline, Position, Version, drop_oldest};
 
@@ -22,7 +22,7 @@ pub(super) struct SavedBaseline(Version, Baseline);
 
 /// The saved baselines. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
-pub struct BaselineNotes(Arc<Mutex<Ledger<SavedBaseline>>>);
+pub struct BaselineNotes(Arc<Mutex<LedgerFile<SavedBaseline>>>);
 
 impl Workspace {
     /// Returns the saved baselines of agents.
@@ -34,12 +34,12 @@ impl Workspace {
 
 impl BaselineNotes {
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
+        Ok(Self(Arc::new(Mutex::new(LedgerFile::open(path, HEADING)?))))
     }
 
     /// Returns the baselines as the file was last read or written.
     #[must_use]
-    pub fn known(&self) -> Vec<(Version, Baseline)> {
+    pub fn all(&self) -> Vec<(Version, Baseline)> {
         let ledger = self.0.lock();
         ledger
             .entries
@@ -76,7 +76,7 @@ impl BaselineNotes {
     }
 }
 
-impl Entry for SavedBaseline {
+impl LedgerEntry for SavedBaseline {
     type Key = Version;
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
@@ -185,6 +185,6 @@ mod tests {
             (version("gemini", "1.3"), baseline(5)),
         ];
         let text = std::fs::read_to_string(&path).expect("read");
-        assert_eq!(BaselineNotes::open(&path).expect("opened").known(), expected, "{text}");
+        assert_eq!(BaselineNotes::open(&path).expect("opened").all(), expected, "{text}");
     }
 }

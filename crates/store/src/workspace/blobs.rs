@@ -15,7 +15,7 @@ use crate::disk::replace;
 use aetheel_model::plain::hex;
 
 /// Most files that are kept.
-const KEPT: usize = 200;
+const MAX_BLOBS: usize = 200;
 
 impl Workspace {
     /// Saves bytes and returns the path of their file.
@@ -43,7 +43,7 @@ fn keep(folder: &std::path::Path, bytes: &[u8]) -> io::Result<PathBuf> {
         .filter(|(_, other)| *other != path)
         .collect();
     all.sort();
-    for (_, old) in &all[..(all.len() + 1).saturating_sub(KEPT)] {
+    for (_, old) in &all[..(all.len() + 1).saturating_sub(MAX_BLOBS)] {
         fs::remove_file(old)?;
     }
     Ok(path)
@@ -64,10 +64,10 @@ mod tests {
         );
         let long_ago = SystemTime::now() - std::time::Duration::from_secs(3600);
         fs::File::options().write(true).open(&first).unwrap().set_modified(long_ago).unwrap();
-        for number in 0..KEPT {
+        for number in 0..MAX_BLOBS {
             keep(&folder, number.to_string().as_bytes()).unwrap();
         }
         assert!(!first.exists());
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), KEPT);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), MAX_BLOBS);
     }
 }

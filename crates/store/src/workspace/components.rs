@@ -17,14 +17,14 @@ use crate::disk::{replace, sync_folder};
 use aetheel_model::plain::hex;
 
 /// Components that are kept for each backend, including the one that serves.
-pub const KEPT: usize = 3;
+pub const KEPT_COMPONENTS: usize = 3;
 
 /// The file that contains the name that the serving component has in the backends folder.
-const FROM: &str = "from";
+const FILE_NAME_FILE: &str = "from";
 
 /// A component that served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct ServedComponent {
     /// SHA-256 of the component, lower-case hex.
     pub digest: String,
     /// The bytes of the component.
@@ -35,7 +35,7 @@ pub struct Served {
 
 /// The component of a backend that served last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Last {
+pub struct LastServed {
     /// Name of the backend.
     pub backend: String,
     /// SHA-256 of the component, lower-case hex.
@@ -51,7 +51,7 @@ pub struct Components {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct StoredComponent {
     sequence: u64,
     digest: String,
 }
@@ -67,26 +67,26 @@ impl Components {
     ///
     /// # Errors
     /// [`FileError`]; the components that were kept stay.
-    pub fn keep(&self, backend: &str, served: &Served) -> Result<(), FileError> {
+    pub fn keep(&self, backend: &str, served: &ServedComponent) -> Result<(), FileError> {
         let folder = self.folder.join(backend);
         self.keep_in(&folder, served)
             .map_err(|error| FileError::new("save a component in", &folder, error))
     }
 
-    fn keep_in(&self, folder: &Path, served: &Served) -> io::Result<()> {
+    fn keep_in(&self, folder: &Path, served: &ServedComponent) -> io::Result<()> {
         if self.renew_in(folder, &served.digest)? {
             return Ok(());
         }
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let mut places = list(folder)?;
         let newest = places.last().map_or(0, |place| place.sequence);
-        let new = Place { sequence: newest + 1, digest: served.digest.clone() };
+        let new = StoredComponent { sequence: newest + 1, digest: served.digest.clone() };
         if let Some(text) = &served.signature {
             replace(&signature(folder, &new), text)?;
         }
         replace(&new.component(folder), &served.bytes)?;
         places.push(new);
-        for old in &places[..places.len().saturating_sub(KEPT)] {
+        for old in &places[..places.len().saturating_sub(KEPT_COMPONENTS)] {
             remove(folder, old)?;
         }
         sync_folder(folder);
@@ -110,10 +110,10 @@ impl Components {
             places => places?,
         };
         let newest = places.last().map_or(0, |place| place.sequence);
-        let same = |place: &&Place| place.digest == digest && is_whole(folder, place);
+        let same = |place: &&StoredComponent| place.digest == digest && is_whole(folder, place);
         let Some(old) = places.iter().find(same) else { return Ok(false) };
         if old.sequence < newest {
-            let new = Place { sequence: newest + 1, digest: old.digest.clone() };
+            let new = StoredComponent { sequence: newest + 1, digest: old.digest.clone() };
             let _ = fs::rename(signature(folder, old), signature(folder, &new));
             fs::rename(old.component(folder), new.component(folder))?;
             sync_folder(folder);
@@ -125,19 +125,19 @@ impl Components {
     ///
     /// # Errors
     /// [`FileError`] if the name cannot be written.
-    pub fn note_file(&self, backend: &str, file: &str) -> Result<(), FileError> {
+    pub fn save_file_name(&self, backend: &str, file: &str) -> Result<(), FileError> {
         let folder = self.folder.join(backend);
-        if fs::read_to_string(folder.join(FROM)).is_ok_and(|noted| noted == file) {
+        if fs::read_to_string(folder.join(FILE_NAME_FILE)).is_ok_and(|noted| noted == file) {
             return Ok(());
         }
-        replace(&folder.join(FROM), file.as_bytes())
+        replace(&folder.join(FILE_NAME_FILE), file.as_bytes())
             .map(drop)
             .map_err(|error| FileError::new("save a file name in", &folder, error))
     }
 
     /// Returns the component that served last, for each backend.
     #[must_use]
-    pub fn last(&self) -> Vec<Last> {
+    pub fn last(&self) -> Vec<LastServed> {
         let folders = fs::read_dir(&self.folder)
             .into_iter()
             .flatten()
@@ -146,8 +146,8 @@ impl Components {
         let last = folders.filter_map(|folder| {
             let backend = folder.file_name()?.to_str()?.to_owned();
             let digest = list(&folder).ok()?.pop()?.digest;
-            let file = fs::read_to_string(folder.join(FROM)).unwrap_or_default();
-            Some(Last { backend, digest, file })
+            let file = fs::read_to_string(folder.join(FILE_NAME_FILE)).unwrap_or_default();
+            Some(LastServed { backend, digest, file })
         });
         last.collect()
     }
@@ -162,7 +162,7 @@ impl Components {
     /// Returns the components that served before this one, newest first, or all of them without a
     /// digest. Damaged files are left out and logged.
     #[must_use]
-    pub fn before(&self, backend: &str, digest: Option<&str>) -> Vec<Served> {
+    pub fn before(&self, backend: &str, digest: Option<&str>) -> Vec<ServedComponent> {
         let folder = self.folder.join(backend);
         let places = list(&folder).unwrap_or_default();
         let end = digest
@@ -186,24 +186,24 @@ impl Components {
     }
 }
 
-impl Place {
+impl StoredComponent {
     fn component(&self, folder: &Path) -> PathBuf {
         folder.join(format!("{}-{}.wasm", self.sequence, self.digest))
     }
 }
 
-fn signature(folder: &Path, place: &Place) -> PathBuf {
+fn signature(folder: &Path, place: &StoredComponent) -> PathBuf {
     folder.join(format!("{}-{}.wasm.minisig", place.sequence, place.digest))
 }
 
 /// Lists the kept components, oldest first.
-fn list(folder: &Path) -> io::Result<Vec<Place>> {
+fn list(folder: &Path) -> io::Result<Vec<StoredComponent>> {
     let mut places = Vec::new();
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
         let place = name.to_str().and_then(|name| name.strip_suffix(".wasm")?.split_once('-'));
         let place = place.and_then(|(sequence, digest)| {
-            Some(Place { sequence: sequence.parse().ok()?, digest: digest.to_owned() })
+            Some(StoredComponent { sequence: sequence.parse().ok()?, digest: digest.to_owned() })
         });
         places.extend(place);
     }
@@ -211,14 +211,14 @@ fn list(folder: &Path) -> io::Result<Vec<Place>> {
     Ok(places)
 }
 
-fn is_whole(folder: &Path, place: &Place) -> bool {
+fn is_whole(folder: &Path, place: &StoredComponent) -> bool {
     fs::read(place.component(folder)).is_ok_and(|bytes| digest(&bytes) == place.digest)
 }
 
-fn read(folder: &Path, place: &Place) -> Option<Served> {
+fn read(folder: &Path, place: &StoredComponent) -> Option<ServedComponent> {
     let path = place.component(folder);
     match fs::read(&path) {
-        Ok(bytes) if digest(&bytes) == place.digest => Some(Served {
+        Ok(bytes) if digest(&bytes) == place.digest => Some(ServedComponent {
             digest: place.digest.clone(),
             bytes: bytes.into(),
             signature: fs::read(signature(folder, place)).ok(),
@@ -234,7 +234,7 @@ fn read(folder: &Path, place: &Place) -> Option<Served> {
     }
 }
 
-fn remove(folder: &Path, place: &Place) -> io::Result<()> {
+fn remove(folder: &Path, place: &StoredComponent) -> io::Result<()> {
     let _ = fs::remove_file(signature(folder, place)); // most have none
     fs::remove_file(place.component(folder))
 }
@@ -251,8 +251,12 @@ mod tests {
 
     use super::*;
 
-    fn served(text: &str) -> Served {
-        Served { digest: digest(text.as_bytes()), bytes: text.as_bytes().into(), signature: None }
+    fn served(text: &str) -> ServedComponent {
+        ServedComponent {
+            digest: digest(text.as_bytes()),
+            bytes: text.as_bytes().into(),
+            signature: None,
+        }
     }
 
     fn texts(components: &Components, before: Option<&str>) -> Vec<String> {
@@ -302,7 +306,7 @@ mod tests {
     fn a_signature_stays_with_its_component() {
         let folder = tempfile::tempdir().expect("a folder");
         let components = Components::new(folder.path());
-        let signed = Served { signature: Some(b"sig".to_vec()), ..served("a") };
+        let signed = ServedComponent { signature: Some(b"sig".to_vec()), ..served("a") };
         components.keep("demo", &signed).expect("kept");
         components.keep("demo", &served("b")).expect("kept");
         assert!(components.renew("demo", &signed.digest).expect("kept again, without its bytes"));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::ledger::{Entry, Ledger, Token, code, line_of, tokens};
+use super::ledger::{LedgerEntry, LedgerFile, Token, code, line_of, parse_tokens};
 use super::{FileError, blocking};
 
 const HEADING: &str = "# Discord
@@ -19,23 +19,23 @@ last logins (milliseconds since 1970): after many logins in a short time, the ne
 ";
 
 /// Most logins that are kept.
-const LOGINS: usize = 32;
+const MAX_LOGINS: usize = 32;
 
 /// The notes about Discord. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
-pub struct DiscordNotes(Arc<Shared>);
+pub struct DiscordNotes(Arc<DiscordNotesInner>);
 
 #[derive(Debug)]
-struct Shared {
+struct DiscordNotesInner {
     /// The changes since the file was last written; `None` removes an entry. Never locked while the
     /// file is written.
-    noted: Mutex<HashMap<Key, Option<Item>>>,
-    ledger: Mutex<Ledger<Item>>,
+    noted: Mutex<HashMap<DiscordNoteKey, Option<DiscordNote>>>,
+    ledger: Mutex<LedgerFile<DiscordNote>>,
 }
 
 /// The channels and questions in some lines of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Noted {
+pub struct ChannelNotes {
     /// Channels, each with the last message that was handled.
     pub channels: Vec<(u64, u64)>,
     /// Open questions, each with channel and message.
@@ -43,14 +43,14 @@ pub struct Noted {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Key {
+pub(super) enum DiscordNoteKey {
     Channel(u64),
     Question(String),
     Login(i64),
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Item {
+pub(super) enum DiscordNote {
     /// The last message that was handled in a channel.
     Seen { channel: u64, message: u64 },
     /// The message of an open question.
@@ -65,26 +65,29 @@ impl DiscordNotes {
     /// # Errors
     /// [`FileError`] if the file cannot be read.
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(DiscordNotesInner {
             noted: Mutex::default(),
-            ledger: Mutex::new(Ledger::open(path, HEADING)?),
+            ledger: Mutex::new(LedgerFile::open(path, HEADING)?),
         })))
     }
 
     /// Notes that a message was handled, in memory only. A message older than the one noted since
     /// the last save changes nothing.
-    pub fn note(&self, channel: u64, message: u64) {
+    pub fn note_seen(&self, channel: u64, message: u64) {
         let mut noted = self.noted();
-        let last = match noted.get(&Key::Channel(channel)) {
-            Some(Some(Item::Seen { message: last, .. })) => message.max(*last),
+        let last = match noted.get(&DiscordNoteKey::Channel(channel)) {
+            Some(Some(DiscordNote::Seen { message: last, .. })) => message.max(*last),
             _ => message,
         };
-        noted.insert(Key::Channel(channel), Some(Item::Seen { channel, message: last }));
+        noted.insert(
+            DiscordNoteKey::Channel(channel),
+            Some(DiscordNote::Seen { channel, message: last }),
+        );
     }
 
     /// Notes a login, in memory only. Only the latest logins are saved.
     pub fn note_login(&self, at_ms: i64) {
-        self.noted().insert(Key::Login(at_ms), Some(Item::Login(at_ms)));
+        self.noted().insert(DiscordNoteKey::Login(at_ms), Some(DiscordNote::Login(at_ms)));
     }
 
     /// Returns the latest logins, oldest first, including unsaved ones.
@@ -92,33 +95,33 @@ impl DiscordNotes {
         self.items()
             .await
             .iter()
-            .filter_map(|item| if let Item::Login(at) = item { Some(*at) } else { None })
+            .filter_map(|item| if let DiscordNote::Login(at) = item { Some(*at) } else { None })
             .collect()
     }
 
     /// Forgets a channel that no longer exists.
     pub fn forget(&self, channel: u64) {
-        self.noted().insert(Key::Channel(channel), None);
+        self.noted().insert(DiscordNoteKey::Channel(channel), None);
     }
 
     /// Notes the message of an open question, in memory only.
     pub fn open_question(&self, id: &str, channel: u64, message: u64) {
         self.noted().insert(
-            Key::Question(id.to_owned()),
-            Some(Item::Question { id: id.to_owned(), channel, message }),
+            DiscordNoteKey::Question(id.to_owned()),
+            Some(DiscordNote::Question { id: id.to_owned(), channel, message }),
         );
     }
 
     /// Notes that a question is closed, in memory only.
     pub fn close_question(&self, id: &str) {
-        self.noted().insert(Key::Question(id.to_owned()), None);
+        self.noted().insert(DiscordNoteKey::Question(id.to_owned()), None);
     }
 
     /// Returns all channels with the last message that was handled in each, including unsaved ones.
     /// Reads the file again if it was changed by hand.
     pub async fn seen(&self) -> BTreeMap<u64, u64> {
-        let seen = |item: &Item| {
-            if let Item::Seen { channel, message } = item {
+        let seen = |item: &DiscordNote| {
+            if let DiscordNote::Seen { channel, message } = item {
                 Some((*channel, *message))
             } else {
                 None
@@ -130,8 +133,8 @@ impl DiscordNotes {
     /// Returns all open questions with their channels and messages, including unsaved ones. Reads
     /// the file again if it was changed by hand.
     pub async fn questions(&self) -> Vec<(String, u64, u64)> {
-        let question = |item: Item| {
-            if let Item::Question { id, channel, message } = item {
+        let question = |item: DiscordNote| {
+            if let DiscordNote::Question { id, channel, message } = item {
                 Some((id, channel, message))
             } else {
                 None
@@ -144,31 +147,34 @@ impl DiscordNotes {
     /// was changed by hand.
     pub async fn lines_of(&self, wanted: impl Fn(u64) -> bool) -> String {
         let items = self.items().await;
-        let theirs = |item: &&Item| match item {
-            Item::Seen { channel, .. } | Item::Question { channel, .. } => wanted(*channel),
-            Item::Login(_) => false,
+        let theirs = |item: &&DiscordNote| match item {
+            DiscordNote::Seen { channel, .. } | DiscordNote::Question { channel, .. } => {
+                wanted(*channel)
+            }
+            DiscordNote::Login(_) => false,
         };
         items.iter().filter(theirs).map(line_of).collect()
     }
 
     /// Parses such lines, or a whole file. Ignores logins and lines that cannot be parsed.
     #[must_use]
-    pub fn read_lines(text: &str) -> Noted {
-        let mut noted = Noted::default();
-        let read = text.lines().filter_map(|line| Item::read(&tokens(line)?.ok()?)?.ok());
+    pub fn read_lines(text: &str) -> ChannelNotes {
+        let mut noted = ChannelNotes::default();
+        let read =
+            text.lines().filter_map(|line| DiscordNote::read(&parse_tokens(line)?.ok()?)?.ok());
         for item in read {
             match item {
-                Item::Seen { channel, message } => noted.channels.push((channel, message)),
-                Item::Question { id, channel, message } => {
+                DiscordNote::Seen { channel, message } => noted.channels.push((channel, message)),
+                DiscordNote::Question { id, channel, message } => {
                     noted.questions.push((id, channel, message))
                 }
-                Item::Login(_) => {}
+                DiscordNote::Login(_) => {}
             }
         }
         noted
     }
 
-    async fn items(&self) -> Vec<Item> {
+    async fn items(&self) -> Vec<DiscordNote> {
         let notes = self.clone();
         blocking(move || {
             let mut ledger = notes.ledger();
@@ -216,35 +222,39 @@ impl DiscordNotes {
         blocking(move || notes.ledger().warnings.clone()).await
     }
 
-    fn noted(&self) -> MutexGuard<'_, HashMap<Key, Option<Item>>> {
+    fn noted(&self) -> MutexGuard<'_, HashMap<DiscordNoteKey, Option<DiscordNote>>> {
         self.0.noted.lock()
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger<Item>> {
+    fn ledger(&self) -> MutexGuard<'_, LedgerFile<DiscordNote>> {
         self.0.ledger.lock()
     }
 }
 
-fn merge(entries: &mut BTreeMap<Key, Item>, noted: &HashMap<Key, Option<Item>>) {
+fn merge(
+    entries: &mut BTreeMap<DiscordNoteKey, DiscordNote>,
+    noted: &HashMap<DiscordNoteKey, Option<DiscordNote>>,
+) {
     for (key, item) in noted {
         match (entries.get_mut(key), item) {
             // A person may have changed it to a later message by hand.
-            (Some(Item::Seen { message: last, .. }), Some(Item::Seen { message, .. })) => {
-                *last = (*last).max(*message)
-            }
+            (
+                Some(DiscordNote::Seen { message: last, .. }),
+                Some(DiscordNote::Seen { message, .. }),
+            ) => *last = (*last).max(*message),
             (_, Some(item)) => drop(entries.insert(key.clone(), item.clone())),
             (_, None) => drop(entries.remove(key)),
         }
     }
-    let logins: Vec<Key> =
-        entries.keys().filter(|key| matches!(key, Key::Login(_))).cloned().collect();
-    for key in logins.iter().rev().skip(LOGINS) {
+    let logins: Vec<DiscordNoteKey> =
+        entries.keys().filter(|key| matches!(key, DiscordNoteKey::Login(_))).cloned().collect();
+    for key in logins.iter().rev().skip(MAX_LOGINS) {
         entries.remove(key);
     }
 }
 
-impl Entry for Item {
-    type Key = Key;
+impl LedgerEntry for DiscordNote {
+    type Key = DiscordNoteKey;
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
         let Some(Token::Code(first)) = tokens.first() else { return None };
@@ -286,11 +296,11 @@ impl Entry for Item {
         Some(item)
     }
 
-    fn key(&self) -> Key {
+    fn key(&self) -> DiscordNoteKey {
         match self {
-            Self::Seen { channel, .. } => Key::Channel(*channel),
-            Self::Question { id, .. } => Key::Question(id.clone()),
-            Self::Login(at) => Key::Login(*at),
+            Self::Seen { channel, .. } => DiscordNoteKey::Channel(*channel),
+            Self::Question { id, .. } => DiscordNoteKey::Question(id.clone()),
+            Self::Login(at) => DiscordNoteKey::Login(*at),
         }
     }
 
@@ -322,7 +332,7 @@ mod tests {
         let seen = DiscordNotes::open(&path).unwrap();
         assert!(!seen.save().await.unwrap() && !path.exists(), "nothing to write");
         for (channel, message) in [(1, 10), (2, 20), (1, 12), (1, 11), (3, 30)] {
-            seen.note(channel, message);
+            seen.note_seen(channel, message);
         }
         seen.forget(3);
         let expected = BTreeMap::from([(1, 12), (2, 20)]);
@@ -344,7 +354,7 @@ mod tests {
             "{warnings:?}"
         );
         std::fs::write(&path, text.replace("`10`", "`5`")).unwrap();
-        seen.note(2, 21);
+        seen.note_seen(2, 21);
         assert_eq!(seen.seen().await, BTreeMap::from([(1, 5), (2, 21)]));
         seen.save().await.unwrap();
         assert_eq!(
@@ -358,7 +368,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state").join("discord.md");
         let seen = DiscordNotes::open(&path).unwrap();
-        seen.note(1, 10);
+        seen.note_seen(1, 10);
         let error = seen.save().await.unwrap_err().to_string();
         assert!(error.contains("discord.md"), "{error}");
         std::fs::create_dir(path.parent().unwrap()).unwrap();
@@ -384,7 +394,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("discord.md");
         let notes = DiscordNotes::open(&path).unwrap();
-        notes.note(1, 10);
+        notes.note_seen(1, 10);
         notes.open_question("0a1b", 1, 11);
         notes.open_question("0a1c", 2, 12);
         notes.close_question("0a1c");
@@ -401,7 +411,7 @@ mod tests {
         let lines = later.lines_of(|channel| channel == 1).await;
         assert_eq!(
             DiscordNotes::read_lines(&lines),
-            Noted { channels: vec![(1, 10)], questions: vec![("0a1b".to_owned(), 1, 11)] }
+            ChannelNotes { channels: vec![(1, 10)], questions: vec![("0a1b".to_owned(), 1, 11)] }
         );
         assert_eq!(later.lines_of(|channel| channel == 2).await, "");
         later.close_question("0a1b");
@@ -415,7 +425,7 @@ mod tests {
         let text = "# Discord\n\n- `channel:1` seen to `10`.\n- `login:5`.\n- `channel:2` seen to `x`.\n- `channel:3\n- `question:q%60` open in `channel:1` at `9`.\nchannel:4 seen to 5\n- `channel:99999999999999999999` seen to `1`.";
         assert_eq!(
             DiscordNotes::read_lines(text),
-            Noted { channels: vec![(1, 10)], questions: vec![("q`".to_owned(), 1, 9)] }
+            ChannelNotes { channels: vec![(1, 10)], questions: vec![("q`".to_owned(), 1, 9)] }
         );
     }
 }

@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
-use super::fresh::{self, Outcome, Want};
-use super::{DOCUMENT_LIMIT, FileError, Inner, memory};
+use super::stable_read::{self, ReadOutcome, ReadRequest};
+use super::{DOCUMENT_LIMIT, FileError, WorkspaceInner, memory};
 use aetheel_model::prompt::{Document, Documents};
 
-impl Inner {
+impl WorkspaceInner {
     pub(super) fn path(&self, document: Document) -> PathBuf {
         self.folder.join(document.file())
     }
@@ -16,7 +16,7 @@ impl Inner {
     /// would work without the operator's instructions.
     pub(super) fn require_documents(&self) -> Result<(), FileError> {
         for path in Document::ALL.map(|document| self.path(document)) {
-            fresh::open(&path).map_err(|error| {
+            stable_read::open(&path).map_err(|error| {
                 let hint = "the agent must not work without its content: check its owner, its \
                             mode, and what it links to; or delete it";
                 let source = std::io::Error::new(error.kind(), format!("{error}; hint: {hint}"));
@@ -28,26 +28,26 @@ impl Inner {
 
     /// Reads all documents; see [`Workspace::read`](super::Workspace::read).
     pub(super) fn read(&self) -> Documents {
-        let known = self.last.lock().clone();
+        let known = self.last_texts.lock().clone();
         let outcomes = {
             let _nobody_appends = self.appending.read();
-            let appended = *self.appended.lock();
-            let wants = Document::ALL.map(|document| Want {
+            let appended = *self.memory_stamp.lock();
+            let wants = Document::ALL.map(|document| ReadRequest {
                 path: self.path(document),
                 limit: DOCUMENT_LIMIT,
                 keep_end: document == Document::Memory,
                 expected: known[document as usize].is_some(),
                 ours: appended.filter(|_| document == Document::Memory),
             });
-            fresh::read(&wants)
+            stable_read::read(&wants)
         };
         let mut documents = Documents::default();
-        let mut last = self.last.lock();
+        let mut last = self.last_texts.lock();
         for (document, outcome) in Document::ALL.into_iter().zip(outcomes) {
             let file = document.file();
             let last = &mut last[document as usize];
             match outcome {
-                Outcome::Whole(whole) => {
+                ReadOutcome::Whole(whole) => {
                     if whole.cut {
                         let part = if document == Document::Memory { "last" } else { "first" };
                         documents.warnings.push(format!(
@@ -62,7 +62,7 @@ impl Inner {
                     }
                     *last = Some(text);
                 }
-                Outcome::Missing if document == Document::Memory => {
+                ReadOutcome::Missing if document == Document::Memory => {
                     match memory::create(&self.path(document)) {
                         Ok(()) => *last = Some(memory::HEADER.to_owned()),
                         Err(error) => {
@@ -74,13 +74,13 @@ impl Inner {
                         }
                     }
                 }
-                Outcome::Missing => *last = None,
-                Outcome::Unsettled => {
+                ReadOutcome::Missing => *last = None,
+                ReadOutcome::Unsettled => {
                     documents
                         .warnings
                         .push(format!("{file} keeps changing: its last complete text is used"));
                 }
-                Outcome::Failed(error) => {
+                ReadOutcome::Failed(error) => {
                     documents.warnings.push(format!(
                         "{file} cannot be read: {error}; its last complete text is used"
                     ));

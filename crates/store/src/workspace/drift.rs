@@ -8,12 +8,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::ledger::{Entry, Ledger, Token, code};
+use super::ledger::{LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, Workspace, blocking};
 
 /// Most kinds that are kept for each backend. The kind that has not occurred for longest is removed
 /// first.
-const KEPT: usize = 200;
+const MAX_KINDS: usize = 200;
 
 const HEADING: &str = "# Drift
 
@@ -53,7 +53,7 @@ pub struct Drift {
 /// Removes the kinds of a backend that are too many, oldest first.
 pub fn bound_drift(all: &mut BTreeMap<DriftKey, Drift>, backend: &str) {
     let of = |key: &&DriftKey| key.backend == backend;
-    while all.keys().filter(of).count() > KEPT {
+    while all.keys().filter(of).count() > MAX_KINDS {
         let oldest = all
             .values()
             .filter(|drift| drift.key.backend == backend)
@@ -65,7 +65,7 @@ pub fn bound_drift(all: &mut BTreeMap<DriftKey, Drift>, backend: &str) {
 
 /// The notes about drift. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
-pub struct DriftNotes(Arc<Mutex<Ledger<Drift>>>);
+pub struct DriftNotes(Arc<Mutex<LedgerFile<Drift>>>);
 
 impl Workspace {
     /// Returns the notes about output of agents that their backends do not know.
@@ -77,20 +77,20 @@ impl Workspace {
 
 impl DriftNotes {
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
+        Ok(Self(Arc::new(Mutex::new(LedgerFile::open(path, HEADING)?))))
     }
 
     /// Reads the notes in a configuration folder without changing anything. Blocks.
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be read.
-    pub fn look(folder: &Path) -> Result<Vec<Drift>, FileError> {
-        Ok(Self::open(&folder.join("state").join("drift.md"))?.known())
+    pub fn read_folder(folder: &Path) -> Result<Vec<Drift>, FileError> {
+        Ok(Self::open(&folder.join("state").join("drift.md"))?.all())
     }
 
     /// Returns the notes as the file was last read or written. Does no I/O.
     #[must_use]
-    pub fn known(&self) -> Vec<Drift> {
+    pub fn all(&self) -> Vec<Drift> {
         self.0.lock().entries.values().cloned().collect()
     }
 
@@ -116,7 +116,7 @@ impl DriftNotes {
     }
 }
 
-impl Entry for Drift {
+impl LedgerEntry for Drift {
     type Key = DriftKey;
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
@@ -191,12 +191,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("state")).expect("made");
         let path = folder.path().join("state/drift.md");
-        assert_eq!(DriftNotes::look(folder.path()).expect("read"), []);
+        assert_eq!(DriftNotes::read_folder(folder.path()).expect("read"), []);
         assert!(!path.exists(), "reading changes nothing");
         let notes = DriftNotes::open(&path).expect("opened");
         let both = vec![drift("event type \"a`b\" 7", 1), drift("line", 2)];
         assert_eq!(notes.save(both.clone()).await.expect("saved"), both);
-        assert_eq!(DriftNotes::look(folder.path()).expect("read"), both);
+        assert_eq!(DriftNotes::read_folder(folder.path()).expect("read"), both);
         let text = std::fs::read_to_string(&path).expect("read");
         let line = "- `gemini` agent `0.9.1 (x)` component `0123456789ab`: `line` 3 times, `1970-01-01T00:00:02Z` to `1970-01-01T00:00:02Z`, recording `1f0c9a2e`.\n";
         assert!(text.contains(line), "{text}");
@@ -220,7 +220,7 @@ mod tests {
             .chain([other.clone()])
             .collect();
         let kept = notes.save(many).await.expect("saved");
-        assert_eq!(kept.len(), KEPT + 1);
+        assert_eq!(kept.len(), MAX_KINDS + 1);
         assert!(kept.contains(&other), "kinds of another backend stay");
         assert!(
             kept.iter().all(|drift| *drift == other || drift.last.as_second() >= 100),

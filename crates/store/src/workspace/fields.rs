@@ -1,7 +1,7 @@
 //! Values that several of the operator's files have: names, channels, time zones.
 
 /// Cleans a name for logs, lanes and state files: one line without markup, at most 80 characters.
-pub(super) fn name(text: &str) -> String {
+pub(super) fn clean_name(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let plain: String = words.chars().filter(|c| !c.is_control() && *c != '`').collect();
     plain
@@ -17,7 +17,7 @@ pub(super) fn name(text: &str) -> String {
 ///
 /// # Errors
 /// The text is not a channel.
-pub(super) fn channel(text: &str) -> Result<u64, String> {
+pub(super) fn parse_channel(text: &str) -> Result<u64, String> {
     let word = text.split_whitespace().last().unwrap_or_default();
     let digits = word.trim_start_matches("<#").trim_end_matches('>').trim_matches(['(', ')']);
     digits
@@ -31,7 +31,7 @@ pub(super) fn channel(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// The text is not a time zone.
-pub(super) fn time_zone(text: &str) -> Result<jiff::tz::TimeZone, String> {
+pub(super) fn parse_time_zone(text: &str) -> Result<jiff::tz::TimeZone, String> {
     jiff::tz::TimeZone::get(text).map_err(|_| {
         format!("{text:?} is not a time zone of the IANA database, such as `Europe/Berlin`")
     })
@@ -44,10 +44,10 @@ mod tests {
     #[test]
     fn channels_are_read_in_several_forms() {
         for text in ["123", "<#123>", "#site 123", "#site (123)"] {
-            assert_eq!(channel(text), Ok(123), "{text}");
+            assert_eq!(parse_channel(text), Ok(123), "{text}");
         }
         for text in ["", "0", "#site", "-1"] {
-            channel(text).expect_err(text);
+            parse_channel(text).expect_err(text);
         }
     }
 }

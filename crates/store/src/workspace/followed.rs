@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::fresh::{self, Outcome, Want};
+use super::stable_read::{self, ReadOutcome, ReadRequest};
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::Stamp;
 
@@ -14,7 +14,7 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The parsed content of a file, as of the last complete read.
 #[derive(Debug)]
-pub(super) struct Followed<T> {
+pub(super) struct FollowedFile<T> {
     path: PathBuf,
     parse: fn(&str) -> T,
     stamp: Option<Stamp>,
@@ -24,7 +24,7 @@ pub(super) struct Followed<T> {
     value: Arc<T>,
 }
 
-impl<T> Followed<T> {
+impl<T> FollowedFile<T> {
     /// Names the file without reading it; see [`Followed::require`].
     pub(super) fn new(path: PathBuf, parse: fn(&str) -> T) -> Self {
         Self { path, parse, stamp: None, read: false, reported: false, value: Arc::new(parse("")) }
@@ -72,25 +72,25 @@ impl<T> Followed<T> {
 
     /// Returns `None` if the file keeps changing.
     fn try_refresh(&mut self) -> io::Result<Option<()>> {
-        let stamp = fresh::stamp(&self.path);
+        let stamp = stable_read::stamp(&self.path);
         if self.read && stamp.as_ref().is_ok_and(|stamp| *stamp == self.stamp) {
             return Ok(Some(()));
         }
-        let want = Want {
+        let want = ReadRequest {
             path: self.path.clone(),
             limit: DOCUMENT_LIMIT,
             keep_end: false,
             expected: self.stamp.is_some(),
             ours: None,
         };
-        let (text, stamp) = match fresh::read(&[want]).pop() {
-            Some(Outcome::Whole(whole)) => {
+        let (text, stamp) = match stable_read::read(&[want]).pop() {
+            Some(ReadOutcome::Whole(whole)) => {
                 let stamp = whole.stamp;
                 (whole.text().0, Some(stamp))
             }
-            Some(Outcome::Missing) => (String::new(), None),
-            Some(Outcome::Failed(error)) => return Err(error),
-            Some(Outcome::Unsettled) | None => return Ok(None),
+            Some(ReadOutcome::Missing) => (String::new(), None),
+            Some(ReadOutcome::Failed(error)) => return Err(error),
+            Some(ReadOutcome::Unsettled) | None => return Ok(None),
         };
         if !self.read || stamp != self.stamp {
             self.reported = false;
@@ -118,7 +118,7 @@ mod tests {
     fn a_change_takes_effect_at_the_next_refresh_and_a_missing_file_is_empty() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("it.md");
-        let mut followed = Followed::new(path.clone(), str::len);
+        let mut followed = FollowedFile::new(path.clone(), str::len);
         assert_eq!((followed.refresh(), *followed.value()), (true, 0));
         assert!(!followed.refresh());
         std::fs::write(&path, "abc").expect("written");
@@ -134,11 +134,11 @@ mod tests {
         let path = folder.path().join("it.md");
         // Unlike a mode, a dangling link and a folder are refused to root, too.
         std::os::unix::fs::symlink(folder.path().join("none"), &path).expect("linked");
-        let said = |followed: &mut Followed<usize>| {
+        let said = |followed: &mut FollowedFile<usize>| {
             let error = followed.require().expect_err("it must not count as empty");
             aetheel_model::plain::with_causes(&error)
         };
-        let mut followed = Followed::new(path.clone(), str::len);
+        let mut followed = FollowedFile::new(path.clone(), str::len);
         let error = said(&mut followed);
         assert!(error.contains("it.md") && error.contains("hint:"), "{error}");
         std::fs::remove_file(&path).expect("removed");

@@ -1,7 +1,7 @@
 //! The lines of the state files about lanes that move to another machine.
 
 use super::{BindingsError, Workspace};
-use aetheel_model::event::{Lane, Lanes};
+use aetheel_model::event::{Lane, LaneFilter};
 
 const SESSIONS: &str = "sessions.md";
 const HISTORY: &str = "history.md";
@@ -9,7 +9,7 @@ const HISTORY: &str = "history.md";
 impl Workspace {
     /// Returns the lines about some lanes, for each state file except `discord.md`, which is
     /// exported separately.
-    pub async fn give(&self, lanes: Lanes) -> Vec<(String, String)> {
+    pub async fn export_lanes(&self, lanes: LaneFilter) -> Vec<(String, String)> {
         let sessions = self.bindings.lines_of(lanes.clone()).await;
         let history = self.history.lines_of(lanes).await;
         vec![(SESSIONS.to_owned(), sessions), (HISTORY.to_owned(), history)]
@@ -20,7 +20,7 @@ impl Workspace {
     ///
     /// # Errors
     /// [`BindingsError::File`] if a file cannot be read or written. The call can be repeated.
-    pub async fn given(&self, lanes: Lanes) -> Result<(), BindingsError> {
+    pub async fn forget_lanes(&self, lanes: LaneFilter) -> Result<(), BindingsError> {
         self.bindings.forget_all(lanes.clone()).await?;
         Ok(self.history.forget_all(lanes).await?)
     }
@@ -40,11 +40,11 @@ impl Workspace {
     ///
     /// # Errors
     /// [`BindingsError::File`] if a file cannot be read or written. The call can be repeated.
-    pub async fn absorb(&self, files: &[(String, String)]) -> Result<(), BindingsError> {
+    pub async fn import(&self, files: &[(String, String)]) -> Result<(), BindingsError> {
         for (name, lines) in files {
             match name.as_str() {
-                SESSIONS => self.bindings.absorb(lines).await?,
-                HISTORY => self.history.absorb(lines).await?,
+                SESSIONS => self.bindings.import(lines).await?,
+                HISTORY => self.history.import(lines).await?,
                 _ => {}
             }
         }

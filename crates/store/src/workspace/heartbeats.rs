@@ -7,8 +7,10 @@ use std::collections::HashSet;
 
 use jiff::tz::TimeZone;
 
-use super::fields::{channel, name, time_zone};
-use aetheel_model::markdown::outline::{Block, Part, block, entry, outline};
+use super::fields::{clean_name, parse_channel, parse_time_zone};
+use aetheel_model::markdown::outline::{
+    OutlineSection, SettingsBlock, outline, parse_block, parse_entry,
+};
 use aetheel_model::schedule::{ActiveHours, Heartbeat};
 
 const KEYS: [&str; 8] =
@@ -16,7 +18,7 @@ const KEYS: [&str; 8] =
 
 /// A check that runs at an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
+pub struct HeartbeatCheck {
     /// Its unique name, on one line.
     pub name: String,
     /// The line at which it begins in the file, from 1.
@@ -35,7 +37,7 @@ pub struct Check {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeats {
     /// The checks in the order of the file, with different names.
-    pub checks: Vec<Check>,
+    pub checks: Vec<HeartbeatCheck>,
     /// A line for each part that could not be read.
     pub warnings: Vec<String>,
 }
@@ -47,9 +49,10 @@ impl Heartbeats {
     pub fn parse(text: &str) -> Self {
         let (mut heartbeats, mut names) = (Self::default(), HashSet::new());
         for part in outline(text) {
-            let block = block(&part.body, &KEYS);
+            let block = parse_block(&part.body, &KEYS);
             if block.entries.is_empty() {
-                let interval = |line: &str| entry(line).is_some_and(|(key, ..)| key == "interval");
+                let interval =
+                    |line: &str| parse_entry(line).is_some_and(|(key, ..)| key == "interval");
                 if block.text.lines().any(interval) {
                     let what =
                         format!("heartbeat.md line {}: heartbeat {:?}", part.line, part.title);
@@ -57,12 +60,12 @@ impl Heartbeats {
                 }
                 continue;
             }
-            for (line, key) in &block.strange {
+            for (line, key) in &block.unknown {
                 heartbeats.warnings.push(format!(
                     "heartbeat.md line {line}: `{key}` is unknown here; it is ignored"
                 ));
             }
-            let name = name(&part.title);
+            let name = clean_name(&part.title);
             let check = check(&part, &name, block).and_then(|check| {
                 if names.insert(name.to_lowercase()) {
                     Ok(check)
@@ -85,7 +88,11 @@ impl Heartbeats {
     }
 }
 
-fn check(part: &Part, name: &str, block: Block) -> Result<Check, String> {
+fn check(
+    part: &OutlineSection,
+    name: &str,
+    block: SettingsBlock,
+) -> Result<HeartbeatCheck, String> {
     if name.is_empty() {
         return Err("it has no heading that names it".to_owned());
     }
@@ -93,10 +100,10 @@ fn check(part: &Part, name: &str, block: Block) -> Result<Check, String> {
     for entry in &block.entries {
         let value = entry.text();
         match entry.key.as_str() {
-            "interval" | "every" => interval = Some(seconds(value)?),
+            "interval" | "every" => interval = Some(parse_interval(value)?),
             "active-hours" | "active" => active = Some(value.parse::<ActiveHours>()?),
-            "channel" => to = Some(channel(value)?),
-            _ => zone = Some(time_zone(value)?),
+            "channel" => to = Some(parse_channel(value)?),
+            _ => zone = Some(parse_time_zone(value)?),
         }
     }
     let interval = interval.ok_or("it has no `interval`")?;
@@ -104,7 +111,7 @@ fn check(part: &Part, name: &str, block: Block) -> Result<Check, String> {
     if block.text.is_empty() {
         return Err("it has no instruction".to_owned());
     }
-    Ok(Check {
+    Ok(HeartbeatCheck {
         name: name.to_owned(),
         line: part.line,
         heartbeat,
@@ -115,7 +122,7 @@ fn check(part: &Part, name: &str, block: Block) -> Result<Check, String> {
 }
 
 /// Parses seconds, or numbers with units: `1800`, `30m`, `1 h 30 min`.
-pub(super) fn seconds(text: &str) -> Result<u32, String> {
+pub(super) fn parse_interval(text: &str) -> Result<u32, String> {
     let fault = || {
         format!(
             "{text:?} is not an interval; write seconds, or a number with a unit, such as `30m` or `2h`"
@@ -263,12 +270,12 @@ Nothing to see here.
             ("1h30min", 5_400),
             ("1 d", 86_400),
         ] {
-            assert_eq!(seconds(text), Ok(wanted), "{text}");
+            assert_eq!(parse_interval(text), Ok(wanted), "{text}");
         }
         for text in
             ["", "m", "1 fortnight", "-5", "1.5h", "1h 30", "99999999999999999999", "4294967296"]
         {
-            seconds(text).expect_err(text);
+            parse_interval(text).expect_err(text);
         }
     }
 }

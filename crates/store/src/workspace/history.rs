@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::bindings::SessionId;
-use super::ledger::{Entry, Ledger, Token, code, entries_of, line_of};
+use super::ledger::{LedgerEntry, LedgerFile, Token, code, line_of, parse_entries};
 use super::{FileError, blocking};
-use aetheel_model::event::{Lane, Lanes};
+use aetheel_model::event::{Lane, LaneFilter};
 
 const HEADING: &str = "# History
 
@@ -22,16 +22,16 @@ again whenever it changes: remove a line to forget a conversation here, or chang
 ";
 
 /// Conversations that are kept for a lane and backend.
-pub(super) const KEPT: usize = 10;
+pub(super) const MAX_PER_LANE: usize = 10;
 /// Conversations that are kept for all lanes together.
-const KEPT_IN_ALL: usize = 5_000;
+const MAX_IN_ALL: usize = 5_000;
 /// How far [`KEPT_IN_ALL`] may be exceeded before the oldest are removed together, because this
 /// rewrites the file.
-const ROOM: usize = 500;
+const PRUNE_MARGIN: usize = 500;
 
 /// An earlier conversation of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Past {
+pub struct PastConversation {
     /// The lane that had it.
     pub lane: Lane,
     /// The backend that answered, by name.
@@ -50,7 +50,7 @@ pub struct Past {
 ///
 /// Every call first reads the file again if somebody changed it.
 #[derive(Clone, Debug)]
-pub struct History(Arc<Mutex<Ledger<Past>>>);
+pub struct History(Arc<Mutex<LedgerFile<PastConversation>>>);
 
 impl History {
     /// Reads the file; a missing file is empty.
@@ -58,14 +58,14 @@ impl History {
     /// # Errors
     /// [`FileError`] if the file cannot be read.
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
+        Ok(Self(Arc::new(Mutex::new(LedgerFile::open(path, HEADING)?))))
     }
 
     /// Returns the conversations of a lane with a backend, the latest first.
-    pub async fn of(&self, lane: &Lane, backend: &str) -> Vec<Past> {
+    pub async fn of(&self, lane: &Lane, backend: &str) -> Vec<PastConversation> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
-        self.look(move |all| {
-            let mut found: Vec<Past> =
+        self.read_entries(move |all| {
+            let mut found: Vec<PastConversation> =
                 all.filter(|past| past.lane == lane && past.backend == backend).cloned().collect();
             found.sort_by_key(|past| std::cmp::Reverse(past.since));
             found
@@ -74,9 +74,9 @@ impl History {
     }
 
     /// Returns the sessions that other lanes had with a backend.
-    pub async fn of_others(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
+    pub async fn sessions_of_other_lanes(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
-        self.look(move |all| {
+        self.read_entries(move |all| {
             all.filter(|past| past.lane != lane && past.backend == backend)
                 .map(|past| past.session.clone())
                 .collect()
@@ -89,7 +89,11 @@ impl History {
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be read or written.
-    pub async fn note(&self, mut past: Past, before: Option<&SessionId>) -> Result<(), FileError> {
+    pub async fn note(
+        &self,
+        mut past: PastConversation,
+        before: Option<&SessionId>,
+    ) -> Result<(), FileError> {
         let before = before.cloned();
         self.write(move |ledger| {
             let before =
@@ -126,17 +130,18 @@ impl History {
     }
 
     /// Returns the lines about some lanes.
-    pub(super) async fn lines_of(&self, lanes: Lanes) -> String {
-        self.look(move |all| all.filter(|past| lanes(&past.lane)).map(line_of).collect()).await
+    pub(super) async fn lines_of(&self, lanes: LaneFilter) -> String {
+        self.read_entries(move |all| all.filter(|past| lanes(&past.lane)).map(line_of).collect())
+            .await
     }
 
     /// Returns the lanes that the file has lines about. A lane may occur more than once.
     pub(super) async fn lanes(&self) -> Vec<Lane> {
-        self.look(|all| all.map(|past| past.lane.clone()).collect()).await
+        self.read_entries(|all| all.map(|past| past.lane.clone()).collect()).await
     }
 
     /// Forgets everything about some lanes.
-    pub(super) async fn forget_all(&self, lanes: Lanes) -> Result<(), FileError> {
+    pub(super) async fn forget_all(&self, lanes: LaneFilter) -> Result<(), FileError> {
         self.write(move |ledger| {
             ledger.entries.retain(|_, past| !lanes(&past.lane));
             ledger.save()
@@ -145,10 +150,10 @@ impl History {
     }
 
     /// Imports lines of another machine, except those about conversations that are known here.
-    pub(super) async fn absorb(&self, lines: &str) -> Result<(), FileError> {
-        let all: Vec<Past> = entries_of(lines);
+    pub(super) async fn import(&self, lines: &str) -> Result<(), FileError> {
+        let all: Vec<PastConversation> = parse_entries(lines);
         self.write(move |ledger| {
-            for past in all.into_iter().filter(|past| !past.lane.stays()) {
+            for past in all.into_iter().filter(|past| !past.lane.is_local()) {
                 ledger.entries.entry(past.key()).or_insert(past);
             }
             prune(ledger)
@@ -156,9 +161,9 @@ impl History {
         .await
     }
 
-    async fn look<T: Send + 'static>(
+    async fn read_entries<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&mut dyn Iterator<Item = &Past>) -> T + Send + 'static,
+        look: impl FnOnce(&mut dyn Iterator<Item = &PastConversation>) -> T + Send + 'static,
     ) -> T {
         let history = self.clone();
         blocking(move || {
@@ -173,7 +178,7 @@ impl History {
 
     async fn write(
         &self,
-        change: impl FnOnce(&mut Ledger<Past>) -> Result<(), FileError> + Send + 'static,
+        change: impl FnOnce(&mut LedgerFile<PastConversation>) -> Result<(), FileError> + Send + 'static,
     ) -> Result<(), FileError> {
         let history = self.clone();
         blocking(move || {
@@ -184,25 +189,25 @@ impl History {
         .await
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ledger<Past>> {
+    fn lock(&self) -> MutexGuard<'_, LedgerFile<PastConversation>> {
         self.0.lock()
     }
 }
 
 /// Returns whether a lane and backend has too many conversations, or there are so many in total
 /// that removing some is worth a rewrite.
-fn is_too_long(ledger: &Ledger<Past>, lane: Lane, backend: String) -> bool {
+fn is_too_long(ledger: &LedgerFile<PastConversation>, lane: Lane, backend: String) -> bool {
     let first = (lane, backend, String::new());
     let of_lane = ledger
         .entries
         .range(first.clone()..)
         .take_while(|(key, _)| (&key.0, &key.1) == (&first.0, &first.1))
         .count();
-    of_lane > KEPT || ledger.entries.len() > KEPT_IN_ALL + ROOM
+    of_lane > MAX_PER_LANE || ledger.entries.len() > MAX_IN_ALL + PRUNE_MARGIN
 }
 
 /// Removes all but the latest conversations and writes the file.
-fn prune(ledger: &mut Ledger<Past>) -> Result<(), FileError> {
+fn prune(ledger: &mut LedgerFile<PastConversation>) -> Result<(), FileError> {
     let mut all: Vec<_> =
         ledger.entries.iter().map(|(key, past)| (past.since, key.clone())).collect();
     all.sort_by(|a, b| b.cmp(a));
@@ -210,14 +215,14 @@ fn prune(ledger: &mut Ledger<Past>) -> Result<(), FileError> {
     for (rank, (_, key)) in all.into_iter().enumerate() {
         let count = counts.entry((key.0.clone(), key.1.clone())).or_default();
         *count += 1;
-        if *count > KEPT || rank >= KEPT_IN_ALL {
+        if *count > MAX_PER_LANE || rank >= MAX_IN_ALL {
             ledger.entries.remove(&key);
         }
     }
     ledger.save()
 }
 
-impl Entry for Past {
+impl LedgerEntry for PastConversation {
     type Key = (Lane, String, String);
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
@@ -244,7 +249,7 @@ impl Entry for Past {
     }
 }
 
-fn read(tokens: &[Token]) -> Result<Past, String> {
+fn read(tokens: &[Token]) -> Result<PastConversation, String> {
     let form = "expected: `lane` with `backend`: session `id`, since `time`, title `words`, and perhaps directory `path`";
     let mut spans = Vec::new();
     let mut word = "";
@@ -265,7 +270,7 @@ fn read(tokens: &[Token]) -> Result<Past, String> {
         return Err(format!("{other:?} is not one of session, since, title and directory"));
     }
     let since = value("since").ok_or(form)?;
-    Ok(Past {
+    Ok(PastConversation {
         lane: lane.parse()?,
         backend: (*backend).to_owned(),
         session: SessionId::new(value("session").ok_or(form)?)
@@ -287,8 +292,8 @@ mod tests {
 
     const LANE: Lane = Lane::Channel(7);
 
-    fn past(session: &str, minute: i64) -> Past {
-        Past {
+    fn past(session: &str, minute: i64) -> PastConversation {
+        PastConversation {
             lane: LANE,
             backend: "claude".to_owned(),
             session: SessionId::new(session).unwrap(),
@@ -310,14 +315,14 @@ mod tests {
         for minute in 0..12 {
             history.note(past(&format!("s{minute}"), minute), None).await.unwrap();
         }
-        let other = Past { lane: Lane::Channel(8), ..past("elsewhere", 0) };
+        let other = PastConversation { lane: Lane::Channel(8), ..past("elsewhere", 0) };
         history.note(other, None).await.unwrap();
         let restarted = History::open(&path).unwrap();
         let wanted: Vec<String> = (2..12).rev().map(|minute| format!("s{minute}")).collect();
         assert_eq!((ids(&history).await, ids(&restarted).await), (wanted.clone(), wanted));
         assert_eq!(restarted.of(&LANE, "claude").await[0], past("s11", 11));
         assert_eq!(
-            restarted.of_others(&LANE, "claude").await,
+            restarted.sessions_of_other_lanes(&LANE, "claude").await,
             [SessionId::new("elsewhere").unwrap()]
         );
         assert!(restarted.of(&LANE, "codex").await.is_empty());

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use super::fields::channel;
-use aetheel_model::markdown::bare;
-use aetheel_model::markdown::outline::{Item, below, outline};
+use super::fields::parse_channel;
+use aetheel_model::markdown::outline::{ListItem, descendants, outline};
+use aetheel_model::markdown::trim_backticks;
 
 /// An occasion for a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ impl Hook {
     }
 
     /// Finds a hook by its name in any spelling: `agent_stop`, `Agent Stop`, `agent-stop`.
-    fn of(name: &str) -> Option<Self> {
+    fn by_name(name: &str) -> Option<Self> {
         let plain = |name: &str| name.to_lowercase().replace([' ', '-'], "_");
         Self::ALL.into_iter().find(|hook| plain(name) == hook.name())
     }
@@ -46,7 +46,7 @@ impl Hook {
 
 /// The operator's instruction for the agent of a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Instruction {
+pub struct HookInstruction {
     /// The prompt for the agent.
     pub text: String,
     /// The channel for its answer, or `None` for the operator's output channel.
@@ -56,7 +56,7 @@ pub struct Instruction {
 /// The content of the section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
-    instructions: BTreeMap<Hook, Instruction>,
+    instructions: BTreeMap<Hook, HookInstruction>,
     /// A line for each part that could not be read.
     pub warnings: Vec<String>,
 }
@@ -71,17 +71,21 @@ impl Hooks {
             .filter(|index| parts[*index].plain_title().eq_ignore_ascii_case("hooks"))
         {
             for item in parts[index].items() {
-                match Hook::of(&item.key) {
+                match Hook::by_name(&item.key) {
                     Some(hook) if !item.value.is_empty() => {
-                        hooks.put(hook, Instruction { text: item.value, channel: None }, item.line);
+                        hooks.put(
+                            hook,
+                            HookInstruction { text: item.value, channel: None },
+                            item.line,
+                        );
                     }
                     Some(_) => {}
                     None => hooks.unknown(&item.key, item.line),
                 }
             }
-            for part in below(&parts, index) {
+            for part in descendants(&parts, index) {
                 let title = part.plain_title();
-                let Some(hook) = Hook::of(&title) else {
+                let Some(hook) = Hook::by_name(&title) else {
                     hooks.unknown(&title, part.line);
                     continue;
                 };
@@ -102,18 +106,18 @@ impl Hooks {
 
     /// Returns the instruction of a hook, or `None` if the operator defined none.
     #[must_use]
-    pub fn of(&self, hook: Hook) -> Option<&Instruction> {
+    pub fn of(&self, hook: Hook) -> Option<&HookInstruction> {
         self.instructions.get(&hook)
     }
 
-    fn read(&mut self, items: Vec<Item>) -> Instruction {
-        let mut instruction = Instruction::default();
+    fn read(&mut self, items: Vec<ListItem>) -> HookInstruction {
+        let mut instruction = HookInstruction::default();
         for item in items {
             match item.key.to_lowercase().as_str() {
                 "instruction" => instruction.text = item.value,
                 // An empty value is a template that was not filled in.
                 "channel" if item.value.is_empty() => {}
-                "channel" => match channel(bare(&item.value)) {
+                "channel" => match parse_channel(trim_backticks(&item.value)) {
                     Ok(channel) => instruction.channel = Some(channel),
                     Err(fault) => {
                         self.warn(item.line, &format!("{fault}; the output channel is used"))
@@ -125,7 +129,7 @@ impl Hooks {
         instruction
     }
 
-    fn put(&mut self, hook: Hook, instruction: Instruction, line: usize) {
+    fn put(&mut self, hook: Hook, instruction: HookInstruction, line: usize) {
         if self.instructions.insert(hook, instruction).is_some() {
             self.warn(line, &format!("there is an earlier hook {}; this one is used", hook.name()));
         }

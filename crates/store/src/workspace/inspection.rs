@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::deliveries::Delivery;
-use super::ledger::{Entry, Ledger};
-use super::{Drift, FileError, Journal, LostTurn, Past};
-use super::{Share, SignIn, baselines, bindings, blocking, discord_notes, schedule_notes};
+use super::deliveries::WebhookDelivery;
+use super::ledger::{LedgerEntry, LedgerFile};
+use super::{Drift, FileError, Journal, LostTurn, PastConversation};
+use super::{SavedSignIn, TurnShare, baselines, bindings, blocking, discord_notes, schedule_notes};
 use aetheel_model::plain::with_causes;
 
 /// The content of a state file.
@@ -27,33 +27,33 @@ pub struct StateFile {
 pub async fn inspect(folder: &Path) -> Vec<StateFile> {
     let folder = folder.to_owned();
     blocking(move || {
-        let at = |file: &'static str, read: fn(&Path) -> Read| {
+        let at = |file: &'static str, read: fn(&Path) -> InspectionResult| {
             let (entries, faults) =
                 read(&folder.join(file)).unwrap_or_else(|error| (0, vec![with_causes(&error)]));
             StateFile { file, entries, faults }
         };
         vec![
-            at("state/queue.md", Journal::look),
-            at("state/sessions.md", entries::<bindings::Item>),
-            at("state/history.md", entries::<Past>),
-            at("state/discord.md", entries::<discord_notes::Item>),
-            at("state/schedules.md", entries::<schedule_notes::Item>),
+            at("state/queue.md", Journal::inspect),
+            at("state/sessions.md", entries::<bindings::SavedBinding>),
+            at("state/history.md", entries::<PastConversation>),
+            at("state/discord.md", entries::<discord_notes::DiscordNote>),
+            at("state/schedules.md", entries::<schedule_notes::ScheduleNote>),
             at("state/drift.md", entries::<Drift>),
             at("state/baselines.md", entries::<baselines::SavedBaseline>),
             at("state/lost.md", entries::<LostTurn>),
-            at("state/webhooks.md", entries::<Delivery>),
-            at("state/shares.md", entries::<Share>),
-            at("state/sign-ins.md", entries::<SignIn>),
+            at("state/webhooks.md", entries::<WebhookDelivery>),
+            at("state/shares.md", entries::<TurnShare>),
+            at("state/sign-ins.md", entries::<SavedSignIn>),
         ]
     })
     .await
 }
 
 /// The number of entries, and a line for each part that cannot be read.
-type Read = Result<(usize, Vec<String>), FileError>;
+type InspectionResult = Result<(usize, Vec<String>), FileError>;
 
-fn entries<E: Entry>(path: &Path) -> Read {
-    let ledger = Ledger::<E>::open(path, "")?;
+fn entries<E: LedgerEntry>(path: &Path) -> InspectionResult {
+    let ledger = LedgerFile::<E>::open(path, "")?;
     Ok((ledger.entries.len(), ledger.warnings))
 }
 

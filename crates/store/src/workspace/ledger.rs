@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::FileError;
-use super::fresh::{self, Outcome, Want};
+use super::stable_read::{self, ReadOutcome, ReadRequest};
 use crate::disk::{Stamp, replace};
 
 /// Size limit of a file, in bytes.
@@ -22,7 +22,7 @@ const STOP: char = '.';
 const TORN: &str = "it has neither a line end nor a full stop, so its write was cut off";
 
 /// A kind of list item.
-pub(super) trait Entry: Sized {
+pub(super) trait LedgerEntry: Sized {
     type Key: Ord + Clone + Debug;
 
     /// Parses the tokens of an item. Returns `None` if the item is of another kind and must be kept
@@ -43,13 +43,13 @@ pub(super) enum Token {
 }
 
 #[derive(Debug)]
-enum Line<K> {
+enum LedgerLine<K> {
     Kept(String),
     Entry(K),
 }
 
 #[derive(Debug)]
-pub(super) struct Ledger<E: Entry> {
+pub(super) struct LedgerFile<E: LedgerEntry> {
     path: PathBuf,
     /// The first lines of a new file.
     heading: &'static str,
@@ -57,21 +57,21 @@ pub(super) struct Ledger<E: Entry> {
     stamp: Option<Stamp>,
     /// Whether the whole file must be written next, because a change could not be written or a line
     /// is cut off.
-    behind: bool,
-    lines: Vec<Line<E::Key>>,
+    outdated: bool,
+    lines: Vec<LedgerLine<E::Key>>,
     pub entries: BTreeMap<E::Key, E>,
     /// Parts that could not be read, one line each.
     pub warnings: Vec<String>,
 }
 
-impl<E: Entry> Ledger<E> {
+impl<E: LedgerEntry> LedgerFile<E> {
     pub(super) fn open(path: &Path, heading: &'static str) -> Result<Self, FileError> {
         let mut ledger = Self {
             path: path.to_owned(),
             heading,
             read: false,
             stamp: None,
-            behind: false,
+            outdated: false,
             lines: Vec::new(),
             entries: BTreeMap::new(),
             warnings: Vec::new(),
@@ -84,23 +84,23 @@ impl<E: Entry> Ledger<E> {
     /// changed.
     pub(super) fn refresh(&mut self) -> Result<bool, FileError> {
         let failed = |source| FileError::new("read", &self.path, source);
-        if self.read && fresh::stamp(&self.path).map_err(failed)? == self.stamp {
+        if self.read && stable_read::stamp(&self.path).map_err(failed)? == self.stamp {
             return Ok(false);
         }
-        let want = Want {
+        let want = ReadRequest {
             path: self.path.clone(),
             limit: MOST,
             keep_end: false,
             expected: self.stamp.is_some(),
             ours: None,
         };
-        match fresh::read(&[want]).pop() {
-            Some(Outcome::Whole(whole)) if whole.cut => {
+        match stable_read::read(&[want]).pop() {
+            Some(ReadOutcome::Whole(whole)) if whole.cut => {
                 return Err(failed(std::io::Error::other(format!(
                     "it has more than {MOST} bytes"
                 ))));
             }
-            Some(Outcome::Whole(whole)) => {
+            Some(ReadOutcome::Whole(whole)) => {
                 self.stamp = Some(whole.stamp);
                 let (text, valid) = whole.text();
                 self.parse(&text);
@@ -108,12 +108,12 @@ impl<E: Entry> Ledger<E> {
                     self.warnings.push(format!("`{}` is not valid UTF-8", self.path.display()));
                 }
             }
-            Some(Outcome::Missing) => {
+            Some(ReadOutcome::Missing) => {
                 self.stamp = None;
                 self.parse("");
             }
-            Some(Outcome::Failed(error)) => return Err(failed(error)),
-            Some(Outcome::Unsettled) | None => {
+            Some(ReadOutcome::Failed(error)) => return Err(failed(error)),
+            Some(ReadOutcome::Unsettled) | None => {
                 return Err(failed(std::io::Error::other("another program keeps writing it")));
             }
         }
@@ -134,29 +134,29 @@ impl<E: Entry> Ledger<E> {
         let mut lines = Vec::with_capacity(self.entries.len());
         for line in &self.lines {
             match line {
-                Line::Kept(line) => {
+                LedgerLine::Kept(line) => {
                     text.push_str(line);
                     text.push('\n');
-                    lines.push(Line::Kept(line.clone()));
+                    lines.push(LedgerLine::Kept(line.clone()));
                 }
-                Line::Entry(key) => {
+                LedgerLine::Entry(key) => {
                     if let Some(entry) = missing.remove(key) {
                         text.push_str(&line_of(entry));
-                        lines.push(Line::Entry(key.clone()));
+                        lines.push(LedgerLine::Entry(key.clone()));
                     }
                 }
             }
         }
         for (key, entry) in missing {
             text.push_str(&line_of(entry));
-            lines.push(Line::Entry(key.clone()));
+            lines.push(LedgerLine::Entry(key.clone()));
         }
-        self.behind = true;
+        self.outdated = true;
         self.stamp = Some(
             replace(&self.path, text.as_bytes())
                 .map_err(|source| FileError::new("write", &self.path, source))?,
         );
-        self.behind = false;
+        self.outdated = false;
         if self.lines.is_empty() || !self.warnings.is_empty() {
             // The lines of the heading are unknown, or the line numbers of the warnings have
             // changed.
@@ -178,10 +178,10 @@ impl<E: Entry> Ledger<E> {
         let old = self.entries.get(&key).map(|old| *old == entry);
         self.entries.insert(key.clone(), entry);
         match (old, self.stamp) {
-            (Some(true), _) if !self.behind => Ok(()),
-            (None, Some(stamp)) if !self.behind => {
-                let added = add(&self.path, &line, stamp);
-                self.behind = added.is_err();
+            (Some(true), _) if !self.outdated => Ok(()),
+            (None, Some(stamp)) if !self.outdated => {
+                let added = append_and_undo_on_error(&self.path, &line, stamp);
+                self.outdated = added.is_err();
                 let (stamp, alone) = added.map_err(|(source, stamp)| {
                     self.stamp = stamp.or(self.stamp);
                     FileError::new("write", &self.path, source)
@@ -189,7 +189,7 @@ impl<E: Entry> Ledger<E> {
                 self.stamp = Some(stamp);
                 // Lines that another program wrote in the meantime are not known yet.
                 self.read = alone;
-                self.lines.push(Line::Entry(key));
+                self.lines.push(LedgerLine::Entry(key));
                 Ok(())
             }
             _ => self.save(),
@@ -198,11 +198,11 @@ impl<E: Entry> Ledger<E> {
 
     /// Returns whether there is a list item that could not be parsed and contains all of these
     /// values.
-    pub(super) fn leaves_out(&self, values: &[&str]) -> bool {
+    pub(super) fn has_unreadable_line_with(&self, values: &[&str]) -> bool {
         let kept = self
             .lines
             .iter()
-            .filter_map(|line| if let Line::Kept(line) = line { Some(line) } else { None });
+            .filter_map(|line| if let LedgerLine::Kept(line) = line { Some(line) } else { None });
         let mut items = kept.filter(|line| line.trim_start().starts_with(['-', '*']));
         items.any(|line| values.iter().all(|value| line.contains(&code(value))))
     }
@@ -212,7 +212,7 @@ impl<E: Entry> Ledger<E> {
     pub(super) fn append(&mut self, entries: Vec<E>) -> Result<(), FileError> {
         let failed = |source| FileError::new("write", &self.path, source);
         let text: String = entries.iter().map(line_of).collect();
-        if self.behind {
+        if self.outdated {
             self.entries.extend(entries.into_iter().map(|entry| (entry.key(), entry)));
             return self.save();
         }
@@ -224,7 +224,7 @@ impl<E: Entry> Ledger<E> {
         }
         self.stamp = Some(append(&self.path, &text).map_err(failed)?);
         for entry in entries {
-            self.lines.push(Line::Entry(entry.key()));
+            self.lines.push(LedgerLine::Entry(entry.key()));
             self.entries.insert(entry.key(), entry);
         }
         Ok(())
@@ -239,14 +239,14 @@ impl<E: Entry> Ledger<E> {
     /// that ends every line of the gateway, because an editor may have removed the line end.
     /// Otherwise the write was cut off, and the line may be incomplete.
     fn parse(&mut self, text: &str) {
-        self.behind = false;
+        self.outdated = false;
         self.lines.clear();
         self.entries.clear();
         self.warnings.clear();
         let mut numbers: BTreeMap<E::Key, usize> = BTreeMap::new();
         let count = text.lines().count();
         for (number, line) in (1..).zip(text.lines()) {
-            let read = tokens(line).and_then(|tokens| {
+            let read = parse_tokens(line).and_then(|tokens| {
                 tokens.map_or_else(|fault| Some(Err(fault)), |tokens| E::read(&tokens))
             });
             if read.is_some() && number == count && !text.ends_with('\n') && !line.ends_with(STOP) {
@@ -254,11 +254,11 @@ impl<E: Entry> Ledger<E> {
                     .push(format!("`{}` line {number} is left out: {TORN}", self.path.display()));
                 // The line is kept so that it can be corrected. It is not an item any more, even
                 // after a line end is added.
-                self.lines.push(Line::Kept(format!(
+                self.lines.push(LedgerLine::Kept(format!(
                     "- cut off: {}",
                     line.trim_start().trim_start_matches(['-', '*']).trim_start()
                 )));
-                self.behind = true;
+                self.outdated = true;
                 continue;
             }
             let fault = match read {
@@ -266,7 +266,7 @@ impl<E: Entry> Ledger<E> {
                 Some(Ok(entry)) => match numbers.get(&entry.key()) {
                     None => {
                         numbers.insert(entry.key(), number);
-                        self.lines.push(Line::Entry(entry.key()));
+                        self.lines.push(LedgerLine::Entry(entry.key()));
                         self.entries.insert(entry.key(), entry);
                         continue;
                     }
@@ -278,13 +278,13 @@ impl<E: Entry> Ledger<E> {
                 self.warnings
                     .push(format!("`{}` line {number} is left out: {fault}", self.path.display()));
             }
-            self.lines.push(Line::Kept(line.to_owned()));
+            self.lines.push(LedgerLine::Kept(line.to_owned()));
         }
     }
 }
 
 /// Returns the line of an entry.
-pub(super) fn line_of(entry: &impl Entry) -> String {
+pub(super) fn line_of(entry: &impl LedgerEntry) -> String {
     format!("- {}{STOP}\n", entry.write())
 }
 
@@ -297,7 +297,11 @@ fn append(path: &Path, text: &str) -> io::Result<Stamp> {
 /// Appends text to a file that was last seen in the state `known`. Returns its new state, and
 /// whether it was still in the state `known`. After an error, appended text is removed; the error
 /// comes with the resulting state, if it is known.
-fn add(path: &Path, text: &str, known: Stamp) -> Result<(Stamp, bool), (io::Error, Option<Stamp>)> {
+fn append_and_undo_on_error(
+    path: &Path,
+    text: &str,
+    known: Stamp,
+) -> Result<(Stamp, bool), (io::Error, Option<Stamp>)> {
     let mut file =
         OpenOptions::new().read(true).append(true).open(path).map_err(|error| (error, None))?;
     let before = file.metadata().map_err(|error| (error, None))?;
@@ -321,8 +325,8 @@ fn write_end(file: &mut File, text: &str) -> io::Result<Stamp> {
 }
 
 /// Parses the entries of a text. Lines that cannot be parsed are logged and left out.
-pub(super) fn entries_of<E: Entry>(text: &str) -> Vec<E> {
-    let read = |line: &str| match tokens(line)?.map(|tokens| E::read(&tokens)) {
+pub(super) fn parse_entries<E: LedgerEntry>(text: &str) -> Vec<E> {
+    let read = |line: &str| match parse_tokens(line)?.map(|tokens| E::read(&tokens)) {
         Ok(None) => None,
         Ok(Some(Ok(entry))) => Some(entry),
         Ok(Some(Err(fault))) | Err(fault) => {
@@ -334,7 +338,7 @@ pub(super) fn entries_of<E: Entry>(text: &str) -> Vec<E> {
 }
 
 /// Splits a list item that begins with a code span into tokens. Returns `None` for other lines.
-pub(super) fn tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
+pub(super) fn parse_tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
     let item = line.trim_start().strip_prefix(['-', '*'])?.trim();
     let item = item.strip_suffix(STOP).unwrap_or(item);
     if !item.starts_with('`') {
@@ -415,7 +419,7 @@ mod tests {
     #[derive(Clone, Debug, PartialEq)]
     struct Item(String, String);
 
-    impl Entry for Item {
+    impl LedgerEntry for Item {
         type Key = String;
 
         fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
@@ -441,7 +445,7 @@ mod tests {
     }
 
     fn stamp(path: &Path) -> Stamp {
-        fresh::stamp(path).unwrap().unwrap()
+        stable_read::stamp(path).unwrap().unwrap()
     }
 
     fn inode(path: &Path) -> u64 {
@@ -452,7 +456,7 @@ mod tests {
     fn a_new_entry_is_appended_and_a_known_one_does_not_change_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.md");
-        let mut ledger = Ledger::open(&path, "# Heading\n\n").unwrap();
+        let mut ledger = LedgerFile::open(&path, "# Heading\n\n").unwrap();
         ledger.put(item("a", "1")).unwrap();
         let first = inode(&path);
         ledger.put(item("b", "2`%\n")).unwrap();
@@ -466,14 +470,14 @@ mod tests {
         ledger.put(item("c", "4")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "# Heading\n\n- `a` `3`.\n- `c` `4`.\n");
         assert!(!ledger.refresh().unwrap(), "it knows the state after its own write");
-        assert_eq!(Ledger::<Item>::open(&path, "").unwrap().entries, ledger.entries);
+        assert_eq!(LedgerFile::<Item>::open(&path, "").unwrap().entries, ledger.entries);
     }
 
     #[test]
     fn an_entry_that_cannot_be_written_is_in_force_and_written_with_the_next_change() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.md");
-        let mut ledger = Ledger::open(&path, "").unwrap();
+        let mut ledger = LedgerFile::open(&path, "").unwrap();
         ledger.put(item("a", "1")).unwrap();
         // A full disk.
         let whole = (ledger.path.clone(), ledger.stamp);
@@ -492,17 +496,17 @@ mod tests {
         let whole = "- `a` `1`.\n- `b` `2`.";
         for cut in 11..whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
-            let mut ledger = Ledger::<Item>::open(&path, "").unwrap();
+            let mut ledger = LedgerFile::<Item>::open(&path, "").unwrap();
             assert_eq!(ledger.entries.keys().collect::<Vec<_>>(), ["a"], "{}", &whole[..cut]);
             assert_eq!(ledger.warnings.len(), usize::from(cut > 13), "{:?}", ledger.warnings);
             // This also holds once a line follows.
             ledger.put(item("c", "4")).unwrap();
-            let again = Ledger::<Item>::open(&path, "").unwrap();
+            let again = LedgerFile::<Item>::open(&path, "").unwrap();
             assert_eq!(again.entries.keys().collect::<Vec<_>>(), ["a", "c"], "{}", &whole[..cut]);
         }
         // An editor removed the line end.
         fs::write(&path, "- `a` `1`.\n- `b` `2`.").unwrap();
-        let mut ledger = Ledger::<Item>::open(&path, "").unwrap();
+        let mut ledger = LedgerFile::<Item>::open(&path, "").unwrap();
         assert_eq!(ledger.entries.len(), 2);
         assert_eq!(ledger.warnings, Vec::<String>::new());
         ledger.put(item("c", "4")).unwrap();
@@ -513,7 +517,7 @@ mod tests {
     fn a_line_is_appended_after_a_torn_one_and_changes_by_others_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.md");
-        let mut ledger = Ledger::open(&path, "").unwrap();
+        let mut ledger = LedgerFile::open(&path, "").unwrap();
         ledger.put(item("a", "1")).unwrap();
         // Another program changes the file, and the line is cut off.
         fs::write(&path, "- `a` `1`\n- `by hand` `5`").unwrap();

@@ -22,7 +22,7 @@ pub struct Lock {
 
 /// The reason why the lock was not acquired.
 #[derive(Debug, thiserror::Error)]
-pub enum Held {
+pub enum LockError {
     /// Another gateway has it.
     #[error("another gateway (process {pid}) serves `{}`; stop it first, or give this one a CONFIG_DIR of its own", folder.display())]
     Other {
@@ -42,9 +42,9 @@ pub enum Held {
 }
 
 impl Lock {
-    pub(super) fn take(folder: &Path) -> Result<Self, Held> {
+    pub(super) fn acquire(folder: &Path) -> Result<Self, LockError> {
         let path = &folder.join(FILE);
-        let failed = |source| Held::Failed { path: path.to_owned(), source };
+        let failed = |source| LockError::Failed { path: path.to_owned(), source };
         let mut file = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -59,14 +59,17 @@ impl Lock {
                 let mut text = String::new();
                 // If it cannot be read, its process is unknown.
                 let _ = file.read_to_string(&mut text);
-                let pid = Serving::parse(&text)
+                let pid = LockOwner::parse(&text)
                     .map_or_else(|| "unknown".to_owned(), |serving| serving.pid.to_string());
-                return Err(Held::Other { pid, folder: path.parent().unwrap_or(path).to_owned() });
+                return Err(LockError::Other {
+                    pid,
+                    folder: path.parent().unwrap_or(path).to_owned(),
+                });
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         file.set_len(0)
-            .and_then(|()| file.write_all(Serving::own().render().as_bytes()))
+            .and_then(|()| file.write_all(LockOwner::this_process().render().as_bytes()))
             .map_err(failed)?;
         Ok(Self { file })
     }
@@ -82,7 +85,7 @@ impl Lock {
 
 /// The gateway that serves a folder, according to the lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Serving {
+pub struct LockOwner {
     /// Its process id.
     pub pid: u32,
     /// Its version, or `None` if it is an earlier version that did not write it.
@@ -91,11 +94,11 @@ pub struct Serving {
     pub program: Option<PathBuf>,
 }
 
-impl Serving {
+impl LockOwner {
     /// Returns the gateway that currently serves a configuration folder. Does not lock the file,
     /// because a gateway that starts at this moment must get its lock.
     #[must_use]
-    pub fn of(folder: &Path) -> Option<Self> {
+    pub fn current(folder: &Path) -> Option<Self> {
         let pid = locked_by(&folder.join(FILE))?;
         let said = Self::last(folder).filter(|last| last.pid == pid);
         Some(said.unwrap_or(Self { pid, version: None, program: None }))
@@ -110,13 +113,13 @@ impl Serving {
     /// Returns how long ago the gateway of a configuration folder last updated the file, or `None`
     /// if that is unknown.
     #[must_use]
-    pub fn silence(folder: &Path) -> Option<Duration> {
+    pub fn age_of_last_sign(folder: &Path) -> Option<Duration> {
         let given = fs::metadata(folder.join(FILE)).ok()?.modified().ok()?;
         // A time in the future was written before the clock was set back.
         Some(SystemTime::now().duration_since(given).unwrap_or_default())
     }
 
-    fn own() -> Self {
+    fn this_process() -> Self {
         Self {
             pid: std::process::id(),
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
@@ -165,27 +168,27 @@ mod tests {
         assert_eq!((owner(locks, 42), owner(locks, 2)), (Some(1234), None));
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("state")).unwrap();
-        assert_eq!(Serving::of(folder.path()), None);
-        let lock = Lock::take(folder.path()).unwrap();
-        assert_eq!(Serving::of(folder.path()), Some(Serving::own()));
+        assert_eq!(LockOwner::current(folder.path()), None);
+        let lock = Lock::acquire(folder.path()).unwrap();
+        assert_eq!(LockOwner::current(folder.path()), Some(LockOwner::this_process()));
         lock.file.set_modified(SystemTime::now() - Duration::from_secs(600)).unwrap();
-        assert!(Serving::silence(folder.path()).unwrap() >= Duration::from_secs(600));
+        assert!(LockOwner::age_of_last_sign(folder.path()).unwrap() >= Duration::from_secs(600));
         lock.touch();
-        assert!(Serving::silence(folder.path()).unwrap() < Duration::from_secs(600));
+        assert!(LockOwner::age_of_last_sign(folder.path()).unwrap() < Duration::from_secs(600));
         let pid = std::process::id().to_string();
         assert!(
-            matches!(Lock::take(folder.path()), Err(Held::Other { pid: named, .. }) if named == pid)
+            matches!(Lock::acquire(folder.path()), Err(LockError::Other { pid: named, .. }) if named == pid)
         );
         drop(lock);
-        assert_eq!(Serving::of(folder.path()), None);
-        assert_eq!(Serving::last(folder.path()), Some(Serving::own()));
+        assert_eq!(LockOwner::current(folder.path()), None);
+        assert_eq!(LockOwner::last(folder.path()), Some(LockOwner::this_process()));
     }
 
     #[test]
     fn the_file_of_an_earlier_version_has_only_its_process() {
-        let earlier = Serving { pid: 7, version: None, program: None };
-        assert_eq!(Serving::parse("7\n"), Some(earlier.clone()));
-        assert_eq!(Serving::parse(&earlier.render()), Some(earlier));
-        assert_eq!((Serving::parse(""), Serving::parse("x\n")), (None, None));
+        let earlier = LockOwner { pid: 7, version: None, program: None };
+        assert_eq!(LockOwner::parse("7\n"), Some(earlier.clone()));
+        assert_eq!(LockOwner::parse(&earlier.render()), Some(earlier));
+        assert_eq!((LockOwner::parse(""), LockOwner::parse("x\n")), (None, None));
     }
 }

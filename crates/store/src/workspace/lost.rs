@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::ledger::{Entry, Ledger, Token, code};
+use super::ledger::{LedgerEntry, LedgerFile, Token, code};
 use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
 use crate::disk::{read_ordinary, replace, text_of};
 use aetheel_model::event::Lane;
@@ -26,7 +26,7 @@ write `lost` to have a turn tried again, or remove a line to forget it.
 
 /// Most turns that are kept. The oldest are removed first, beginning with those that are delivered
 /// or given up.
-const MOST: usize = 1_000;
+const MAX_TURNS: usize = 1_000;
 
 /// The state of a lost turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,11 +123,11 @@ const KEY: &str = "recovered:";
 /// The lost turns. Cheap to clone; clones share everything. Every call first reads the file again
 /// if somebody changed it.
 #[derive(Clone, Debug)]
-pub struct LostTurns(Arc<Shared>);
+pub struct LostTurns(Arc<LostTurnsInner>);
 
 #[derive(Debug)]
-struct Shared {
-    ledger: Mutex<Ledger<LostTurn>>,
+struct LostTurnsInner {
+    ledger: Mutex<LedgerFile<LostTurn>>,
     request: PathBuf,
 }
 
@@ -142,21 +142,22 @@ impl Workspace {
 impl LostTurns {
     /// Reads the file; a missing file is empty. Blocks.
     pub(super) fn open(state: &Path) -> Result<Self, FileError> {
-        let ledger = Mutex::new(Ledger::open(&state.join("lost.md"), HEADING)?);
-        Ok(Self(Arc::new(Shared { ledger, request: state.join("recover-request") })))
+        let ledger = Mutex::new(LedgerFile::open(&state.join("lost.md"), HEADING)?);
+        Ok(Self(Arc::new(LostTurnsInner { ledger, request: state.join("recover-request") })))
     }
 
     /// Reads the turns in a configuration folder without changing anything. Blocks.
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be read.
-    pub fn kept(folder: &Path) -> Result<Vec<LostTurn>, FileError> {
+    pub fn read_folder(folder: &Path) -> Result<Vec<LostTurn>, FileError> {
         Ok(Self::open(&folder.join("state"))?.0.ledger().entries.values().cloned().collect())
     }
 
     /// Returns all turns, oldest first.
     pub async fn all(&self) -> Vec<LostTurn> {
-        let mut all: Vec<LostTurn> = self.look(|entries| entries.values().cloned().collect()).await;
+        let mut all: Vec<LostTurn> =
+            self.read_entries(|entries| entries.values().cloned().collect()).await;
         all.sort_by(|a, b| (a.at_ms, &a.turn).cmp(&(b.at_ms, &b.turn)));
         all
     }
@@ -164,7 +165,7 @@ impl LostTurns {
     /// Returns the turn with this id.
     pub async fn get(&self, turn: &str) -> Option<LostTurn> {
         let turn = turn.to_owned();
-        self.look(move |entries| entries.get(&turn).cloned()).await
+        self.read_entries(move |entries| entries.get(&turn).cloned()).await
     }
 
     /// Saves a turn and returns once that is on disk.
@@ -179,7 +180,7 @@ impl LostTurns {
                 .map(|turn| (turn.state.is_open(), turn.at_ms, turn.turn.clone()))
                 .collect();
             order.sort();
-            let over = order.len().saturating_sub(MOST);
+            let over = order.len().saturating_sub(MAX_TURNS);
             for (.., turn) in order.into_iter().take(over) {
                 entries.remove(&turn);
             }
@@ -292,7 +293,7 @@ impl LostTurns {
         .await
     }
 
-    async fn look<T: Send + 'static>(
+    async fn read_entries<T: Send + 'static>(
         &self,
         look: impl FnOnce(&BTreeMap<String, LostTurn>) -> T + Send + 'static,
     ) -> T {
@@ -322,8 +323,8 @@ impl LostTurns {
     }
 }
 
-impl Shared {
-    fn ledger(&self) -> MutexGuard<'_, Ledger<LostTurn>> {
+impl LostTurnsInner {
+    fn ledger(&self) -> MutexGuard<'_, LedgerFile<LostTurn>> {
         self.ledger.lock()
     }
 }
@@ -334,7 +335,7 @@ fn is_id(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-impl Entry for LostTurn {
+impl LedgerEntry for LostTurn {
     type Key = String;
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
@@ -491,7 +492,7 @@ mod tests {
         assert_eq!(lost.all().await, [turn("a", 1)]);
         {
             let mut ledger = lost.0.ledger();
-            for number in 0..MOST {
+            for number in 0..MAX_TURNS {
                 let many = turn(&format!("t{number}"), 10 + number as i64);
                 ledger
                     .entries
@@ -501,7 +502,7 @@ mod tests {
         }
         lost.note(turn("z", 1_000_000)).await.expect("noted");
         let left = lost.all().await;
-        assert_eq!(left.len(), MOST);
+        assert_eq!(left.len(), MAX_TURNS);
         assert!(left.iter().any(|turn| turn.turn == "a"), "open turns stay longest");
         assert!(!left.iter().any(|turn| turn.turn == "t0" || turn.turn == "t1"));
     }
@@ -510,7 +511,9 @@ mod tests {
     fn a_line_with_a_path_outside_the_folder_or_a_missing_part_is_left_out() {
         let line = format!("- {}", turn("a", 1).write());
         let read = |line: &str| {
-            LostTurn::read(&super::super::ledger::tokens(line).expect("an item").expect("whole"))
+            LostTurn::read(
+                &super::super::ledger::parse_tokens(line).expect("an item").expect("whole"),
+            )
         };
         assert_eq!(read(&line).expect("an entry"), Ok(turn("a", 1)));
         for (from, to) in [

@@ -78,11 +78,11 @@ fn append_once(path: &Path, text: &str) -> io::Result<Option<Option<Stamp>>> {
     let length = before.len() + block.len() as u64;
     let after = file.metadata()?;
     let stamp = (after.len() == length).then(|| Stamp::from(&after));
-    Ok(stands(path, &before, length, text)?.then_some(stamp))
+    Ok(contains_text(path, &before, length, text)?.then_some(stamp))
 }
 
 /// Returns whether a text that was appended to the file `was` is in the file that has its name now.
-fn stands(path: &Path, was: &Metadata, length: u64, text: &str) -> io::Result<bool> {
+fn contains_text(path: &Path, was: &Metadata, length: u64, text: &str) -> io::Result<bool> {
     match fs::metadata(path) {
         Ok(now) if (now.dev(), now.ino()) == (was.dev(), was.ino()) && now.len() >= length => {
             Ok(true)
@@ -114,15 +114,15 @@ mod tests {
         fs::write(&path, "- old\n").unwrap();
         let was = fs::metadata(&path).unwrap();
         append(&path, "- new").unwrap();
-        assert!(stands(&path, &was, 12, "- new").unwrap());
+        assert!(contains_text(&path, &was, 12, "- new").unwrap());
         fs::write(&path, "- cut\n").unwrap();
-        assert!(!stands(&path, &was, 12, "- new").unwrap(), "overwritten in place");
+        assert!(!contains_text(&path, &was, 12, "- new").unwrap(), "overwritten in place");
         replaced_by("- something else, and longer\n");
-        assert!(!stands(&path, &was, 12, "- new").unwrap());
+        assert!(!contains_text(&path, &was, 12, "- new").unwrap());
         replaced_by("- old\n- new\n- more\n");
-        assert!(stands(&path, &was, 12, "- new").unwrap());
+        assert!(contains_text(&path, &was, 12, "- new").unwrap());
         fs::remove_file(&path).unwrap();
-        assert!(!stands(&path, &was, 12, "- new").unwrap());
+        assert!(!contains_text(&path, &was, 12, "- new").unwrap());
     }
 
     #[test]

@@ -20,7 +20,6 @@ mod documents;
 mod drift;
 mod fields;
 mod followed;
-mod fresh;
 mod handover;
 mod heartbeats;
 mod history;
@@ -28,16 +27,17 @@ mod hooks;
 mod inspection;
 mod jobs;
 mod journal;
+mod lane_memory;
 mod ledger;
 mod leftovers;
 mod lock;
 mod lost;
 mod memory;
 mod profiles;
-mod remembered;
 mod schedule_notes;
 mod shares;
 mod sign_ins;
+mod stable_read;
 mod turns;
 mod webhooks;
 
@@ -52,36 +52,39 @@ use parking_lot::{Mutex, RwLock};
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use baselines::BaselineNotes;
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
-pub use boot::Booted;
+pub use boot::BootReport;
 pub use channels::{
     Channels, LaneSettings, directory as channel_directory, is_label, plain as is_plain_model,
     with_channel, with_project,
 };
-pub use components::{Components, KEPT, Last, Served, digest as component_digest};
-pub use deliveries::{Claim, Claimed, Deliveries};
-pub use discord_notes::{DiscordNotes, Noted};
+pub use components::{
+    Components, KEPT_COMPONENTS, LastServed, ServedComponent, digest as component_digest,
+};
+pub use deliveries::{ClaimResult, Deliveries, DeliveryClaim};
+pub use discord_notes::{ChannelNotes, DiscordNotes};
 pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
-pub use heartbeats::{Check, Heartbeats};
-pub use history::{History, Past};
-pub use hooks::{Hook, Hooks, Instruction};
+pub use heartbeats::{HeartbeatCheck, Heartbeats};
+pub use history::{History, PastConversation};
+pub use hooks::{Hook, HookInstruction, Hooks};
 pub use inspection::{StateFile, inspect};
 pub use jobs::{CronJob, CronJobs};
-pub use journal::{Entry, Journal, LineStore, OFFER_SPAN_MS, Saving};
-pub use lock::{Held, Lock, Serving, locked_by};
+pub use journal::{Journal, JournalEntry, LineStore, OFFER_SPAN_MS, PendingSave};
+pub use lane_memory::{MemoryLocation, MemoryScope, format_notes, place as memory_place};
+pub use lock::{Lock, LockError, LockOwner, locked_by};
 pub use lost::{LostState, LostTurn, LostTurns};
 pub use profiles::{Profile, ProfileFile, Profiles};
-pub use remembered::{MemoryOf, Place, noted, place as memory_place};
-pub use schedule_notes::{ScheduleNotes, Through};
-pub use shares::{Share, Shares, Unshared};
-pub use sign_ins::{SignIn, SignIns};
+pub use schedule_notes::{ScheduleNotes, ScheduleProgress};
+pub use shares::{ShareError, Shares, TurnShare};
+pub use sign_ins::{SavedSignIn, SignIns};
 pub use turns::{
-    ANSWERED_LIMIT, ASKED_LIMIT, Search, Sheet, TurnHow, TurnLine, Turns, TurnsKept, costs,
+    ANSWERED_LIMIT, ASKED_LIMIT, CostSheet, FinishedTurns, TurnLine, TurnRetention, TurnSearch,
+    TurnStatus, costs,
 };
-pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
+pub use webhooks::{CallRate, Webhook, WebhookFile, WebhookScheme, Webhooks};
 
 use aetheel_model::event::{Lane, Sequence};
 use aetheel_model::prompt::{Document, Documents};
-use followed::Followed;
+use followed::FollowedFile;
 
 use crate::disk::Stamp;
 
@@ -107,7 +110,7 @@ impl FileError {
 /// The configuration folder. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Workspace {
-    inner: Arc<Inner>,
+    inner: Arc<WorkspaceInner>,
     bindings: Bindings,
     history: History,
     notes: DiscordNotes,
@@ -116,24 +119,24 @@ pub struct Workspace {
     baselines: BaselineNotes,
     lost: LostTurns,
     shares: Shares,
-    turns: Turns,
+    turns: FinishedTurns,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct WorkspaceInner {
     folder: PathBuf,
     /// Locked for writing during our appends, so that none of our reads sees half of one.
     appending: RwLock<()>,
     /// The stamp of `memory.md` after our last append.
-    appended: Mutex<Option<Stamp>>,
+    memory_stamp: Mutex<Option<Stamp>>,
     /// The stamps of the files below `memory/` after our last appends.
-    noted: Mutex<HashMap<PathBuf, Stamp>>,
+    notes_stamps: Mutex<HashMap<PathBuf, Stamp>>,
     /// The last complete text of each document, for when it cannot be read.
-    last: Mutex<[Option<String>; 6]>,
-    channels: Mutex<Followed<Channels>>,
-    heartbeats: Mutex<Followed<Heartbeats>>,
-    jobs: Mutex<Followed<CronJobs>>,
-    hooks: Mutex<Followed<Hooks>>,
+    last_texts: Mutex<[Option<String>; 6]>,
+    channels: Mutex<FollowedFile<Channels>>,
+    heartbeats: Mutex<FollowedFile<Heartbeats>>,
+    jobs: Mutex<FollowedFile<CronJobs>>,
+    hooks: Mutex<FollowedFile<Hooks>>,
 }
 
 impl Workspace {
@@ -159,19 +162,22 @@ impl Workspace {
             let baselines = BaselineNotes::open(&state.join("baselines.md"))?;
             let lost = LostTurns::open(&state)?;
             let shares = Shares::open(&state.join("shares.md"))?;
-            let turns = Turns::at(state.join("turns"));
-            let inner = Inner {
+            let turns = FinishedTurns::new(state.join("turns"));
+            let inner = WorkspaceInner {
                 appending: RwLock::new(()),
-                appended: Mutex::default(),
-                noted: Mutex::default(),
-                last: Mutex::default(),
-                channels: Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse)),
-                hooks: Mutex::new(Followed::new(folder.join("agents.md"), Hooks::parse)),
-                heartbeats: Mutex::new(Followed::new(
+                memory_stamp: Mutex::default(),
+                notes_stamps: Mutex::default(),
+                last_texts: Mutex::default(),
+                channels: Mutex::new(FollowedFile::new(
+                    folder.join("channels.md"),
+                    Channels::parse,
+                )),
+                hooks: Mutex::new(FollowedFile::new(folder.join("agents.md"), Hooks::parse)),
+                heartbeats: Mutex::new(FollowedFile::new(
                     folder.join("heartbeat.md"),
                     Heartbeats::parse,
                 )),
-                jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
+                jobs: Mutex::new(FollowedFile::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
             inner.channels.lock().require()?;
@@ -281,15 +287,15 @@ impl Workspace {
         store: Box<dyn LineStore>,
         first: Sequence,
     ) -> Result<Journal, FileError> {
-        Journal::open_in(text, store, first).await
+        Journal::open_with(text, store, first).await
     }
 
     /// Makes sure that no other gateway uses this folder while the lock exists.
     ///
     /// # Errors
     /// [`Held`] if another gateway has the lock, or the file cannot be locked.
-    pub fn lock(&self) -> Result<Lock, Held> {
-        Lock::take(&self.inner.folder)
+    pub fn lock(&self) -> Result<Lock, LockError> {
+        Lock::acquire(&self.inner.folder)
     }
 
     /// Returns the operator's settings for channels and projects, read again if the file changed.
@@ -305,7 +311,7 @@ impl Workspace {
     /// Reads a followed file again if it changed, and logs its warnings if it did.
     async fn follow<T: Send + Sync + 'static>(
         &self,
-        file: fn(&Inner) -> &Mutex<Followed<T>>,
+        file: fn(&WorkspaceInner) -> &Mutex<FollowedFile<T>>,
         warnings: fn(&T) -> &Vec<String>,
     ) -> Arc<T> {
         let inner = Arc::clone(&self.inner);
@@ -326,7 +332,7 @@ impl Workspace {
     ///
     /// # Errors
     /// [`FileError`] names the file that cannot be read or created.
-    pub async fn boot(&self, only_look: bool) -> Result<Booted, FileError> {
+    pub async fn boot(&self, only_look: bool) -> Result<BootReport, FileError> {
         let inner = Arc::clone(&self.inner);
         blocking(move || boot::boot(&inner.folder, only_look)).await
     }
@@ -336,12 +342,12 @@ impl Workspace {
     ///
     /// # Errors
     /// [`FileError`]; the next start passes them to the agent again.
-    pub async fn instructed(&self) -> Result<(), FileError> {
+    pub async fn mark_instructed(&self) -> Result<(), FileError> {
         let (inner, now) = (
             Arc::clone(&self.inner),
             jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         );
-        blocking(move || boot::instructed(&inner.folder, &now)).await
+        blocking(move || boot::mark_instructed(&inner.folder, &now)).await
     }
 
     /// Writes entries into the section of a lane in `channels.md`; an empty value removes an entry.
@@ -389,7 +395,7 @@ impl Workspace {
     /// Takes well under a millisecond, up to 60 ms if somebody else has just written a file, and at
     /// most 100 ms while files are being written. If a file keeps changing or cannot be read, its
     /// last complete text is used, if there is one, and a warning is added.
-    pub async fn read(&self) -> Documents {
+    pub async fn read_documents(&self) -> Documents {
         let inner = Arc::clone(&self.inner);
         blocking(move || inner.read()).await
     }
@@ -405,7 +411,7 @@ impl Workspace {
         blocking(move || {
             let _alone = inner.appending.write();
             let stamp = memory::append(&inner.path(Document::Memory), &text)?;
-            *inner.appended.lock() = stamp;
+            *inner.memory_stamp.lock() = stamp;
             Ok(())
         })
         .await

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::ledger::{Entry, Ledger, Token, code};
+use super::ledger::{LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, blocking};
 use aetheel_model::event::Lane;
 
@@ -21,7 +21,7 @@ a cron job is made up for. If you remove the line of a job, it begins anew.
 
 /// The time up to which one heartbeat or cron job has run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Through {
+pub struct ScheduleProgress {
     /// Its rhythm and time zone, as text.
     pub schedule: String,
     /// Every tick up to this time has run or was skipped.
@@ -30,22 +30,22 @@ pub struct Through {
 
 /// The notes about schedules. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
-pub struct ScheduleNotes(Arc<Mutex<Ledger<Item>>>);
+pub struct ScheduleNotes(Arc<Mutex<LedgerFile<ScheduleNote>>>);
 
 #[derive(Clone, Debug)]
-pub(super) struct Item {
+pub(super) struct ScheduleNote {
     lane: Lane,
-    noted: Through,
+    noted: ScheduleProgress,
 }
 
 impl ScheduleNotes {
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
+        Ok(Self(Arc::new(Mutex::new(LedgerFile::open(path, HEADING)?))))
     }
 
     /// Returns the notes. Reads the file again if somebody changed it; if it cannot be read, the
     /// last content stays in force.
-    pub async fn read(&self) -> BTreeMap<Lane, Through> {
+    pub async fn read(&self) -> BTreeMap<Lane, ScheduleProgress> {
         let notes = self.clone();
         blocking(move || {
             let mut ledger = notes.0.lock();
@@ -61,7 +61,7 @@ impl ScheduleNotes {
     ///
     /// # Errors
     /// [`FileError`]; the file is unchanged.
-    pub async fn save(&self, all: BTreeMap<Lane, Through>) -> Result<(), FileError> {
+    pub async fn save(&self, all: BTreeMap<Lane, ScheduleProgress>) -> Result<(), FileError> {
         let notes = self.clone();
         blocking(move || {
             let mut ledger = notes.0.lock();
@@ -73,15 +73,17 @@ impl ScheduleNotes {
             if same {
                 return Ok(());
             }
-            ledger.entries =
-                all.into_iter().map(|(lane, noted)| (lane.clone(), Item { lane, noted })).collect();
+            ledger.entries = all
+                .into_iter()
+                .map(|(lane, noted)| (lane.clone(), ScheduleNote { lane, noted }))
+                .collect();
             ledger.save()
         })
         .await
     }
 }
 
-impl Entry for Item {
+impl LedgerEntry for ScheduleNote {
     type Key = Lane;
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
@@ -92,9 +94,10 @@ impl Entry for Item {
             return Some(Err("it does not have a lane, a schedule and a time".to_owned()));
         };
         Some(match (lane.parse(), through.parse()) {
-            (Ok(lane), Ok(through)) => {
-                Ok(Self { lane, noted: Through { schedule: schedule.to_owned(), through } })
-            }
+            (Ok(lane), Ok(through)) => Ok(Self {
+                lane,
+                noted: ScheduleProgress { schedule: schedule.to_owned(), through },
+            }),
             (Err(fault), _) => Err(fault),
             (_, Err(_)) => Err(format!("{through:?} is not a time such as `2026-03-01T09:00:00Z`")),
         })
@@ -105,7 +108,7 @@ impl Entry for Item {
     }
 
     fn write(&self) -> String {
-        let Through { schedule, through } = &self.noted;
+        let ScheduleProgress { schedule, through } = &self.noted;
         format!(
             "{} ({}) up to {}",
             code(&self.lane.to_string()),
@@ -119,8 +122,11 @@ impl Entry for Item {
 mod tests {
     use super::*;
 
-    fn noted(schedule: &str, through: &str) -> Through {
-        Through { schedule: schedule.to_owned(), through: through.parse().expect("a time") }
+    fn noted(schedule: &str, through: &str) -> ScheduleProgress {
+        ScheduleProgress {
+            schedule: schedule.to_owned(),
+            through: through.parse().expect("a time"),
+        }
     }
 
     #[tokio::test]

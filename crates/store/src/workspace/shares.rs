@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::ledger::{Entry, Ledger, Token, code};
+use super::ledger::{LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, blocking};
 use aetheel_model::event::Lane;
 
@@ -24,7 +24,7 @@ Read-only links to turns that people created in the dashboard, and their expiry 
 
 /// A read-only link to a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct TurnShare {
     /// SHA-256 of its secret, 64 hexadecimal digits.
     pub digest: String,
     /// The turn's correlation id.
@@ -43,7 +43,7 @@ pub struct Share {
 
 /// The reason why no link was created.
 #[derive(Debug, thiserror::Error)]
-pub enum Unshared {
+pub enum ShareError {
     /// The person has too many links.
     #[error("You have {OF_ONE} valid links. End one of them first.")]
     Yours,
@@ -57,40 +57,40 @@ pub enum Unshared {
 
 /// The valid links. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
-pub struct Shares(Arc<Inner>);
+pub struct Shares(Arc<SharesInner>);
 
 #[derive(Debug)]
-struct Inner {
-    ledger: Mutex<Ledger<Share>>,
+struct SharesInner {
+    ledger: Mutex<LedgerFile<TurnShare>>,
     /// When each of these people ended all their links. This takes effect before it is saved.
     ended: Mutex<HashMap<u64, Timestamp>>,
 }
 
 impl Shares {
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        let ledger = Mutex::new(Ledger::open(path, HEADING)?);
-        Ok(Self(Arc::new(Inner { ledger, ended: Mutex::default() })))
+        let ledger = Mutex::new(LedgerFile::open(path, HEADING)?);
+        Ok(Self(Arc::new(SharesInner { ledger, ended: Mutex::default() })))
     }
 
     /// Returns the valid links to a turn, the oldest first.
-    pub async fn of(&self, turn: &str, now: Timestamp) -> Vec<Share> {
+    pub async fn of_turn(&self, turn: &str, now: Timestamp) -> Vec<TurnShare> {
         let turn = turn.to_owned();
-        let mut shares = self.found(now, move |share| share.turn == turn).await;
+        let mut shares = self.find_all(now, move |share| share.turn == turn).await;
         shares.sort_by_key(|share| share.made);
         shares
     }
 
     /// Returns the link whose secret has this SHA-256, if it is valid.
-    pub async fn find(&self, digest: &str, now: Timestamp) -> Option<Share> {
+    pub async fn find(&self, digest: &str, now: Timestamp) -> Option<TurnShare> {
         let digest = digest.to_owned();
-        self.found(now, move |share| share.digest == digest).await.pop()
+        self.find_all(now, move |share| share.digest == digest).await.pop()
     }
 
-    async fn found(
+    async fn find_all(
         &self,
         now: Timestamp,
-        wanted: impl Fn(&Share) -> bool + Send + 'static,
-    ) -> Vec<Share> {
+        wanted: impl Fn(&TurnShare) -> bool + Send + 'static,
+    ) -> Vec<TurnShare> {
         let shares = self.clone();
         blocking(move || {
             let mut ledger = shares.0.ledger.lock();
@@ -98,7 +98,7 @@ impl Shares {
                 tracing::warn!(error = %error.source, "{error}; the content that was read last stays in force");
             }
             let ended = shares.0.ended.lock();
-            let works = |share: &&Share| {
+            let works = |share: &&TurnShare| {
                 share.until > now && ended.get(&share.by).is_none_or(|at| share.made > *at)
             };
             ledger.entries.values().filter(works).filter(|share| wanted(share)).cloned().collect()
@@ -110,17 +110,17 @@ impl Shares {
     ///
     /// # Errors
     /// [`Unshared`], as a text for the person who wants the link; then none is created.
-    pub async fn add(&self, share: Share) -> Result<(), Unshared> {
+    pub async fn add(&self, share: TurnShare) -> Result<(), ShareError> {
         let shares = self.clone();
         blocking(move || {
             let mut ledger = shares.0.ledger.lock();
             ledger.refresh()?;
             ledger.entries.retain(|_, known| known.until > share.made);
             if ledger.entries.values().filter(|known| known.by == share.by).count() >= OF_ONE {
-                return Err(Unshared::Yours);
+                return Err(ShareError::Yours);
             }
             if ledger.entries.len() >= OF_ALL {
-                return Err(Unshared::All);
+                return Err(ShareError::All);
             }
             let digest = share.digest.clone();
             ledger.entries.insert(digest.clone(), share);
@@ -140,7 +140,7 @@ impl Shares {
 
     /// Ends all links of a person at once. They are removed from the file in the background. Must
     /// be called within a Tokio runtime.
-    pub fn end_of(&self, user: u64, now: Timestamp) {
+    pub fn end_all_of(&self, user: u64, now: Timestamp) {
         self.0.ended.lock().insert(user, now);
         let shares = self.clone();
         tokio::task::spawn_blocking(move || {
@@ -148,7 +148,7 @@ impl Shares {
         });
     }
 
-    fn remove(&self, which: impl Fn(&Share) -> bool) -> usize {
+    fn remove(&self, which: impl Fn(&TurnShare) -> bool) -> usize {
         let mut ledger = self.0.ledger.lock();
         let refreshed = ledger.refresh();
         let before = ledger.entries.len();
@@ -164,7 +164,7 @@ impl Shares {
     }
 }
 
-impl Entry for Share {
+impl LedgerEntry for TurnShare {
     type Key = String;
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
@@ -204,7 +204,7 @@ fn read(
     (lane, by, name): (&str, &str, &str),
     (made, until): (&str, &str),
     digest: &str,
-) -> Result<Share, String> {
+) -> Result<TurnShare, String> {
     let Ok(Lane::Channel(channel)) = lane.parse() else {
         return Err(format!("{lane:?} is not a channel such as `channel:123`"));
     };
@@ -214,7 +214,7 @@ fn read(
     if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err("it does not end with a SHA-256 (64 hexadecimal digits)".to_owned());
     }
-    Ok(Share {
+    Ok(TurnShare {
         digest: digest.to_ascii_lowercase(),
         turn: turn.to_owned(),
         channel,
@@ -237,8 +237,8 @@ mod tests {
         Timestamp::UNIX_EPOCH + minute.minutes()
     }
 
-    fn share(number: usize, by: u64) -> Share {
-        Share {
+    fn share(number: usize, by: u64) -> TurnShare {
+        TurnShare {
             digest: format!("{number:064x}"),
             turn: "1f0c9a2e".to_owned(),
             channel: 9,
@@ -259,15 +259,19 @@ mod tests {
         }
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let again = Shares::open(&path).unwrap();
-        assert_eq!(again.of("1f0c9a2e", at(2)).await, [share(1, 7), share(2, 7), share(3, 8)]);
+        assert_eq!(again.of_turn("1f0c9a2e", at(2)).await, [share(1, 7), share(2, 7), share(3, 8)]);
         assert_eq!(again.find(&share(1, 7).digest, at(60)).await, Some(share(1, 7)));
         assert_eq!(again.find(&share(1, 7).digest, at(61)).await, None);
-        assert!(again.of("other", at(2)).await.is_empty());
+        assert!(again.of_turn("other", at(2)).await.is_empty());
 
         assert!(again.end(&share(1, 7).digest).await && !again.end(&share(1, 7).digest).await);
-        again.end_of(7, at(2));
-        assert_eq!(again.of("1f0c9a2e", at(2)).await, [share(3, 8)], "it takes effect at once");
-        let newer = Share { made: at(3), ..share(4, 7) };
+        again.end_all_of(7, at(2));
+        assert_eq!(
+            again.of_turn("1f0c9a2e", at(2)).await,
+            [share(3, 8)],
+            "it takes effect at once"
+        );
+        let newer = TurnShare { made: at(3), ..share(4, 7) };
         again.add(newer.clone()).await.unwrap();
         assert_eq!(again.find(&newer.digest, at(4)).await, Some(newer));
     }
@@ -279,11 +283,11 @@ mod tests {
         for number in 0..OF_ONE {
             shares.add(share(number, 7)).await.unwrap();
         }
-        assert!(matches!(shares.add(share(OF_ONE, 7)).await, Err(Unshared::Yours)));
+        assert!(matches!(shares.add(share(OF_ONE, 7)).await, Err(ShareError::Yours)));
         shares.add(share(OF_ONE, 8)).await.unwrap();
-        let later = Share { made: at(61), until: at(90), ..share(OF_ONE + 1, 7) };
+        let later = TurnShare { made: at(61), until: at(90), ..share(OF_ONE + 1, 7) };
         shares.add(later.clone()).await.unwrap();
-        assert_eq!(shares.of("1f0c9a2e", at(62)).await, [later]);
+        assert_eq!(shares.of_turn("1f0c9a2e", at(62)).await, [later]);
     }
 
     #[tokio::test]
@@ -300,8 +304,8 @@ mod tests {
         ];
         std::fs::write(&path, texts.concat()).unwrap();
         let shares = Shares::open(&path).unwrap();
-        assert!(shares.found(at(2), |_| true).await.is_empty());
+        assert!(shares.find_all(at(2), |_| true).await.is_empty());
         std::fs::write(&path, good).unwrap();
-        assert_eq!(shares.found(at(2), |_| true).await, [share(1, 7)]);
+        assert_eq!(shares.find_all(at(2), |_| true).await, [share(1, 7)]);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::ledger::{Entry, Ledger, Token, code};
+use super::ledger::{LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, Workspace, blocking};
 
 const HEADING: &str = "# Sessions of the dashboard
@@ -18,7 +18,7 @@ signs that person out on that device.
 
 /// A session of the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignIn {
+pub struct SavedSignIn {
     /// SHA-256 of its secret, 64 hexadecimal digits.
     pub digest: String,
     /// The Discord id of the user.
@@ -33,7 +33,7 @@ pub struct SignIn {
 
 /// The saved sessions. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
-pub struct SignIns(Arc<Mutex<Ledger<SignIn>>>);
+pub struct SignIns(Arc<Mutex<LedgerFile<SavedSignIn>>>);
 
 impl Workspace {
     /// Opens the saved sessions of the dashboard; a missing file is empty.
@@ -42,14 +42,14 @@ impl Workspace {
     /// [`FileError`] if the file exists but cannot be read.
     pub async fn sign_ins(&self) -> Result<SignIns, FileError> {
         let path = self.folder().join("state").join("sign-ins.md");
-        blocking(move || Ok(SignIns(Arc::new(Mutex::new(Ledger::open(&path, HEADING)?))))).await
+        blocking(move || Ok(SignIns(Arc::new(Mutex::new(LedgerFile::open(&path, HEADING)?))))).await
     }
 }
 
 impl SignIns {
     /// Returns the sessions as the file was last read or written. Does no I/O.
     #[must_use]
-    pub fn known(&self) -> Vec<SignIn> {
+    pub fn all(&self) -> Vec<SavedSignIn> {
         self.0.lock().entries.values().cloned().collect()
     }
 
@@ -58,7 +58,7 @@ impl SignIns {
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be written; the next call saves the sessions again.
-    pub fn keep(&self, current: impl FnOnce() -> Vec<SignIn>) -> Result<(), FileError> {
+    pub fn save(&self, current: impl FnOnce() -> Vec<SavedSignIn>) -> Result<(), FileError> {
         let mut ledger = self.0.lock();
         let entries = current().into_iter().map(|session| (session.digest.clone(), session));
         ledger.entries = entries.collect();
@@ -66,7 +66,7 @@ impl SignIns {
     }
 }
 
-impl Entry for SignIn {
+impl LedgerEntry for SavedSignIn {
     type Key = String;
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
@@ -103,12 +103,12 @@ fn read(
     (user, name, channel): (&str, &str, &str),
     since: &str,
     digest: &str,
-) -> Result<SignIn, String> {
+) -> Result<SavedSignIn, String> {
     let id = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a Discord id"));
     if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err("it does not end with a SHA-256 (64 hexadecimal digits)".to_owned());
     }
-    Ok(SignIn {
+    Ok(SavedSignIn {
         digest: digest.to_ascii_lowercase(),
         user: id(user)?,
         name: name.to_owned(),
@@ -127,7 +127,7 @@ mod tests {
     async fn sessions_survive_a_restart_in_a_private_file() {
         let folder = tempfile::tempdir().unwrap();
         let open = async || Workspace::open(folder.path()).await.unwrap().sign_ins().await.unwrap();
-        let session = |number: u64| SignIn {
+        let session = |number: u64| SavedSignIn {
             digest: format!("{number:064x}"),
             user: number,
             name: "ann `of` (9)".to_owned(),
@@ -135,14 +135,14 @@ mod tests {
             since: Timestamp::UNIX_EPOCH,
         };
         let kept = open().await;
-        kept.keep(|| vec![session(1), session(2)]).unwrap();
+        kept.save(|| vec![session(1), session(2)]).unwrap();
         let path = folder.path().join("state/sign-ins.md");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(open().await.known(), [session(1), session(2)]);
-        kept.keep(|| vec![session(2)]).unwrap();
-        assert_eq!(open().await.known(), [session(2)]);
+        assert_eq!(open().await.all(), [session(1), session(2)]);
+        kept.save(|| vec![session(2)]).unwrap();
+        assert_eq!(open().await.all(), [session(2)]);
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replace("`9` since", "`console` since")).unwrap();
-        assert_eq!(open().await.known(), [], "an invalid line signs nobody in");
+        assert_eq!(open().await.all(), [], "an invalid line signs nobody in");
     }
 }

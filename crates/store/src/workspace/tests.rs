@@ -19,7 +19,7 @@ fn put(workspace: &Workspace, file: &str, text: impl AsRef<[u8]>) {
 async fn an_empty_folder_gets_only_a_memory() {
     let (_folder, workspace) = workspace().await;
     assert!(!workspace.memory_path().exists(), "opening does not create it");
-    let documents = workspace.read().await;
+    let documents = workspace.read_documents().await;
     assert_eq!(documents.get(Document::Memory), Some("# Memory\n"));
     assert!(
         Document::ALL
@@ -27,7 +27,11 @@ async fn an_empty_folder_gets_only_a_memory() {
             .all(|document| document == Document::Memory || documents.get(document).is_none())
     );
     fs::remove_file(workspace.memory_path()).unwrap();
-    assert_eq!(workspace.read().await.get(Document::Memory), Some("# Memory\n"), "created again");
+    assert_eq!(
+        workspace.read_documents().await.get(Document::Memory),
+        Some("# Memory\n"),
+        "created again"
+    );
     assert_eq!(fs::read_to_string(workspace.memory_path()).unwrap(), "# Memory\n");
     assert!(documents.warnings.is_empty() && workspace.folder().is_absolute());
 }
@@ -36,7 +40,7 @@ async fn an_empty_folder_gets_only_a_memory() {
 async fn every_read_sees_the_latest_content_however_it_was_written() {
     let (folder, workspace) = workspace().await;
     let soul = workspace.folder().join("soul.md");
-    let read = async || workspace.read().await.get(Document::Soul).map(str::to_owned);
+    let read = async || workspace.read_documents().await.get(Document::Soul).map(str::to_owned);
     for text in ["one", "two", "six"] {
         fs::write(&soul, text).unwrap();
         assert_eq!(read().await.as_deref(), Some(text), "written in place, same size, at once");
@@ -58,16 +62,16 @@ async fn our_own_appends_are_read_at_once_and_later_writes_of_others_are_not() {
     let (_folder, workspace) = workspace().await;
     let memory = workspace.memory_path();
     workspace.append_memory("- likes tea").await.unwrap();
-    let want = |ours| fresh::Want {
+    let want = |ours| stable_read::ReadRequest {
         path: memory.clone(),
         limit: DOCUMENT_LIMIT,
         keep_end: true,
         expected: true,
         ours,
     };
-    let ours = *workspace.inner.appended.lock();
-    assert_eq!(ours, fresh::stamp(&memory).unwrap(), "the stamp after our write is known");
-    let settled = |want| fresh::read_once(&want);
+    let ours = *workspace.inner.memory_stamp.lock();
+    assert_eq!(ours, stable_read::stamp(&memory).unwrap(), "the stamp after our write is known");
+    let settled = |want| stable_read::read_once(&want);
     assert!(settled(want(ours)));
     // The file is never at rest, however slow this machine is.
     fs::File::open(&memory)
@@ -75,7 +79,7 @@ async fn our_own_appends_are_read_at_once_and_later_writes_of_others_are_not() {
         .set_modified(SystemTime::now() + Duration::from_secs(3600))
         .unwrap();
     assert!(!settled(want(ours)), "another program wrote it");
-    assert!(settled(want(fresh::stamp(&memory).unwrap())), "the state decides, not the time");
+    assert!(settled(want(stable_read::stamp(&memory).unwrap())), "the state decides, not the time");
 }
 
 #[tokio::test]
@@ -87,7 +91,7 @@ async fn a_file_that_is_too_large_or_not_text_is_used_in_part_with_a_warning() {
     put(&workspace, "tools.md", format!("x{}", "é".repeat(limit / 2 + 1)));
     put(&workspace, "user.md", b"caf\xe9");
     fs::create_dir(workspace.folder().join("agents.md")).unwrap();
-    let documents = workspace.read().await;
+    let documents = workspace.read_documents().await;
     let bytes = |document| documents.get(document).unwrap().len();
     assert_eq!(
         (bytes(Document::Soul), bytes(Document::Memory), bytes(Document::Tools)),
@@ -115,8 +119,9 @@ async fn a_pipe_in_place_of_a_file_does_not_block() {
     let (_folder, workspace) = workspace().await;
     let pipe = workspace.folder().join("soul.md");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let documents =
-        tokio::time::timeout(Duration::from_secs(5), workspace.read()).await.expect("read hangs");
+    let documents = tokio::time::timeout(Duration::from_secs(5), workspace.read_documents())
+        .await
+        .expect("read hangs");
     assert!(
         documents.warnings[0].starts_with("soul.md cannot be read"),
         "{:?}",
@@ -135,7 +140,7 @@ fn is_whole(text: &str) -> bool {
 }
 
 /// Writes generations in place, as fast as it can, until it is stopped.
-struct Writer {
+struct GenerationWriter {
     stop: Arc<AtomicBool>,
     /// How many generations were written.
     written: Arc<AtomicUsize>,
@@ -144,7 +149,7 @@ struct Writer {
     thread: std::thread::JoinHandle<()>,
 }
 
-impl Writer {
+impl GenerationWriter {
     fn start(path: PathBuf) -> Self {
         let (stop, written, longest_pause) = (
             Arc::<AtomicBool>::default(),
@@ -195,15 +200,15 @@ async fn a_file_that_is_being_written_in_place_is_never_seen_torn() {
     let (_folder, workspace) = workspace().await;
     let soul = workspace.folder().join("soul.md");
     put(&workspace, "soul.md", generation(0));
-    assert_eq!(workspace.read().await.get(Document::Soul), Some(generation(0).as_str()));
-    let writer = Writer::start(soul.clone());
+    assert_eq!(workspace.read_documents().await.get(Document::Soul), Some(generation(0).as_str()));
+    let writer = GenerationWriter::start(soul.clone());
     let limit = Instant::now() + Duration::from_secs(20);
     while is_whole(&fs::read_to_string(&soul).unwrap()) {
         assert!(Instant::now() < limit, "naive reads were never torn, so this test proves nothing");
     }
     let mut warned = false;
     for _ in 0..15 {
-        let documents = workspace.read().await;
+        let documents = workspace.read_documents().await;
         warned |=
             documents.warnings.iter().any(|warning| warning.contains("soul.md is being written"));
         if !is_whole(documents.get(Document::Soul).unwrap()) {
@@ -213,14 +218,14 @@ async fn a_file_that_is_being_written_in_place_is_never_seen_torn() {
             let pause =
                 Duration::from_millis(writer.longest_pause.load(Ordering::Relaxed) as u64 + 1);
             assert!(
-                pause >= fresh::REST_TIMEOUT,
+                pause >= stable_read::REST_TIMEOUT,
                 "torn, and the writer never paused for longer than {pause:?}"
             );
         }
     }
     let last = writer.stop();
     assert!(warned, "a file that keeps changing causes a warning");
-    let documents = workspace.read().await;
+    let documents = workspace.read_documents().await;
     assert_eq!(documents.get(Document::Soul), Some(generation(last).as_str()), "fresh again");
     assert!(documents.warnings.is_empty());
 }
@@ -234,7 +239,7 @@ async fn memory_is_appended_on_lines_of_its_own() {
     workspace.append_memory(" \n").await.unwrap();
     let expected = "# Mine\nno newline at the end\n- one\n- two\n- three\n";
     assert_eq!(fs::read_to_string(workspace.memory_path()).unwrap(), expected);
-    assert_eq!(workspace.read().await.get(Document::Memory), Some(expected));
+    assert_eq!(workspace.read_documents().await.get(Document::Memory), Some(expected));
     fs::remove_file(workspace.memory_path()).unwrap();
     workspace.append_memory("- four").await.unwrap();
     assert_eq!(fs::read_to_string(workspace.memory_path()).unwrap(), "# Memory\n\n- four\n");
@@ -243,18 +248,20 @@ async fn memory_is_appended_on_lines_of_its_own() {
 #[tokio::test]
 async fn notes_of_one_place_are_not_read_in_another() {
     let (_folder, workspace) = workspace().await;
-    let here =
-        |file: &str| Place::Here { file: file.to_owned(), called: "this channel".to_owned() };
+    let here = |file: &str| MemoryLocation::NotesFile {
+        file: file.to_owned(),
+        called: "this channel".to_owned(),
+    };
     workspace.append_memory_in(&here("channel-1.md"), "- one\n").await.unwrap();
     workspace.append_memory_in(&here("channel-1.md"), "- two\n").await.unwrap();
-    workspace.append_memory_in(&Place::Nowhere, "- lost\n").await.unwrap();
-    workspace.append_memory_in(&Place::Operators, "- all\n").await.unwrap();
-    let noted = async |place: &Place| workspace.read_in(place).await.noted;
+    workspace.append_memory_in(&MemoryLocation::Discarded, "- lost\n").await.unwrap();
+    workspace.append_memory_in(&MemoryLocation::OperatorFile, "- all\n").await.unwrap();
+    let noted = async |place: &MemoryLocation| workspace.read_documents_in(place).await.notes;
     assert_eq!(
         noted(&here("channel-1.md")).await,
         Some(("this channel".to_owned(), "# Memory\n\n- one\n- two\n".to_owned()))
     );
-    for place in [here("channel-2.md"), Place::Operators, Place::Nowhere] {
+    for place in [here("channel-2.md"), MemoryLocation::OperatorFile, MemoryLocation::Discarded] {
         assert_eq!(noted(&place).await, None);
     }
     let operators = fs::read_to_string(workspace.memory_path()).unwrap();
@@ -264,7 +271,7 @@ async fn notes_of_one_place_are_not_read_in_another() {
 #[tokio::test]
 async fn concurrent_reads_never_see_torn_appends() {
     let (_folder, workspace) = workspace().await;
-    workspace.read().await;
+    workspace.read_documents().await;
     let appending = tokio::spawn({
         let workspace = workspace.clone();
         async move {
@@ -278,7 +285,7 @@ async fn concurrent_reads_never_see_torn_appends() {
     });
     let mut seen = 0;
     while !appending.is_finished() {
-        let documents = workspace.read().await;
+        let documents = workspace.read_documents().await;
         let text = documents.get(Document::Memory).unwrap();
         assert!(
             text.lines().skip(1).all(|line| line.starts_with("- begin ") && line.ends_with(" end")),
@@ -287,7 +294,7 @@ async fn concurrent_reads_never_see_torn_appends() {
         seen = seen.max(text.lines().count());
     }
     appending.await.unwrap();
-    assert_eq!(workspace.read().await.get(Document::Memory).unwrap().lines().count(), 31);
+    assert_eq!(workspace.read_documents().await.get(Document::Memory).unwrap().lines().count(), 31);
     assert!(seen > 0);
 }
 
@@ -372,14 +379,14 @@ async fn on_a_full_disk(disk: &Path) {
 
 #[tokio::test]
 async fn the_starter_files_make_a_complete_prompt() {
-    use aetheel_model::prompt::{Noting, assemble};
+    use aetheel_model::prompt::{MemoryTarget, assemble};
 
     let (_folder, workspace) = workspace().await;
     let starters = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
     for document in Document::ALL {
         fs::copy(starters.join(document.file()), workspace.folder().join(document.file())).unwrap();
     }
-    let prompt = assemble(&workspace.read().await, Noting::Operators);
+    let prompt = assemble(&workspace.read_documents().await, MemoryTarget::OperatorFile);
     assert_eq!((prompt.sections.len(), prompt.warnings), (6, Vec::new()));
     assert!(prompt.text.len() < 6_000, "starters are short: {} bytes", prompt.text.len());
 }

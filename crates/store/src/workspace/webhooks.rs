@@ -12,8 +12,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::FileError;
-use super::followed::Followed;
-use aetheel_model::markdown::Entry;
+use super::followed::FollowedFile;
+use aetheel_model::markdown::KeyValue;
 use aetheel_model::markdown::sections::{Section, sections};
 
 /// Size limit of an instruction, in bytes, because it is part of the prompt of every call.
@@ -23,7 +23,7 @@ const FASTEST: u32 = 100_000;
 
 /// How a caller authenticates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
+pub enum WebhookScheme {
     /// The symmetric signatures of <https://www.standardwebhooks.com>.
     Standard,
     /// The header `X-Hub-Signature-256` of GitHub, Gitea and Forgejo.
@@ -34,7 +34,7 @@ pub enum Scheme {
 
 /// The rate of accepted calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub struct CallRate {
     /// The sustained rate.
     pub per_minute: NonZeroU32,
     /// Most calls that are accepted at once.
@@ -47,7 +47,7 @@ pub struct Webhook {
     /// The last part of its URL: lower-case letters, digits and `-`.
     pub name: String,
     /// How callers authenticate.
-    pub scheme: Scheme,
+    pub scheme: WebhookScheme,
     /// Names of the variables that contain its secrets. There can be two while a secret is being
     /// changed.
     pub secrets: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Webhook {
     /// Types of GitHub events that are accepted; empty for all except `ping`.
     pub events: Vec<String>,
     /// The rate of accepted calls.
-    pub rate: Rate,
+    pub rate: CallRate,
     /// The operator's instruction for the agent.
     pub instruction: String,
     /// The line at which it begins in the file, from 1.
@@ -74,13 +74,13 @@ pub struct Webhooks {
 
 /// The file `webhooks.md`. Clones share the content that was read.
 #[derive(Clone, Debug)]
-pub struct WebhookFile(Arc<Mutex<Followed<Webhooks>>>);
+pub struct WebhookFile(Arc<Mutex<FollowedFile<Webhooks>>>);
 
 impl WebhookFile {
     /// Names the file in a configuration folder. Does not read it yet.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        Self(Arc::new(Mutex::new(Followed::new(folder.join("webhooks.md"), Webhooks::parse))))
+        Self(Arc::new(Mutex::new(FollowedFile::new(folder.join("webhooks.md"), Webhooks::parse))))
     }
 
     /// Reads the file again if it changed. Returns the definitions, and whether they changed.
@@ -193,7 +193,7 @@ impl Webhook {
                 "it has no `secret`, the name of the environment variable that holds it".to_owned()
             );
         }
-        if !events.is_empty() && scheme != Scheme::Github {
+        if !events.is_empty() && scheme != WebhookScheme::Github {
             return Err("`events` is only possible with the scheme `github`".to_owned());
         }
         instruction.push_str(&section.prose);
@@ -210,24 +210,24 @@ impl Webhook {
     }
 }
 
-fn default_rate() -> Rate {
-    Rate {
+fn default_rate() -> CallRate {
+    CallRate {
         per_minute: NonZeroU32::MIN.saturating_add(59),
         burst: NonZeroU32::MIN.saturating_add(29),
     }
 }
 
-fn read_scheme(text: &str) -> Result<Scheme, String> {
+fn read_scheme(text: &str) -> Result<WebhookScheme, String> {
     match text {
-        "standard" => Ok(Scheme::Standard),
-        "github" => Ok(Scheme::Github),
-        "bearer" => Ok(Scheme::Bearer),
+        "standard" => Ok(WebhookScheme::Standard),
+        "github" => Ok(WebhookScheme::Github),
+        "bearer" => Ok(WebhookScheme::Bearer),
         _ => Err("`scheme` is not one of `standard`, `github`, `bearer`".to_owned()),
     }
 }
 
 /// Parses one or two names. Anything else is not repeated, because it may be the secret itself.
-fn read_secrets(entry: &Entry) -> Result<Vec<String>, String> {
+fn read_secrets(entry: &KeyValue) -> Result<Vec<String>, String> {
     let names: Vec<String> = entry.list().map(str::to_owned).collect();
     if !names.iter().all(|name| is_variable(name)) {
         return Err("`secret` must be the name of an environment variable such as `DEPLOY_WEBHOOK_SECRET`, never the secret itself; \
@@ -261,7 +261,7 @@ fn read_channel(text: &str) -> Result<u64, String> {
     })
 }
 
-fn read_events(entry: &Entry) -> Result<Vec<String>, String> {
+fn read_events(entry: &KeyValue) -> Result<Vec<String>, String> {
     let events: Vec<String> = entry.list().map(str::to_owned).collect();
     let plain = |event: &String| {
         event.len() <= 64 && event.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
@@ -274,7 +274,7 @@ fn read_events(entry: &Entry) -> Result<Vec<String>, String> {
 }
 
 /// Parses `60`, `60/min` or `60/min burst 30`. The default burst is half the rate.
-fn read_rate(text: &str) -> Result<Rate, String> {
+fn read_rate(text: &str) -> Result<CallRate, String> {
     let fault =
         || format!("`limit` must be calls a minute, such as `60/min burst 30`, at most {FASTEST}");
     let number = |text: &str| {
@@ -287,7 +287,7 @@ fn read_rate(text: &str) -> Result<Rate, String> {
         (Some("burst"), Some(burst), None) => number(burst)?,
         _ => return Err(fault()),
     };
-    Ok(Rate { per_minute, burst })
+    Ok(CallRate { per_minute, burst })
 }
 
 #[cfg(test)]
@@ -323,7 +323,7 @@ Say what was deployed:
         let deploy = &found.all["deploy"];
         assert_eq!(
             (deploy.scheme, deploy.channel),
-            (Scheme::Standard, Some(1_099_511_627_776_123_456))
+            (WebhookScheme::Standard, Some(1_099_511_627_776_123_456))
         );
         assert_eq!(deploy.secrets, ["DEPLOY_WEBHOOK_SECRET", "DEPLOY_WEBHOOK_SECRET_OLD"]);
         assert_eq!((deploy.rate.per_minute.get(), deploy.rate.burst.get()), (120, 10));

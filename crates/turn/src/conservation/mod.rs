@@ -12,10 +12,10 @@ mod shown;
 use std::collections::{BTreeMap, VecDeque};
 
 use self::scan::Scan;
-use self::shown::{Shown, normal};
+use self::shown::{ShownText, normal};
 use aetheel_model::agent::{
-    Action, Chunk, Command, EventKind, Input, Outcome, Part as PromptPart, Pipe, Text, TurnDone,
-    TurnKey, Value,
+    Action, AgentEventKind, ArgumentValue, Chunk, HostCommand, Input, Pipe, PromptPart, TextEvent,
+    TurnDone, TurnKey, TurnOutcome,
 };
 use aetheel_model::baseline::{Baseline, Positions};
 use aetheel_model::fold::MAX_TEXT_BYTES;
@@ -29,15 +29,15 @@ const UNIT_LIMIT: usize = 256 << 10;
 const PROMPT_MARK: usize = 24;
 
 /// A piece of raw output: a line of stdout, the body of an HTTP response, or an event of a stream.
-struct Unit {
+struct OutputUnit {
     number: u64,
     text: String,
 }
 
 /// The answer that people see of one turn so far, without spaces and punctuation.
 #[derive(Default)]
-struct Said {
-    parts: BTreeMap<u32, Part>,
+struct VisibleAnswer {
+    parts: BTreeMap<u32, AnswerPart>,
     tools: bool,
     /// Whether the backend reported output that it does not know.
     unknown: bool,
@@ -47,15 +47,15 @@ struct Said {
 
 /// A part of an answer's text.
 #[derive(Default)]
-struct Part {
+struct AnswerPart {
     /// The text before the last tool event.
     before: String,
     /// The text after the last tool event.
     since: String,
 }
 
-impl Said {
-    fn text(&mut self, text: &Text) {
+impl VisibleAnswer {
+    fn text(&mut self, text: &TextEvent) {
         let new = visible(&text.text);
         if !text.replace {
             let since = &mut self.parts.entry(text.part).or_default().since;
@@ -70,13 +70,13 @@ impl Said {
         }
         let part = self.parts.entry(text.part).or_default();
         if new.is_empty() {
-            *part = Part::default();
+            *part = AnswerPart::default();
         } else {
             part.since = new.strip_prefix(&part.before).unwrap_or(&new).to_owned();
         }
     }
 
-    fn tool(&mut self, boundary: u64) {
+    fn on_tool(&mut self, boundary: u64) {
         self.tools = true;
         self.boundary = self.boundary.max(boundary);
         for part in self.parts.values_mut() {
@@ -103,20 +103,20 @@ pub struct Examination {
 
 /// The raw output of a link's open turns, and the text that its backend made of it.
 #[derive(Default)]
-pub struct Ledger {
-    units: VecDeque<Unit>,
+pub struct OutputLedger {
+    units: VecDeque<OutputUnit>,
     bytes: usize,
     /// Number of the next unit.
     next: u64,
     /// Number of the first unit of the last call into the guest.
     batch: u64,
-    shown: Shown,
-    turns: BTreeMap<TurnKey, Said>,
+    shown: ShownText,
+    turns: BTreeMap<TurnKey, VisibleAnswer>,
     /// The beginning of the prompt, until the backend sends it to the agent.
     prompt: Option<String>,
 }
 
-impl Ledger {
+impl OutputLedger {
     /// Forgets everything. Called when no turn is open.
     pub fn clear(&mut self) {
         *self = Self { next: self.next, batch: self.next, ..Self::default() };
@@ -133,9 +133,12 @@ impl Ledger {
             Input::Line(line) if line.pipe == Pipe::Stdout => self.raw(&line.text),
             Input::HttpResponse(response) => self.raw(&response.body),
             Input::StreamEvent(event) => self.raw(&event.data),
-            Input::Command(Command::StartTurn(start)) => {
-                self.turns.insert(start.turn, Said { boundary: self.next, ..Said::default() });
-                self.sent(&start.parts);
+            Input::Command(HostCommand::StartTurn(start)) => {
+                self.turns.insert(
+                    start.turn,
+                    VisibleAnswer { boundary: self.next, ..VisibleAnswer::default() },
+                );
+                self.add_prompt(&start.parts);
                 let first = start.parts.iter().find_map(|part| match part {
                     PromptPart::Text(text) => {
                         text.lines().map(normal).find(|line| !line.is_empty())
@@ -148,13 +151,13 @@ impl Ledger {
                 }
                 self.shown.add(&start.cwd);
             }
-            Input::Command(Command::Steer(steer)) => self.sent(&steer.parts),
-            Input::Command(Command::Answer(answer)) => self.shown.add_all(&answer.decision),
+            Input::Command(HostCommand::Steer(steer)) => self.add_prompt(&steer.parts),
+            Input::Command(HostCommand::Answer(answer)) => self.shown.add_all(&answer.decision),
             _ => {}
         }
     }
 
-    fn sent(&mut self, parts: &[PromptPart]) {
+    fn add_prompt(&mut self, parts: &[PromptPart]) {
         for part in parts {
             if let PromptPart::Text(text) = part {
                 self.shown.add(text);
@@ -169,7 +172,7 @@ impl Ledger {
             return;
         }
         self.bytes += text.len();
-        self.units.push_back(Unit { number, text: text.to_owned() });
+        self.units.push_back(OutputUnit { number, text: text.to_owned() });
         while self.bytes > RAW_LIMIT {
             let Some(oldest) = self.units.pop_front() else { return };
             self.bytes -= oldest.text.len();
@@ -185,19 +188,19 @@ impl Ledger {
         match action {
             Action::Spawn(spawn) => {
                 let arguments = spawn.arguments.iter().filter_map(|value| match value {
-                    Value::Text(text) => Some(text.as_str()),
+                    ArgumentValue::Text(text) => Some(text.as_str()),
                     _ => None,
                 });
-                self.delivers(arguments.chain(texts(&spawn.stdin)));
+                self.check_delivery(arguments.chain(texts(&spawn.stdin)));
             }
-            Action::Write(write) => self.delivers(texts(&write.body)),
+            Action::Write(write) => self.check_delivery(texts(&write.body)),
             Action::Http(request) => {
-                self.delivers(request.body.iter().flat_map(|body| texts(body)))
+                self.check_delivery(request.body.iter().flat_map(|body| texts(body)))
             }
             Action::Event(event) => self.event(event.turn, &event.kind),
             Action::Ask(ask) => self.shown.add_all(ask),
             Action::TurnBegun(begun) => {
-                let said = Said { boundary: self.next, ..Said::default() };
+                let said = VisibleAnswer { boundary: self.next, ..VisibleAnswer::default() };
                 self.turns.entry(begun.turn).or_insert(said);
             }
             Action::SessionReady(ready) => self.shown.add_all(ready),
@@ -206,7 +209,7 @@ impl Ledger {
                 if let Some(text) = &done.text {
                     self.shown.add(text);
                 }
-                if let Outcome::Failed(failure) | Outcome::Lost(failure) = &done.outcome {
+                if let TurnOutcome::Failed(failure) | TurnOutcome::Lost(failure) = &done.outcome {
                     self.shown.add(&failure.message);
                 }
             }
@@ -216,7 +219,7 @@ impl Ledger {
 
     /// Drops the units collected so far if one of `texts` contains the prompt: output from before
     /// the agent had the prompt cannot be its answer.
-    fn delivers<'a>(&mut self, mut texts: impl Iterator<Item = &'a str>) {
+    fn check_delivery<'a>(&mut self, mut texts: impl Iterator<Item = &'a str>) {
         let Some(prompt) = &self.prompt else { return };
         if self.turns.len() == 1 && texts.any(|text| normal(text).contains(prompt.as_str())) {
             self.prompt = None;
@@ -225,9 +228,9 @@ impl Ledger {
         }
     }
 
-    fn event(&mut self, turn: TurnKey, event: &EventKind) {
+    fn event(&mut self, turn: TurnKey, event: &AgentEventKind) {
         match event {
-            EventKind::Text(text) if text.parent.is_none() => {
+            AgentEventKind::Text(text) if text.parent.is_none() => {
                 let stream = ("text", turn, text.part.to_string());
                 if text.replace {
                     self.shown.withdraw(&stream);
@@ -237,30 +240,30 @@ impl Ledger {
                     said.text(text);
                 }
             }
-            EventKind::Text(text) | EventKind::Thinking(text) => {
+            AgentEventKind::Text(text) | AgentEventKind::Thinking(text) => {
                 let of = text.parent.clone().unwrap_or_default();
                 self.shown.stream(("aside", turn, format!("{}{of}", text.part)), &text.text);
             }
-            EventKind::ToolOutput(output) => {
+            AgentEventKind::ToolOutput(output) => {
                 self.shown.stream(("tool", turn, output.id.clone()), &output.text);
             }
-            EventKind::ToolStart(start) => {
+            AgentEventKind::ToolStart(start) => {
                 self.shown.add_all(start);
                 if start.parent.is_none() {
                     self.tool(turn, &start.id);
                 }
             }
-            EventKind::ToolEnd(end) => {
+            AgentEventKind::ToolEnd(end) => {
                 self.shown.add_all(end);
                 self.tool(turn, &end.id);
             }
             // Operators see the sample, people do not, so it may be the lost answer.
-            EventKind::Unrecognised(_) => {
+            AgentEventKind::Unrecognised(_) => {
                 if let Some(said) = self.turns.get_mut(&turn) {
                     said.unknown = true;
                 }
             }
-            EventKind::Raw(_) => {}
+            AgentEventKind::Raw(_) => {}
             other => self.shown.add_all(other),
         }
     }
@@ -275,7 +278,7 @@ impl Ledger {
             .find(|unit| !id.is_empty() && unit.text.contains(id));
         let boundary = named.map_or(self.batch, |unit| unit.number + 1);
         if let Some(said) = self.turns.get_mut(&turn) {
-            said.tool(boundary);
+            said.on_tool(boundary);
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::Value;
 
 use super::prose::{is_plain_prose, is_prose};
-use super::shown::{GRAM, Index, normal};
+use super::shown::{GRAM, ShownIndex, normal};
 use aetheel_model::baseline::{Baseline, Positions};
 
 /// Keys whose values name the kind of an object. They distinguish positions.
@@ -21,15 +21,15 @@ const MESSAGE_IDS: [&str; 3] = ["messageID", "messageId", "message_id"];
 const KIND_LIMIT: usize = 40;
 /// Number of texts at one position of one line from which they are taken for a list of names, such
 /// as the agent's commands.
-const CATALOG: usize = 3;
+const MIN_CATALOG_ITEMS: usize = 3;
 /// Maximum size and number of lines that are joined to find JSON that was broken into lines.
 const PENDING_LIMIT: usize = 64 << 10;
 const PENDING_LINES: usize = 64;
 /// Maximum number of shown characters inside a stretch of text that was not shown.
-const GAP: usize = 8;
+const MAX_GAP: usize = 8;
 /// Number of characters a text must share with shown text at its beginning to count as shown in
 /// part.
-const HEAD: usize = 64;
+const MIN_HEAD: usize = 64;
 
 /// The position of lines that are not JSON.
 const PLAIN: &str = "plain text";
@@ -89,7 +89,7 @@ impl Scan {
             *counts.entry(key.clone()).or_default() += 1;
         }
         for (key, path, text) in found {
-            if counts.get(&key).is_none_or(|count| *count < CATALOG) {
+            if counts.get(&key).is_none_or(|count| *count < MIN_CATALOG_ITEMS) {
                 self.add((key, path, text));
             }
         }
@@ -110,7 +110,7 @@ impl Scan {
     /// that the baseline ignores.
     pub(super) fn unaccounted(
         mut self,
-        shown: &Index,
+        shown: &ShownIndex,
         baseline: Option<&Baseline>,
     ) -> Option<String> {
         self.flush();
@@ -128,7 +128,7 @@ impl Scan {
 
     /// Returns the positions of text that was shown, and of text that looks like an answer and was
     /// not shown. Lines that are not JSON have no position of their own.
-    pub(super) fn positions(mut self, shown: &Index) -> Positions {
+    pub(super) fn positions(mut self, shown: &ShownIndex) -> Positions {
         self.flush();
         let mut positions = Positions::default();
         for (position, (path, texts)) in self.positions {
@@ -148,11 +148,11 @@ impl Scan {
     }
 }
 
-fn is_lost(texts: &[String], shown: &Index, prose: fn(&str) -> bool) -> bool {
+fn is_lost(texts: &[String], shown: &ShownIndex, prose: fn(&str) -> bool) -> bool {
     // Text of which people saw the beginning, such as the shortened output of a tool.
     let in_part = |text: &&String| {
         let chars: Vec<char> = letters(text).map(|(_, c)| c).collect();
-        chars.len() > HEAD && shown.covered(&chars[..HEAD]).iter().all(|covered| *covered)
+        chars.len() > MIN_HEAD && shown.covered(&chars[..MIN_HEAD]).iter().all(|covered| *covered)
     };
     let short = |text: &&String| {
         let chars: Vec<char> = letters(text).map(|(_, c)| c).collect();
@@ -169,7 +169,7 @@ fn is_lost(texts: &[String], shown: &Index, prose: fn(&str) -> bool) -> bool {
     let mut run: Option<(usize, usize)> = None;
     for at in (0..chars.len()).filter(|at| !covered[*at]) {
         run = Some(match run {
-            Some((from, to)) if at - to <= GAP => (from, at),
+            Some((from, to)) if at - to <= MAX_GAP => (from, at),
             Some(done) if prose(run_text(&joined, &places, done)) => return true,
             _ => (at, at),
         });

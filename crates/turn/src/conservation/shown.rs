@@ -21,13 +21,13 @@ type StreamKey = (&'static str, TurnKey, String);
 
 /// The text that was shown.
 #[derive(Default)]
-pub(super) struct Shown {
+pub(super) struct ShownText {
     whole: VecDeque<String>,
     bytes: usize,
     streams: HashMap<StreamKey, String>,
 }
 
-impl Shown {
+impl ShownText {
     pub(super) fn add(&mut self, text: &str) {
         if text.is_empty() || text.len() > LIMIT {
             return;
@@ -85,8 +85,8 @@ impl Shown {
     }
 
     /// Builds an index of the text collected so far.
-    pub(super) fn index(&self) -> Index {
-        let mut index = Index::default();
+    pub(super) fn index(&self) -> ShownIndex {
+        let mut index = ShownIndex::default();
         for text in self.whole.iter().chain(self.streams.values()) {
             let chars: Vec<char> = normal(text).chars().collect();
             index.grams.extend(chars.windows(GRAM).map(hash));
@@ -99,12 +99,12 @@ impl Shown {
 
 /// An index of shown text, by hashes of [`GRAM`] characters.
 #[derive(Default)]
-pub(super) struct Index {
+pub(super) struct ShownIndex {
     grams: HashSet<u64>,
     all: String,
 }
 
-impl Index {
+impl ShownIndex {
     /// Returns for each character of a normalised text whether it was shown.
     pub(super) fn covered(&self, text: &[char]) -> Vec<bool> {
         let mut covered = vec![false; text.len()];

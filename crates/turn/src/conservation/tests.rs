@@ -1,21 +1,26 @@
 use super::*;
-use aetheel_model::agent::{AgentEvent, Line, Safety, StartTurn, Text, ToolStart};
+use aetheel_model::agent::{AgentEvent, AgentLine, Safety, StartTurn, TextEvent, ToolStart};
 
 fn line(text: &str) -> Input {
-    let line = Line { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false };
+    let line = AgentLine { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false };
     Input::Line(line)
 }
 
-fn event(kind: EventKind) -> Action {
+fn event(kind: AgentEventKind) -> Action {
     Action::Event(AgentEvent { session: 1, turn: 1, kind })
 }
 
 fn text(text: &str) -> Action {
-    event(EventKind::Text(Text { part: 0, text: text.to_owned(), replace: false, parent: None }))
+    event(AgentEventKind::Text(TextEvent {
+        part: 0,
+        text: text.to_owned(),
+        replace: false,
+        parent: None,
+    }))
 }
 
 fn tool(id: &str) -> Action {
-    event(EventKind::ToolStart(ToolStart {
+    event(AgentEventKind::ToolStart(ToolStart {
         id: id.to_owned(),
         parent: None,
         kind: "bash".to_owned(),
@@ -29,9 +34,9 @@ fn tool(id: &str) -> Action {
 /// Runs a turn of several calls, each with the agent's lines and the actions that the backend made
 /// of them, and returns the path of the lost answer.
 fn lost(calls: &[(&[&str], &[Action])]) -> Option<String> {
-    let mut ledger = Ledger::default();
+    let mut ledger = OutputLedger::default();
     let start = StartTurn::plain("What is in the folder?", Safety::Default);
-    let command = Input::Command(Command::StartTurn(start));
+    let command = Input::Command(HostCommand::StartTurn(start));
     ledger.inputs([&command]);
     for (lines, actions) in calls {
         ledger.inputs(&lines.iter().map(|text| line(text)).collect::<Vec<_>>());
@@ -78,7 +83,7 @@ fn a_turn_with_a_readable_answer_has_no_lost_answer() {
 
 #[test]
 fn ids_catalogs_echoes_and_shown_thoughts_are_not_answers() {
-    let thought = event(EventKind::Thinking(Text {
+    let thought = event(AgentEventKind::Thinking(TextEvent {
         part: 0,
         text: "I think about it.".to_owned(),
         replace: false,
@@ -98,10 +103,13 @@ fn ids_catalogs_echoes_and_shown_thoughts_are_not_answers() {
 
 #[test]
 fn an_answer_that_is_streamed_and_then_withdrawn_is_lost() {
-    let whole = Text { part: 0, text: String::new(), replace: true, parent: None };
+    let whole = TextEvent { part: 0, text: String::new(), replace: true, parent: None };
     let calls: &[(&[&str], &[Action])] = &[
         (&[r#"{"delta":"Two files are in it."}"#], &[text("Two files are in it.")]),
-        (&[r#"{"whole":{"nested":"Two files are in it."}}"#], &[event(EventKind::Text(whole))]),
+        (
+            &[r#"{"whole":{"nested":"Two files are in it."}}"#],
+            &[event(AgentEventKind::Text(whole))],
+        ),
     ];
     assert!(lost(calls).is_some());
     assert_eq!(lost(&calls[..1]), None);
@@ -130,9 +138,9 @@ fn positions_are_collected_from_readable_turns_without_unknown_output() {
     .map(line)
     .collect();
     let positions = |actions: &[Action], baseline: Option<&Baseline>| {
-        let mut ledger = Ledger::default();
+        let mut ledger = OutputLedger::default();
         let start = StartTurn::plain("x", Safety::Default);
-        ledger.inputs([&Input::Command(Command::StartTurn(start))]);
+        ledger.inputs([&Input::Command(HostCommand::StartTurn(start))]);
         ledger.inputs(&lines);
         ledger.actions(actions);
         ledger.examine(1, None, baseline).positions
@@ -141,7 +149,7 @@ fn positions_are_collected_from_readable_turns_without_unknown_output() {
     let found = positions(std::slice::from_ref(&shown), Some(&baseline)).expect("readable");
     assert_eq!(Vec::from_iter(found.beside), ["<tip>.text"]);
     assert_eq!(Vec::from_iter(found.shown), ["<said>.text"]);
-    let unknown = event(EventKind::Unrecognised(aetheel_model::agent::Unrecognised {
+    let unknown = event(AgentEventKind::Unrecognised(aetheel_model::agent::Unrecognised {
         what: "line type `tip`".to_owned(),
         path: None,
         sample: String::new(),
@@ -153,9 +161,9 @@ fn positions_are_collected_from_readable_turns_without_unknown_output() {
 
 #[test]
 fn memory_is_bounded() {
-    let mut ledger = Ledger::default();
+    let mut ledger = OutputLedger::default();
     let start = StartTurn::plain("x", Safety::Default);
-    let command = Input::Command(Command::StartTurn(start));
+    let command = Input::Command(HostCommand::StartTurn(start));
     ledger.inputs([&command]);
     let long = line(&"a b ".repeat(10_000));
     for _ in 0..100 {

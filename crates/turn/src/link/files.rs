@@ -35,7 +35,7 @@ const TEMPORARY_FOLDER: &str = "tmp";
 /// They are in one folder of the gateway: `files`, which a confined agent can only read, and `tmp`.
 /// The folder is created when it is first needed.
 #[derive(Default)]
-pub(super) struct Files {
+pub(super) struct LinkFiles {
     /// The paths of the files, by the guest's name.
     pub(super) paths: HashMap<String, PathBuf>,
     folder: Option<Folder>,
@@ -94,7 +94,7 @@ impl Drop for Folder {
     }
 }
 
-impl Files {
+impl LinkFiles {
     /// Creates an empty set. With `outlives`, the files stay until [`Files::remove`] is called,
     /// even if the gateway restarts.
     pub(super) fn new(prefix: &str, outlives: bool) -> Self {
@@ -122,12 +122,12 @@ impl Files {
     }
 
     /// Returns the path of the private folder, once it exists.
-    pub(super) fn place(&self) -> Option<&Path> {
+    pub(super) fn folder_path(&self) -> Option<&Path> {
         self.folder.as_ref().map(|folder| folder.path.as_path())
     }
 
     /// Returns whether something else removed the folder, such as a cleaner of `/tmp`.
-    pub(super) fn are_missing(&self) -> bool {
+    pub(super) fn is_missing(&self) -> bool {
         self.folder
             .as_ref()
             .is_some_and(|folder| !folder.files.is_dir() || !folder.temporary.is_dir())
@@ -157,7 +157,7 @@ impl Files {
 
     /// Writes a file. A file that is put again replaces the previous one, even if the agent changed
     /// that one. Returns the reason for which a file is refused.
-    pub(super) fn put(&mut self, file: &PutFile, stock: &mut Stock) -> Result<(), String> {
+    pub(super) fn put(&mut self, file: &PutFile, stock: &mut BodySources) -> Result<(), String> {
         let name = &file.name;
         let plain = (1..=64).contains(&name.len())
             && !name.starts_with('.')
@@ -204,7 +204,7 @@ fn write(folder: &Folder, fresh: &str, name: &str, body: &[u8]) -> io::Result<Pa
 /// Contents of message bodies that no guest ever sees: random secrets by the guest's name, created
 /// on first use, and the contents of files that were attached to turns.
 #[derive(Default)]
-pub(super) struct Stock {
+pub(super) struct BodySources {
     secrets: HashMap<String, String>,
     blobs: HashMap<u32, HeldBlob>,
 }
@@ -214,10 +214,10 @@ struct HeldBlob {
     turn: TurnKey,
     bytes: Arc<[u8]>,
     /// How often they may still be sent.
-    left: u8,
+    sends_left: u8,
 }
 
-impl Stock {
+impl BodySources {
     /// Returns the secret of a name: 64 hexadecimal digits, 244 bits of them random.
     pub(super) fn secret(&mut self, name: &str) -> Result<&str, String> {
         if !self.secrets.contains_key(name) && (self.secrets.len() >= SECRETS || name.len() > 64) {
@@ -238,21 +238,21 @@ impl Stock {
     }
 
     /// Returns the secret of a name, if it was used before.
-    pub(super) fn known(&self, name: &str) -> Option<&str> {
+    pub(super) fn existing_secret(&self, name: &str) -> Option<&str> {
         self.secrets.get(name).map(String::as_str)
     }
 
     /// Adds the contents of files that were attached to a turn.
-    pub(super) fn keep(&mut self, turn: TurnKey, blobs: Vec<Blob>) {
+    pub(super) fn add_blobs(&mut self, turn: TurnKey, blobs: Vec<Blob>) {
         self.blobs.extend(
-            blobs
-                .into_iter()
-                .map(|blob| (blob.key, HeldBlob { turn, bytes: blob.bytes, left: DELIVERIES })),
+            blobs.into_iter().map(|blob| {
+                (blob.key, HeldBlob { turn, bytes: blob.bytes, sends_left: DELIVERIES })
+            }),
         );
     }
 
     /// Removes the contents of files that were attached to a turn.
-    pub(super) fn let_go(&mut self, turn: TurnKey) {
+    pub(super) fn forget_blobs(&mut self, turn: TurnKey) {
         self.blobs.retain(|_, kept| kept.turn != turn);
     }
 
@@ -266,8 +266,8 @@ impl Stock {
                 Chunk::Base64(key) => {
                     let kept =
                         self.blobs.get_mut(key).ok_or_else(|| format!("there is no blob {key}"))?;
-                    kept.left = kept
-                        .left
+                    kept.sends_left = kept
+                        .sends_left
                         .checked_sub(1)
                         .ok_or_else(|| format!("blob {key} was sent {DELIVERIES} times already"))?;
                     bytes.extend_from_slice(STANDARD.encode(&kept.bytes).as_bytes());
@@ -290,7 +290,7 @@ mod tests {
     fn a_file_put_again_follows_no_link_and_changes_only_itself() {
         let outside = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(outside.path(), "precious").expect("written");
-        let (mut files, mut stock) = (Files::default(), Stock::default());
+        let (mut files, mut stock) = (LinkFiles::default(), BodySources::default());
         files.put(&text("prompt.md", "one"), &mut stock).expect("put");
         let place = files.paths["prompt.md"].clone();
         std::fs::remove_file(&place).expect("removed");
@@ -314,8 +314,8 @@ mod tests {
 
     #[test]
     fn files_and_temporary_folder_are_private_and_removed_with_their_link() {
-        let mut files = Files::default();
-        files.put(&text("a.md", "x"), &mut Stock::default()).expect("put");
+        let mut files = LinkFiles::default();
+        files.put(&text("a.md", "x"), &mut BodySources::default()).expect("put");
         let (folder, temporary) = files.folders().expect("made");
         let mode = |path: &std::path::Path| {
             std::fs::metadata(path).expect("there").permissions().mode() & 0o777
@@ -330,9 +330,9 @@ mod tests {
     #[test]
     fn a_blob_is_sent_a_limited_number_of_times_while_its_turn_is_open() {
         let blob = |key| Blob { key, bytes: Arc::from(&b"\x89PNG"[..]) };
-        let mut stock = Stock::default();
-        stock.keep(1, vec![blob(16)]);
-        stock.keep(2, vec![blob(32)]);
+        let mut stock = BodySources::default();
+        stock.add_blobs(1, vec![blob(16)]);
+        stock.add_blobs(2, vec![blob(32)]);
         let body = [Chunk::Text("<".into()), Chunk::Base64(16), Chunk::Text(">".into())];
         for _ in 0..DELIVERIES {
             assert_eq!(stock.body(&body), Ok(b"<iVBORw==>".to_vec()));
@@ -340,7 +340,7 @@ mod tests {
         // However often a guest repeats it, the memory of the host is bounded.
         assert!(stock.body(&body).is_err_and(|reason| reason.contains("4 times")));
         assert!(stock.body(&[Chunk::Base64(1)]).is_err(), "no turn has this blob");
-        stock.let_go(2);
+        stock.forget_blobs(2);
         assert!(stock.body(&[Chunk::Base64(32)]).is_err(), "its turn is over");
     }
 }

@@ -22,14 +22,14 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(super) use self::files::remove as remove_folder;
 pub(super) use self::keepsake::Keepsake;
-pub(super) use self::task::{Continued, NotRebuilt, OpenSession};
+pub(super) use self::task::{OpenSession, RebuildError, RebuiltTurn};
 
 use super::conservation::Examination;
-use super::recording::{Entry, Recording};
+use super::recording::{Recording, RecordingEntry};
 use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher, Survivor};
 use aetheel_model::agent::{
-    Ask, AskKey, Decision, EventKind, Failure, Part, QueryKind, QueryResult, SessionKey,
-    SessionReady, StartTurn, SteerOutcome, TurnDone, TurnRef, Unrecognised, Usage,
+    AgentEventKind, AgentFailure, Ask, AskDecision, AskKey, PromptPart, QueryKind, QueryResult,
+    SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone, TurnRef, Unrecognised, Usage,
 };
 use aetheel_model::event::Lane;
 
@@ -38,11 +38,11 @@ pub(super) enum LinkRequest {
     Interrupt(TurnRef),
     /// End the turn by force: stop the agent that serves it.
     GiveUp(TurnRef),
-    Answer(AskKey, Decision),
-    Steer(TurnRef, Vec<Part>, oneshot::Sender<SteerOutcome>),
+    Answer(AskKey, AskDecision),
+    Steer(TurnRef, Vec<PromptPart>, oneshot::Sender<SteerOutcome>),
     /// The driver has finished the turn, with this ending.
     End(TurnRef, String),
-    Query(Query),
+    Query(LinkQuery),
     CloseSession(SessionKey),
     /// Move to a newer generation. The reply is false if the link cannot move.
     Renew(Arc<dyn Backend>, oneshot::Sender<bool>),
@@ -51,7 +51,7 @@ pub(super) enum LinkRequest {
 }
 
 /// A question to the agent outside a turn.
-pub(super) struct Query {
+pub(super) struct LinkQuery {
     /// The session that the question is about.
     pub(super) session: Option<SessionKey>,
     pub(super) kind: QueryKind,
@@ -75,12 +75,12 @@ pub(super) struct Begin {
     pub(super) start: StartTurn,
     /// The contents of the files in `start`.
     pub(super) blobs: Vec<Blob>,
-    pub(super) reports: mpsc::UnboundedSender<Report>,
+    pub(super) reports: mpsc::UnboundedSender<LinkReport>,
 }
 
 /// A turn that an agent began by itself, for example because a background task finished.
 #[derive(Debug)]
-pub struct Unasked {
+pub struct UnsolicitedTurn {
     /// The lane of the session.
     pub lane: Lane,
     /// The label of the backend, for people.
@@ -111,8 +111,8 @@ pub type OnUnknown = Arc<dyn Fn(&UnknownOutput<'_>) + Send + Sync>;
 
 /// A report of a link to the driver of a turn.
 #[derive(Debug)]
-pub(super) enum Report {
-    Event(EventKind),
+pub(super) enum LinkReport {
+    Event(AgentEventKind),
     Session(SessionReady),
     Ask(Ask),
     Withdrawn(AskKey),
@@ -133,13 +133,13 @@ pub(super) enum Report {
     /// The guest failed, but its agent keeps running and its output is recorded.
     GuestFailed,
     /// The agent's failure, for a turn that ends without an outcome.
-    Trouble(Failure),
+    AgentFailed(AgentFailure),
     /// The end of the stderr of a process that exited.
     Stderr(String),
     /// The link was about to close, so the turn never began.
     Refused,
     /// This question of a continued turn was answered before the restart.
-    Answered(AskKey, Decision),
+    Answered(AskKey, AskDecision),
     /// People wrote to a continued turn before the restart.
     Steered,
     /// The guest was asked to interrupt a continued turn before the restart.
@@ -163,7 +163,7 @@ pub(super) struct Link {
     /// The path of its recording.
     pub(super) recording: Arc<Path>,
     requests: mpsc::UnboundedSender<LinkRequest>,
-    state: Arc<State>,
+    state: Arc<LinkState>,
 }
 
 /// A handle of a link that does not keep the link open.
@@ -173,7 +173,7 @@ pub(super) struct WeakLink {
 
 impl WeakLink {
     /// Returns whether the link still has other handles.
-    pub(super) fn lives(&self) -> bool {
+    pub(super) fn is_alive(&self) -> bool {
         self.requests.strong_count() > 0
     }
 
@@ -186,7 +186,7 @@ impl WeakLink {
     }
 }
 
-struct State {
+struct LinkState {
     /// Whether the link accepts no more turns.
     closing: AtomicBool,
     /// Whether the agent has written anything since the link last had no turn.
@@ -199,13 +199,13 @@ struct State {
 }
 
 /// The dependencies of a link.
-pub(super) struct Parts {
+pub(super) struct LinkDeps {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) host: Arc<Host>,
     /// Bound to one holder once the link runs; see [`Launcher::bind`].
     pub(super) launcher: Arc<dyn Launcher>,
     /// Receives turns that the agent begins by itself.
-    pub(super) unasked: mpsc::UnboundedSender<Unasked>,
+    pub(super) unsolicited: mpsc::UnboundedSender<UnsolicitedTurn>,
     pub(super) on_unknown: OnUnknown,
     /// The working directory of processes that do not belong to a session.
     pub(super) cwd: PathBuf,
@@ -214,24 +214,24 @@ pub(super) struct Parts {
 }
 
 /// A link that was rebuilt after a restart of the gateway.
-pub(super) struct Resumed<Life> {
+pub(super) struct ResumedLink<Life> {
     pub(super) link: Link,
     /// The turns that are still open.
-    pub(super) turns: Vec<Continued>,
+    pub(super) turns: Vec<RebuiltTurn>,
     pub(super) sessions: Vec<OpenSession>,
     /// The future that drives the link. It must be polled for the link to make progress.
-    pub(super) life: Life,
+    pub(super) run: Life,
 }
 
 impl Link {
     /// Creates the handle of a link, the receiver of its requests, and the state it shares with its
     /// task.
     fn new(
-        parts: &Parts,
+        parts: &LinkDeps,
         recording: &Recording,
-    ) -> (Self, mpsc::UnboundedReceiver<LinkRequest>, Arc<State>) {
+    ) -> (Self, mpsc::UnboundedReceiver<LinkRequest>, Arc<LinkState>) {
         let (requests, received) = mpsc::unbounded_channel();
-        let state = Arc::new(State {
+        let state = Arc::new(LinkState {
             closing: AtomicBool::new(false),
             output: AtomicBool::new(false),
             turns: AtomicU32::new(0),
@@ -250,7 +250,7 @@ impl Link {
 
     /// Opens a link. Returns its handle and the future that drives it.
     pub(super) fn open(
-        parts: Parts,
+        parts: LinkDeps,
         recording: Recording,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (link, received, state) = Self::new(&parts, &recording);
@@ -262,15 +262,15 @@ impl Link {
     /// # Errors
     /// Returns why the link cannot continue. The caller must then end its processes.
     pub(super) async fn resume(
-        parts: Parts,
+        parts: LinkDeps,
         recording: Recording,
-        entries: &[Entry],
+        entries: &[RecordingEntry],
         left: (&Survivor, Keepsake),
-    ) -> Result<Resumed<impl Future<Output = ()> + Send + 'static + use<>>, NotRebuilt> {
+    ) -> Result<ResumedLink<impl Future<Output = ()> + Send + 'static + use<>>, RebuildError> {
         let (link, received, state) = Self::new(&parts, &recording);
         let (rebuilt, life) =
             task::resume(parts, recording, (entries, left), received, state).await?;
-        Ok(Resumed { link, turns: rebuilt.turns, sessions: rebuilt.sessions, life })
+        Ok(ResumedLink { link, turns: rebuilt.turns, sessions: rebuilt.sessions, run: life })
     }
 
     pub(super) fn downgrade(&self) -> WeakLink {
@@ -279,7 +279,7 @@ impl Link {
 
     /// Sends a request. If the link has ended, the request is dropped, and a caller that waits for
     /// a reply sees its channel close.
-    pub(super) fn ask(&self, request: LinkRequest) {
+    pub(super) fn send(&self, request: LinkRequest) {
         let _ = self.requests.send(request);
     }
 
@@ -289,7 +289,7 @@ impl Link {
     }
 
     /// Waits until the link has ended.
-    pub(super) async fn gone(&self) {
+    pub(super) async fn closed(&self) {
         self.requests.closed().await;
     }
 
@@ -315,7 +315,7 @@ impl Link {
     }
 }
 
-impl State {
+impl LinkState {
     fn generation(&self) -> Generation {
         self.generation.lock().clone()
     }

@@ -11,14 +11,14 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::files::Stock;
-use super::processes::Listener;
+use super::files::BodySources;
+use super::processes::ProcessListener;
 use aetheel_model::agent::{
     HttpFailed, HttpRequest, HttpResponse, Input, OpenStream, StreamClosed, StreamEvent,
     StreamOpened,
 };
 use aetheel_model::lines::LineSplitter;
-use aetheel_model::sse::Frames;
+use aetheel_model::sse::SseParser;
 
 /// Maximum number of open requests of a link, and of open streams.
 const AT_ONCE: usize = 32;
@@ -28,7 +28,7 @@ const TIMEOUT_MS_LIMIT: u32 = 600_000;
 /// of a process explains more, and a turn whose agent was lost with its holder has not failed.
 const LOSS_GRACE: Duration = Duration::from_secs(2);
 /// Maximum number of inputs that wait for the guest.
-const INPUTS: usize = 64;
+const MAX_WAITING_INPUTS: usize = 64;
 
 /// A client without redirects, proxies and certificates, because it only speaks plain HTTP to this
 /// machine.
@@ -51,7 +51,7 @@ pub(super) struct Net {
 
 impl Net {
     pub(super) fn new() -> Self {
-        let (inputs_tx, inputs) = mpsc::channel(INPUTS);
+        let (inputs_tx, inputs) = mpsc::channel(MAX_WAITING_INPUTS);
         Self {
             tasks: JoinSet::new(),
             inputs_tx,
@@ -87,8 +87,8 @@ impl Net {
     pub(super) fn request(
         &mut self,
         request: HttpRequest,
-        listener: Result<Listener<'_>, String>,
-        stock: &mut Stock,
+        listener: Result<ProcessListener<'_>, String>,
+        stock: &mut BodySources,
         limit: usize,
     ) -> Option<Input> {
         let key = request.request;
@@ -144,8 +144,8 @@ impl Net {
     pub(super) fn open_stream(
         &mut self,
         open: &OpenStream,
-        listener: Result<Listener<'_>, String>,
-        stock: &Stock,
+        listener: Result<ProcessListener<'_>, String>,
+        stock: &BodySources,
         limit: usize,
     ) -> Option<Input> {
         let key = open.stream;
@@ -210,14 +210,14 @@ async fn ends_within_grace(ended: &CancellationToken) {
 }
 
 /// Why a request has no response.
-struct Failure {
+struct HttpCallFailure {
     message: String,
     timed_out: bool,
     /// Whether an established connection was lost.
     is_loss: bool,
 }
 
-impl Failure {
+impl HttpCallFailure {
     fn of(error: &reqwest::Error) -> Self {
         let timed_out = error.is_timeout();
         let is_loss = !timed_out && !error.is_connect() && !error.is_builder();
@@ -226,10 +226,10 @@ impl Failure {
 }
 
 fn prepare(
-    listener: &Listener<'_>,
+    listener: &ProcessListener<'_>,
     method: &str,
     path: &str,
-    stock: &Stock,
+    stock: &BodySources,
 ) -> Result<RequestBuilder, String> {
     let (port, auth) = (listener.endpoint.port, &listener.endpoint.auth);
     if !path.starts_with('/')
@@ -243,19 +243,19 @@ fn prepare(
     let client = CLIENT.as_ref().map_err(|error| format!("no HTTP here: {error}"))?;
     let call = client.request(method, format!("http://127.0.0.1:{port}{path}"));
     Ok(match auth {
-        Some(auth) => call.basic_auth(&auth.user, stock.known(&auth.secret)),
+        Some(auth) => call.basic_auth(&auth.user, stock.existing_secret(&auth.secret)),
         None => call,
     })
 }
 
 /// Sends a request and returns the status and the body of the response.
-async fn answer(call: RequestBuilder, limit: usize) -> Result<(u32, String), Failure> {
-    let mut response = call.send().await.map_err(|error| Failure::of(&error))?;
+async fn answer(call: RequestBuilder, limit: usize) -> Result<(u32, String), HttpCallFailure> {
+    let mut response = call.send().await.map_err(|error| HttpCallFailure::of(&error))?;
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| Failure::of(&error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| HttpCallFailure::of(&error))? {
         if body.len() + chunk.len() > limit {
             let message = format!("the answer has more than {limit} bytes");
-            return Err(Failure { message, timed_out: false, is_loss: false });
+            return Err(HttpCallFailure { message, timed_out: false, is_loss: false });
         }
         body.extend_from_slice(&chunk);
     }
@@ -294,15 +294,15 @@ async fn events(
     limit: usize,
     inputs_tx: &mpsc::Sender<Input>,
 ) -> Result<(), String> {
-    let (mut splitter, mut frames) = (LineSplitter::new(limit), Frames::default());
+    let (mut splitter, mut frames) = (LineSplitter::new(limit), SseParser::default());
     while let Some(chunk) = response.chunk().await.map_err(|error| described(&error))? {
         let mut complete = Vec::new();
         let mut cut = false;
         splitter.feed(&chunk, |line| {
             cut |= line.truncated;
-            complete.extend(frames.line(&line.text));
+            complete.extend(frames.push_line(&line.text));
         });
-        if cut || frames.held() > limit {
+        if cut || frames.pending_bytes() > limit {
             return Err(format!("an event has more than {limit} bytes"));
         }
         for frame in complete {

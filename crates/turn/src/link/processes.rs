@@ -6,7 +6,7 @@ use std::task::Poll;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{Process, ProcessCommand, ProcessEvent};
+use crate::{AgentProcess, ProcessCommand, ProcessEvent};
 use aetheel_model::agent::{BasicAuth, ProcKey};
 
 /// Maximum number of processes that a link may start between the beginnings of two turns.
@@ -17,30 +17,30 @@ const AT_ONCE: usize = 4;
 
 /// The processes of a link. Dropping a process kills all processes of its run.
 #[derive(Default)]
-pub(super) struct Processes {
-    running: BTreeMap<ProcKey, Running>,
+pub(super) struct LinkProcesses {
+    running: BTreeMap<ProcKey, RunningProcess>,
     /// The number of processes started since the last turn began.
     started: u32,
-    records: Records,
+    records: RecordingProgress,
 }
 
 /// How much of the processes' output is recorded, and which confirmations are outstanding.
 #[derive(Default)]
-struct Records {
+struct RecordingProgress {
     /// The number of recorded lines of each process. The end of a process counts as one line.
-    heard: BTreeMap<ProcKey, u64>,
+    lines: BTreeMap<ProcKey, u64>,
     /// Outstanding confirmations: the number of lines that the recording must have, the process,
     /// and the number of its lines to confirm then.
-    due: VecDeque<(u64, ProcKey, u64)>,
+    acks: VecDeque<(u64, ProcKey, u64)>,
     /// Processes whose end is recorded but not confirmed, because open turns still need them.
     ends: Vec<ProcKey>,
     /// Processes that have ended. Dropping one would give it up while its turns are still open.
-    ended: BTreeMap<ProcKey, Process>,
+    ended: BTreeMap<ProcKey, AgentProcess>,
 }
 
 /// A running process of a link.
-struct Running {
-    process: Process,
+struct RunningProcess {
+    process: AgentProcess,
     /// The exit of the process, which is passed to the guest in a separate call, so that the
     /// actions for the exit are distinct from those for the output.
     exit: Option<ProcessEvent>,
@@ -51,7 +51,7 @@ struct Running {
 }
 
 /// A process that listens on a port.
-pub(super) struct Listener<'a> {
+pub(super) struct ProcessListener<'a> {
     pub(super) endpoint: &'a Endpoint,
     /// Cancelled once the link knows that the process has ended.
     pub(super) ended: CancellationToken,
@@ -65,14 +65,14 @@ pub(super) struct Endpoint {
     pub(super) auth: Option<BasicAuth>,
 }
 
-impl Running {
-    fn new(process: Process, endpoint: Option<Endpoint>) -> Self {
+impl RunningProcess {
+    fn new(process: AgentProcess, endpoint: Option<Endpoint>) -> Self {
         let ended = CancellationToken::new();
         Self { process, exit: None, endpoint, _ends: ended.clone().drop_guard(), ended }
     }
 }
 
-impl Processes {
+impl LinkProcesses {
     /// Checks whether a process may be started under this key now.
     ///
     /// # Errors
@@ -89,9 +89,9 @@ impl Processes {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, proc: ProcKey, process: Process, endpoint: Option<Endpoint>) {
+    pub(super) fn add(&mut self, proc: ProcKey, process: AgentProcess, endpoint: Option<Endpoint>) {
         self.started += 1;
-        self.running.insert(proc, Running::new(process, endpoint));
+        self.running.insert(proc, RunningProcess::new(process, endpoint));
     }
 
     pub(super) fn remove(&mut self, proc: ProcKey) {
@@ -104,41 +104,41 @@ impl Processes {
     pub(super) fn take_over(
         &mut self,
         proc: ProcKey,
-        process: Process,
+        process: AgentProcess,
         endpoint: Option<Endpoint>,
         heard: u64,
     ) {
-        self.records.heard.insert(proc, heard);
-        self.running.insert(proc, Running::new(process, endpoint));
+        self.records.lines.insert(proc, heard);
+        self.running.insert(proc, RunningProcess::new(process, endpoint));
     }
 
     /// Notes that `more` lines of a process, or its end, are in the recording once it has `lines`
     /// lines.
     pub(super) fn recorded(&mut self, proc: ProcKey, more: u64, lines: u64) {
-        let heard = self.records.heard.entry(proc).or_default();
+        let heard = self.records.lines.entry(proc).or_default();
         *heard += more;
-        match self.records.due.back_mut() {
+        match self.records.acks.back_mut() {
             Some((at, last, so_far)) if *at == lines && *last == proc => *so_far = *heard,
-            _ => self.records.due.push_back((lines, proc, *heard)),
+            _ => self.records.acks.push_back((lines, proc, *heard)),
         }
     }
 
     /// Adds a process that outlived the gateway and whose end is already recorded. `heard` counts
     /// its lines and its end.
-    pub(super) fn ended_before(&mut self, proc: ProcKey, process: Process, heard: u64) {
-        self.records.heard.insert(proc, heard.saturating_sub(1));
+    pub(super) fn add_ended(&mut self, proc: ProcKey, process: AgentProcess, heard: u64) {
+        self.records.lines.insert(proc, heard.saturating_sub(1));
         self.records.ended.insert(proc, process);
-        self.ended(proc);
+        self.record_end(proc);
     }
 
     /// Notes that the end of a process is recorded.
-    pub(super) fn ended(&mut self, proc: ProcKey) {
+    pub(super) fn record_end(&mut self, proc: ProcKey) {
         self.records.ends.push(proc);
     }
 
     /// Confirms the recorded ends of processes, because no turn needs these processes any more.
     /// `lines` is the number of lines in the recording.
-    pub(super) fn tell_ends(&mut self, lines: u64) {
+    pub(super) fn ack_ends(&mut self, lines: u64) {
         for proc in std::mem::take(&mut self.records.ends) {
             self.recorded(proc, 1, lines);
         }
@@ -146,8 +146,8 @@ impl Processes {
 
     /// Confirms to the processes everything that is in the first `lines` lines of the recording, so
     /// that their holder can forget it.
-    pub(super) fn tell_recorded(&mut self, lines: u64) {
-        while let Some((_, proc, heard)) = self.records.due.pop_front_if(|due| due.0 <= lines) {
+    pub(super) fn ack_recorded(&mut self, lines: u64) {
+        while let Some((_, proc, heard)) = self.records.acks.pop_front_if(|due| due.0 <= lines) {
             let recorded = ProcessCommand::Recorded(heard);
             if let Some(running) = self.running.get(&proc).filter(|running| running.process.held) {
                 let _ = running.process.commands.send(recorded);
@@ -159,9 +159,9 @@ impl Processes {
 
     /// Repeats the latest confirmations of the running processes, so that their holder knows that
     /// this gateway process continues with them.
-    pub(super) fn repeat_recorded(&self) {
+    pub(super) fn repeat_acks(&self) {
         for (proc, running) in self.running.iter().filter(|(_, running)| running.process.held) {
-            let heard = self.records.heard.get(proc).copied().unwrap_or_default();
+            let heard = self.records.lines.get(proc).copied().unwrap_or_default();
             // Fails if the process has ended.
             let _ = running.process.commands.send(ProcessCommand::Recorded(heard));
         }
@@ -170,7 +170,7 @@ impl Processes {
     /// Returns the endpoints of the processes that listen.
     pub(super) fn endpoints(&self) -> BTreeMap<ProcKey, Endpoint> {
         let listens =
-            |(proc, running): (&ProcKey, &Running)| Some((*proc, running.endpoint.clone()?));
+            |(proc, running): (&ProcKey, &RunningProcess)| Some((*proc, running.endpoint.clone()?));
         self.running.iter().filter_map(listens).collect()
     }
 
@@ -202,11 +202,11 @@ impl Processes {
     ///
     /// # Errors
     /// Returns an error if the process does not run or does not listen.
-    pub(super) fn listener(&self, proc: ProcKey) -> Result<Listener<'_>, String> {
+    pub(super) fn listener(&self, proc: ProcKey) -> Result<ProcessListener<'_>, String> {
         let running = self.running.get(&proc).ok_or("the process is not running")?;
         let endpoint =
             running.endpoint.as_ref().ok_or("the process was not started with `listens`")?;
-        Ok(Listener { endpoint, ended: running.ended.clone() })
+        Ok(ProcessListener { endpoint, ended: running.ended.clone() })
     }
 
     /// Waits for the next event of any process. The event is `None` if the process ended without an
@@ -232,7 +232,7 @@ impl Processes {
     }
 
     /// Stores an exit as the next event of its process.
-    pub(super) fn put_back(&mut self, proc: ProcKey, exit: ProcessEvent) {
+    pub(super) fn defer_exit(&mut self, proc: ProcKey, exit: ProcessEvent) {
         if let Some(running) = self.running.get_mut(&proc) {
             running.exit = Some(exit);
         }
@@ -247,7 +247,8 @@ impl Processes {
 
     /// Sends a command to all processes. Returns false if none of them is running.
     pub(super) fn command_all(&self, command: &ProcessCommand) -> bool {
-        let alive = |running: &&Running| running.process.commands.send(command.clone()).is_ok();
+        let alive =
+            |running: &&RunningProcess| running.process.commands.send(command.clone()).is_ok();
         self.running.values().filter(alive).count() > 0
     }
 }

@@ -6,27 +6,29 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::Report;
+use super::LinkReport;
 use crate::conservation::Examination;
-use aetheel_model::agent::{Ask, AskKey, AskKind, Decision, Safety, SessionKey, TurnKey, TurnRef};
+use aetheel_model::agent::{
+    Ask, AskDecision, AskKey, AskKind, Safety, SessionKey, TurnKey, TurnRef,
+};
 use aetheel_model::event::Lane;
 use aetheel_model::fold::Transcript;
 
 /// The lowest key of turns that an agent begins by itself.
-const UNASKED: u32 = 0x8000_0000;
+const UNSOLICITED_KEYS: u32 = 0x8000_0000;
 
 pub(super) struct OpenTurn {
     pub(super) turn: TurnRef,
     /// The correlation id.
     pub(super) id: String,
     pub(super) event: u64,
-    pub(super) reports: mpsc::UnboundedSender<Report>,
+    pub(super) reports: mpsc::UnboundedSender<LinkReport>,
     /// Whether the guest has ended the turn.
     pub(super) done: bool,
 }
 
 /// The settings of a session's last turn.
-pub(super) struct Session {
+pub(super) struct LinkSession {
     pub(super) lane: Lane,
     pub(super) cwd: String,
     pub(super) safety: Safety,
@@ -39,16 +41,16 @@ struct OpenAsk {
 }
 
 #[derive(Default)]
-pub(super) struct Turns {
+pub(super) struct LinkTurns {
     open: BTreeMap<TurnKey, OpenTurn>,
     /// Turns that the agent began by itself.
-    unasked: BTreeMap<TurnKey, (SessionKey, Transcript)>,
-    sessions: HashMap<SessionKey, Session>,
+    unsolicited: BTreeMap<TurnKey, (SessionKey, Transcript)>,
+    sessions: HashMap<SessionKey, LinkSession>,
     asks: BTreeMap<AskKey, OpenAsk>,
 }
 
-impl Turns {
-    pub(super) fn begin(&mut self, open: OpenTurn, session: Session) {
+impl LinkTurns {
+    pub(super) fn begin(&mut self, open: OpenTurn, session: LinkSession) {
         self.sessions.insert(open.turn.session, session);
         self.open.insert(open.turn.turn, open);
     }
@@ -87,7 +89,7 @@ impl Turns {
     }
 
     /// Returns the open turn and its session, if exactly one turn is open.
-    pub(super) fn only(&self) -> Option<(&OpenTurn, &Session)> {
+    pub(super) fn only(&self) -> Option<(&OpenTurn, &LinkSession)> {
         let only = self.open.values().next().filter(|_| self.open.len() == 1)?;
         Some((only, self.sessions.get(&only.turn.session)?))
     }
@@ -104,7 +106,7 @@ impl Turns {
     }
 
     /// Sends a report to all open turns.
-    pub(super) fn report_all(&self, report: impl Fn() -> Report) {
+    pub(super) fn report_all(&self, report: impl Fn() -> LinkReport) {
         for open in self.open.values() {
             // Fails if the driver has already finished.
             let _ = open.reports.send(report());
@@ -114,7 +116,7 @@ impl Turns {
     /// Examines the output of all turns that the guest has not ended, and reports the results.
     pub(super) fn report_examined(&self, examine: impl Fn(TurnKey) -> Examination) {
         for open in self.open.values().filter(|open| !open.done) {
-            let _ = open.reports.send(Report::Examined(examine(open.turn.turn)));
+            let _ = open.reports.send(LinkReport::Examined(examine(open.turn.turn)));
         }
     }
 
@@ -122,7 +124,7 @@ impl Turns {
     ///
     /// # Errors
     /// Returns an error if the turn is not open.
-    pub(super) fn report(&self, turn: TurnRef, report: Report) -> Result<(), String> {
+    pub(super) fn report(&self, turn: TurnRef, report: LinkReport) -> Result<(), String> {
         match self.open.get(&turn.turn) {
             Some(open) if open.turn == turn && !open.done => {
                 let _ = open.reports.send(report);
@@ -141,7 +143,7 @@ impl Turns {
         self.open.values().find(|open| open.turn.session == session)
     }
 
-    pub(super) fn session(&self, session: SessionKey) -> Option<&Session> {
+    pub(super) fn session(&self, session: SessionKey) -> Option<&LinkSession> {
         self.sessions.get(&session)
     }
 
@@ -169,23 +171,23 @@ impl Turns {
 
     /// Closes an answered question. Returns the ids of its parts whose answers are secret, or
     /// `None` if the question is not open.
-    pub(super) fn answered(&mut self, ask: AskKey) -> Option<Vec<String>> {
+    pub(super) fn close_ask(&mut self, ask: AskKey) -> Option<Vec<String>> {
         self.asks.remove(&ask).map(|ask| ask.secrets)
     }
 
     /// Closes a question that was answered before a restart of the gateway, and reports that to its
     /// turn.
-    pub(super) fn answered_before(&mut self, ask: AskKey, decision: Decision) {
+    pub(super) fn close_ask_as_recorded(&mut self, ask: AskKey, decision: AskDecision) {
         let asked_in = self.asks.remove(&ask).and_then(|ask| self.open.get(&ask.turn));
         if let Some(open) = asked_in {
-            let _ = open.reports.send(Report::Answered(ask, decision));
+            let _ = open.reports.send(LinkReport::Answered(ask, decision));
         }
     }
 
     /// Reports to a continued turn that all of its earlier reports have been sent.
     pub(super) fn caught_up(&self, turn: TurnKey, spent: Duration, elapsed: Duration) {
         if let Some(open) = self.open.get(&turn) {
-            let _ = open.reports.send(Report::CaughtUp { spent, elapsed });
+            let _ = open.reports.send(LinkReport::CaughtUp { spent, elapsed });
         }
     }
 
@@ -198,7 +200,7 @@ impl Turns {
     pub(super) fn withdraw(&mut self, ask: AskKey) {
         let asked_in = self.asks.remove(&ask).and_then(|ask| self.open.get(&ask.turn));
         if let Some(open) = asked_in {
-            let _ = open.reports.send(Report::Withdrawn(ask));
+            let _ = open.reports.send(LinkReport::Withdrawn(ask));
         }
     }
 
@@ -214,22 +216,22 @@ impl Turns {
 
     /// Begins a turn that the agent started by itself. Returns false if its session is not known or
     /// its key is too low.
-    pub(super) fn begin_unasked(&mut self, turn: TurnRef) -> bool {
-        let fits = turn.turn >= UNASKED && self.sessions.contains_key(&turn.session);
+    pub(super) fn begin_unsolicited(&mut self, turn: TurnRef) -> bool {
+        let fits = turn.turn >= UNSOLICITED_KEYS && self.sessions.contains_key(&turn.session);
         if fits {
-            self.unasked.insert(turn.turn, (turn.session, Transcript::default()));
+            self.unsolicited.insert(turn.turn, (turn.session, Transcript::default()));
         }
         fits
     }
 
     /// Returns the transcript of a turn that the agent began by itself.
-    pub(super) fn unasked(&mut self, turn: TurnRef) -> Option<&mut Transcript> {
-        let (session, transcript) = self.unasked.get_mut(&turn.turn)?;
+    pub(super) fn unsolicited(&mut self, turn: TurnRef) -> Option<&mut Transcript> {
+        let (session, transcript) = self.unsolicited.get_mut(&turn.turn)?;
         (*session == turn.session).then_some(transcript)
     }
 
     /// Ends a turn that the agent began by itself. Returns its session and its transcript.
-    pub(super) fn end_unasked(&mut self, turn: TurnKey) -> Option<(SessionKey, Transcript)> {
-        self.unasked.remove(&turn)
+    pub(super) fn end_unsolicited(&mut self, turn: TurnKey) -> Option<(SessionKey, Transcript)> {
+        self.unsolicited.remove(&turn)
     }
 }

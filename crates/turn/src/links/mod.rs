@@ -3,7 +3,7 @@
 //! `revive` restores links that outlived the gateway, and `renew` moves links to a newer
 //! generation. `tests/links/` tests this module.
 
-mod place;
+mod finished_slot;
 mod query;
 mod renew;
 mod revive;
@@ -19,12 +19,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-pub use self::place::TurnPlace;
+pub use self::finished_slot::FinishedTurnSlot;
 pub use self::revive::ContinuedTurn;
-use super::link::{Begin, Link, LinkRequest, OnUnknown, Parts, Report, Unasked, WeakLink};
+use super::link::{
+    Begin, Link, LinkDeps, LinkReport, LinkRequest, OnUnknown, UnsolicitedTurn, WeakLink,
+};
 use super::recording::{FORMAT, Header, Recorder};
 use super::{Backend, Blob, Host, Launcher};
-use aetheel_model::agent::descriptor::Sharing;
+use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
 use aetheel_model::event::Lane;
 
@@ -34,15 +36,15 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Opens links and keeps long-lived ones. Cheap to clone.
 #[derive(Clone)]
-pub struct Links(Arc<Inner>);
+pub struct Links(Arc<LinksInner>);
 
-struct Inner {
+struct LinksInner {
     host: Arc<Host>,
     launcher: Arc<dyn Launcher>,
     recorder: Recorder,
-    unasked: mpsc::UnboundedSender<Unasked>,
+    unsolicited: mpsc::UnboundedSender<UnsolicitedTurn>,
     on_unknown: OnUnknown,
-    kept: Mutex<HashMap<Key, KeptLink>>,
+    kept: Mutex<HashMap<LinkKey, KeptLink>>,
     /// All open links, with the names of their backends.
     all: Mutex<Vec<(String, WeakLink)>>,
     /// Turns that continue after a restart, by the sequence number and the lane of their event.
@@ -56,7 +58,7 @@ struct Inner {
 /// The key of a long-lived link: the backend; the lane, if the link serves only one session; and
 /// the directory, if it serves many sessions, because its agent works there and is confined to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key(String, Option<Lane>, Option<PathBuf>);
+struct LinkKey(String, Option<Lane>, Option<PathBuf>);
 
 /// A long-lived link and the sessions of lanes on it.
 struct KeptLink {
@@ -73,19 +75,19 @@ struct LaneSession {
 }
 
 /// A turn's place on a link. Dropping it ends the turn.
-pub(super) struct Lease {
+pub(super) struct TurnSlot {
     links: Links,
     pub(super) link: Link,
     pub(super) turn: TurnRef,
-    pub(super) reports: mpsc::UnboundedReceiver<Report>,
+    pub(super) reports: mpsc::UnboundedReceiver<LinkReport>,
     lane: Lane,
-    key: Option<Key>,
+    key: Option<LinkKey>,
     /// The ending to write into the recording.
     pub(super) ending: String,
 }
 
 /// A turn that needs a link.
-pub(super) struct Wanted<'a> {
+pub(super) struct NewTurn<'a> {
     pub(super) id: &'a str,
     pub(super) event: u64,
     pub(super) lane: &'a Lane,
@@ -101,15 +103,15 @@ impl Links {
         host: Arc<Host>,
         launcher: Arc<dyn Launcher>,
         recorder: Recorder,
-        unasked: mpsc::UnboundedSender<Unasked>,
+        unasked: mpsc::UnboundedSender<UnsolicitedTurn>,
         on_unknown: OnUnknown,
     ) -> Self {
         let turns = AtomicU32::new(1);
-        Self(Arc::new(Inner {
+        Self(Arc::new(LinksInner {
             host,
             launcher,
             recorder,
-            unasked,
+            unsolicited: unasked,
             on_unknown,
             kept: Mutex::default(),
             all: Mutex::default(),
@@ -134,25 +136,25 @@ impl Links {
     }
 
     /// Begins a turn on an existing link or a new one.
-    pub(super) async fn begin(&self, wanted: &Wanted<'_>, mut start: StartTurn) -> Lease {
-        let Wanted { id, event, lane, backend, blobs } = *wanted;
+    pub(super) async fn begin(&self, wanted: &NewTurn<'_>, mut start: StartTurn) -> TurnSlot {
+        let NewTurn { id, event, lane, backend, blobs } = *wanted;
         let descriptor = backend.descriptor();
-        start.one_shot = descriptor.sharing == Sharing::Turn;
+        start.one_shot = descriptor.sharing == LinkSharing::Turn;
         let (link, key) = match descriptor.sharing {
-            Sharing::Turn => (self.open(id, backend, PathBuf::from(&start.cwd)), None),
-            Sharing::Session => {
+            LinkSharing::Turn => (self.open(id, backend, PathBuf::from(&start.cwd)), None),
+            LinkSharing::Session => {
                 self.kept_link(
                     id,
-                    Key(descriptor.name.clone(), Some(lane.clone()), None),
+                    LinkKey(descriptor.name.clone(), Some(lane.clone()), None),
                     lane,
                     backend,
                     &mut start,
                 )
                 .await
             }
-            Sharing::Link => {
-                let key = Key(descriptor.name.clone(), None, Some(PathBuf::from(&start.cwd)));
-                self.leave_other_directories(&key, lane);
+            LinkSharing::Link => {
+                let key = LinkKey(descriptor.name.clone(), None, Some(PathBuf::from(&start.cwd)));
+                self.close_sessions_elsewhere(&key, lane);
                 self.kept_link(id, key, lane, backend, &mut start).await
             }
         };
@@ -161,7 +163,7 @@ impl Links {
         }
         let turn = TurnRef { session: start.session, turn: start.turn };
         let (reports, received) = mpsc::unbounded_channel();
-        link.ask(LinkRequest::Begin(Box::new(Begin {
+        link.send(LinkRequest::Begin(Box::new(Begin {
             id: id.to_owned(),
             event,
             lane: lane.clone(),
@@ -169,7 +171,7 @@ impl Links {
             blobs: blobs.to_vec(),
             reports,
         })));
-        Lease {
+        TurnSlot {
             links: self.clone(),
             link,
             turn,
@@ -184,12 +186,12 @@ impl Links {
     async fn kept_link(
         &self,
         id: &str,
-        key: Key,
+        key: LinkKey,
         lane: &Lane,
         backend: &Arc<dyn Backend>,
         start: &mut StartTurn,
-    ) -> (Link, Option<Key>) {
-        self.make_way(&key, lane, backend, start).await;
+    ) -> (Link, Option<LinkKey>) {
+        self.retire_unsuitable(&key, lane, backend, start).await;
         let mut kept = self.kept();
         let open = kept.get(&key).is_some_and(|kept| kept.link.is_open());
         if !open {
@@ -214,7 +216,7 @@ impl Links {
             let session =
                 LaneSession { key, cwd: start.cwd.clone(), native: start.native_id.clone() };
             if let Some(before) = kept.sessions.insert(lane.clone(), session) {
-                kept.link.ask(LinkRequest::CloseSession(before.key));
+                kept.link.send(LinkRequest::CloseSession(before.key));
             }
             key
         });
@@ -223,9 +225,9 @@ impl Links {
 
     /// Closes the link kept under a key, unless it can serve the turn: it must have the right
     /// generation (or move to it) and, if it serves only one session, the right session.
-    async fn make_way(
+    async fn retire_unsuitable(
         &self,
-        key: &Key,
+        key: &LinkKey,
         lane: &Lane,
         backend: &Arc<dyn Backend>,
         start: &StartTurn,
@@ -244,31 +246,31 @@ impl Links {
         }
         if fits {
             let (reply_tx, renewed) = oneshot::channel();
-            link.ask(LinkRequest::Renew(Arc::clone(backend), reply_tx));
+            link.send(LinkRequest::Renew(Arc::clone(backend), reply_tx));
             // Another lane may have moved the link already.
             if renewed.await.unwrap_or(false) || link.generation() == *backend.generation() {
                 return;
             }
         }
-        link.ask(LinkRequest::Retire);
+        link.send(LinkRequest::Retire);
         self.kept().remove(key);
         // A session must never be open in two agents, so wait for a link of one session. On a link
         // of many sessions, the lane has no turn at this moment.
-        if key.1.is_some() && timeout(LEAVE_TIMEOUT, link.gone()).await.is_err() {
+        if key.1.is_some() && timeout(LEAVE_TIMEOUT, link.closed()).await.is_err() {
             tracing::warn!(backend = key.0, %lane, "an agent that is no longer needed does not exit; continuing with a new one");
         }
     }
 
     /// Closes the lane's sessions on links of other directories: a lane has one session per
     /// backend.
-    fn leave_other_directories(&self, key: &Key, lane: &Lane) {
+    fn close_sessions_elsewhere(&self, key: &LinkKey, lane: &Lane) {
         for (_, kept) in self
             .kept()
             .iter_mut()
             .filter(|(other, _)| other.0 == key.0 && other.1.is_none() && *other != key)
         {
             if let Some(session) = kept.sessions.remove(lane) {
-                kept.link.ask(LinkRequest::CloseSession(session.key));
+                kept.link.send(LinkRequest::CloseSession(session.key));
             }
         }
     }
@@ -292,17 +294,17 @@ impl Links {
             self.0.recorder.begin(&header)
         };
         let (link, life) = Link::open(parts, recording);
-        self.note(&descriptor.name, &link);
+        self.register(&descriptor.name, &link);
         self.0.tasks.spawn(life);
         link
     }
 
-    fn parts(&self, id: &str, backend: &Arc<dyn Backend>, cwd: PathBuf) -> Parts {
-        Parts {
+    fn parts(&self, id: &str, backend: &Arc<dyn Backend>, cwd: PathBuf) -> LinkDeps {
+        LinkDeps {
             backend: Arc::clone(backend),
             host: Arc::clone(&self.0.host),
             launcher: Arc::clone(&self.0.launcher),
-            unasked: self.0.unasked.clone(),
+            unsolicited: self.0.unsolicited.clone(),
             on_unknown: Arc::clone(&self.0.on_unknown),
             cwd,
             id: id.to_owned(),
@@ -321,7 +323,7 @@ impl Links {
         query_timeout: Duration,
     ) -> Result<QueryResult, String> {
         let descriptor = backend.descriptor();
-        if descriptor.sharing == Sharing::Turn {
+        if descriptor.sharing == LinkSharing::Turn {
             return Err(format!(
                 "backend `{}` starts its agent for each turn and answers no questions outside a turn",
                 descriptor.name
@@ -342,7 +344,7 @@ impl Links {
         };
         let reply = query::ask(&link, None, kind, query_timeout, descriptor).await;
         if temporary {
-            link.ask(LinkRequest::Retire);
+            link.send(LinkRequest::Retire);
         }
         reply.map(|reply| reply.result)
     }
@@ -390,7 +392,7 @@ impl Links {
     pub fn forget(&self, lane: &Lane) {
         self.kept().retain(|key, kept| {
             if let Some(session) = kept.sessions.remove(lane) {
-                kept.link.ask(if key.1.is_some() {
+                kept.link.send(if key.1.is_some() {
                     LinkRequest::Retire
                 } else {
                     LinkRequest::CloseSession(session.key)
@@ -420,7 +422,7 @@ impl Links {
     /// Closes all links and waits until they have ended, at most 30 s.
     pub async fn close(&self) {
         for (_, kept) in self.kept().drain() {
-            kept.link.ask(LinkRequest::Retire);
+            kept.link.send(LinkRequest::Retire);
         }
         self.0.tasks.close();
         if timeout(LEAVE_TIMEOUT, self.0.tasks.wait()).await.is_err() {
@@ -432,23 +434,23 @@ impl Links {
     }
 
     /// Closes the links that have been idle for longest, beyond the number that is kept.
-    fn tidy(&self) {
+    fn retire_idle(&self) {
         let mut kept = self.kept();
         kept.retain(|_, kept| kept.link.is_open());
-        let mut idle: Vec<(u32, Key)> = kept
+        let mut idle: Vec<(u32, LinkKey)> = kept
             .iter()
             .filter(|(_, kept)| kept.link.turns() == 0)
             .map(|(key, kept)| (kept.link.idle_for_ms(), key.clone()))
             .collect();
         idle.sort_unstable_by_key(|(idle, _)| *idle);
-        for (_, key) in idle.into_iter().skip(self.0.host.links_warm) {
+        for (_, key) in idle.into_iter().skip(self.0.host.max_idle_links) {
             if let Some(kept) = kept.remove(&key) {
-                kept.link.ask(LinkRequest::Retire);
+                kept.link.send(LinkRequest::Retire);
             }
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<Key, KeptLink>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<LinkKey, KeptLink>> {
         self.0.kept.lock()
     }
 }
@@ -463,9 +465,9 @@ impl LaneSession {
     }
 }
 
-impl Lease {
+impl TurnSlot {
     /// Stores the agent's id of the session.
-    pub(super) fn learned(&self, native: &str) {
+    pub(super) fn set_native_id(&self, native: &str) {
         let Some(key) = &self.key else { return };
         let mut kept = self.links.kept();
         let session = kept.get_mut(key).and_then(|kept| kept.sessions.get_mut(&self.lane));
@@ -475,11 +477,11 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for TurnSlot {
     fn drop(&mut self) {
-        self.link.ask(LinkRequest::End(self.turn, std::mem::take(&mut self.ending)));
+        self.link.send(LinkRequest::End(self.turn, std::mem::take(&mut self.ending)));
         if self.key.is_some() {
-            self.links.tidy();
+            self.links.retire_idle();
         }
     }
 }

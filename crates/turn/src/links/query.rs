@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::super::link::{Link, LinkRequest, Query, QueryReply};
+use super::super::link::{Link, LinkQuery, LinkRequest, QueryReply};
 use aetheel_model::agent::{Descriptor, QueryKind, SessionKey};
 
 /// Maximum wait for an answer.
@@ -19,7 +19,7 @@ pub(super) async fn ask(
     descriptor: &Descriptor,
 ) -> Result<QueryReply, String> {
     let (reply_tx, reply) = oneshot::channel();
-    link.ask(LinkRequest::Query(Query { session, kind, reply_tx }));
+    link.send(LinkRequest::Query(LinkQuery { session, kind, reply_tx }));
     let limit = query_timeout.min(QUERY_LIMIT);
     match timeout(limit, reply).await {
         Ok(Ok(reply)) => Ok(reply),

@@ -7,9 +7,9 @@ use crate::Backend;
 use crate::link::Link;
 
 impl Links {
-    pub(super) fn note(&self, backend: &str, link: &Link) {
+    pub(super) fn register(&self, backend: &str, link: &Link) {
         let mut all = self.0.all.lock();
-        all.retain(|(_, link)| link.lives());
+        all.retain(|(_, link)| link.is_alive());
         all.push((backend.to_owned(), link.downgrade()));
     }
 

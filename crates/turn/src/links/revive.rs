@@ -4,18 +4,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{KeptLink, Key, LaneSession, Lease, Links};
-use crate::link::{Continued, Keepsake, Link, LinkRequest, NotRebuilt, OpenSession, remove_folder};
-use crate::recording::{Entry, Header, Recording, ResumeError, What};
+use super::{KeptLink, LaneSession, LinkKey, Links, TurnSlot};
+use crate::link::{
+    Keepsake, Link, LinkRequest, OpenSession, RebuildError, RebuiltTurn, remove_folder,
+};
+use crate::recording::{EntryKind, Header, Recording, RecordingEntry, ResumeError};
 use crate::{Backend, Backends, Survivor};
-use aetheel_model::agent::descriptor::Sharing;
-use aetheel_model::agent::{AskKey, Command, Input, StartTurn, TurnRef};
+use aetheel_model::agent::descriptor::LinkSharing;
+use aetheel_model::agent::{AskKey, HostCommand, Input, StartTurn, TurnRef};
 use aetheel_model::event::Lane;
 use aetheel_model::plain::with_causes;
 
 /// Number of gateway processes that may try to continue a link without any progress. After that,
 /// the link is suspected of crashing them.
-const TRIES: u32 = 10;
+const MAX_REVIVE_ATTEMPTS: u32 = 10;
 
 /// A turn that began before a restart of the gateway, with its place on a link. Dropping it ends
 /// the turn.
@@ -28,14 +30,14 @@ pub struct ContinuedTurn {
     pub start: StartTurn,
     /// The open questions, and how often each key was used.
     pub asks: Vec<(AskKey, u32)>,
-    pub(crate) lease: Lease,
+    pub(crate) slot: TurnSlot,
 }
 
 /// Why a link that outlived the gateway is ended.
 #[derive(Debug, thiserror::Error)]
-enum NotRevived {
+enum ReviveError {
     #[error("{0} gateway processes tried to continue it and made no progress")]
-    Deadly(u32),
+    TooManyAttempts(u32),
     #[error("its keepsake cannot be read")]
     Keepsake(#[from] serde_json::Error),
     #[error(transparent)]
@@ -43,7 +45,7 @@ enum NotRevived {
     #[error("its backend `{0}` is no longer installed")]
     NoBackend(String),
     #[error(transparent)]
-    Rebuild(#[from] NotRebuilt),
+    Rebuild(#[from] RebuildError),
     #[error("reading its recording was interrupted")]
     BrokeOff,
 }
@@ -83,37 +85,40 @@ impl Links {
         &self,
         backends: &dyn Backends,
         survivor: &Survivor,
-    ) -> Result<(), NotRevived> {
-        if survivor.asked > TRIES {
-            return Err(NotRevived::Deadly(survivor.asked));
+    ) -> Result<(), ReviveError> {
+        if survivor.attach_count > MAX_REVIVE_ATTEMPTS {
+            return Err(ReviveError::TooManyAttempts(survivor.attach_count));
         }
         let keepsake = Keepsake::read(&survivor.keepsake)?;
         let (recording, header, entries) = self.read(keepsake.recording.clone()).await?;
         let name = &header.backend;
-        let backend = match backends.kept(name, &header.digest).await {
+        let backend = match backends.by_digest(name, &header.digest).await {
             Some(backend) => backend,
             // Another generation may be used if it returns the recorded actions.
-            None => backends.get(name).ok_or_else(|| NotRevived::NoBackend(name.clone()))?,
+            None => backends.get(name).ok_or_else(|| ReviveError::NoBackend(name.clone()))?,
         };
         let parts = self.parts(&survivor.run, &backend, keepsake.cwd.clone());
         let resumed = Link::resume(parts, recording, &entries, (survivor, keepsake)).await?;
         let latest = latest_turn(&entries);
         self.0.turns.fetch_max(latest.saturating_add(1), Ordering::Relaxed);
         let key = self.keep_revived(&backend, &resumed.link, resumed.sessions);
-        self.note(name, &resumed.link);
-        self.0.tasks.spawn(resumed.life);
+        self.register(name, &resumed.link);
+        self.0.tasks.spawn(resumed.run);
         let (link, turns) = (&survivor.run, resumed.turns.len());
         tracing::info!(link, turns, backend = name, generation = %backend.generation(), "a link outlived the gateway and goes on");
         for turn in resumed.turns {
-            self.go_on(turn, &backend, &resumed.link, key.clone());
+            self.keep_continued(turn, &backend, &resumed.link, key.clone());
         }
         Ok(())
     }
 
-    async fn read(&self, path: PathBuf) -> Result<(Recording, Header, Vec<Entry>), NotRevived> {
+    async fn read(
+        &self,
+        path: PathBuf,
+    ) -> Result<(Recording, Header, Vec<RecordingEntry>), ReviveError> {
         let recorder = self.0.recorder.clone();
         let read = tokio::task::spawn_blocking(move || recorder.resume(&path)).await;
-        Ok(read.map_err(|_| NotRevived::BrokeOff)??)
+        Ok(read.map_err(|_| ReviveError::BrokeOff)??)
     }
 
     /// Keeps a long-lived link with its sessions and returns its key. If another link already has
@@ -123,18 +128,18 @@ impl Links {
         backend: &Arc<dyn Backend>,
         link: &Link,
         sessions: Vec<OpenSession>,
-    ) -> Option<Key> {
+    ) -> Option<LinkKey> {
         let descriptor = backend.descriptor();
         let key = match (descriptor.sharing, sessions.last()) {
-            (Sharing::Turn, _) => return None,
-            (Sharing::Session, Some(session)) => {
-                Key(descriptor.name.clone(), Some(session.lane.clone()), None)
+            (LinkSharing::Turn, _) => return None,
+            (LinkSharing::Session, Some(session)) => {
+                LinkKey(descriptor.name.clone(), Some(session.lane.clone()), None)
             }
-            (Sharing::Link, Some(session)) => {
-                Key(descriptor.name.clone(), None, Some(PathBuf::from(&session.cwd)))
+            (LinkSharing::Link, Some(session)) => {
+                LinkKey(descriptor.name.clone(), None, Some(PathBuf::from(&session.cwd)))
             }
             (_, None) => {
-                link.ask(LinkRequest::Retire);
+                link.send(LinkRequest::Retire);
                 return None;
             }
         };
@@ -145,7 +150,7 @@ impl Links {
         };
         let mut kept = self.kept();
         if kept.contains_key(&key) {
-            link.ask(LinkRequest::Retire);
+            link.send(LinkRequest::Retire);
         } else {
             let sessions = sessions.into_iter().map(session).collect();
             kept.insert(key.clone(), KeptLink { link: link.clone(), sessions, next_session });
@@ -154,9 +159,15 @@ impl Links {
     }
 
     /// Keeps a turn until its event is recovered.
-    fn go_on(&self, turn: Continued, backend: &Arc<dyn Backend>, link: &Link, key: Option<Key>) {
-        let Continued { id, event, lane, start, reports, asks } = turn;
-        let lease = Lease {
+    fn keep_continued(
+        &self,
+        turn: RebuiltTurn,
+        backend: &Arc<dyn Backend>,
+        link: &Link,
+        key: Option<LinkKey>,
+    ) {
+        let RebuiltTurn { id, event, lane, start, reports, asks } = turn;
+        let lease = TurnSlot {
             links: self.clone(),
             link: link.clone(),
             turn: TurnRef { session: start.session, turn: start.turn },
@@ -166,7 +177,8 @@ impl Links {
             ending: "abandoned".to_owned(),
         };
         let place = (event, lease.lane.clone());
-        let continued = ContinuedTurn { id, backend: Arc::clone(backend), start, asks, lease };
+        let continued =
+            ContinuedTurn { id, backend: Arc::clone(backend), start, asks, slot: lease };
         self.0.continued.lock().insert(place, continued);
     }
 
@@ -200,7 +212,7 @@ impl Links {
     }
 
     /// Ends the continued turns for which `wanted` returns false.
-    pub fn end_continued_but(&self, wanted: impl Fn(u64, &Lane) -> bool) {
+    pub fn end_continued_except(&self, wanted: impl Fn(u64, &Lane) -> bool) {
         let mut continued = self.0.continued.lock();
         let unwanted: Vec<_> =
             continued.extract_if(|(event, lane), _| !wanted(*event, lane)).collect();
@@ -211,9 +223,9 @@ impl Links {
 }
 
 /// Returns the highest turn key in a recording.
-fn latest_turn(entries: &[Entry]) -> u32 {
-    let key = |entry: &Entry| match &entry.what {
-        What::In(Input::Command(Command::StartTurn(start))) => Some(start.turn),
+fn latest_turn(entries: &[RecordingEntry]) -> u32 {
+    let key = |entry: &RecordingEntry| match &entry.kind {
+        EntryKind::In(Input::Command(HostCommand::StartTurn(start))) => Some(start.turn),
         _ => None,
     };
     entries.iter().filter_map(key).max().unwrap_or(0)

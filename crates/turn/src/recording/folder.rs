@@ -15,14 +15,14 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 
-use super::format::{Entry, What};
+use super::format::{EntryKind, RecordingEntry};
 use super::retention;
 use aetheel_model::figures;
 
 /// Size of the write buffer of a recording, in bytes.
-const BUFFER: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 /// Space reserved for the last line of a recording that is cut, in bytes.
-const LAST_LINE: u64 = 512;
+const LAST_LINE_BYTES: u64 = 512;
 /// One recording may take this fraction of the folder's limit.
 const PART: u64 = 4;
 
@@ -42,12 +42,12 @@ pub struct RecordingLimits {
 
 impl RecordingLimits {
     /// No limits except the disk.
-    pub const ENDLESS: Self =
+    pub const UNLIMITED: Self =
         Self { bytes: u64::MAX, age: Duration::MAX, lost_bytes: u64::MAX, lost_age: Duration::MAX };
 
     /// Returns the maximum size of one recording, in bytes.
     #[must_use]
-    pub fn of_one(&self) -> u64 {
+    pub fn max_recording_bytes(&self) -> u64 {
         self.bytes / PART
     }
 }
@@ -155,11 +155,11 @@ pub(super) struct RecordingsFolder {
 
 impl RecordingsFolder {
     /// Reads the folder, and removes recordings if they exceed the limits.
-    pub(super) fn of(folder: PathBuf, limits: RecordingLimits) -> Self {
+    pub(super) fn open(folder: PathBuf, limits: RecordingLimits) -> Self {
         let mut recordings =
             Self { folder, limits, open: HashMap::new(), closed: BTreeMap::new(), bytes: 0 };
         // A folder that cannot be listed is reported when it is tidied or written to.
-        let _ = recordings.look();
+        let _ = recordings.rescan();
         recordings.make_room(0);
         recordings
     }
@@ -185,7 +185,7 @@ impl RecordingsFolder {
             return Ok(());
         }
         let so_far = self.open.get(&target.path).map_or(0, OpenRecording::bytes);
-        if so_far + size + LAST_LINE > self.limits.of_one() {
+        if so_far + size + LAST_LINE_BYTES > self.limits.max_recording_bytes() {
             target.full.store(true, Ordering::Relaxed);
             return self.cut(
                 target,
@@ -194,7 +194,7 @@ impl RecordingsFolder {
                 "one recording may take a quarter of RECORDINGS_MAX_MIB",
             );
         }
-        if !self.make_room(size + LAST_LINE) {
+        if !self.make_room(size + LAST_LINE_BYTES) {
             target.full.store(true, Ordering::Relaxed);
             return self.cut(
                 target,
@@ -220,7 +220,7 @@ impl RecordingsFolder {
         recording.lines += 1;
         recording.waiting.extend_from_slice(line.as_bytes());
         recording.waiting.push(b'\n');
-        let done = if recording.waiting.len() >= BUFFER { recording.flush() } else { Ok(()) };
+        let done = if recording.waiting.len() >= BUFFER_BYTES { recording.flush() } else { Ok(()) };
         self.bytes = self.bytes + recording.bytes() - before;
         done
     }
@@ -233,8 +233,9 @@ impl RecordingsFolder {
         if !self.open.contains_key(&target.path) {
             return Ok(());
         }
-        let last = serde_json::to_string(&Entry { t, what: What::Cut(why.to_owned()) })
-            .map_err(io::Error::other)?;
+        let last =
+            serde_json::to_string(&RecordingEntry { t, kind: EntryKind::Cut(why.to_owned()) })
+                .map_err(io::Error::other)?;
         self.append(target, &last)?;
         self.flush_one(&target.path)
     }
@@ -305,7 +306,7 @@ impl RecordingsFolder {
             .map(|recording| Arc::clone(&recording.target))
             .collect();
         left.iter().map(|target| self.close(target)).fold(Ok(()), Result::and)?;
-        self.look()?;
+        self.rescan()?;
         let now = SystemTime::now();
         let old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age > self.limits.age);
         let gone: Vec<(SystemTime, PathBuf)> =
@@ -319,7 +320,7 @@ impl RecordingsFolder {
     }
 
     /// Lists the recordings and computes their total size.
-    fn look(&mut self) -> io::Result<()> {
+    fn rescan(&mut self) -> io::Result<()> {
         let found = retention::recordings(&self.folder, SystemTime::now())?;
         self.closed = found
             .into_iter()
@@ -366,7 +367,7 @@ mod tests {
     }
 
     fn room(bytes: u64) -> RecordingLimits {
-        RecordingLimits { bytes, ..RecordingLimits::ENDLESS }
+        RecordingLimits { bytes, ..RecordingLimits::UNLIMITED }
     }
 
     /// Returns the size of the recordings in a folder, in bytes.
@@ -393,7 +394,7 @@ mod tests {
     #[test]
     fn the_folder_stays_within_its_limit_and_the_oldest_recordings_are_removed_first() {
         let folder = tempfile::tempdir().unwrap();
-        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
+        let mut recordings = RecordingsFolder::open(folder.path().to_owned(), room(40_000));
         for number in 0..50 {
             let target = target(folder.path(), &format!("{number:02}.jsonl"));
             for _ in 0..60 {
@@ -411,7 +412,7 @@ mod tests {
     #[test]
     fn one_recording_takes_a_quarter_and_ends_with_a_line_about_the_cut() {
         let folder = tempfile::tempdir().unwrap();
-        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
+        let mut recordings = RecordingsFolder::open(folder.path().to_owned(), room(40_000));
         let chatty = target(folder.path(), "chatty.jsonl");
         for _ in 0..10_000 {
             recordings.line(&chatty, 7.5, LINE).unwrap();
@@ -420,9 +421,9 @@ mod tests {
         recordings.close(&chatty).unwrap();
         let text = fs::read_to_string(&chatty.path).unwrap();
         assert!(text.len() <= 10_000 && text.len() > 9_000, "{}", text.len());
-        let last: Entry = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        let last: RecordingEntry = serde_json::from_str(text.lines().last().unwrap()).unwrap();
         assert!(
-            matches!(&last, Entry { t: 7.5, what: What::Cut(why) } if why.contains("RECORDINGS_MAX_MIB")),
+            matches!(&last, RecordingEntry { t: 7.5, kind: EntryKind::Cut(why) } if why.contains("RECORDINGS_MAX_MIB")),
             "{last:?}"
         );
     }
@@ -430,7 +431,7 @@ mod tests {
     #[test]
     fn if_all_recordings_are_open_they_are_cut_and_none_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
+        let mut recordings = RecordingsFolder::open(folder.path().to_owned(), room(40_000));
         let places: Vec<_> =
             (0..8).map(|number| target(folder.path(), &format!("{number}.jsonl"))).collect();
         for _ in 0..200 {
@@ -442,7 +443,7 @@ mod tests {
         for target in &places {
             let text = fs::read_to_string(&target.path).unwrap();
             assert!(
-                text.lines().all(|line| serde_json::from_str::<Entry>(line).is_ok()),
+                text.lines().all(|line| serde_json::from_str::<RecordingEntry>(line).is_ok()),
                 "only complete lines"
             );
         }
@@ -456,7 +457,7 @@ mod tests {
         for name in ["a", "b"] {
             fs::write(day.join(format!("{name}.jsonl")), vec![b'x'; 30_000]).unwrap();
         }
-        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
+        let mut recordings = RecordingsFolder::open(folder.path().to_owned(), room(40_000));
         assert_eq!(left(folder.path()).len(), 1, "the folder exceeded its limit at the start");
         fs::remove_dir_all(&day).unwrap();
         recordings.tidy().unwrap();
@@ -471,7 +472,7 @@ mod tests {
     fn a_disk_error_cuts_a_recording_without_marking_it_full() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("2026-01-02"), "in the way").unwrap();
-        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
+        let mut recordings = RecordingsFolder::open(folder.path().to_owned(), room(40_000));
         let target = target(folder.path(), "a.jsonl");
         assert!(recordings.line(&target, 1.0, LINE).is_err());
         assert!(recordings.line(&target, 1.0, LINE).is_ok(), "reported once");
@@ -481,7 +482,7 @@ mod tests {
     #[test]
     fn with_a_limit_of_zero_nothing_is_recorded_and_no_recording_is_full() {
         let folder = tempfile::tempdir().unwrap();
-        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(0));
+        let mut recordings = RecordingsFolder::open(folder.path().to_owned(), room(0));
         let target = target(folder.path(), "a.jsonl");
         recordings.line(&target, 1.0, LINE).unwrap();
         recordings.close(&target).unwrap();
@@ -491,7 +492,7 @@ mod tests {
     #[test]
     fn a_recording_whose_writer_vanished_is_closed_and_can_be_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let mut recordings = RecordingsFolder::of(
+        let mut recordings = RecordingsFolder::open(
             folder.path().to_owned(),
             RecordingLimits { age: Duration::ZERO, ..room(40_000) },
         );

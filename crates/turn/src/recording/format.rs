@@ -31,18 +31,18 @@ pub struct Header {
 
 /// Any further line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct RecordingEntry {
     /// Milliseconds since the link was opened.
     pub t: f64,
     /// The content of the line.
     #[serde(flatten)]
-    pub what: What,
+    pub kind: EntryKind,
 }
 
 /// The content of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum What {
+pub enum EntryKind {
     /// An input of the guest.
     In(Input),
     /// An action of the guest.
@@ -101,13 +101,13 @@ pub enum What {
 ///
 /// # Errors
 /// Names the line that cannot be parsed.
-pub fn read(text: &str) -> Result<(Header, Vec<Entry>), String> {
+pub fn read(text: &str) -> Result<(Header, Vec<RecordingEntry>), String> {
     let (header, entries) = read_numbered(text)?;
     Ok((header, entries.into_iter().map(|(_, entry)| entry).collect()))
 }
 
 /// Like [`read`], with the line number of each entry, from 1.
-pub(crate) fn read_numbered(text: &str) -> Result<(Header, Vec<(usize, Entry)>), String> {
+pub(crate) fn read_numbered(text: &str) -> Result<(Header, Vec<(usize, RecordingEntry)>), String> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, first) = lines.next().ok_or("the recording is empty")?;
     let header: Header = serde_json::from_str(first)

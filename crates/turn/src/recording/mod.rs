@@ -22,15 +22,15 @@ use tokio::sync::{oneshot, watch};
 pub use self::folder::RecordingLimits;
 use self::folder::{RecordingFile, RecordingsFolder};
 pub(super) use self::format::read_numbered;
-pub use self::format::{Entry, FORMAT, Header, What, read};
+pub use self::format::{EntryKind, FORMAT, Header, RecordingEntry, read};
 use aetheel_model::agent::{Action, Input, TimedInput};
 use aetheel_model::figures;
 use aetheel_model::redact::Redactor;
-use aetheel_model::vigil;
+use aetheel_model::supervisor;
 
 /// Maximum number of lines of all turns that wait for the disk. Lines that are written ahead count,
 /// but are never dropped.
-const BACKLOG: usize = 20_000;
+const MAX_BACKLOG_LINES: usize = 20_000;
 /// Number of messages after which awaited lines are written even if more messages arrive.
 const FLUSH_EVERY: u32 = 256;
 /// Marks a recording in which a secret was removed from an input: a guest that replays it does not
@@ -43,9 +43,9 @@ pub const SPARSE: &str =
     "events are not written down any more: 8 MiB of them were; the inputs give them again";
 /// Maximum size of the recorded agent events of one turn, in bytes. The inputs are smaller and
 /// contain the same information.
-const EVENTS: usize = 8 << 20;
+const MAX_EVENT_BYTES: usize = 8 << 20;
 /// Size of a recording, in bytes, after which a long-lived link should be replaced.
-const LONG: u64 = 64 << 20;
+const ROTATE_BYTES: u64 = 64 << 20;
 
 /// [`What::In`] without a copy of the input.
 #[derive(Serialize)]
@@ -63,7 +63,7 @@ struct OutLine<'a> {
     action: &'a Action,
 }
 
-enum Message {
+enum RecorderMessage {
     Line(Arc<RecordingFile>, f64, String),
     Close(Arc<RecordingFile>),
     /// Keep the first file under the second name, with everything recorded so far.
@@ -78,7 +78,7 @@ pub struct Recorder {
     folder: PathBuf,
     limits: RecordingLimits,
     redactor: Redactor,
-    sender: Sender<Message>,
+    sender: Sender<RecorderMessage>,
     /// The number of lines that the thread has not received yet.
     backlog: Arc<AtomicUsize>,
 }
@@ -91,8 +91,8 @@ impl Recorder {
         let (sender, receiver) = mpsc::channel();
         let (below, backlog) = (folder.clone(), Arc::new(AtomicUsize::new(0)));
         let waiting = Arc::clone(&backlog);
-        let spawned = vigil::thread("recordings", move || {
-            write_all(&receiver, &waiting, RecordingsFolder::of(below, limits))
+        let spawned = supervisor::spawn_thread("recordings", move || {
+            write_all(&receiver, &waiting, RecordingsFolder::open(below, limits))
         });
         if let Err(error) = spawned {
             tracing::error!(%error, "cannot start the recordings thread; nothing is recorded");
@@ -125,7 +125,10 @@ impl Recorder {
     ///
     /// # Errors
     /// [`ResumeError`] if the file cannot be read or changed, or is not a recording.
-    pub fn resume(&self, path: &Path) -> Result<(Recording, Header, Vec<Entry>), ResumeError> {
+    pub fn resume(
+        &self,
+        path: &Path,
+    ) -> Result<(Recording, Header, Vec<RecordingEntry>), ResumeError> {
         let mut text = std::fs::read_to_string(path)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         if whole < text.len() {
@@ -177,11 +180,11 @@ impl Recorder {
     /// # Errors
     /// The system's error if the recording cannot be kept.
     pub async fn keep(&self, recording: &Path, turn: &str) -> std::io::Result<PathBuf> {
-        let name = Path::new(retention::FOLDER).join(format!("{turn}.jsonl"));
+        let name = Path::new(retention::LOST_FOLDER).join(format!("{turn}.jsonl"));
         let (reply_tx, done) = oneshot::channel();
         let (sender, message) = (
             self.sender.clone(),
-            Message::Keep(recording.to_owned(), self.folder.join(&name), reply_tx),
+            RecorderMessage::Keep(recording.to_owned(), self.folder.join(&name), reply_tx),
         );
         let gone = |_| std::io::Error::other("the recordings thread is gone");
         // Sending may block while the disk is slow.
@@ -203,7 +206,7 @@ impl Recorder {
         let (sender, gone) =
             (self.sender.clone(), || std::io::Error::other("the recordings thread is gone"));
         // Sending may block while the disk is slow.
-        tokio::task::spawn_blocking(move || sender.send(Message::Tidy(reply_tx)))
+        tokio::task::spawn_blocking(move || sender.send(RecorderMessage::Tidy(reply_tx)))
             .await
             .map_err(std::io::Error::other)?
             .map_err(|_| gone())?;
@@ -214,7 +217,7 @@ impl Recorder {
     /// called on async workers.
     pub fn flush(&self) {
         let (sender, receiver) = mpsc::sync_channel(1);
-        if self.sender.send(Message::Flush(sender)).is_ok() {
+        if self.sender.send(RecorderMessage::Flush(sender)).is_ok() {
             // An error means that the thread has ended, so there is nothing left to wait for.
             let _ = receiver.recv();
         }
@@ -273,14 +276,14 @@ impl Recording {
 
     /// Removes these words from all later lines.
     pub fn hide<'a>(&mut self, words: impl IntoIterator<Item = &'a String>) {
-        self.recorder.redactor = self.recorder.redactor.and(words);
+        self.recorder.redactor = self.recorder.redactor.with_words(words);
     }
 
     /// Adds an input.
     pub fn input(&mut self, input: &TimedInput) {
         self.line(input.at_ms, &InLine { t: input.at_ms, input: &input.input });
         if self.masked && self.is_ahead() && !std::mem::replace(&mut self.says_masked, true) {
-            self.host(What::Host(MASKED.to_owned()));
+            self.host(EntryKind::Host(MASKED.to_owned()));
         }
     }
 
@@ -306,7 +309,7 @@ impl Recording {
 
     /// Waits until everything added so far is written to the system, if the recording is written
     /// ahead.
-    pub async fn settled(&self) {
+    pub async fn wait_written(&self) {
         let Some(mut written) = self.progress() else { return };
         let sent = self.sent;
         // The sender is not dropped before `self`.
@@ -321,29 +324,31 @@ impl Recording {
         if !matches!(action, Action::Event(_)) {
             return self.line(t, &line);
         }
-        if self.events > EVENTS {
+        if self.events > MAX_EVENT_BYTES {
             return serde_json::to_string(&line).map_or(0, |text| text.len());
         }
         let size = self.line(t, &line);
         self.events += size;
-        if self.events > EVENTS {
-            self.line(t, &Entry { t, what: What::Host(SPARSE.to_owned()) });
+        if self.events > MAX_EVENT_BYTES {
+            self.line(t, &RecordingEntry { t, kind: EntryKind::Host(SPARSE.to_owned()) });
         }
         size
     }
 
     /// Adds a line about the host.
-    pub fn host(&mut self, what: What) {
+    pub fn host(&mut self, what: EntryKind) {
         let t = self.now();
-        if matches!(what, What::Turn { .. }) {
+        if matches!(what, EntryKind::Turn { .. }) {
             self.events = 0;
         }
-        self.line(t, &Entry { t, what });
+        self.line(t, &RecordingEntry { t, kind: what });
     }
 
     /// Adds a line, or counts it as lost if the disk is too slow. Returns its size in bytes.
     fn line(&mut self, t: f64, line: &impl Serialize) -> usize {
-        if self.lost > 0 && self.send(t, &Entry { t, what: What::Lost(self.lost) }).is_ok() {
+        if self.lost > 0
+            && self.send(t, &RecordingEntry { t, kind: EntryKind::Lost(self.lost) }).is_ok()
+        {
             self.lost = 0;
         }
         let size = self.send(t, line).unwrap_or_else(|size| {
@@ -358,9 +363,10 @@ impl Recording {
     /// Returns whether later turns should use another recording, because this one is long or was
     /// cut for lack of space.
     #[must_use]
-    pub fn is_long(&self) -> bool {
-        let most = self.recorder.limits.of_one() / 2;
-        self.target.full.load(Ordering::Relaxed) || (most > 0 && self.bytes > LONG.min(most))
+    pub fn should_rotate(&self) -> bool {
+        let most = self.recorder.limits.max_recording_bytes() / 2;
+        self.target.full.load(Ordering::Relaxed)
+            || (most > 0 && self.bytes > ROTATE_BYTES.min(most))
     }
 
     /// Returns the path of the recording.
@@ -373,15 +379,15 @@ impl Recording {
     fn send(&mut self, t: f64, line: &impl Serialize) -> Result<usize, usize> {
         let Ok(text) = serde_json::to_string(line) else { return Err(0) };
         let (size, before) = (text.len(), text.as_ptr());
-        if !self.is_ahead() && self.recorder.backlog.load(Ordering::Relaxed) >= BACKLOG {
+        if !self.is_ahead() && self.recorder.backlog.load(Ordering::Relaxed) >= MAX_BACKLOG_LINES {
             return Err(size);
         }
-        let text = self.recorder.redactor.clean(text);
+        let text = self.recorder.redactor.redact(text);
         // The redactor returns the same allocation if it removed nothing.
         self.masked = text.as_ptr() != before;
         self.recorder.backlog.fetch_add(1, Ordering::Relaxed);
         self.sent += 1;
-        let line = Message::Line(Arc::clone(&self.target), t, text);
+        let line = RecorderMessage::Line(Arc::clone(&self.target), t, text);
         if self.recorder.sender.send(line).is_err() {
             // Without the thread nothing is recorded; the start reported that.
             self.target.end();
@@ -392,12 +398,12 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        let _ = self.recorder.sender.send(Message::Close(Arc::clone(&self.target)));
+        let _ = self.recorder.sender.send(RecorderMessage::Close(Arc::clone(&self.target)));
     }
 }
 
 fn write_all(
-    receiver: &mpsc::Receiver<Message>,
+    receiver: &mpsc::Receiver<RecorderMessage>,
     backlog: &AtomicUsize,
     mut recordings: RecordingsFolder,
 ) {
@@ -415,21 +421,21 @@ fn write_all(
         let Some(message) = next.or_else(|| receiver.recv().ok()) else { return };
         since_flush += 1;
         let result = match message {
-            Message::Line(target, t, line) => {
+            RecorderMessage::Line(target, t, line) => {
                 backlog.fetch_sub(1, Ordering::Relaxed);
                 recordings.line(&target, t, &line)
             }
-            Message::Close(target) => recordings.close(&target),
-            Message::Keep(from, to, reply_tx) => {
+            RecorderMessage::Close(target) => recordings.close(&target),
+            RecorderMessage::Keep(from, to, reply_tx) => {
                 // The caller may have stopped waiting.
                 let _ = reply_tx.send(recordings.keep(&from, &to));
                 Ok(())
             }
-            Message::Tidy(reply_tx) => {
+            RecorderMessage::Tidy(reply_tx) => {
                 let _ = reply_tx.send(recordings.tidy());
                 Ok(())
             }
-            Message::Flush(done) => {
+            RecorderMessage::Flush(done) => {
                 let result = recordings.flush();
                 let _ = done.send(());
                 result
@@ -452,7 +458,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use aetheel_model::agent::{Line, Pipe};
+    use aetheel_model::agent::{AgentLine, Pipe};
 
     fn header(link: &str) -> Header {
         Header {
@@ -467,17 +473,22 @@ mod tests {
         }
     }
 
-    fn ending() -> What {
-        What::Ending { turn: "t1".into(), how: "completed".into() }
+    fn ending() -> EntryKind {
+        EntryKind::Ending { turn: "t1".into(), how: "completed".into() }
     }
 
     fn hiding(secret: &str, folder: &Path) -> Recorder {
         let redactor = Redactor::new([&secret.to_owned().into()]);
-        Recorder::new(folder.to_owned(), RecordingLimits::ENDLESS, redactor)
+        Recorder::new(folder.to_owned(), RecordingLimits::UNLIMITED, redactor)
     }
 
     fn from_agent(text: &str) -> Input {
-        Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false })
+        Input::Line(AgentLine {
+            proc: 1,
+            pipe: Pipe::Stdout,
+            text: text.to_owned(),
+            truncated: false,
+        })
     }
 
     #[test]
@@ -498,10 +509,10 @@ mod tests {
         assert_eq!(read_header, header("t1"));
         assert_eq!(
             entries[0],
-            Entry { t: 1.5, what: What::In(from_agent("my key is ***\u{1F600}")) }
+            RecordingEntry { t: 1.5, kind: EntryKind::In(from_agent("my key is ***\u{1F600}")) }
         );
-        assert_eq!(entries[1].what, What::Out(Action::CloseStdin(1)));
-        assert_eq!(entries[2].what, ending());
+        assert_eq!(entries[1].kind, EntryKind::Out(Action::CloseStdin(1)));
+        assert_eq!(entries[2].kind, ending());
     }
 
     #[test]
@@ -521,16 +532,20 @@ mod tests {
 
     #[test]
     fn a_flood_of_events_is_recorded_in_part_with_a_note() {
-        use aetheel_model::agent::{AgentEvent, EventKind, Text};
+        use aetheel_model::agent::{AgentEvent, AgentEventKind, TextEvent};
         let folder = tempfile::tempdir().unwrap();
-        let recorder =
-            Recorder::new(folder.path().to_owned(), RecordingLimits::ENDLESS, Redactor::default());
+        let recorder = Recorder::new(
+            folder.path().to_owned(),
+            RecordingLimits::UNLIMITED,
+            Redactor::default(),
+        );
         let mut recording = recorder.begin(&header("t1"));
         let event = |text: &str| {
-            let text = Text { part: 0, text: text.repeat(64 << 10), replace: false, parent: None };
-            Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
+            let text =
+                TextEvent { part: 0, text: text.repeat(64 << 10), replace: false, parent: None };
+            Action::Event(AgentEvent { session: 1, turn: 1, kind: AgentEventKind::Text(text) })
         };
-        let turn = || What::Turn {
+        let turn = || EntryKind::Turn {
             turn: "t1".into(),
             event: 1,
             lane: "console".into(),
@@ -548,26 +563,29 @@ mod tests {
         drop(recording);
         recorder.flush();
         let text = fs::read_to_string(path).unwrap();
-        assert!(text.len() < EVENTS * 11 / 10, "{}", text.len());
+        assert!(text.len() < MAX_EVENT_BYTES * 11 / 10, "{}", text.len());
         let (_, entries) = read(&text).unwrap();
-        assert_eq!(entries.iter().filter(|entry| matches!(&entry.what, What::Host(what) if what.starts_with("events are not"))).count(), 1);
+        assert_eq!(entries.iter().filter(|entry| matches!(&entry.kind, EntryKind::Host(what) if what.starts_with("events are not"))).count(), 1);
         let [.., close, _, last] = &entries[..] else { panic!("{} entries", entries.len()) };
-        assert_eq!(close.what, What::Out(Action::CloseStdin(1)));
-        assert_eq!(last.what, What::Out(event("y")), "the next turn has its own limit");
+        assert_eq!(close.kind, EntryKind::Out(Action::CloseStdin(1)));
+        assert_eq!(last.kind, EntryKind::Out(event("y")), "the next turn has its own limit");
     }
 
     #[tokio::test]
     async fn a_recording_written_ahead_reports_its_progress_and_can_be_continued() {
         let folder = tempfile::tempdir().unwrap();
-        let recorder =
-            Recorder::new(folder.path().to_owned(), RecordingLimits::ENDLESS, Redactor::default());
+        let recorder = Recorder::new(
+            folder.path().to_owned(),
+            RecordingLimits::UNLIMITED,
+            Redactor::default(),
+        );
         let now = jiff::Timestamp::now().to_string();
         let mut recording = recorder.begin_ahead(&Header { started: now, ..header("t1") });
         let path = recording.path().to_owned();
         for count in 1..=600_u32 {
-            recording.host(What::Host(format!("line {count}")));
+            recording.host(EntryKind::Host(format!("line {count}")));
             if count % 100 == 0 {
-                recording.settled().await;
+                recording.wait_written().await;
                 let text = fs::read_to_string(&path).unwrap();
                 assert_eq!(text.lines().count(), count as usize + 1);
             }
@@ -582,21 +600,21 @@ mod tests {
         let (mut recording, read_header, entries) = recorder.resume(&path).unwrap();
         assert_eq!((read_header.link.as_str(), entries.len()), ("t1", 600));
         assert!(recording.now() >= last, "its time continues");
-        recording.host(What::Host("further".to_owned()));
-        recording.settled().await;
+        recording.host(EntryKind::Host("further".to_owned()));
+        recording.wait_written().await;
         let (_, entries) = read(&fs::read_to_string(&path).unwrap()).unwrap();
-        assert_eq!(entries.last().unwrap().what, What::Host("further".to_owned()));
+        assert_eq!(entries.last().unwrap().kind, EntryKind::Host("further".to_owned()));
         assert_eq!(entries.len(), 601);
     }
 
     #[tokio::test]
     async fn with_recordings_disabled_a_link_does_not_wait_for_them() {
         let folder = tempfile::tempdir().unwrap();
-        let none = RecordingLimits { bytes: 0, ..RecordingLimits::ENDLESS };
+        let none = RecordingLimits { bytes: 0, ..RecordingLimits::UNLIMITED };
         let recorder = Recorder::new(folder.path().to_owned(), none, Redactor::default());
         let mut recording = recorder.begin_ahead(&header("t1"));
         recording.host(ending());
-        recording.settled().await;
+        recording.wait_written().await;
         assert_eq!(*recording.progress().unwrap().borrow(), u64::MAX);
         assert!(recorder.resume(recording.path()).is_err());
     }
@@ -606,7 +624,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let recorder = hiding("sk-canary-value", folder.path());
         let mut recording = recorder.begin_ahead(&header("t1"));
-        recording.host(What::Host("sk-canary-value in what the host did".to_owned()));
+        recording.host(EntryKind::Host("sk-canary-value in what the host did".to_owned()));
         for text in ["plain", "with sk-canary-value", "plain", "again sk-canary-value"] {
             recording.input(&TimedInput { at_ms: 1.0, input: from_agent(text) });
         }
@@ -614,7 +632,7 @@ mod tests {
         drop(recording);
         recorder.flush();
         let (_, entries) = read(&fs::read_to_string(path).unwrap()).unwrap();
-        let marks = entries.iter().filter(|entry| entry.what == What::Host(MASKED.to_owned()));
+        let marks = entries.iter().filter(|entry| entry.kind == EntryKind::Host(MASKED.to_owned()));
         assert_eq!(marks.count(), 1);
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// The folder of kept recordings, within the folder of all recordings.
-pub(super) const FOLDER: &str = "lost";
+pub(super) const LOST_FOLDER: &str = "lost";
 
 /// Keeps a recording under another name, as a hard link or, if that is not possible, as a copy. A
 /// recording that is already kept stays unchanged. Blocks.
@@ -42,14 +42,14 @@ pub(super) fn keep(from: &Path, to: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// The system's error if the folder cannot be listed.
-pub(super) fn recordings(folder: &Path, now: SystemTime) -> io::Result<Vec<Found>> {
+pub(super) fn recordings(folder: &Path, now: SystemTime) -> io::Result<Vec<StoredRecording>> {
     let mut files = Vec::new();
     let days = match fs::read_dir(folder) {
         Ok(days) => days,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(files),
         Err(error) => return Err(error),
     };
-    for day in days.flatten().filter(|day| day.path().is_dir() && day.file_name() != FOLDER) {
+    for day in days.flatten().filter(|day| day.path().is_dir() && day.file_name() != LOST_FOLDER) {
         recordings_in(&day.path(), now, &mut files)?;
     }
     Ok(files)
@@ -68,7 +68,7 @@ pub(super) fn prune_lost(
     now: SystemTime,
 ) -> io::Result<usize> {
     let mut files = Vec::new();
-    match recordings_in(&folder.join(FOLDER), now, &mut files) {
+    match recordings_in(&folder.join(LOST_FOLDER), now, &mut files) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
         Err(error) => Err(error),
         Ok(()) => Ok(prune_files(files, max_age, max_bytes, now)),
@@ -76,10 +76,14 @@ pub(super) fn prune_lost(
 }
 
 /// When a recording was last written, its size in bytes, and its path.
-pub(super) type Found = (SystemTime, u64, PathBuf);
+pub(super) type StoredRecording = (SystemTime, u64, PathBuf);
 
 /// Adds the recordings directly in a folder.
-fn recordings_in(folder: &Path, now: SystemTime, files: &mut Vec<Found>) -> io::Result<()> {
+fn recordings_in(
+    folder: &Path,
+    now: SystemTime,
+    files: &mut Vec<StoredRecording>,
+) -> io::Result<()> {
     for file in fs::read_dir(folder)?.flatten() {
         if let Ok(meta) = file.metadata()
             && meta.is_file()
@@ -93,7 +97,12 @@ fn recordings_in(folder: &Path, now: SystemTime, files: &mut Vec<Found>) -> io::
 
 /// Removes files that are too old, then the oldest ones until the rest is within the limit. Returns
 /// the number of removed files.
-fn prune_files(mut files: Vec<Found>, max_age: Duration, max_bytes: u64, now: SystemTime) -> usize {
+fn prune_files(
+    mut files: Vec<StoredRecording>,
+    max_age: Duration,
+    max_bytes: u64,
+    now: SystemTime,
+) -> usize {
     files.sort();
     let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
     let mut removed = 0;
@@ -123,7 +132,7 @@ mod tests {
     }
 
     fn left(folder: &Path) -> Vec<String> {
-        let files = fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten();
+        let files = fs::read_dir(folder.join(LOST_FOLDER)).into_iter().flatten().flatten();
         let mut names: Vec<String> =
             files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
@@ -138,12 +147,13 @@ mod tests {
         file(folder, "2026-01-01/b.jsonl", 10, 500, now);
         for name in ["a", "b"] {
             let from = folder.join(format!("2026-01-01/{name}.jsonl"));
-            keep(&from, &folder.join(FOLDER).join(format!("{name}.jsonl"))).expect("kept");
-            keep(&from, &folder.join(FOLDER).join(format!("{name}.jsonl"))).expect("kept again");
+            keep(&from, &folder.join(LOST_FOLDER).join(format!("{name}.jsonl"))).expect("kept");
+            keep(&from, &folder.join(LOST_FOLDER).join(format!("{name}.jsonl")))
+                .expect("kept again");
         }
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!(
-            (mode(&folder.join(FOLDER)), mode(&folder.join("lost/a.jsonl"))),
+            (mode(&folder.join(LOST_FOLDER)), mode(&folder.join("lost/a.jsonl"))),
             (0o700, 0o600)
         );
         assert_eq!(

@@ -2,50 +2,50 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Replayed, lost_text};
+use super::{ReplayResult, lost_text};
 use crate::Ending;
-use crate::ending::{Observed, Seen};
-use crate::recording::{Entry, What};
-use aetheel_model::agent::{Action, Command, Exit, Failure, FailureKind, Input, TurnKey};
+use crate::ending::{TurnEvidence, TurnObservations};
+use crate::recording::{EntryKind, RecordingEntry};
+use aetheel_model::agent::{Action, AgentFailure, Exit, FailureKind, HostCommand, Input, TurnKey};
 use aetheel_model::fold::Transcript;
 
 /// Returns the ending of each turn that the recording starts or the guest reported on, by the same
 /// rules as for a running turn. A turn that the guest did not end counts as failed.
 #[must_use]
-pub fn endings(entries: &[Entry], replayed: &Replayed) -> BTreeMap<TurnKey, Ending> {
-    let started = entries.iter().filter_map(|entry| match &entry.what {
-        What::In(Input::Command(Command::StartTurn(start))) => Some(start.turn),
+pub fn endings(entries: &[RecordingEntry], replayed: &ReplayResult) -> BTreeMap<TurnKey, Ending> {
+    let started = entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::In(Input::Command(HostCommand::StartTurn(start))) => Some(start.turn),
         _ => None,
     });
     let turns: BTreeSet<TurnKey> = started.chain(replayed.turns.keys().copied()).collect();
     turns.into_iter().map(|turn| (turn, ending(entries, replayed, turn))).collect()
 }
 
-fn ending(entries: &[Entry], replayed: &Replayed, turn: TurnKey) -> Ending {
+fn ending(entries: &[RecordingEntry], replayed: &ReplayResult, turn: TurnKey) -> Ending {
     let ends = |action: &Action| matches!(action, Action::TurnDone(done) if done.turn == turn);
     let last = replayed.steps.iter().position(|step| step.actions.iter().any(ends));
     let steps = last.map_or(&replayed.steps[..], |last| &replayed.steps[..=last]);
     let upto = last.map_or(entries.len(), |last| replayed.steps[last].entry + 1);
     let entries = &entries[..upto.min(entries.len())];
     let begun = entries.iter().position(|entry| {
-        matches!(&entry.what, What::In(Input::Command(Command::StartTurn(start))) if start.turn == turn)
+        matches!(&entry.kind, EntryKind::In(Input::Command(HostCommand::StartTurn(start))) if start.turn == turn)
     });
-    let mut observed = Observed {
+    let mut observed = TurnObservations {
         asked: steps
             .iter()
             .flat_map(|step| &step.actions)
             .any(|action| matches!(action, Action::Ask(ask) if ask.turn == turn)),
-        ..Observed::default()
+        ..TurnObservations::default()
     };
     let mut trouble = None;
     for entry in &entries[begun.unwrap_or(0)..] {
-        match &entry.what {
-            What::In(Input::Line(_) | Input::HttpResponse(_) | Input::StreamEvent(_)) => {
+        match &entry.kind {
+            EntryKind::In(Input::Line(_) | Input::HttpResponse(_) | Input::StreamEvent(_)) => {
                 observed.output = true;
             }
-            What::In(Input::Exited(exited)) => {
+            EntryKind::In(Input::Exited(exited)) => {
                 observed.exited_well |= exited.how == Exit::Code(0);
-                trouble = Some(Failure {
+                trouble = Some(AgentFailure {
                     kind: FailureKind::Crashed,
                     message: exited.stderr_tail.clone(),
                     retry_after_ms: None,
@@ -61,11 +61,13 @@ fn ending(entries: &[Entry], replayed: &Replayed, turn: TurnKey) -> Ending {
     let usage = done.and_then(|done| done.usage.clone()).or_else(|| transcript.usage());
     let lost = lost_text(entries, steps, turn, done);
     let failure = replayed.failure.as_ref().map(|(_, failure)| failure.clone());
-    Ending::of(done.map(|done| done.outcome.clone()), failure, None, trouble).unless_unread(&Seen {
-        observed,
-        transcript,
-        text: &text,
-        usage: usage.as_ref(),
-        lost: lost.as_deref(),
-    })
+    Ending::of(done.map(|done| done.outcome.clone()), failure, None, trouble).unless_unread(
+        &TurnEvidence {
+            observed,
+            transcript,
+            text: &text,
+            usage: usage.as_ref(),
+            lost: lost.as_deref(),
+        },
+    )
 }

@@ -1,19 +1,19 @@
 //! Finds answers that a replayed turn lost.
 
-use super::Step;
-use crate::conservation::Ledger;
-use crate::recording::{Entry, What};
+use super::ReplayStep;
+use crate::conservation::OutputLedger;
+use crate::recording::{EntryKind, RecordingEntry};
 use aetheel_model::agent::{Input, TurnDone, TurnKey};
 
 /// Returns the path of the text that a replayed turn lost; see [`Ledger::examine`].
 #[must_use]
 pub fn lost_text(
-    entries: &[Entry],
-    steps: &[Step],
+    entries: &[RecordingEntry],
+    steps: &[ReplayStep],
     turn: TurnKey,
     done: Option<&TurnDone>,
 ) -> Option<String> {
-    let mut ledger = Ledger::default();
+    let mut ledger = OutputLedger::default();
     let mut read = 0;
     for step in steps {
         let upto = (step.entry + 1).clamp(read, entries.len());
@@ -25,9 +25,9 @@ pub fn lost_text(
     ledger.examine(turn, done, None).lost
 }
 
-fn inputs(entries: &[Entry]) -> impl Iterator<Item = &Input> {
-    entries.iter().filter_map(|entry| match &entry.what {
-        What::In(input) => Some(input),
+fn inputs(entries: &[RecordingEntry]) -> impl Iterator<Item = &Input> {
+    entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::In(input) => Some(input),
         _ => None,
     })
 }

@@ -16,25 +16,25 @@ use std::collections::BTreeMap;
 pub use self::endings::endings;
 pub use self::keys::Keys;
 pub use self::lost::lost_text;
-use super::recording::{Entry, Header, What, read_numbered};
+use super::recording::{EntryKind, Header, RecordingEntry, read_numbered};
 use super::{Backend, Guest, GuestFailure};
 use aetheel_model::agent::{
-    Action, Command, Input, SessionKey, SessionReady, TimedInput, TurnDone, TurnKey,
+    Action, HostCommand, Input, SessionKey, SessionReady, TimedInput, TurnDone, TurnKey,
 };
 use aetheel_model::fold::{Transcript, bounded};
 
 /// A parsed recording.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tape {
+pub struct ParsedRecording {
     /// The first line, which identifies the link.
     pub header: Header,
     /// The entries after the header.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<RecordingEntry>,
     /// The line number of each entry, from 1.
     pub lines: Vec<usize>,
 }
 
-impl Tape {
+impl ParsedRecording {
     /// Parses a recording.
     ///
     /// # Errors
@@ -49,15 +49,15 @@ impl Tape {
     #[must_use]
     pub fn cut(&self) -> Option<&str> {
         self.entries.iter().find_map(|entry| {
-            if let What::Cut(why) = &entry.what { Some(why.as_str()) } else { None }
+            if let EntryKind::Cut(why) = &entry.kind { Some(why.as_str()) } else { None }
         })
     }
 
     /// Returns the guest's key of the turn with a correlation id.
     #[must_use]
     pub fn key_of(&self, id: &str) -> Option<TurnKey> {
-        self.entries.iter().find_map(|entry| match &entry.what {
-            What::Turn { turn, key, .. } if turn == id => Some(*key),
+        self.entries.iter().find_map(|entry| match &entry.kind {
+            EntryKind::Turn { turn, key, .. } if turn == id => Some(*key),
             _ => None,
         })
     }
@@ -97,7 +97,7 @@ impl Batches {
 
 /// The actions that a guest returned in one call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct ReplayStep {
     /// The index of the last input of the call in the entries.
     pub entry: usize,
     /// The actions.
@@ -126,9 +126,9 @@ impl ReplayedTurn {
 
 /// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Replayed {
+pub struct ReplayResult {
     /// The calls in order, including those without actions.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ReplayStep>,
     /// All turns on which the guest reported.
     pub turns: BTreeMap<TurnKey, ReplayedTurn>,
     /// The index of the entry at which the guest failed, and the failure. The guest got no input
@@ -141,7 +141,7 @@ pub struct Replayed {
     sessions: BTreeMap<SessionKey, TurnKey>,
 }
 
-impl Replayed {
+impl ReplayResult {
     /// Returns all actions in order.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.steps.iter().flat_map(|step| &step.actions)
@@ -157,10 +157,10 @@ impl Replayed {
 /// [`GuestFailure`] if no guest can be opened. Later failures of the guest are part of the result.
 pub async fn replay(
     backend: &dyn Backend,
-    entries: &[Entry],
+    entries: &[RecordingEntry],
     batches: Batches,
-) -> Result<Replayed, GuestFailure> {
-    Player::open(backend, Keys::of(entries), batches).await?.play_all(entries).await
+) -> Result<ReplayResult, GuestFailure> {
+    Replayer::open(backend, Keys::of(entries), batches).await?.play_all(entries).await
 }
 
 /// Like [`replay`] with one input per call, but before the entry with index `before` the state of
@@ -170,10 +170,10 @@ pub async fn replay(
 /// [`GuestFailure`] if no guest can be opened, or the state is refused.
 pub async fn replay_moving(
     backend: &dyn Backend,
-    entries: &[Entry],
+    entries: &[RecordingEntry],
     before: usize,
-) -> Result<Option<Replayed>, GuestFailure> {
-    let mut player = Player::open(backend, Keys::of(entries), Batches::Single).await?;
+) -> Result<Option<ReplayResult>, GuestFailure> {
+    let mut player = Replayer::open(backend, Keys::of(entries), Batches::Single).await?;
     let before = before.min(entries.len());
     player.play_range(entries, 0..before).await?;
     player.flush().await;
@@ -188,7 +188,7 @@ pub async fn replay_moving(
 }
 
 /// A guest to which a recording is replayed, entry by entry.
-pub struct Player<'a> {
+pub struct Replayer<'a> {
     backend: &'a dyn Backend,
     guest: Box<dyn Guest>,
     keys: Keys,
@@ -196,14 +196,14 @@ pub struct Player<'a> {
     played: Keys,
     batches: Batches,
     /// The number of inputs in the next call.
-    most: usize,
-    waiting: Vec<TimedInput>,
+    batch_size: usize,
+    pending: Vec<TimedInput>,
     /// The index of the last entry in `waiting`.
     last: usize,
-    replayed: Replayed,
+    replayed: ReplayResult,
 }
 
-impl<'a> Player<'a> {
+impl<'a> Replayer<'a> {
     /// Opens a guest for a recording with these keys ([`Keys::of`]).
     ///
     /// # Errors
@@ -221,10 +221,10 @@ impl<'a> Player<'a> {
             keys,
             played: Keys::default(),
             batches,
-            most,
-            waiting: Vec::new(),
+            batch_size: most,
+            pending: Vec::new(),
             last: 0,
-            replayed: Replayed::default(),
+            replayed: ReplayResult::default(),
         })
     }
 
@@ -233,26 +233,27 @@ impl<'a> Player<'a> {
     ///
     /// # Errors
     /// [`GuestFailure`] if the link moved to a fresh guest at this entry and none can be opened.
-    pub async fn play(&mut self, at: usize, entry: &Entry) -> Result<(), GuestFailure> {
+    pub async fn play(&mut self, at: usize, entry: &RecordingEntry) -> Result<(), GuestFailure> {
         if self.replayed.failure.is_some() {
             return Ok(());
         }
-        match &entry.what {
-            What::In(input) => {
-                let begins = matches!(input, Input::Command(Command::StartTurn(_)));
+        match &entry.kind {
+            EntryKind::In(input) => {
+                let begins = matches!(input, Input::Command(HostCommand::StartTurn(_)));
                 // The next input may be about something that the guest has not requested yet.
-                if self.waiting.len() >= self.most || begins || self.keys.is_open(input) {
+                if self.pending.len() >= self.batch_size || begins || self.keys.is_undecided(input)
+                {
                     self.flush().await;
                 }
                 match self.keys.translate(input) {
                     Some(input) => {
-                        self.waiting.push(TimedInput { at_ms: entry.t, input });
+                        self.pending.push(TimedInput { at_ms: entry.t, input });
                         self.last = at;
                     }
                     None => self.replayed.withheld.push(at),
                 }
             }
-            What::Moved { state, saved_by, .. } => {
+            EntryKind::Moved { state, saved_by, .. } => {
                 self.flush().await;
                 if self.replayed.failure.is_none() {
                     self.guest = self.backend.open().await?;
@@ -270,7 +271,7 @@ impl<'a> Player<'a> {
 
     /// Returns the steps since the last call of this function, and the failure of the guest if it
     /// failed.
-    pub fn take_steps(&mut self) -> (Vec<Step>, Option<&GuestFailure>) {
+    pub fn take_steps(&mut self) -> (Vec<ReplayStep>, Option<&GuestFailure>) {
         let failure = self.replayed.failure.as_ref().map(|(_, failure)| failure);
         (std::mem::take(&mut self.replayed.steps), failure)
     }
@@ -281,7 +282,7 @@ impl<'a> Player<'a> {
         self.replayed.withheld.last() == Some(&at)
     }
 
-    async fn play_all(mut self, entries: &[Entry]) -> Result<Replayed, GuestFailure> {
+    async fn play_all(mut self, entries: &[RecordingEntry]) -> Result<ReplayResult, GuestFailure> {
         self.play_range(entries, 0..entries.len()).await?;
         self.flush().await;
         Ok(self.replayed)
@@ -289,7 +290,7 @@ impl<'a> Player<'a> {
 
     async fn play_range(
         &mut self,
-        entries: &[Entry],
+        entries: &[RecordingEntry],
         range: std::ops::Range<usize>,
     ) -> Result<(), GuestFailure> {
         for at in range {
@@ -300,30 +301,30 @@ impl<'a> Player<'a> {
 
     /// Calls the guest with the waiting inputs.
     pub async fn flush(&mut self) {
-        if self.waiting.is_empty() || self.replayed.failure.is_some() {
+        if self.pending.is_empty() || self.replayed.failure.is_some() {
             return;
         }
-        self.most = self.batches.next();
-        for waiting in &self.waiting {
-            if let Input::Command(Command::StartTurn(start)) = &waiting.input {
+        self.batch_size = self.batches.next();
+        for waiting in &self.pending {
+            if let Input::Command(HostCommand::StartTurn(start)) = &waiting.input {
                 self.replayed.sessions.insert(start.session, start.turn);
             }
         }
-        match self.guest.handle(std::mem::take(&mut self.waiting)).await {
+        match self.guest.handle(std::mem::take(&mut self.pending)).await {
             Ok(actions) => {
                 for action in &actions {
-                    self.keys.note(action);
-                    self.replayed.take(action);
+                    self.keys.record_used(action);
+                    self.replayed.apply(action);
                 }
-                self.replayed.steps.push(Step { entry: self.last, actions });
+                self.replayed.steps.push(ReplayStep { entry: self.last, actions });
             }
             Err(failure) => self.replayed.failure = Some((self.last, failure)),
         }
     }
 }
 
-impl Replayed {
-    fn take(&mut self, action: &Action) {
+impl ReplayResult {
+    fn apply(&mut self, action: &Action) {
         match action {
             Action::Event(event) => {
                 let turn = self.turns.entry(event.turn).or_default();

@@ -7,19 +7,20 @@ use super::*;
 use crate::Generation;
 use crate::recording::FORMAT;
 use aetheel_model::agent::{
-    AgentEvent, Descriptor, EventKind, Exit, Exited, Failure, FailureKind, HttpRequest,
-    HttpResponse, Line, Outcome, Pipe, Safety, SetTimer, Spawn, Spawned, StartTurn, Text,
+    AgentEvent, AgentEventKind, AgentFailure, AgentLine, Descriptor, Exit, Exited, FailureKind,
+    HttpRequest, HttpResponse, Pipe, Safety, SetTimer, Spawn, Spawned, StartTurn, TextEvent,
+    TurnOutcome,
 };
 
 /// A backend whose guests count their keys from `first` and do what the lines of their agent
 /// request.
-struct Lines {
+struct LineBackend {
     descriptor: Descriptor,
     generation: Generation,
     first: u32,
 }
 
-impl Lines {
+impl LineBackend {
     fn counting_from(first: u32) -> Self {
         let descriptor = Descriptor::parse(
             r#"{"name":"lines","version":"1","sharing":"session","programs":[{"name":"x"}]}"#,
@@ -30,7 +31,7 @@ impl Lines {
 }
 
 #[async_trait]
-impl Backend for Lines {
+impl Backend for LineBackend {
     fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
@@ -40,23 +41,25 @@ impl Backend for Lines {
     }
 
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
-        Ok(Box::new(LinesGuest { state: State { next: self.first, ..State::default() } }))
+        Ok(Box::new(LineGuest {
+            state: LineGuestState { next: self.first, ..LineGuestState::default() },
+        }))
     }
 }
 
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
-struct State {
+struct LineGuestState {
     next: u32,
     turn: Option<u32>,
     process: Option<u32>,
     asked: BTreeSet<u32>,
 }
 
-struct LinesGuest {
-    state: State,
+struct LineGuest {
+    state: LineGuestState,
 }
 
-impl LinesGuest {
+impl LineGuest {
     fn key(&mut self) -> u32 {
         let key = self.state.next;
         self.state.next += 1;
@@ -69,18 +72,18 @@ impl LinesGuest {
         vec![Action::Event(AgentEvent {
             session: 1,
             turn,
-            kind: EventKind::Text(Text { part: 0, text, replace: false, parent: None }),
+            kind: AgentEventKind::Text(TextEvent { part: 0, text, replace: false, parent: None }),
         })]
     }
 
-    fn end(&mut self, outcome: Outcome) -> Vec<Action> {
+    fn end(&mut self, outcome: TurnOutcome) -> Vec<Action> {
         let Some(turn) = self.state.turn.take() else { return Vec::new() };
         vec![Action::TurnDone(TurnDone { session: 1, turn, outcome, text: None, usage: None })]
     }
 
     fn take(&mut self, input: Input) -> Result<Vec<Action>, GuestFailure> {
         Ok(match input {
-            Input::Command(Command::StartTurn(start)) => {
+            Input::Command(HostCommand::StartTurn(start)) => {
                 self.state.turn = Some(start.turn);
                 if self.state.process.is_some() {
                     return Ok(Vec::new());
@@ -109,7 +112,7 @@ impl LinesGuest {
                             title: None,
                         })]
                     }
-                    ("done", _) => self.end(Outcome::Completed),
+                    ("done", _) => self.end(TurnOutcome::Completed),
                     ("boom", _) => return Err(GuestFailure::Trapped("boom".into())),
                     _ => Vec::new(),
                 }
@@ -128,7 +131,7 @@ impl LinesGuest {
             }
             Input::Exited(_) => {
                 self.state.process = None;
-                self.end(Outcome::Lost(Failure {
+                self.end(TurnOutcome::Lost(AgentFailure {
                     kind: FailureKind::Crashed,
                     message: "gone".into(),
                     retry_after_ms: None,
@@ -140,7 +143,7 @@ impl LinesGuest {
 }
 
 #[async_trait]
-impl Guest for LinesGuest {
+impl Guest for LineGuest {
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
         let mut actions = Vec::new();
         for input in inputs {
@@ -189,14 +192,14 @@ fn request(request: u32) -> HttpRequest {
 }
 
 fn start(turn: u32) -> Input {
-    Input::Command(Command::StartTurn(StartTurn {
+    Input::Command(HostCommand::StartTurn(StartTurn {
         turn,
         ..StartTurn::plain("Hi", Safety::Default)
     }))
 }
 
 fn line(proc: u32, text: &str) -> Input {
-    Input::Line(Line { proc, pipe: Pipe::Stdout, text: text.into(), truncated: false })
+    Input::Line(AgentLine { proc, pipe: Pipe::Stdout, text: text.into(), truncated: false })
 }
 
 fn exited(proc: u32) -> Input {
@@ -207,18 +210,18 @@ fn response(request: u32, body: &str) -> Input {
     Input::HttpResponse(HttpResponse { request, status: 200, body: body.into() })
 }
 
-fn told(inputs: &[Input]) -> Vec<Entry> {
+fn input_entries(inputs: &[Input]) -> Vec<RecordingEntry> {
     inputs
         .iter()
         .enumerate()
-        .map(|(t, input)| Entry { t: t as f64, what: What::In(input.clone()) })
+        .map(|(t, input)| RecordingEntry { t: t as f64, kind: EntryKind::In(input.clone()) })
         .collect()
 }
 
 /// Records a guest that counts its keys from 1. The steps are words. Inputs about things that the
 /// guest did not request are left out.
-fn recorded(steps: &[String], with_actions: bool) -> Vec<Entry> {
-    let mut guest = LinesGuest { state: State { next: 1, ..State::default() } };
+fn recorded(steps: &[String], with_actions: bool) -> Vec<RecordingEntry> {
+    let mut guest = LineGuest { state: LineGuestState { next: 1, ..LineGuestState::default() } };
     let (mut entries, mut turns) = (Vec::new(), 0);
     let (mut timers, mut requests) = (Vec::new(), Vec::new());
     for (t, step) in steps.iter().enumerate() {
@@ -236,7 +239,7 @@ fn recorded(steps: &[String], with_actions: bool) -> Vec<Entry> {
             _ => continue,
         };
         let actions = guest.take(input.clone()).unwrap();
-        entries.push(Entry { t: t as f64, what: What::In(input) });
+        entries.push(RecordingEntry { t: t as f64, kind: EntryKind::In(input) });
         for action in actions {
             match &action {
                 // The later request is answered first, so that the order of use and the order of
@@ -246,7 +249,7 @@ fn recorded(steps: &[String], with_actions: bool) -> Vec<Entry> {
                 _ => {}
             }
             if with_actions {
-                entries.push(Entry { t: t as f64, what: What::Out(action) });
+                entries.push(RecordingEntry { t: t as f64, kind: EntryKind::Out(action) });
             }
         }
     }
@@ -257,13 +260,13 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-fn replayed(first: u32, entries: &[Entry], batches: Batches) -> Replayed {
-    run(replay(&Lines::counting_from(first), entries, batches)).unwrap()
+fn replayed(first: u32, entries: &[RecordingEntry], batches: Batches) -> ReplayResult {
+    run(replay(&LineBackend::counting_from(first), entries, batches)).unwrap()
 }
 
 #[test]
 fn turns_have_separate_texts_sessions_and_ends() {
-    let entries = told(&[
+    let entries = input_entries(&[
         start(1),
         line(1, "session a"),
         line(1, "text one"),
@@ -303,8 +306,13 @@ fn a_guest_with_other_keys_gets_the_recorded_inputs() {
 #[test]
 fn a_recording_without_actions_keeps_the_keys_a_guest_knows() {
     // Only the second of two timers expires. Counting the inputs would take it for the first.
-    let entries =
-        told(&[start(1), line(1, "timer"), line(1, "timer"), Input::Timer(3), line(1, "done")]);
+    let entries = input_entries(&[
+        start(1),
+        line(1, "timer"),
+        line(1, "timer"),
+        Input::Timer(3),
+        line(1, "done"),
+    ]);
     let guest = replayed(1, &entries, Batches::Single);
     assert_eq!(guest.turns[&1].text(), "tick");
 }
@@ -314,7 +322,7 @@ fn inputs_about_things_that_a_guest_never_requested_are_withheld() {
     let mut entries = recorded(&["start", "http", "answer", "done"].map(str::to_owned), true);
     // The replaying guest makes no request.
     for entry in &mut entries {
-        if let What::In(Input::Line(line)) = &mut entry.what
+        if let EntryKind::In(Input::Line(line)) = &mut entry.kind
             && line.text == "http"
         {
             line.text = "nothing".into();
@@ -322,15 +330,16 @@ fn inputs_about_things_that_a_guest_never_requested_are_withheld() {
     }
     for batches in [Batches::Single, Batches::Whole] {
         let guest = replayed(5, &entries, batches);
-        let names: Vec<_> = guest.withheld.iter().map(|at| &entries[*at].what).collect();
-        assert!(matches!(names[..], [What::In(Input::HttpResponse(_))]), "{names:?}");
-        assert_eq!(guest.turns[&1].done.as_ref().unwrap().outcome, Outcome::Completed);
+        let names: Vec<_> = guest.withheld.iter().map(|at| &entries[*at].kind).collect();
+        assert!(matches!(names[..], [EntryKind::In(Input::HttpResponse(_))]), "{names:?}");
+        assert_eq!(guest.turns[&1].done.as_ref().unwrap().outcome, TurnOutcome::Completed);
     }
 }
 
 #[test]
 fn a_failure_names_its_entry_and_ends_the_replay() {
-    let entries = told(&[start(1), line(1, "text before"), line(1, "boom"), line(1, "text after")]);
+    let entries =
+        input_entries(&[start(1), line(1, "text before"), line(1, "boom"), line(1, "text after")]);
     let single = replayed(1, &entries, Batches::Single);
     assert_eq!(single.failure, Some((2, GuestFailure::Trapped("boom".into()))));
     assert_eq!(single.turns[&1].text(), "before");
@@ -340,20 +349,26 @@ fn a_failure_names_its_entry_and_ends_the_replay() {
 
 #[test]
 fn after_a_move_a_fresh_guest_continues_with_the_state_and_its_keys() {
-    let state = State { next: 8, turn: None, process: Some(7), asked: BTreeSet::from([7]) };
-    let mut entries = told(&[start(1), line(7, "text old"), line(7, "done")]);
+    let state =
+        LineGuestState { next: 8, turn: None, process: Some(7), asked: BTreeSet::from([7]) };
+    let mut entries = input_entries(&[start(1), line(7, "text old"), line(7, "done")]);
     let state = serde_json::to_string(&state).unwrap();
-    entries.push(Entry {
+    entries.push(RecordingEntry {
         t: 3.0,
-        what: What::Moved { generation: 2, digest: String::new(), saved_by: "1".into(), state },
+        kind: EntryKind::Moved {
+            generation: 2,
+            digest: String::new(),
+            saved_by: "1".into(),
+            state,
+        },
     });
-    entries.extend(told(&[start(2), line(7, "text new"), line(7, "done")]));
+    entries.extend(input_entries(&[start(2), line(7, "text new"), line(7, "done")]));
     let moved = replayed(1, &entries, Batches::Whole);
     assert_eq!(
         (moved.turns[&1].text(), moved.turns[&2].text()),
         ("old".to_owned(), "new".to_owned())
     );
-    if let What::Moved { state, .. } = &mut entries[3].what {
+    if let EntryKind::Moved { state, .. } = &mut entries[3].kind {
         *state = "{".into();
     }
     assert!(matches!(
@@ -367,9 +382,9 @@ fn moving_between_turns_changes_nothing() {
     let words =
         ["start", "timer", "text a", "done", "start", "tick", "text b", "done"].map(str::to_owned);
     let entries = recorded(&words, true);
-    let second = entries.iter().position(|entry| matches!(&entry.what, What::In(Input::Command(Command::StartTurn(s))) if s.turn == 2));
+    let second = entries.iter().position(|entry| matches!(&entry.kind, EntryKind::In(Input::Command(HostCommand::StartTurn(s))) if s.turn == 2));
     for first in [1, 50] {
-        let backend = Lines::counting_from(first);
+        let backend = LineBackend::counting_from(first);
         let still = run(replay(&backend, &entries, Batches::Single)).unwrap();
         let moved =
             run(replay_moving(&backend, &entries, second.unwrap())).unwrap().expect("it can move");
@@ -387,11 +402,15 @@ fn a_tape_knows_its_lines_and_turns() {
         r#"{"t":1,"turn":{"turn":"abc","event":1,"lane":"x","session":1,"key":4}}"#,
         r#"{"t":2,"in":{"timer":3}}"#
     );
-    let tape = Tape::read(&text).unwrap();
+    let tape = ParsedRecording::read(&text).unwrap();
     assert_eq!(tape.lines, [3, 4]);
     assert_eq!((tape.key_of("abc"), tape.key_of("other")), (Some(4), None));
     let damaged = text.replace(r#"{"timer":3}"#, r#"{"timer":"x"}"#);
-    assert!(Tape::read(&damaged).unwrap_err().starts_with("line 4:"), "{:?}", Tape::read(&damaged));
+    assert!(
+        ParsedRecording::read(&damaged).unwrap_err().starts_with("line 4:"),
+        "{:?}",
+        ParsedRecording::read(&damaged)
+    );
 }
 
 proptest! {
@@ -418,7 +437,7 @@ proptest! {
 
 #[test]
 fn inputs_about_a_process_follow_its_start() {
-    let entries = told(&[
+    let entries = input_entries(&[
         start(1),
         Input::Spawned(Spawned { proc: 1, agent_version: None }),
         line(1, "text x"),

@@ -20,7 +20,7 @@ pub(crate) fn actions(actions: Vec<wit::Action>) -> Result<Vec<Action>, Excess> 
     bounded(actions)
 }
 
-impl Carry<wit::Decision> for agent::Decision {
+impl Carry<wit::Decision> for agent::AskDecision {
     fn carry(self, cap: usize) -> Result<wit::Decision, Excess> {
         Ok(match self {
             Self::AllowOnce => wit::Decision::AllowOnce,
@@ -35,9 +35,9 @@ impl Carry<wit::Decision> for agent::Decision {
     }
 }
 
-impl Carry<agent::Text> for wit::Text {
-    fn carry(self, cap: usize) -> Result<agent::Text, Excess> {
-        Ok(agent::Text {
+impl Carry<agent::TextEvent> for wit::Text {
+    fn carry(self, cap: usize) -> Result<agent::TextEvent, Excess> {
+        Ok(agent::TextEvent {
             part: self.part,
             text: self.text.carry(cap)?,
             replace: self.replace,
@@ -76,8 +76,10 @@ impl Carry<agent::Usage> for wit::Usage {
 
 impl Carry<agent::Question> for wit::Question {
     fn carry(self, cap: usize) -> Result<agent::Question, Excess> {
-        let options =
-            self.options.into_iter().map(|option| Ok(agent::Choice::plain(option.carry(cap)?)));
+        let options = self
+            .options
+            .into_iter()
+            .map(|option| Ok(agent::QuestionChoice::plain(option.carry(cap)?)));
         Ok(agent::Question {
             id: self.id.carry(cap)?,
             text: self.text.carry(cap)?,
@@ -107,28 +109,28 @@ impl Carry<agent::Ask> for wit::Ask {
 
 variant!(agent::Safety => wit::Safety { ; Default, Edit, Danger });
 variant!(agent::Mode => wit::Mode { ; Build, Plan });
-variant!(agent::DeliveryWish => wit::Delivery { ; Steer, Queue, Replace });
+variant!(agent::SteerDelivery => wit::Delivery { ; Steer, Queue, Replace });
 variant!(agent::Pipe => wit::Pipe { ; Stdout, Stderr });
 variant!(agent::Exit => wit::Exit { Code, Signal; Unknown });
-variant!(agent::Part => wit::Part { Text, Image, File; });
+variant!(agent::PromptPart => wit::Part { Text, Image, File; });
 variant!(agent::QueryKind => wit::QueryKind { Rename, DeleteSession, Raw; Health, Models, Sessions, Compact });
-variant!(agent::Command => wit::Command {
+variant!(agent::HostCommand => wit::Command {
     StartTurn, Steer, Interrupt, Answer, CloseSession, Query; Shutdown
 });
 variant!(agent::Input => wit::Input {
     Command, Spawned, SpawnFailed, Line, Exited, HttpResponse, HttpFailed, StreamOpened, StreamEvent, StreamClosed, Timer;
 });
 
-record!(agent::Settings => wit::Settings { model, safety, mode, effort, system_prompt, allowed_tools, max_turns, options });
+record!(agent::TurnSettings => wit::Settings { model, safety, mode, effort, system_prompt, allowed_tools, max_turns, options });
 record!(agent::Attachment => wit::Attachment { blob, name, media_type, size, path });
 record!(agent::StartTurn => wit::StartTurn { session, turn, cwd, native_id, fork, fresh_id, one_shot, settings, parts });
 record!(agent::Steer => wit::Steer { session, turn, message, parts, delivery, fresh_id });
 record!(agent::TurnRef => wit::TurnRef { session, turn });
-record!(agent::Answer => wit::Answer { ask, decision });
-record!(agent::Query => wit::Query { query, session, kind });
+record!(agent::AskAnswer => wit::Answer { ask, decision });
+record!(agent::AgentQuery => wit::Query { query, session, kind });
 record!(agent::Spawned => wit::Spawned { proc, agent_version });
 record!(agent::SpawnFailed => wit::SpawnFailed { proc, message, not_found });
-record!(agent::Line => wit::Line { proc, pipe, text, truncated });
+record!(agent::AgentLine => wit::Line { proc, pipe, text, truncated });
 record!(agent::Exited => wit::Exited { proc, how, stderr_tail });
 record!(agent::HttpResponse => wit::HttpResponse { request, status, body });
 record!(agent::HttpFailed => wit::HttpFailed { request, message, timed_out });
@@ -137,7 +139,7 @@ record!(agent::StreamEvent => wit::StreamEvent { stream, name, id, data });
 record!(agent::StreamClosed => wit::StreamClosed { stream, message });
 record!(agent::TimedInput => wit::TimedInput { at_ms, input });
 
-variant!(wit::Value => agent::Value { Text, File, Secret; Port, Inherit });
+variant!(wit::Value => agent::ArgumentValue { Text, File, Secret; Port, Inherit });
 variant!(wit::Chunk => agent::Chunk { Text, Base64, Secret; });
 variant!(wit::Signal => agent::Signal { ; Interrupt, Terminate, Kill });
 variant!(wit::FailureKind => agent::FailureKind {
@@ -147,11 +149,11 @@ variant!(wit::FailureKind => agent::FailureKind {
 variant!(wit::ToolStatus => agent::ToolStatus { ; Ok, Failed, Denied, Cancelled, Unknown });
 variant!(wit::PlanStatus => agent::PlanStatus { ; Pending, Active, Done });
 variant!(wit::SteerOutcome => agent::SteerOutcome { ; Injected, Queued, NotNow, Dropped });
-variant!(wit::Level => agent::Level { ; Debug, Info, Warn, Error });
-variant!(wit::Outcome => agent::Outcome { Failed, Lost, Limit; Completed, Interrupted });
+variant!(wit::Level => agent::DiagnosticLevel { ; Debug, Info, Warn, Error });
+variant!(wit::Outcome => agent::TurnOutcome { Failed, Lost, Limit; Completed, Interrupted });
 variant!(wit::AskKind => agent::AskKind { Permission, PlanApproval, Questions, SignIn; });
 variant!(wit::QueryResult => agent::QueryResult { Health, Models, Sessions, Raw, Failed; Done });
-variant!(wit::EventKind => agent::EventKind {
+variant!(wit::EventKind => agent::AgentEventKind {
     Text, Thinking, ToolStart, ToolOutput, ToolEnd, Plan, Usage, Retry, Notice, Mode, Title, Unrecognised, Raw;
 });
 variant!(wit::Action => agent::Action {
@@ -159,16 +161,16 @@ variant!(wit::Action => agent::Action {
     Event, Ask, AskWithdrawn, Steered, TurnDone, QueryAnswer, Diagnostic;
 });
 
-record!(wit::Variable => agent::Variable { name, value });
+record!(wit::Variable => agent::AgentVariable { name, value });
 record!(wit::BasicAuth => agent::BasicAuth { user, secret });
 record!(wit::Spawn => agent::Spawn { proc, program, arguments, environment, stdin, keep_open, listens, basic_auth, session, turn });
 record!(wit::Write => agent::Write { proc, body });
-record!(wit::Stop => agent::Stop { proc, signal, grace_ms });
+record!(wit::Stop => agent::StopProcess { proc, signal, grace_ms });
 record!(wit::PutFile => agent::PutFile { name, body });
 record!(wit::HttpRequest => agent::HttpRequest { request, proc, method, path, body, timeout_ms });
 record!(wit::OpenStream => agent::OpenStream { stream, proc, path });
 record!(wit::SetTimer => agent::SetTimer { timer, after_ms });
-record!(wit::Failure => agent::Failure { kind, message, retry_after_ms });
+record!(wit::Failure => agent::AgentFailure { kind, message, retry_after_ms });
 record!(wit::SessionReady => agent::SessionReady { session, native_id, model, title });
 record!(wit::TurnRef => agent::TurnRef { session, turn });
 record!(wit::ToolStart => agent::ToolStart { id, parent, kind, native_name, title, target, input });
@@ -177,7 +179,7 @@ record!(wit::ToolEnd => agent::ToolEnd { id, status, output, exit_code, diffs })
 record!(wit::PlanEntry => agent::PlanEntry { text, status });
 record!(wit::Unrecognised => agent::Unrecognised { what, path, sample });
 record!(wit::Event => agent::AgentEvent { session, turn, kind });
-record!(wit::Steered => agent::Steered { message, outcome });
+record!(wit::Steered => agent::SteerResult { message, outcome });
 record!(wit::TurnDone => agent::TurnDone { session, turn, outcome, text, usage });
 record!(wit::Model => agent::Model { id, label, efforts });
 record!(wit::SessionInfo => agent::SessionInfo { native_id, title, cwd, updated });

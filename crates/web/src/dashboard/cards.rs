@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use tokio::task::JoinSet;
 
-use super::Shared;
+use super::DashboardState;
 use super::frame::{made, tail};
-use super::guard::Guest;
 use super::layout::csrf;
+use super::middleware::SignedIn;
 use super::rendered;
 use aetheel_dispatch::{EventSummary, LaneView, OpenQuestion, RunningTurn, Subject, TurnWatch};
-use aetheel_model::access::Standing;
+use aetheel_model::access::LanePermissions;
 use aetheel_model::agent::{AnswerForm, Question, ToolStatus};
 use aetheel_model::event::{Lane, Sequence};
 use aetheel_model::fold::Transcript;
@@ -35,7 +35,7 @@ const OPTIONS: usize = 12;
 /// A lane that a user may see.
 pub(super) struct Card {
     lane: LaneView,
-    standing: Standing,
+    standing: LanePermissions,
 }
 
 impl Card {
@@ -47,9 +47,9 @@ impl Card {
 
 /// Returns the lanes that a user may see, and the number of further ones. With `only`, returns just
 /// the lane in which the turn of this event runs.
-pub(super) async fn seen_by(
-    shared: &Arc<Shared>,
-    guest: &Guest,
+pub(super) async fn visible_cards(
+    shared: &Arc<DashboardState>,
+    guest: &SignedIn,
     only: Option<Sequence>,
 ) -> (Vec<Card>, usize) {
     let mut asking = JoinSet::new();
@@ -60,7 +60,7 @@ pub(super) async fn seen_by(
     for (at, view) in lanes.into_iter().enumerate() {
         let (shared, guest) = (Arc::clone(shared), guest.clone());
         asking.spawn(async move {
-            let standing = guest.standing_in(&shared, &view.lane).await;
+            let standing = guest.permissions_in(&shared, &view.lane).await;
             (at, Card { lane: view, standing })
         });
     }
@@ -83,7 +83,7 @@ pub(super) async fn seen_by(
 /// Renders all cards. `text` returns the text of a turn if it is to be included.
 pub(super) fn list(
     (cards, more): (&[Card], usize),
-    guest: &Guest,
+    guest: &SignedIn,
     text: impl Fn(&Lane, Sequence) -> Option<Arc<str>>,
 ) -> Markup {
     html! {
@@ -99,7 +99,11 @@ pub(super) fn list(
     }
 }
 
-fn one(card: &Card, guest: &Guest, text: &impl Fn(&Lane, Sequence) -> Option<Arc<str>>) -> Markup {
+fn one(
+    card: &Card,
+    guest: &SignedIn,
+    text: &impl Fn(&Lane, Sequence) -> Option<Arc<str>>,
+) -> Markup {
     let (lane, acts) = (&card.lane.lane, card.standing.acts);
     html! {
         article.card id=(anchor(lane)) {
@@ -157,7 +161,7 @@ pub(super) fn day(at: Timestamp) -> Markup {
     html! { time datetime=(at.strftime("%Y-%m-%dT%H:%M:%SZ")) data-day { (at.strftime("%Y-%m-%d %H:%M UTC")) } }
 }
 
-fn forms(lane: &Lane, turn: &RunningTurn, guest: &Guest) -> Markup {
+fn forms(lane: &Lane, turn: &RunningTurn, guest: &SignedIn) -> Markup {
     let steer = format!("steer-{}", turn.event);
     html! {
         @if matches!(lane, Lane::Channel(_)) {
@@ -183,7 +187,7 @@ fn which(lane: &Lane, turn: &RunningTurn) -> Markup {
     }
 }
 
-fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, guest: &Guest) -> Markup {
+fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, guest: &SignedIn) -> Markup {
     let hidden = html! {
         (csrf(guest)) (which(lane, turn))
         input type="hidden" name="question" value=(asked.id);
@@ -230,7 +234,7 @@ fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, guest: &Guest
 /// one.
 fn shown_choices(
     asked: &OpenQuestion,
-) -> Vec<(&'static str, String, aetheel_model::agent::Decision)> {
+) -> Vec<(&'static str, String, aetheel_model::agent::AskDecision)> {
     let mut choices = asked.choices();
     let mut seen = Vec::new();
     choices.retain(|(word, ..)| {
@@ -286,7 +290,7 @@ fn fields(asked: &OpenQuestion, at: usize, part: &Question) -> Markup {
 }
 
 /// An excerpt of a turn's output that fits on a page.
-pub(super) struct Shown {
+pub(super) struct TurnExcerpt {
     text: String,
     cut: bool,
     tools: Vec<(String, Option<ToolStatus>)>,
@@ -294,10 +298,10 @@ pub(super) struct Shown {
     retry: Option<String>,
 }
 
-impl Shown {
+impl TurnExcerpt {
     /// Copies what users may see of the turn now.
     pub(super) fn of(turn: &TurnWatch) -> Self {
-        turn.look(|transcript: &Transcript| {
+        turn.read(|transcript: &Transcript| {
             let text = transcript.text();
             let (end, cut) = tail(&text, TEXT);
             let tools = transcript.tools();

@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use tokio::task::JoinSet;
 
-use super::guard::{Fields, Guest, Sent};
-use super::layout::{self, Here, csrf};
-use super::{Shared, frame};
+use super::layout::{self, MenuPage, csrf};
+use super::middleware::{FormFields, SignedIn, SubmittedForm};
+use super::{DashboardState, frame};
 use aetheel_dispatch::{Setting, SettingOption, status_rows};
-use aetheel_model::access::Standing;
+use aetheel_model::access::LanePermissions;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
 
@@ -27,7 +27,7 @@ const NOT_THERE: &str = "This channel does not exist, or you cannot see it.";
 const NOT_YOURS: &str = "You are not allowed to do that there.";
 
 /// Lists the channels.
-pub(super) async fn list(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
+pub(super) async fn list(State(shared): State<Arc<DashboardState>>, guest: SignedIn) -> Response {
     let mut channels = shared.dispatcher.channels().await;
     channels.push(guest.session.visitor.channel);
     channels.sort_unstable();
@@ -37,7 +37,7 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
     for channel in channels.into_iter().rev().take(ASKED) {
         let (shared, guest) = (Arc::clone(&shared), guest.clone());
         asking.spawn(async move {
-            (guest.standing_in(&shared, &Lane::Channel(channel)).await, channel)
+            (guest.permissions_in(&shared, &Lane::Channel(channel)).await, channel)
         });
     }
     let mut seen = Vec::new();
@@ -54,20 +54,20 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
         }
         @if more { p { "Older channels are not listed: use " code { "/status" } " there." } }
     };
-    layout::page(&guest, Here::Channels, false, &main)
+    layout::page(&guest, MenuPage::Channels, false, &main)
 }
 
 /// Shows one channel.
 pub(super) async fn one(
-    State(shared): State<Arc<Shared>>,
-    guest: Guest,
+    State(shared): State<Arc<DashboardState>>,
+    guest: SignedIn,
     channel: Result<Path<u64>, PathRejection>,
 ) -> Response {
-    let Ok(Path(channel)) = channel else { return frame::nowhere().await };
+    let Ok(Path(channel)) = channel else { return frame::not_found().await };
     let Some((lane, standing)) = channel_of(&shared, &guest, channel).await else {
-        return frame::nowhere().await;
+        return frame::not_found().await;
     };
-    let view = shared.dispatcher.view(&lane).await;
+    let view = shared.dispatcher.lane_status(&lane).await;
     let rows = status_rows(&view, standing.owner, Timestamp::now());
     let main = html! {
         h2 { (short_line(&standing.place, 80)) }
@@ -89,10 +89,10 @@ pub(super) async fn one(
             }
         }
     };
-    layout::page(&guest, Here::Channels, false, &main)
+    layout::page(&guest, MenuPage::Channels, false, &main)
 }
 
-fn choice(option: &SettingOption, channel: u64, guest: &Guest) -> Markup {
+fn choice(option: &SettingOption, channel: u64, guest: &SignedIn) -> Markup {
     let title = option.setting.title();
     let id = format!("choose-{title}");
     let chosen = |value: &str| option.chosen && option.current.as_deref() == Some(value);
@@ -123,12 +123,16 @@ fn choice(option: &SettingOption, channel: u64, guest: &Guest) -> Markup {
 }
 
 /// Returns a channel and the user's permissions in it, if the user may see it.
-async fn channel_of(shared: &Shared, guest: &Guest, channel: u64) -> Option<(Lane, Standing)> {
+async fn channel_of(
+    shared: &DashboardState,
+    guest: &SignedIn,
+    channel: u64,
+) -> Option<(Lane, LanePermissions)> {
     let lane = Lane::Channel(channel);
-    let standing = guest.standing_in(shared, &lane).await;
+    let standing = guest.permissions_in(shared, &lane).await;
     if let Some(parent) = standing.parent {
         // The gateway may not know yet that this channel is a thread.
-        shared.dispatcher.learn(channel, parent);
+        shared.dispatcher.learn_parent(channel, parent);
     }
     standing.sees.then_some((lane, standing))
 }
@@ -136,9 +140,9 @@ async fn channel_of(shared: &Shared, guest: &Guest, channel: u64) -> Option<(Lan
 /// Returns the channel of a form if the user may write there, otherwise the page to go to and a
 /// message.
 async fn meant(
-    shared: &Shared,
-    guest: &Guest,
-    fields: &Fields,
+    shared: &DashboardState,
+    guest: &SignedIn,
+    fields: &FormFields,
 ) -> Result<(Lane, u64), (String, &'static str)> {
     let elsewhere = || ("/channels".to_owned(), NOT_THERE);
     let channel = fields.one("channel").parse().map_err(|_| elsewhere())?;
@@ -150,8 +154,8 @@ async fn meant(
 }
 
 /// Redirects to a page that shows a message.
-fn go(guest: &Guest, path: &str, said: impl Into<String>) -> Response {
-    guest.session.say(said);
+fn go(guest: &SignedIn, path: &str, said: impl Into<String>) -> Response {
+    guest.session.set_notice(said);
     Redirect::to(path).into_response()
 }
 
@@ -160,8 +164,11 @@ fn path(channel: u64) -> String {
 }
 
 /// Changes a setting.
-pub(super) async fn choose(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
-    let Sent { guest, fields } = sent;
+pub(super) async fn choose(
+    State(shared): State<Arc<DashboardState>>,
+    sent: SubmittedForm,
+) -> Response {
+    let SubmittedForm { guest, fields } = sent;
     let (lane, channel) = match meant(&shared, &guest, &fields).await {
         Ok(meant) => meant,
         Err((path, why)) => return go(&guest, &path, why),
@@ -176,8 +183,8 @@ pub(super) async fn choose(State(shared): State<Arc<Shared>>, sent: Sent) -> Res
                 let visitor = &guest.session.visitor;
                 tracing::info!(user = visitor.user, %lane, "from the dashboard: {chosen}");
                 let _ = shared
-                    .house
-                    .report(Some(channel), &visitor.name, &format!("chose: {chosen}"))
+                    .api
+                    .post_action(Some(channel), &visitor.name, &format!("chose: {chosen}"))
                     .await;
                 chosen
             }
@@ -187,8 +194,11 @@ pub(super) async fn choose(State(shared): State<Arc<Shared>>, sent: Sent) -> Res
 }
 
 /// Starts a new conversation.
-pub(super) async fn reset(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
-    let Sent { guest, fields } = sent;
+pub(super) async fn reset(
+    State(shared): State<Arc<DashboardState>>,
+    sent: SubmittedForm,
+) -> Response {
+    let SubmittedForm { guest, fields } = sent;
     let (lane, channel) = match meant(&shared, &guest, &fields).await {
         Ok(meant) => meant,
         Err((path, why)) => return go(&guest, &path, why),
@@ -200,7 +210,7 @@ pub(super) async fn reset(State(shared): State<Arc<Shared>>, sent: Sent) -> Resp
             let visitor = &guest.session.visitor;
             tracing::info!(user = visitor.user, %lane, "a user began a new conversation from the dashboard");
             let did = "began a new conversation here.";
-            let _ = shared.house.report(Some(channel), &visitor.name, did).await;
+            let _ = shared.api.post_action(Some(channel), &visitor.name, did).await;
             "The next message begins a new conversation.".to_owned()
         }
     };

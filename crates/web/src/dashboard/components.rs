@@ -6,18 +6,18 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 
-use super::guard::{Guest, Sent};
-use super::layout::{self, Here, csrf};
-use super::{Shared, frame};
+use super::layout::{self, MenuPage, csrf};
+use super::middleware::{SignedIn, SubmittedForm};
+use super::{DashboardState, frame};
 use aetheel_model::plain::short_line;
 
 /// The largest number of backends on a page.
 const SHOWN: usize = 40;
 
 /// Lists all backends.
-pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
+pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: SignedIn) -> Response {
     if !guest.standing.owner {
-        return frame::nowhere().await;
+        return frame::not_found().await;
     }
     let backends = shared.dispatcher.backends().await;
     let main = html! {
@@ -56,14 +56,17 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
         @if backends.len() > SHOWN { p { "And " (backends.len() - SHOWN) " more." } }
         p { "A rollback loads the previous component again. Running turns finish with the current one." }
     };
-    layout::page(&guest, Here::Components, false, &main)
+    layout::page(&guest, MenuPage::Components, false, &main)
 }
 
 /// Rolls back to the previous component, if the displayed one still serves.
-pub(super) async fn roll_back(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
-    let Sent { guest, fields } = sent;
+pub(super) async fn roll_back(
+    State(shared): State<Arc<DashboardState>>,
+    sent: SubmittedForm,
+) -> Response {
+    let SubmittedForm { guest, fields } = sent;
     if !guest.standing.owner {
-        return frame::nowhere().await;
+        return frame::not_found().await;
     }
     let (name, generation) = (fields.one("backend"), fields.one("generation"));
     let visitor = &guest.session.visitor;
@@ -78,10 +81,10 @@ pub(super) async fn roll_back(State(shared): State<Arc<Shared>>, sent: Sent) -> 
                 "an owner rolled a backend back from the dashboard"
             );
             let did = format!("rolled {name} back: generation {serves} serves.");
-            let _ = shared.house.report(None, &visitor.name, &did).await;
+            let _ = shared.api.post_action(None, &visitor.name, &did).await;
             format!("Generation {serves} of {name} serves.")
         }
     };
-    guest.session.say(said);
+    guest.session.set_notice(said);
     Redirect::to("/components").into_response()
 }

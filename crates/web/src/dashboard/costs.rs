@@ -13,17 +13,17 @@ use jiff::{Timestamp, ToSpan as _};
 use maud::{Markup, html};
 use tokio::task::JoinSet;
 
-use super::guard::Guest;
-use super::layout::{self, Here};
-use super::{Shared, frame, plot};
+use super::layout::{self, MenuPage};
+use super::middleware::SignedIn;
+use super::{DashboardState, frame, plot};
 use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
-use aetheel_store::workspace::Sheet;
-use aetheel_store::workspace::costs::{Costs, LaneCosts, Sum, top};
+use aetheel_store::workspace::CostSheet;
+use aetheel_store::workspace::costs::{CostSum, Costs, LaneCosts, top};
 
 /// The periods that can be chosen, in days.
 const PERIODS: [u16; 3] = [7, 30, 90];
-const USUAL: u16 = 30;
+const DEFAULT_PERIOD: u16 = 30;
 /// The largest number of lanes that are looked up in Discord for a page, those with the most turns.
 const ASKED: usize = 60;
 /// The largest number of rows of a table. The others are summed up.
@@ -35,7 +35,7 @@ const NAME: usize = 32;
 fn period(query: &[(String, String)]) -> u16 {
     let asked =
         query.iter().find(|(name, _)| name == "days").and_then(|(_, days)| days.parse().ok());
-    asked.filter(|days| PERIODS.contains(days)).unwrap_or(USUAL)
+    asked.filter(|days| PERIODS.contains(days)).unwrap_or(DEFAULT_PERIOD)
 }
 
 /// Returns the first and the last day of a period that ends today, in UTC.
@@ -45,15 +45,15 @@ fn days_until_now(days: u16) -> (Date, Date) {
 }
 
 /// The costs that a user may see.
-struct Seen {
+struct VisibleCosts {
     costs: Costs,
     /// Sums of the lanes, with the names of their places.
-    lanes: Vec<(String, Sum)>,
+    lanes: Vec<(String, CostSum)>,
     /// The number of lanes that were not looked up.
     left_out: usize,
 }
 
-impl Seen {
+impl VisibleCosts {
     fn take(&mut self, lane: &Lane, costs: &Costs, place: &str) {
         let place = if place.is_empty() { lane.to_string() } else { place.to_owned() };
         self.lanes.push((place, costs.whole));
@@ -63,7 +63,11 @@ impl Seen {
 
 /// Sums up the lanes that the user may see. Owners see all lanes, others the channels that they can
 /// see in Discord.
-async fn seen_by(shared: &Arc<Shared>, guest: &Guest, mut all: LaneCosts) -> Seen {
+async fn visible_costs(
+    shared: &Arc<DashboardState>,
+    guest: &SignedIn,
+    mut all: LaneCosts,
+) -> VisibleCosts {
     let owner = guest.standing.owner;
     let mut order: Vec<(u64, Lane)> = all
         .iter()
@@ -75,9 +79,9 @@ async fn seen_by(shared: &Arc<Shared>, guest: &Guest, mut all: LaneCosts) -> See
     let mut asking = JoinSet::new();
     for (_, lane) in order.drain(..order.len().min(ASKED)) {
         let (shared, guest) = (Arc::clone(shared), guest.clone());
-        asking.spawn(async move { (guest.standing_in(&shared, &lane).await, lane) });
+        asking.spawn(async move { (guest.permissions_in(&shared, &lane).await, lane) });
     }
-    let mut seen = Seen { costs: Costs::default(), lanes: Vec::new(), left_out };
+    let mut seen = VisibleCosts { costs: Costs::default(), lanes: Vec::new(), left_out };
     while let Some(answered) = asking.join_next().await {
         // A lane whose lookup panicked is shown only to owners.
         if let Some((standing, lane)) = answered.ok().filter(|(it, _)| owner || it.sees) {
@@ -93,14 +97,14 @@ async fn seen_by(shared: &Arc<Shared>, guest: &Guest, mut all: LaneCosts) -> See
 
 /// Shows the costs.
 pub(super) async fn page(
-    State(shared): State<Arc<Shared>>,
-    guest: Guest,
+    State(shared): State<Arc<DashboardState>>,
+    guest: SignedIn,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Response {
     let days = period(&query);
     let (from, to) = days_until_now(days);
     let all = shared.dispatcher.turns().costs(from, to).await;
-    let Seen { costs, lanes, left_out } = seen_by(&shared, &guest, all).await;
+    let VisibleCosts { costs, lanes, left_out } = visible_costs(&shared, &guest, all).await;
     let people = costs.people.values().map(|person| (person.name.clone(), person.sum));
     let backends = costs.backends.iter().map(|(name, sum)| (name.clone(), *sum));
     let unknown = || "unknown".to_owned();
@@ -134,23 +138,23 @@ pub(super) async fn page(
         @if left_out > 0 { p { (left_out) " channels with fewer turns are left out." } }
         @if guest.standing.owner { p { a href={ "/costs.csv?days=" (days) } { "Download as CSV" } } }
     };
-    layout::page(&guest, Here::Costs, false, &main)
+    layout::page(&guest, MenuPage::Costs, false, &main)
 }
 
 /// Returns all turns as CSV, for owners.
 pub(super) async fn csv(
-    State(shared): State<Arc<Shared>>,
-    guest: Guest,
+    State(shared): State<Arc<DashboardState>>,
+    guest: SignedIn,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Response {
     if !guest.standing.owner {
-        return frame::nowhere().await;
+        return frame::not_found().await;
     }
     let (from, to) = days_until_now(period(&query));
     let sheet = shared
         .dispatcher
         .turns()
-        .days(from, to, Sheet::default(), |sheet, line| sheet.add(&line))
+        .days(from, to, CostSheet::default(), |sheet, line| sheet.add(&line))
         .await;
     let headers = [
         (header::CONTENT_TYPE, "text/csv; charset=utf-8"),
@@ -159,7 +163,7 @@ pub(super) async fn csv(
     (headers, sheet.csv()).into_response()
 }
 
-fn whole(sum: &Sum) -> Markup {
+fn whole(sum: &CostSum) -> Markup {
     html! {
         dl {
             dt { "Cost" } dd { (sum.cost()) }
@@ -175,8 +179,8 @@ fn whole(sum: &Sum) -> Markup {
 
 /// Draws a bar for each day: its cost or, if no costs are known, its turns.
 fn plotted(costs: &Costs, from: Date, days: u16) -> Markup {
-    let priced = costs.whole.priced > 0;
-    let value = |sum: &Sum| if priced { sum.cost_usd } else { sum.turns as f64 };
+    let priced = costs.whole.with_price > 0;
+    let value = |sum: &CostSum| if priced { sum.cost_usd } else { sum.turns as f64 };
     let all: Vec<Date> = from.series(1.day()).take(days.into()).collect();
     let values: Vec<f64> = all.iter().map(|day| costs.days.get(day).map_or(0.0, value)).collect();
     let (most, day) = values.iter().zip(&all).fold((0.0, from), |most, (value, day)| {
@@ -197,11 +201,11 @@ fn plotted(costs: &Costs, from: Date, days: u16) -> Markup {
 }
 
 /// Returns the sums by day, latest first.
-fn by_day(days: &BTreeMap<Date, Sum>) -> Vec<(String, Sum)> {
+fn by_day(days: &BTreeMap<Date, CostSum>) -> Vec<(String, CostSum)> {
     days.iter().rev().map(|(day, sum)| (day.to_string(), *sum)).collect()
 }
 
-fn table(what: &str, rows: &[(String, Sum)]) -> Markup {
+fn table(what: &str, rows: &[(String, CostSum)]) -> Markup {
     html! {
         div.wide tabindex="0" role="region" aria-label={ "Costs by " (what.to_lowercase()) } {
             table {

@@ -23,11 +23,11 @@ pub(super) fn outside(status: StatusCode, title: &str, main: &Markup) -> Respons
         header { p.brand { "Aetheel" } }
         main id="main" tabindex="-1" { h1 { (title) } (main) }
     };
-    whole(status, title, None, &body)
+    document(status, title, None, &body)
 }
 
 /// Returns a page. With `refresh`, browsers without script reload it after so many seconds.
-pub(super) fn whole(
+pub(super) fn document(
     status: StatusCode,
     title: &str,
     refresh: Option<u32>,
@@ -75,7 +75,7 @@ pub(super) async fn form_only() -> Response {
 }
 
 /// Returns the page for unknown URLs.
-pub(super) async fn nowhere() -> Response {
+pub(super) async fn not_found() -> Response {
     notice(StatusCode::NOT_FOUND, "Not found", "There is no such page.")
 }
 

@@ -7,17 +7,17 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::guard::Guest;
-use super::layout::{self, Here};
-use super::{Shared, frame};
+use super::layout::{self, MenuPage};
+use super::middleware::SignedIn;
+use super::{DashboardState, frame};
 use aetheel_model::plain::short_line;
 
 /// Time limit for the program's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
+pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: SignedIn) -> Response {
     if !guest.standing.owner {
-        return frame::nowhere().await;
+        return frame::not_found().await;
     }
     let late = || vec!["the check takes too long".to_owned()];
     let (alive, unready) = tokio::join!(
@@ -37,7 +37,7 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
             dt { "Version" } dd { "Aetheel " (env!("CARGO_PKG_VERSION")) }
         }
     };
-    layout::page(&guest, Here::Health, true, &main)
+    layout::page(&guest, MenuPage::Health, true, &main)
 }
 
 fn word(reasons: &[String]) -> Markup {

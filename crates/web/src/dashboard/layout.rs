@@ -4,16 +4,16 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::frame::whole;
-use super::guard::Guest;
+use super::frame::document;
+use super::middleware::SignedIn;
 
 /// Reload interval, in seconds, of a page with live content, if no script runs and the user wants
 /// it.
-const AGAIN: u32 = 5;
+const RELOAD_SECONDS: u32 = 5;
 
 /// A page in the menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Here {
+pub(super) enum MenuPage {
     Now,
     Transcripts,
     Channels,
@@ -23,7 +23,7 @@ pub(super) enum Here {
     Health,
 }
 
-impl Here {
+impl MenuPage {
     const ALL: [Self; 7] = [
         Self::Now,
         Self::Transcripts,
@@ -65,31 +65,31 @@ impl Here {
 }
 
 /// Returns a page of the menu. `lives` says whether it has live content.
-pub(super) fn page(guest: &Guest, here: Here, lives: bool, main: &Markup) -> Response {
+pub(super) fn page(guest: &SignedIn, here: MenuPage, lives: bool, main: &Markup) -> Response {
     let main = html! {
-        @if lives { noscript { (still_or_again(guest.again)) } }
+        @if lives { noscript { (reload_notice(guest.reload)) } }
         (main)
     };
-    let again = (lives && guest.again).then_some(AGAIN);
+    let again = (lives && guest.reload).then_some(RELOAD_SECONDS);
     inner(guest, Some(here), here.title(), again, &main)
 }
 
 /// Returns a page for a signed-in user. With `again`, browsers reload it after so many seconds.
 pub(super) fn inner(
-    guest: &Guest,
-    here: Option<Here>,
+    guest: &SignedIn,
+    here: Option<MenuPage>,
     title: &str,
     again: Option<u32>,
     main: &Markup,
 ) -> Response {
-    let said = guest.session.take_said();
+    let said = guest.session.take_notice();
     let refresh = again.filter(|_| said.is_none());
     let body = html! {
         header {
             p.brand { "Aetheel" }
             nav aria-label="Pages" {
                 ul {
-                    @for page in Here::ALL.into_iter().filter(|page| guest.standing.owner || !page.is_for_owners()) {
+                    @for page in MenuPage::ALL.into_iter().filter(|page| guest.standing.owner || !page.is_for_owners()) {
                         li { a href=(page.path()) aria-current=[(Some(page) == here).then_some("page")] { (page.title()) } }
                     }
                 }
@@ -108,25 +108,25 @@ pub(super) fn inner(
             (main)
         }
     };
-    whole(StatusCode::OK, title, refresh, &body)
+    document(StatusCode::OK, title, refresh, &body)
 }
 
 /// Without script, a page is not reloaded unless the user wants it, because text in its fields
 /// would be lost.
-fn still_or_again(again: bool) -> Markup {
+fn reload_notice(again: bool) -> Markup {
     html! {
         p {
             @if again {
-                "This page reloads every " (AGAIN) " seconds. "
+                "This page reloads every " (RELOAD_SECONDS) " seconds. "
                 a href="?" { "Stop reloading" } " before you write something."
             } @else {
-                "This page does not update. " a href="?again" { "Reload it every " (AGAIN) " seconds" } "."
+                "This page does not update. " a href="?again" { "Reload it every " (RELOAD_SECONDS) " seconds" } "."
             }
         }
     }
 }
 
 /// Renders the hidden field with the secret of forms.
-pub(super) fn csrf(guest: &Guest) -> Markup {
+pub(super) fn csrf(guest: &SignedIn) -> Markup {
     html! { input type="hidden" name="csrf" value=(guest.session.csrf()); }
 }

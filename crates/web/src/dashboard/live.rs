@@ -24,23 +24,23 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::guard::{self, Guest, Stranger};
-use super::{Shared, cards, frame};
+use super::middleware::{self, AccessDenied, SignedIn};
+use super::{DashboardState, cards, frame};
 use aetheel_dispatch::Dispatcher;
 use aetheel_model::event::{Lane, Sequence};
 
 /// The largest number of cached texts. When the cache is full it is cleared.
-const KEPT: usize = 256;
+const MAX_CACHED_TEXTS: usize = 256;
 /// Minimum time between two updates.
-const PACE: Duration = Duration::from_millis(250);
+const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
 /// How often the permissions of the viewer are checked again.
-const STILL: Duration = Duration::from_secs(10);
+const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The rendered texts of turns, shared by all viewers.
 #[derive(Default)]
-pub(super) struct Turns(Mutex<HashMap<Sequence, (u64, Arc<str>)>>);
+pub(super) struct LiveTexts(Mutex<HashMap<Sequence, (u64, Arc<str>)>>);
 
-impl Turns {
+impl LiveTexts {
     /// Returns the version and the text of a running turn, or `None` if it does not run.
     pub(super) fn text(
         &self,
@@ -58,10 +58,10 @@ impl Turns {
         if let Some(known) = made.get(&event).filter(|(of, _)| *of >= version) {
             return Some(known.clone());
         }
-        if made.len() >= KEPT {
+        if made.len() >= MAX_CACHED_TEXTS {
             made.clear();
         }
-        let text: Arc<str> = cards::Shown::of(&turn).html().into_string().into();
+        let text: Arc<str> = cards::TurnExcerpt::of(&turn).html().into_string().into();
         made.insert(event, (version, Arc::clone(&text)));
         Some((version, text))
     }
@@ -69,16 +69,16 @@ impl Turns {
 
 /// The query of a request that follows one turn, by its event.
 #[derive(Deserialize)]
-pub(super) struct Followed {
+pub(super) struct FollowQuery {
     turn: Sequence,
 }
 
 /// Streams the changes of all lanes that the user may see, or of one turn, until the connection or
 /// the user's access ends.
 pub(super) async fn follow(
-    State(shared): State<Arc<Shared>>,
-    guest: Guest,
-    followed: Result<Query<Followed>, QueryRejection>,
+    State(shared): State<Arc<DashboardState>>,
+    guest: SignedIn,
+    followed: Result<Query<FollowQuery>, QueryRejection>,
 ) -> Response {
     let places = [&shared.streams, &guest.session.streams];
     let places = places.map(|places| Arc::clone(places).try_acquire_owned().ok());
@@ -95,19 +95,19 @@ pub(super) async fn follow(
 /// Returns what a new stream would send first: `cards` (`null` if one turn is followed), `turns`,
 /// and whether the followed turn has `ended`.
 pub(super) async fn once(
-    State(shared): State<Arc<Shared>>,
-    guest: Guest,
-    followed: Result<Query<Followed>, QueryRejection>,
+    State(shared): State<Arc<DashboardState>>,
+    guest: SignedIn,
+    followed: Result<Query<FollowQuery>, QueryRejection>,
 ) -> Response {
     let only = followed.ok().map(|Query(followed)| followed.turn);
-    let (seen, more) = cards::seen_by(&shared, &guest, only).await;
+    let (seen, more) = cards::visible_cards(&shared, &guest, only).await;
     let list = || cards::list((&seen, more), &guest, |_, _| None).into_string();
     let turns: Vec<Value> = seen
         .iter()
         .filter_map(|card| card.turn())
         .filter_map(|(lane, event)| {
             let (_, text) = shared.turns.text(&shared.dispatcher, lane, event)?;
-            Some(said(event, &text))
+            Some(turn_json(event, &text))
         })
         .collect();
     let ended = only.is_some() && seen.is_empty();
@@ -116,7 +116,7 @@ pub(super) async fn once(
 }
 
 /// Returns the text of a turn in the format of the page's script.
-fn said(event: Sequence, html: &str) -> Value {
+fn turn_json(event: Sequence, html: &str) -> Value {
     json!({"turn": event.to_string(), "html": html})
 }
 
@@ -141,19 +141,19 @@ impl Stream for Feed {
 }
 
 async fn feed(
-    shared: Arc<Shared>,
-    mut guest: Guest,
+    shared: Arc<DashboardState>,
+    mut guest: SignedIn,
     only: Option<Sequence>,
     events: mpsc::Sender<Event>,
 ) {
     let (mut lanes, mut growth) =
-        (shared.dispatcher.watch_lanes(), shared.dispatcher.watch_growth());
+        (shared.dispatcher.watch_lanes(), shared.dispatcher.watch_turn_changes());
     let mut told = String::new();
     let mut versions: HashMap<Sequence, u64> = HashMap::new();
-    let mut until = Instant::now() + STILL;
+    let mut until = Instant::now() + ACCESS_CHECK_INTERVAL;
     loop {
         lanes.mark_unchanged();
-        let (seen, more) = cards::seen_by(&shared, &guest, only).await;
+        let (seen, more) = cards::visible_cards(&shared, &guest, only).await;
         if only.is_some() && seen.is_empty() {
             // The turn has ended, or the user may not see it any more.
             let _ = events.send(Event::default().event("ended").data("{}")).await;
@@ -185,24 +185,24 @@ async fn feed(
                 if versions.insert(*event, version) == Some(version) {
                     continue;
                 }
-                let data = said(*event, &text).to_string();
+                let data = turn_json(*event, &text).to_string();
                 if events.send(Event::default().event("turn").data(data)).await.is_err() {
                     return;
                 }
             }
-            sleep(PACE).await;
+            sleep(UPDATE_INTERVAL).await;
             tokio::select! {
                 _ = lanes.changed() => break,
                 _ = growth.changed() => {}
-                () = guest.session.over.cancelled() => return over(&events).await,
+                () = guest.session.over.cancelled() => return send_over(&events).await,
                 () = shared.closing.cancelled() => return,
                 () = sleep_until(until) => {
-                    until = Instant::now() + STILL;
-                    match guard::still(&shared, Arc::clone(&guest.session)).await {
+                    until = Instant::now() + ACCESS_CHECK_INTERVAL;
+                    match middleware::check_access(&shared, Arc::clone(&guest.session)).await {
                         Ok(still) => guest = still,
                         // Nothing is shown while the permissions are unknown.
-                        Err(Stranger::Unsure) => return,
-                        Err(Stranger::Gone | Stranger::Unknown) => return over(&events).await,
+                        Err(AccessDenied::PermissionsUnknown) => return,
+                        Err(AccessDenied::Forbidden | AccessDenied::NotSignedIn) => return send_over(&events).await,
                     }
                     // The visible lanes may have changed.
                     break;
@@ -212,7 +212,7 @@ async fn feed(
     }
 }
 
-async fn over(events: &mpsc::Sender<Event>) {
+async fn send_over(events: &mpsc::Sender<Event>) {
     // An error means that the client has disconnected.
     let _ = events.send(Event::default().event("over").data("{}")).await;
 }

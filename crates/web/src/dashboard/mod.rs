@@ -21,26 +21,26 @@
 //! | [`plot`] | charts |
 //! | [`deeds`] | the forms of running turns |
 
+mod actions;
 mod cards;
 mod channels;
 mod components;
 mod costs;
-mod deeds;
-mod entrance;
 mod frame;
-mod guard;
 mod health;
 mod layout;
 mod live;
-mod machine;
-mod now;
-mod once;
+mod middleware;
 mod origin;
+mod overview;
 mod plot;
 mod rendered;
+mod repeated_forms;
 mod schedules;
 mod secret;
 mod sessions;
+mod sign_in;
+mod step_viewer;
 mod transcripts;
 
 use std::io;
@@ -59,16 +59,16 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use self::origin::Origin;
+pub use self::origin::DashboardOrigin;
 use self::sessions::Sessions;
 use self::transcripts::{list, sharing, turn};
-use super::connection::{Caller, Door};
-use super::status::Health;
+use super::connection::{BoundedListener, HttpCaller};
+use super::status::HealthSource;
 use aetheel_dispatch::Dispatcher;
-use aetheel_kit::machine::{Film, Machine, Reading};
-use aetheel_model::access::{Standing, Visitor};
+use aetheel_kit::step_viewer::{ComponentReplay, StepViewer, TurnSteps};
+use aetheel_model::access::{LanePermissions, SignInRequest};
 use aetheel_model::event::{Lane, NewEvent};
-use aetheel_model::vigil;
+use aetheel_model::supervisor;
 use aetheel_store::workspace::{Shares, SignIns};
 
 /// The largest number of simultaneous connections.
@@ -76,13 +76,13 @@ const CONNECTIONS: usize = 256;
 /// The largest number of connections that stream changes.
 const STREAMS: usize = 128;
 /// The largest number of simultaneous requests with a read-only link.
-const OUTSIDERS: usize = 2;
+const MAX_LINK_REQUESTS: usize = 2;
 /// Largest form in bytes.
-const BODY: usize = 64 << 10;
+const MAX_FORM_BYTES: usize = 64 << 10;
 
 /// A heartbeat or a cron job, without secrets.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub struct ScheduleView {
     /// The lane of its events.
     pub lane: Lane,
     /// Its schedule and time zone, in words.
@@ -95,9 +95,9 @@ pub struct Schedule {
 
 /// All schedules and hooks, without secrets.
 #[derive(Clone, Debug, Default)]
-pub struct Schedules {
+pub struct ScheduleOverview {
     /// Heartbeats and cron jobs.
-    pub schedules: Vec<Schedule>,
+    pub schedules: Vec<ScheduleView>,
     /// Hooks: name and prompt.
     pub hooks: Vec<(String, String)>,
     /// The problems in the files, one line each.
@@ -117,7 +117,7 @@ pub struct RecordedTurn {
 
 /// The messages of a turn as Discord shows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Drawn {
+pub struct MessagePreview {
     /// The text of each, in order, without secrets.
     pub messages: Vec<String>,
     /// Whether they are the complete answer. Otherwise the turn is still running at this point.
@@ -126,40 +126,40 @@ pub struct Drawn {
 
 /// The data for the dashboard from Discord and from the operator's files.
 #[async_trait]
-pub trait House: Send + Sync {
+pub trait DashboardApi: Send + Sync {
     /// Returns the current permissions of a user in a channel.
     ///
     /// # Errors
     /// Returns the reason, for the log, if the permissions are unknown. The user then counts as
     /// having none.
-    async fn standing(&self, user: u64, channel: u64) -> Result<Standing, String>;
+    async fn permissions(&self, user: u64, channel: u64) -> Result<LanePermissions, String>;
 
     /// Posts in a channel, or without one in the operator's output channel, what a user did in the
     /// dashboard. Returns the message's id.
     ///
     /// # Errors
     /// Returns the reason if the message could not be posted.
-    async fn report(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String>;
+    async fn post_action(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String>;
 
     /// Posts in a channel what a user wrote in the dashboard for the channel's agent. Returns the
     /// message's id.
     ///
     /// # Errors
     /// Same as [`House::report`].
-    async fn repeat(&self, channel: u64, who: &str, words: &str) -> Result<u64, String>;
+    async fn post_prompt(&self, channel: u64, who: &str, words: &str) -> Result<u64, String>;
 
     /// Returns the schedules and hooks that the files contain now.
-    async fn schedules(&self) -> Schedules;
+    async fn schedules(&self) -> ScheduleOverview;
 
     /// Returns the event of a schedule as if it were due now, and the channel of its answer.
     /// Returns `None` if there is no such schedule.
-    async fn now(&self, lane: &Lane) -> Option<(NewEvent, Option<u64>)>;
+    async fn schedule_event(&self, lane: &Lane) -> Option<(NewEvent, Option<u64>)>;
 
     /// Returns the record of a finished turn, or `None` if it is unknown.
-    async fn recorded(&self, turn: &str) -> Option<RecordedTurn>;
+    async fn recorded_turn(&self, turn: &str) -> Option<RecordedTurn>;
 
     /// Returns the viewer for recorded turns.
-    fn machine(&self) -> &Machine;
+    fn step_viewer(&self) -> &StepViewer;
 
     /// Returns the messages of a turn up to a step (index), as Discord would show them: as recorded
     /// or, with `other`, as another component reads the turn.
@@ -169,51 +169,55 @@ pub trait House: Send + Sync {
     async fn messages(
         &self,
         turn: &str,
-        film: &Arc<Film>,
+        film: &Arc<TurnSteps>,
         step: usize,
-        other: Option<Arc<Reading>>,
-    ) -> Result<Drawn, String>;
+        other: Option<Arc<ComponentReplay>>,
+    ) -> Result<MessagePreview, String>;
 }
 
 /// The state that all requests share.
-struct Shared {
+struct DashboardState {
     dispatcher: Dispatcher,
-    house: Arc<dyn House>,
-    health: Arc<dyn Health>,
+    api: Arc<dyn DashboardApi>,
+    health: Arc<dyn HealthSource>,
     sessions: Sessions,
-    origin: Origin,
+    origin: DashboardOrigin,
     /// The listener's address. Users on this machine and some proxies send requests to it.
-    local: Origin,
+    local: DashboardOrigin,
     streams: Arc<Semaphore>,
-    turns: live::Turns,
+    turns: live::LiveTexts,
     /// Whether users may create read-only links to turns.
     sharing: bool,
     /// Limits the simultaneous requests with read-only links.
-    outsiders: Semaphore,
+    link_requests: Semaphore,
     closing: CancellationToken,
 }
 
 /// A bound listener that does not answer yet.
-pub struct Bound {
+pub struct DashboardListener {
     listener: TcpListener,
     address: SocketAddr,
-    origin: Origin,
+    origin: DashboardOrigin,
 }
 
-impl Bound {
+impl DashboardListener {
     /// Binds an address. `origin` is the public address, if it is different.
     ///
     /// # Errors
     /// Returns the system's error.
-    pub async fn take(address: SocketAddr, origin: Option<Origin>) -> io::Result<Self> {
+    pub async fn take(address: SocketAddr, origin: Option<DashboardOrigin>) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address, origin: origin.unwrap_or_else(|| Origin::of(address)) })
+        Ok(Self {
+            listener,
+            address,
+            origin: origin.unwrap_or_else(|| DashboardOrigin::of(address)),
+        })
     }
 
     /// Returns the public address.
     #[must_use]
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &DashboardOrigin {
         &self.origin
     }
 
@@ -223,26 +227,27 @@ impl Bound {
     pub fn serve(
         self,
         dispatcher: Dispatcher,
-        house: Arc<dyn House>,
-        health: Arc<dyn Health>,
+        house: Arc<dyn DashboardApi>,
+        health: Arc<dyn HealthSource>,
         (sign_ins, sharing): (SignIns, bool),
     ) -> Dashboard {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DashboardState {
             dispatcher,
-            house,
+            api: house,
             health,
             sessions: Sessions::open(sign_ins, Instant::now(), Timestamp::now()),
             origin: self.origin,
-            local: Origin::of(self.address),
+            local: DashboardOrigin::of(self.address),
             streams: Arc::new(Semaphore::new(STREAMS)),
-            turns: live::Turns::default(),
+            turns: live::LiveTexts::default(),
             sharing,
-            outsiders: Semaphore::new(OUTSIDERS),
+            link_requests: Semaphore::new(MAX_LINK_REQUESTS),
             closing: CancellationToken::new(),
         });
-        let service = router(Arc::clone(&shared)).into_make_service_with_connect_info::<Caller>();
-        let door = Door::new(self.listener, CONNECTIONS);
-        let server = vigil::task("dashboard", async move {
+        let service =
+            router(Arc::clone(&shared)).into_make_service_with_connect_info::<HttpCaller>();
+        let door = BoundedListener::new(self.listener, CONNECTIONS);
+        let server = supervisor::spawn("dashboard", async move {
             if let Err(error) = axum::serve(door, service).await {
                 tracing::error!(%error, "the dashboard has stopped; start the gateway again");
             }
@@ -254,16 +259,16 @@ impl Bound {
 
 /// The running dashboard. Dropping it closes it.
 pub struct Dashboard {
-    shared: Arc<Shared>,
+    shared: Arc<DashboardState>,
     server: JoinHandle<()>,
 }
 
 impl Dashboard {
     /// Returns a handle that creates sign-in links.
     #[must_use]
-    pub fn entry(&self) -> Entry {
-        let Shared { sessions, origin, dispatcher, .. } = &*self.shared;
-        Entry {
+    pub fn sign_in_links(&self) -> SignInLinks {
+        let DashboardState { sessions, origin, dispatcher, .. } = &*self.shared;
+        SignInLinks {
             sessions: sessions.clone(),
             origin: origin.clone(),
             shares: dispatcher.shares().clone(),
@@ -280,18 +285,18 @@ impl Drop for Dashboard {
 
 /// Creates sign-in links and ends sessions. Cheap to clone.
 #[derive(Clone)]
-pub struct Entry {
+pub struct SignInLinks {
     sessions: Sessions,
-    origin: Origin,
+    origin: DashboardOrigin,
     shares: Shares,
 }
 
-impl Entry {
+impl SignInLinks {
     /// Creates a link that signs a user in. It works once, within five minutes.
     ///
     /// # Errors
     /// Returns the time until the user may request another link.
-    pub fn link(&self, visitor: Visitor) -> Result<String, Duration> {
+    pub fn link(&self, visitor: SignInRequest) -> Result<String, Duration> {
         let secret = self.sessions.link(visitor, Instant::now())?;
         Ok(format!("{}/enter/{secret}", self.origin))
     }
@@ -300,18 +305,18 @@ impl Entry {
     /// Returns the number of sessions.
     #[must_use]
     pub fn revoke(&self, user: u64) -> usize {
-        self.shares.end_of(user, Timestamp::now());
+        self.shares.end_all_of(user, Timestamp::now());
         self.sessions.revoke(user)
     }
 }
 
-fn router(shared: Arc<Shared>) -> Router {
+fn router(shared: Arc<DashboardState>) -> Router {
     Router::new()
-        .route("/", get(now::page))
+        .route("/", get(overview::page))
         .route("/live", get(live::follow))
         .route("/live/once", get(live::once))
-        .route("/turns/stop", post(deeds::stop))
-        .route("/turns/steer", post(deeds::steer))
+        .route("/turns/stop", post(actions::stop))
+        .route("/turns/steer", post(actions::steer))
         .route("/turns", get(list::page))
         .route("/turns/{turn}", get(turn::page))
         .route("/turns/{turn}/part/{part}", get(turn::part))
@@ -319,8 +324,8 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/turns/{turn}/unshare", post(sharing::unshare))
         .route("/shared/{key}", get(sharing::page))
         .route("/shared/{key}/part/{part}", get(sharing::part))
-        .route("/turns/{turn}/machine", get(machine::page))
-        .route("/questions/answer", post(deeds::answer))
+        .route("/turns/{turn}/machine", get(step_viewer::page))
+        .route("/questions/answer", post(actions::answer))
         .route("/channels", get(channels::list))
         .route("/channels/{channel}", get(channels::one))
         .route("/channels/choose", post(channels::choose))
@@ -332,16 +337,16 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/schedules", get(schedules::page))
         .route("/schedules/run", post(schedules::run))
         .route("/health", get(health::page))
-        .route("/enter/{link}", get(entrance::door))
-        .route("/enter", post(entrance::enter))
-        .route("/leave", post(entrance::leave))
+        .route("/enter/{link}", get(sign_in::door))
+        .route("/enter", post(sign_in::enter))
+        .route("/leave", post(sign_in::leave))
         .route("/style.css", get(frame::style))
         .route("/script.js", get(frame::script))
         .route("/icon.svg", get(frame::icon))
-        .fallback(frame::nowhere)
+        .fallback(frame::not_found)
         .method_not_allowed_fallback(frame::form_only)
-        .layer(DefaultBodyLimit::max(BODY))
-        .layer(from_fn_with_state(Arc::clone(&shared), once::once))
-        .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))
+        .layer(DefaultBodyLimit::max(MAX_FORM_BYTES))
+        .layer(from_fn_with_state(Arc::clone(&shared), repeated_forms::once))
+        .layer(from_fn_with_state(Arc::clone(&shared), middleware::check_request))
         .with_state(shared)
 }

@@ -8,13 +8,13 @@ use axum::http::uri::Authority;
 
 /// Scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct DashboardOrigin {
     secure: bool,
     /// In the form that browsers use: lower case, and without the default port.
     host: String,
 }
 
-impl Origin {
+impl DashboardOrigin {
     /// Parses `DASHBOARD_URL`.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for DashboardOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", if self.secure { "https" } else { "http" }, self.host)
     }
@@ -96,7 +96,10 @@ mod tests {
             ("http://localhost:80", "http://localhost"),
             ("http://[::1]:8788", "http://[::1]:8788"),
         ] {
-            assert_eq!(Origin::parse(url).map(|origin| origin.to_string()), Ok(shown.to_owned()));
+            assert_eq!(
+                DashboardOrigin::parse(url).map(|origin| origin.to_string()),
+                Ok(shown.to_owned())
+            );
         }
         for url in [
             "",
@@ -110,13 +113,13 @@ mod tests {
             "http://192.0.2.1:8788",
             "http://127.0.0.1.example.com",
         ] {
-            assert!(Origin::parse(url).is_err(), "{url}");
+            assert!(DashboardOrigin::parse(url).is_err(), "{url}");
         }
     }
 
     #[test]
     fn a_host_is_accepted_in_all_its_spellings_and_others_are_not() {
-        let origin = Origin::parse("https://agents.example.com").unwrap();
+        let origin = DashboardOrigin::parse("https://agents.example.com").unwrap();
         for host in ["agents.example.com", "AGENTS.example.com", "agents.example.com:443"] {
             assert!(origin.is_host(host), "{host}");
         }

@@ -6,9 +6,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 
-use super::guard::{Guest, Sent};
-use super::layout::{self, Here, csrf};
-use super::{Shared, frame};
+use super::layout::{self, MenuPage, csrf};
+use super::middleware::{SignedIn, SubmittedForm};
+use super::{DashboardState, frame};
 use aetheel_model::plain::short_line;
 
 /// The largest number of schedules on a page.
@@ -17,11 +17,11 @@ const SHOWN: usize = 40;
 const WARNINGS: usize = 10;
 
 /// Lists all schedules and hooks.
-pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
+pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: SignedIn) -> Response {
     if !guest.standing.owner {
-        return frame::nowhere().await;
+        return frame::not_found().await;
     }
-    let seen = shared.house.schedules().await;
+    let seen = shared.api.schedules().await;
     let main = html! {
         @for warning in seen.warnings.iter().take(WARNINGS) { p { "⚠️ " (short_line(warning, 300)) } }
         @if seen.schedules.is_empty() { p { "There are no schedules." } }
@@ -47,19 +47,22 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
             @for (name, instruction) in &seen.hooks { dt { (name) } dd { (short_line(instruction, 200)) } }
         }
     };
-    layout::page(&guest, Here::Schedules, false, &main)
+    layout::page(&guest, MenuPage::Schedules, false, &main)
 }
 
 /// Runs a schedule now, in addition to its regular times.
-pub(super) async fn run(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
-    let Sent { guest, fields } = sent;
+pub(super) async fn run(
+    State(shared): State<Arc<DashboardState>>,
+    sent: SubmittedForm,
+) -> Response {
+    let SubmittedForm { guest, fields } = sent;
     if !guest.standing.owner {
-        return frame::nowhere().await;
+        return frame::not_found().await;
     }
     let visitor = &guest.session.visitor;
     let lane = fields.one("lane");
     let event = match lane.parse() {
-        Ok(lane) => shared.house.now(&lane).await,
+        Ok(lane) => shared.api.schedule_event(&lane).await,
         Err(_) => None,
     };
     let said = match event {
@@ -67,9 +70,9 @@ pub(super) async fn run(State(shared): State<Arc<Shared>>, sent: Sent) -> Respon
         Some((_, _)) if lane.parse().is_ok_and(|lane| shared.dispatcher.is_busy(&lane)) => {
             "It is already running or waiting.".to_owned()
         }
-        Some((event, channel)) => match shared.dispatcher.submit_anywhere(event).await {
+        Some((event, channel)) => match shared.dispatcher.submit_or_route(event).await {
             Err(refusal) => refusal.to_string(),
-            Ok(placed) => match placed.safe().await {
+            Ok(placed) => match placed.wait_until_saved().await {
                 Err(refusal) => refusal.to_string(),
                 Ok(event) => {
                     tracing::info!(
@@ -79,12 +82,12 @@ pub(super) async fn run(State(shared): State<Arc<Shared>>, sent: Sent) -> Respon
                         "an owner had a schedule run from the dashboard"
                     );
                     let did = format!("had {lane} run now.");
-                    let _ = shared.house.report(channel, &visitor.name, &did).await;
+                    let _ = shared.api.post_action(channel, &visitor.name, &did).await;
                     "It is running, or waits in its lane.".to_owned()
                 }
             },
         },
     };
-    guest.session.say(said);
+    guest.session.set_notice(said);
     Redirect::to("/schedules").into_response()
 }

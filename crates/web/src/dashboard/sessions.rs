@@ -14,32 +14,32 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::super::crowd::whose;
+use super::super::slots::address_group;
 use super::secret::{Digest, digest, secret};
-use aetheel_model::access::Visitor;
+use aetheel_model::access::SignInRequest;
 use aetheel_model::plain::with_causes;
-use aetheel_store::workspace::{SignIn, SignIns};
+use aetheel_store::workspace::{SavedSignIn, SignIns};
 
 /// Lifetime of a link.
 const LINK_AGE: Duration = Duration::from_secs(5 * 60);
 /// Lifetime of a session.
 pub(super) const SESSION_AGE: Duration = Duration::from_secs(12 * 3_600);
 /// The largest number of links and of sessions of a user. A new one replaces the oldest.
-const OF_ONE: usize = 5;
+const MAX_PER_USER: usize = 5;
 /// The largest number of sessions of all users.
 const SESSIONS: usize = 500;
 /// The largest number of streams of a session, so that the sessions of one user cannot take all
 /// streams.
 const STREAMS: usize = 12;
 /// Limits in [`SPAN`]: links that a user may request, and failed sign-ins of an address.
-const ASKED: usize = 10;
-const FAILED: usize = 20;
-const SPAN: Duration = Duration::from_secs(60);
+const MAX_LINK_REQUESTS: usize = 10;
+const MAX_FAILURES: usize = 20;
+const RATE_WINDOW: Duration = Duration::from_secs(60);
 
 /// A session of a signed-in user.
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) visitor: Visitor,
+pub(super) struct DashboardSession {
+    pub(super) visitor: SignInRequest,
     /// The secret in every form, which protects against forms of other sites. It is derived from
     /// the session's secret, so that pages that stay open over a restart can still send their
     /// forms. Set by the first request with the session's secret.
@@ -52,23 +52,23 @@ pub(super) struct Session {
     /// The same time on the wall clock.
     since: Timestamp,
     /// The message for the next page.
-    said: Mutex<Option<String>>,
+    notice: Mutex<Option<String>>,
     /// The latest processed form. Locked while a form is being processed.
-    pub(super) last: Arc<tokio::sync::Mutex<Option<Done>>>,
+    pub(super) last: Arc<tokio::sync::Mutex<Option<CompletedForm>>>,
 }
 
 /// A processed form.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct CompletedForm {
     pub(super) form: Digest,
     pub(super) at: Instant,
     /// The page to which it redirected, and the message for that page.
     pub(super) to: String,
-    pub(super) said: Option<String>,
+    pub(super) notice: Option<String>,
 }
 
-impl Session {
-    fn new(visitor: Visitor, began: Instant, since: Timestamp) -> Self {
+impl DashboardSession {
+    fn new(visitor: SignInRequest, began: Instant, since: Timestamp) -> Self {
         Self {
             visitor,
             csrf: OnceLock::new(),
@@ -76,7 +76,7 @@ impl Session {
             streams: Arc::new(Semaphore::new(STREAMS)),
             began,
             since,
-            said: Mutex::default(),
+            notice: Mutex::default(),
             last: Arc::default(),
         }
     }
@@ -87,30 +87,30 @@ impl Session {
     }
 
     /// Sets the message for the next page.
-    pub(super) fn say(&self, text: impl Into<String>) {
-        *self.said.lock() = Some(text.into());
+    pub(super) fn set_notice(&self, text: impl Into<String>) {
+        *self.notice.lock() = Some(text.into());
     }
 
     /// Returns the message for the next page without removing it.
-    pub(super) fn said(&self) -> Option<String> {
-        self.said.lock().clone()
+    pub(super) fn notice(&self) -> Option<String> {
+        self.notice.lock().clone()
     }
 
     /// Removes and returns the message for the next page.
-    pub(super) fn take_said(&self) -> Option<String> {
-        self.said.lock().take()
+    pub(super) fn take_notice(&self) -> Option<String> {
+        self.notice.lock().take()
     }
 }
 
-struct Link {
-    visitor: Visitor,
+struct SignInLink {
+    visitor: SignInRequest,
     made: Instant,
 }
 
 #[derive(Default)]
-struct Known {
-    links: HashMap<Digest, Link>,
-    sessions: HashMap<Digest, Arc<Session>>,
+struct SessionTable {
+    links: HashMap<Digest, SignInLink>,
+    sessions: HashMap<Digest, Arc<DashboardSession>>,
     asked: HashMap<u64, Vec<Instant>>,
     failed: HashMap<IpAddr, Vec<Instant>>,
 }
@@ -118,7 +118,7 @@ struct Known {
 /// All links and sessions. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Sessions {
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<SessionTable>>,
     /// The file for sessions; `None` in tests.
     file: Option<SignIns>,
 }
@@ -126,25 +126,25 @@ pub(super) struct Sessions {
 impl Sessions {
     /// Restores the saved sessions that have not expired.
     pub(super) fn open(file: SignIns, now: Instant, clock: Timestamp) -> Self {
-        let restored = file.known().into_iter().filter_map(|kept| {
+        let restored = file.all().into_iter().filter_map(|kept| {
             let digest = Digest::parse(&kept.digest)?;
             // If the clock was set back, the age is negative; sessions must not last longer then.
             let age = clock.duration_since(kept.since).max(SignedDuration::ZERO);
             let began = now.checked_sub(age.unsigned_abs())?;
-            let visitor = Visitor { user: kept.user, name: kept.name, channel: kept.channel };
-            Some((digest, Arc::new(Session::new(visitor, began, kept.since))))
+            let visitor = SignInRequest { user: kept.user, name: kept.name, channel: kept.channel };
+            Some((digest, Arc::new(DashboardSession::new(visitor, began, kept.since))))
         });
-        let mut known = Known { sessions: restored.collect(), ..Known::default() };
-        known.forget(now);
+        let mut known = SessionTable { sessions: restored.collect(), ..SessionTable::default() };
+        known.remove_expired(now);
         Self { known: Arc::new(Mutex::new(known)), file: Some(file) }
     }
 
     /// Saves the sessions in the background. Must be called within a Tokio runtime.
-    fn keep(&self) {
+    fn save(&self) {
         let Some(file) = self.file.clone() else { return };
         let known = Arc::clone(&self.known);
         tokio::task::spawn_blocking(move || {
-            if let Err(error) = file.keep(|| known.lock().kept()) {
+            if let Err(error) = file.save(|| known.lock().to_sign_ins()) {
                 let error = with_causes(&error);
                 tracing::error!(
                     "{error}; a restart may sign users out, or restore sessions that they ended"
@@ -157,31 +157,31 @@ impl Sessions {
     ///
     /// # Errors
     /// Returns the time until the user may request another link.
-    pub(super) fn link(&self, visitor: Visitor, now: Instant) -> Result<String, Duration> {
+    pub(super) fn link(&self, visitor: SignInRequest, now: Instant) -> Result<String, Duration> {
         let mut known = self.known.lock();
-        known.forget(now);
+        known.remove_expired(now);
         let asked = known.asked.entry(visitor.user).or_default();
-        if let Some(first) = asked.first().filter(|_| asked.len() >= ASKED) {
-            return Err((*first + SPAN).saturating_duration_since(now));
+        if let Some(first) = asked.first().filter(|_| asked.len() >= MAX_LINK_REQUESTS) {
+            return Err((*first + RATE_WINDOW).saturating_duration_since(now));
         }
         asked.push(now);
         let user = visitor.user;
-        let mine = |(_, link): &(&Digest, &Link)| link.visitor.user == user;
-        if known.links.iter().filter(mine).count() >= OF_ONE {
+        let mine = |(_, link): &(&Digest, &SignInLink)| link.visitor.user == user;
+        if known.links.iter().filter(mine).count() >= MAX_PER_USER {
             let oldest = known.links.iter().filter(mine).min_by_key(|(_, link)| link.made);
             if let Some(digest) = oldest.map(|(digest, _)| *digest) {
                 known.links.remove(&digest);
             }
         }
         let made = secret();
-        known.links.insert(digest(&made), Link { visitor, made: now });
+        known.links.insert(digest(&made), SignInLink { visitor, made: now });
         Ok(made)
     }
 
     /// Returns whether a link is valid, without using it up.
     pub(super) fn is_open(&self, link: &str, now: Instant) -> bool {
         let mut known = self.known.lock();
-        known.forget(now);
+        known.remove_expired(now);
         known.links.contains_key(&digest(link))
     }
 
@@ -189,33 +189,33 @@ impl Sessions {
     /// link is not valid.
     pub(super) fn enter(&self, link: &str, now: Instant) -> Option<String> {
         let mut known = self.known.lock();
-        known.forget(now);
-        let Link { visitor, .. } = known.links.remove(&digest(link))?;
+        known.remove_expired(now);
+        let SignInLink { visitor, .. } = known.links.remove(&digest(link))?;
         let user = visitor.user;
-        known.make_room(now, |session| session.visitor.user == user, OF_ONE);
+        known.make_room(now, |session| session.visitor.user == user, MAX_PER_USER);
         known.make_room(now, |_| true, SESSIONS);
         let made = secret();
-        let session = Session::new(visitor, now, Timestamp::now());
+        let session = DashboardSession::new(visitor, now, Timestamp::now());
         known.sessions.insert(digest(&made), Arc::new(session));
         drop(known);
-        self.keep();
+        self.save();
         Some(made)
     }
 
     /// Returns the session with a secret.
-    pub(super) fn session(&self, secret: &str, now: Instant) -> Option<Arc<Session>> {
+    pub(super) fn session(&self, secret: &str, now: Instant) -> Option<Arc<DashboardSession>> {
         let mut known = self.known.lock();
-        known.forget(now);
+        known.remove_expired(now);
         let session = known.sessions.get(&digest(secret)).cloned()?;
         session.csrf.get_or_init(|| digest(format!("form of {secret}")).to_string());
         Some(session)
     }
 
     /// Ends a session.
-    pub(super) fn end(&self, session: &Arc<Session>) {
+    pub(super) fn end(&self, session: &Arc<DashboardSession>) {
         session.over.cancel();
         self.known.lock().sessions.retain(|_, known| !Arc::ptr_eq(known, session));
-        self.keep();
+        self.save();
     }
 
     /// Ends all links and sessions of a user. Returns the number of sessions.
@@ -233,7 +233,7 @@ impl Sessions {
         let ended = before - known.sessions.len();
         drop(known);
         if ended > 0 {
-            self.keep();
+            self.save();
         }
         ended
     }
@@ -241,22 +241,22 @@ impl Sessions {
     /// Counts a sign-in with an invalid link.
     pub(super) fn failed(&self, address: IpAddr, now: Instant) {
         let mut known = self.known.lock();
-        known.forget(now);
-        known.failed.entry(whose(address)).or_default().push(now);
+        known.remove_expired(now);
+        known.failed.entry(address_group(address)).or_default().push(now);
     }
 
     /// Returns whether an address has too many failed sign-ins.
     pub(super) fn is_kept_out(&self, address: IpAddr, now: Instant) -> bool {
         let mut known = self.known.lock();
-        known.forget(now);
-        known.failed.get(&whose(address)).is_some_and(|failed| failed.len() >= FAILED)
+        known.remove_expired(now);
+        known.failed.get(&address_group(address)).is_some_and(|failed| failed.len() >= MAX_FAILURES)
     }
 }
 
-impl Known {
+impl SessionTable {
     /// Returns the sessions for the file.
-    fn kept(&self) -> Vec<SignIn> {
-        let one = |(digest, session): (&Digest, &Arc<Session>)| SignIn {
+    fn to_sign_ins(&self) -> Vec<SavedSignIn> {
+        let one = |(digest, session): (&Digest, &Arc<DashboardSession>)| SavedSignIn {
             digest: digest.to_string(),
             user: session.visitor.user,
             name: session.visitor.name.clone(),
@@ -267,7 +267,7 @@ impl Known {
     }
 
     /// Removes expired entries.
-    fn forget(&mut self, now: Instant) {
+    fn remove_expired(&mut self, now: Instant) {
         let recent = |at: &Instant, age: Duration| now.saturating_duration_since(*at) < age;
         self.links.retain(|_, link| recent(&link.made, LINK_AGE));
         self.sessions.retain(|_, session| {
@@ -278,14 +278,14 @@ impl Known {
             lasts
         });
         for times in self.asked.values_mut().chain(self.failed.values_mut()) {
-            times.retain(|at| recent(at, SPAN));
+            times.retain(|at| recent(at, RATE_WINDOW));
         }
         self.asked.retain(|_, times| !times.is_empty());
         self.failed.retain(|_, times| !times.is_empty());
     }
 
     /// Ends the oldest of these sessions until there are fewer than `most`.
-    fn make_room(&mut self, now: Instant, of: impl Fn(&Session) -> bool, most: usize) {
+    fn make_room(&mut self, now: Instant, of: impl Fn(&DashboardSession) -> bool, most: usize) {
         while self.sessions.values().filter(|session| of(session)).count() >= most {
             let oldest = self
                 .sessions
@@ -304,12 +304,12 @@ impl Known {
 mod tests {
     use super::*;
 
-    fn ann() -> Visitor {
-        Visitor { user: 1, name: "ann".to_owned(), channel: 9 }
+    fn ann() -> SignInRequest {
+        SignInRequest { user: 1, name: "ann".to_owned(), channel: 9 }
     }
 
-    fn bob() -> Visitor {
-        Visitor { user: 2, name: "bob".to_owned(), channel: 9 }
+    fn bob() -> SignInRequest {
+        SignInRequest { user: 2, name: "bob".to_owned(), channel: 9 }
     }
 
     #[test]
@@ -333,8 +333,9 @@ mod tests {
     #[test]
     fn a_session_ends_after_twelve_hours_or_when_it_is_revoked() {
         let (sessions, now) = (Sessions::default(), Instant::now());
-        let enter =
-            |visitor: Visitor| sessions.enter(&sessions.link(visitor, now).unwrap(), now).unwrap();
+        let enter = |visitor: SignInRequest| {
+            sessions.enter(&sessions.link(visitor, now).unwrap(), now).unwrap()
+        };
         let (first, second, other) = (enter(ann()), enter(ann()), enter(bob()));
         let open = sessions.session(&second, now).unwrap();
         sessions.end(&sessions.session(&first, now).unwrap());
@@ -364,18 +365,18 @@ mod tests {
 
         let links: Vec<String> = (0..4).map(|_| sessions.link(ann(), now).unwrap()).collect();
         assert!(links.iter().all(|link| sessions.is_open(link, now)));
-        assert_eq!(sessions.link(ann(), now), Err(SPAN));
+        assert_eq!(sessions.link(ann(), now), Err(RATE_WINDOW));
         assert!(sessions.link(bob(), now).is_ok(), "other users are not limited");
-        assert!(sessions.link(ann(), now + SPAN).is_ok());
+        assert!(sessions.link(ann(), now + RATE_WINDOW).is_ok());
     }
 
     #[test]
     fn an_address_that_guesses_links_has_to_wait_and_others_do_not() {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let [guesser, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().unwrap());
-        (0..FAILED).for_each(|_| sessions.failed(guesser, now));
+        (0..MAX_FAILURES).for_each(|_| sessions.failed(guesser, now));
         assert!(sessions.is_kept_out(guesser, now) && !sessions.is_kept_out(other, now));
-        assert!(!sessions.is_kept_out(guesser, now + SPAN));
+        assert!(!sessions.is_kept_out(guesser, now + RATE_WINDOW));
     }
 
     #[tokio::test]
@@ -388,7 +389,7 @@ mod tests {
             Sessions::open(file, now, clock + later)
         };
         let first = restarted(Duration::ZERO).await;
-        let enter = |visitor: Visitor| first.enter(&first.link(visitor, now).unwrap(), now);
+        let enter = |visitor: SignInRequest| first.enter(&first.link(visitor, now).unwrap(), now);
         let (cookie, other) = (enter(ann()).unwrap(), enter(bob()).unwrap());
         let form = first.session(&cookie, now).unwrap().csrf().to_owned();
         assert!(form.len() == 64 && form != first.session(&other, now).unwrap().csrf());

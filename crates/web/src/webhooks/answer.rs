@@ -6,12 +6,12 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::signature::Fault;
-use aetheel_dispatch::Refusal;
+use super::signature::SignatureFault;
+use aetheel_dispatch::PromptRefusal;
 
 /// The result of a valid call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum WebhookOutcome {
     /// Its event is saved.
     Accepted,
     /// The same delivery was accepted before.
@@ -22,15 +22,15 @@ pub(super) enum Told {
 
 /// The reason why a call was refused. `Display` is for the log.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refused {
+pub(super) enum WebhookRefusal {
     #[error("there is nothing at this address")]
-    Elsewhere,
+    NotFound,
     #[error("the method is not POST")]
     Method,
     #[error("the gateway is starting or stopping")]
     Closed,
     #[error("too many calls at the same time")]
-    Crowd,
+    Busy,
     #[error("the body is compressed")]
     Encoded,
     #[error("the body is neither JSON nor a form nor text")]
@@ -44,16 +44,16 @@ pub(super) enum Refused {
     #[error("there is no such webhook")]
     Unknown,
     #[error("{0}")]
-    Unproven(#[from] Fault),
+    Unproven(#[from] SignatureFault),
     #[error("more calls than its limit")]
     Often(Duration),
     #[error("the same delivery is being processed")]
     Pending,
     #[error("the event was refused: {0}")]
-    Queue(Refusal),
+    Queue(PromptRefusal),
 }
 
-impl Told {
+impl WebhookOutcome {
     pub(super) fn response(self) -> Response {
         let (status, word) = match self {
             Self::Accepted => (StatusCode::ACCEPTED, "accepted"),
@@ -64,9 +64,9 @@ impl Told {
     }
 }
 
-impl Refused {
+impl WebhookRefusal {
     pub(super) fn response(&self) -> Response {
-        let (status, word, retry) = self.told();
+        let (status, word, retry) = self.response_parts();
         let mut response = respond(status, json!({ "error": word }).to_string(), retry);
         if matches!(self, Self::Method) {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
@@ -75,12 +75,12 @@ impl Refused {
     }
 
     /// Returns the status, a message, and the seconds after which a retry may succeed.
-    fn told(&self) -> (StatusCode, &'static str, Option<u64>) {
+    fn response_parts(&self) -> (StatusCode, &'static str, Option<u64>) {
         match self {
-            Self::Elsewhere => (StatusCode::NOT_FOUND, "not found", None),
+            Self::NotFound => (StatusCode::NOT_FOUND, "not found", None),
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed", None),
             Self::Closed => (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping", Some(30)),
-            Self::Crowd => (StatusCode::SERVICE_UNAVAILABLE, "busy", Some(1)),
+            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", Some(1)),
             Self::Encoded => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not accepted", None)
             }
@@ -96,13 +96,13 @@ impl Refused {
                 (StatusCode::TOO_MANY_REQUESTS, "too many calls", Some(wait.as_secs() + 1))
             }
             Self::Pending => (StatusCode::CONFLICT, "this delivery is being processed", Some(1)),
-            Self::Queue(Refusal::TooLong { .. }) => {
+            Self::Queue(PromptRefusal::TooLong { .. }) => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", None)
             }
-            Self::Queue(Refusal::NotSaved) => {
+            Self::Queue(PromptRefusal::NotSaved) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "not saved", Some(10))
             }
-            Self::Queue(Refusal::ShuttingDown) => {
+            Self::Queue(PromptRefusal::ShuttingDown) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping", Some(30))
             }
             Self::Queue(_) => (StatusCode::SERVICE_UNAVAILABLE, "the queue is full", Some(10)),
@@ -111,7 +111,7 @@ impl Refused {
 
     /// The number of the HTTP status, for example 401.
     pub(super) fn status(&self) -> u16 {
-        self.told().0.as_u16()
+        self.response_parts().0.as_u16()
     }
 }
 

@@ -10,34 +10,34 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::signature::Key;
-use aetheel_store::workspace::{Rate, Webhook, WebhookFile, Webhooks};
+use super::signature::WebhookKey;
+use aetheel_store::workspace::{CallRate, Webhook, WebhookFile, Webhooks};
 
 /// The secrets, by the names of their environment variables.
-pub type Secrets = HashMap<String, SecretString>;
+pub type WebhookSecrets = HashMap<String, SecretString>;
 
 /// A webhook that can be called.
 #[derive(Debug)]
-pub(super) struct Armed {
+pub(super) struct CallableWebhook {
     pub(super) webhook: Webhook,
-    pub(super) keys: Vec<Key>,
+    pub(super) keys: Vec<WebhookKey>,
     limiter: DefaultDirectRateLimiter,
 }
 
-type All = BTreeMap<String, Arc<Armed>>;
+type All = BTreeMap<String, Arc<CallableWebhook>>;
 
 /// The definitions. They are read again when the file changes.
 #[derive(Debug)]
 pub struct Definitions {
     file: WebhookFile,
-    secrets: Secrets,
+    secrets: WebhookSecrets,
     armed: Mutex<Option<Arc<All>>>,
 }
 
 impl Definitions {
     /// Creates the definitions of a file. The secrets are those of the program's start.
     #[must_use]
-    pub fn new(file: WebhookFile, secrets: Secrets) -> Self {
+    pub fn new(file: WebhookFile, secrets: WebhookSecrets) -> Self {
         Self { file, secrets, armed: Mutex::default() }
     }
 
@@ -48,7 +48,7 @@ impl Definitions {
         match &*armed {
             Some(all) if !changed => Arc::clone(all),
             _ => {
-                let (all, warnings) = arm(&webhooks, &self.secrets);
+                let (all, warnings) = callable_webhooks(&webhooks, &self.secrets);
                 for warning in warnings {
                     tracing::warn!("{warning}");
                 }
@@ -59,7 +59,7 @@ impl Definitions {
     }
 }
 
-impl Armed {
+impl CallableWebhook {
     /// Counts a call. Returns the time to wait if it exceeds the rate limit.
     pub(super) fn admit(&self) -> Result<(), Duration> {
         self.limiter.check().map_err(|until| until.wait_time_from(DefaultClock::default().now()))
@@ -68,11 +68,11 @@ impl Armed {
 
 /// Returns the faults of definitions and their secrets, one line each.
 #[must_use]
-pub fn faults(webhooks: &Webhooks, secrets: &Secrets) -> Vec<String> {
-    arm(webhooks, secrets).1
+pub fn faults(webhooks: &Webhooks, secrets: &WebhookSecrets) -> Vec<String> {
+    callable_webhooks(webhooks, secrets).1
 }
 
-fn arm(webhooks: &Webhooks, secrets: &Secrets) -> (All, Vec<String>) {
+fn callable_webhooks(webhooks: &Webhooks, secrets: &WebhookSecrets) -> (All, Vec<String>) {
     let (mut all, mut warnings) = (All::new(), webhooks.warnings.clone());
     for (name, webhook) in &webhooks.all {
         match keys(webhook, secrets) {
@@ -80,7 +80,7 @@ fn arm(webhooks: &Webhooks, secrets: &Secrets) -> (All, Vec<String>) {
                 let limiter = RateLimiter::direct(quota(webhook.rate));
                 all.insert(
                     name.clone(),
-                    Arc::new(Armed { webhook: webhook.clone(), keys, limiter }),
+                    Arc::new(CallableWebhook { webhook: webhook.clone(), keys, limiter }),
                 );
             }
             Err(fault) => warnings.push(format!(
@@ -92,17 +92,17 @@ fn arm(webhooks: &Webhooks, secrets: &Secrets) -> (All, Vec<String>) {
     (all, warnings)
 }
 
-fn keys(webhook: &Webhook, secrets: &Secrets) -> Result<Vec<Key>, String> {
+fn keys(webhook: &Webhook, secrets: &WebhookSecrets) -> Result<Vec<WebhookKey>, String> {
     let key = |name: &String| {
         let secret = secrets.get(name).ok_or_else(|| {
             format!("`{name}` was not set when the gateway started; set it and start again")
         })?;
-        Key::new(webhook.scheme, secret.expose_secret())
+        WebhookKey::new(webhook.scheme, secret.expose_secret())
             .map_err(|fault| format!("`{name}` {fault}"))
     };
     webhook.secrets.iter().map(key).collect()
 }
 
-fn quota(Rate { per_minute, burst }: Rate) -> Quota {
+fn quota(CallRate { per_minute, burst }: CallRate) -> Quota {
     Quota::per_minute(per_minute).allow_burst(burst.max(NonZeroU32::MIN))
 }

@@ -22,26 +22,26 @@ use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-pub use definitions::{Definitions, Secrets, faults};
+pub use definitions::{Definitions, WebhookSecrets, faults};
 
-use super::connection::{Caller, Door};
-use super::crowd::Crowd;
+use super::connection::{BoundedListener, HttpCaller};
+use super::slots::CallerSlots;
 use aetheel_dispatch::Dispatcher;
-use aetheel_model::vigil;
+use aetheel_model::supervisor;
 use aetheel_store::workspace::Deliveries;
-use receive::{Shared, Stage};
+use receive::{IntakeStage, WebhookState};
 use refusals::Refusals;
-use signature::Key;
+use signature::WebhookKey;
 
 /// The largest number of simultaneous connections.
 const CONNECTIONS: usize = 256;
 /// The largest number of calls that are processed at the same time. Each may hold a body in memory.
-const PLACES: usize = 64;
+const MAX_CALLS: usize = 64;
 /// Time for the running calls to finish when the listener closes.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// The dependencies of the listener.
-pub struct Desk {
+pub struct WebhookDeps {
     /// The webhooks and their secrets.
     pub definitions: Definitions,
     /// The dispatcher for the events.
@@ -52,13 +52,13 @@ pub struct Desk {
 
 /// A bound address that does not answer yet.
 #[derive(Debug)]
-pub struct Bound {
+pub struct WebhookListener {
     listener: TcpListener,
     /// The address. If port 0 was requested, this has the actual port.
     pub address: SocketAddr,
 }
 
-impl Bound {
+impl WebhookListener {
     /// Binds an address.
     ///
     /// # Errors
@@ -71,51 +71,51 @@ impl Bound {
 
     /// Starts to answer calls, with 503 until [`Serving::open`].
     #[must_use]
-    pub fn serve(self, desk: Desk) -> Serving {
-        let shared = Arc::new(Shared {
-            desk,
-            stage: watch::Sender::new(Stage::Starting),
-            spare: Key::unknown(),
-            bodies: Crowd::new(PLACES),
+    pub fn serve(self, desk: WebhookDeps) -> WebhookServer {
+        let shared = Arc::new(WebhookState {
+            deps: desk,
+            stage: watch::Sender::new(IntakeStage::Starting),
+            spare: WebhookKey::unknown(),
+            bodies: CallerSlots::new(MAX_CALLS),
             refusals: Refusals::default(),
         });
         let router = Router::new().fallback(receive::receive).with_state(Arc::clone(&shared));
-        let service = router.into_make_service_with_connect_info::<Caller>();
+        let service = router.into_make_service_with_connect_info::<HttpCaller>();
         let (stop, stopped) = oneshot::channel::<()>();
-        let server = axum::serve(Door::new(self.listener, CONNECTIONS), service)
+        let server = axum::serve(BoundedListener::new(self.listener, CONNECTIONS), service)
             .with_graceful_shutdown(async move {
                 // An error means that the sender was dropped, which also stops the server.
                 let _ = stopped.await;
             });
-        let server = vigil::task("webhooks", async move {
+        let server = supervisor::spawn("webhooks", async move {
             if let Err(error) = server.await {
                 tracing::error!(%error, "webhooks have stopped; start the gateway again");
             }
         });
-        Serving { address: self.address, shared, stop: Some(stop), server }
+        WebhookServer { address: self.address, shared, stop: Some(stop), server }
     }
 }
 
 /// The running listener. Dropping it stops it without waiting.
-pub struct Serving {
+pub struct WebhookServer {
     /// The address of the listener, with the actual port.
     pub address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<WebhookState>,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<()>,
 }
 
-impl Serving {
+impl WebhookServer {
     /// Starts to accept calls, and logs the faults of the definitions.
     pub async fn open(&self) {
-        self.shared.desk.definitions.current().await;
-        self.shared.stage.send_replace(Stage::Open);
+        self.shared.deps.definitions.current().await;
+        self.shared.stage.send_replace(IntakeStage::Open);
         tracing::info!(address = %self.address, "webhooks are accepted");
     }
 
     /// Stops accepting calls, and answers them with a request to retry later.
     pub fn stop_intake(&self) {
-        self.shared.stage.send_replace(Stage::Closing);
+        self.shared.stage.send_replace(IntakeStage::Closing);
     }
 
     /// Stops listening. Waits at most two seconds for running calls.
@@ -128,7 +128,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for WebhookServer {
     fn drop(&mut self) {
         self.server.abort();
     }

@@ -11,21 +11,21 @@ use axum::http::{HeaderMap, Method, header};
 use axum::response::Response;
 use tokio::sync::watch;
 
-use super::super::connection::Caller;
-use super::super::crowd::{Crowd, Place};
-use super::Desk;
-use super::answer::{Refused, Told};
-use super::definitions::Armed;
+use super::super::connection::HttpCaller;
+use super::super::slots::{CallerSlot, CallerSlots};
+use super::WebhookDeps;
+use super::answer::{WebhookOutcome, WebhookRefusal};
+use super::definitions::CallableWebhook;
 use super::refusals::Refusals;
-use super::signature::{self, Fault, Key};
-use aetheel_dispatch::Refusal;
-use aetheel_model::event::{EventKind, Lane, NewEvent, Origin, Sequence};
+use super::signature::{self, SignatureFault, WebhookKey};
+use aetheel_dispatch::PromptRefusal;
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent, Sequence};
 use aetheel_model::figures;
-use aetheel_model::prompt::{Payload, quote_payload, readable_form};
-use aetheel_store::workspace::{Claimed, Scheme, Webhook};
+use aetheel_model::prompt::{WebhookPayload, quote_payload, readable_form};
+use aetheel_store::workspace::{ClaimResult, Webhook, WebhookScheme};
 
 /// Largest body in bytes.
-const BODY: usize = 1 << 20;
+const MAX_BODY_BYTES: usize = 1 << 20;
 /// Time limit for the whole body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit between two pieces of the body.
@@ -34,25 +34,25 @@ const PIECE_TIMEOUT: Duration = Duration::from_secs(5);
 const SIGNATURES: [&str; 2] = ["webhook-signature", "x-hub-signature-256"];
 /// Largest part of a payload that is quoted in a prompt, in bytes. Together with the longest
 /// instruction, this is below any `PROMPT_LIMIT_BYTES`.
-const SHOWN: usize = 64 << 10;
+const MAX_PAYLOAD_BYTES: usize = 64 << 10;
 /// Larger bodies (in bytes) are hashed on the blocking pool.
-const LONG: usize = 16 << 10;
+const BLOCKING_HASH_BYTES: usize = 16 << 10;
 
 /// Whether calls are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum IntakeStage {
     Starting,
     Open,
     Closing,
 }
 
 /// The state that all calls share.
-pub(super) struct Shared {
-    pub(super) desk: Desk,
-    pub(super) stage: watch::Sender<Stage>,
+pub(super) struct WebhookState {
+    pub(super) deps: WebhookDeps,
+    pub(super) stage: watch::Sender<IntakeStage>,
     /// Used in place of missing secrets, so that the time of a check is always the same.
-    pub(super) spare: Key,
-    pub(super) bodies: Crowd,
+    pub(super) spare: WebhookKey,
+    pub(super) bodies: CallerSlots,
     pub(super) refusals: Refusals,
 }
 
@@ -65,11 +65,11 @@ enum Content {
 
 /// Answers a call: authenticates it, creates an event from it, and waits until the event is saved.
 pub(super) async fn receive(
-    State(shared): State<Arc<Shared>>,
-    ConnectInfo(caller): ConnectInfo<Caller>,
+    State(shared): State<Arc<WebhookState>>,
+    ConnectInfo(caller): ConnectInfo<HttpCaller>,
     request: Request,
 ) -> Response {
-    caller.head_is_read();
+    caller.headers_received();
     let mut known = None;
     let response = match take(&shared, request, &caller, &mut known).await {
         Ok(told) => told.response(),
@@ -84,23 +84,23 @@ pub(super) async fn receive(
 
 /// Processes a call. Sets `known` to the webhook's name if such a webhook exists.
 async fn take(
-    shared: &Arc<Shared>,
+    shared: &Arc<WebhookState>,
     request: Request,
-    caller: &Caller,
+    caller: &HttpCaller,
     known: &mut Option<String>,
-) -> Result<Told, Refused> {
+) -> Result<WebhookOutcome, WebhookRefusal> {
     let (head, body) = request.into_parts();
-    let name = head.uri.path().strip_prefix("/webhooks/").ok_or(Refused::Elsewhere)?;
+    let name = head.uri.path().strip_prefix("/webhooks/").ok_or(WebhookRefusal::NotFound)?;
     if head.method != Method::POST {
-        return Err(Refused::Method);
+        return Err(WebhookRefusal::Method);
     }
-    if *shared.stage.borrow() != Stage::Open {
-        return Err(Refused::Closed);
+    if *shared.stage.borrow() != IntakeStage::Open {
+        return Err(WebhookRefusal::Closed);
     }
-    let place = shared.bodies.enter(caller.address.ip()).ok_or(Refused::Crowd)?;
+    let place = shared.bodies.try_acquire(caller.address.ip()).ok_or(WebhookRefusal::Busy)?;
     let content = content(&head.headers)?;
 
-    let all = shared.desk.definitions.current().await;
+    let all = shared.deps.definitions.current().await;
     let armed =
         Some(name).filter(|name| Webhook::is_name(name)).and_then(|name| all.get(name)).cloned();
     *known = armed.as_ref().map(|armed| armed.webhook.name.clone());
@@ -110,34 +110,34 @@ async fn take(
     let early = !SIGNATURES.iter().any(|name| head.headers.contains_key(*name));
     let (armed, proof, body) = if early {
         let (proven, _) = prove(shared, armed.clone(), head.headers, Vec::new()).await;
-        let (armed, proof) = (armed.ok_or(Refused::Unknown)?, proven?);
-        place.served();
+        let (armed, proof) = (armed.ok_or(WebhookRefusal::Unknown)?, proven?);
+        place.protect();
         (armed, proof, read_in_time(&place, body).await?)
     } else {
         let body = read_in_time(&place, body).await?;
-        place.served();
+        place.protect();
         let (proven, body) = prove(shared, armed.clone(), head.headers, body).await;
         // The name is checked after the signature, so that unknown names take the same time.
-        (armed.ok_or(Refused::Unknown)?, proven?, body)
+        (armed.ok_or(WebhookRefusal::Unknown)?, proven?, body)
     };
-    armed.admit().map_err(Refused::Often)?;
+    armed.admit().map_err(WebhookRefusal::Often)?;
 
     let webhook = &armed.webhook;
-    let event = event.filter(|_| webhook.scheme == Scheme::Github);
+    let event = event.filter(|_| webhook.scheme == WebhookScheme::Github);
     if let Some(event) = event.as_deref().filter(|event| !wanted(webhook, event)) {
         tracing::debug!(webhook = webhook.name, event, "webhook ignored");
-        return Ok(Told::Ignored);
+        return Ok(WebhookOutcome::Ignored);
     }
     let text = String::from_utf8_lossy(&body);
     let text = if content == Content::Form { readable_form(&text).into() } else { text };
-    let payload = Payload {
+    let payload = WebhookPayload {
         webhook: &webhook.name,
         event: event.as_deref(),
         instruction: &webhook.instruction,
         text: &text,
-        limit: SHOWN,
+        limit: MAX_PAYLOAD_BYTES,
     };
-    let origin = Origin::Internal { channel: webhook.channel };
+    let origin = EventOrigin::Internal { channel: webhook.channel };
     let mut new = NewEvent::new(
         EventKind::Webhook,
         Lane::Webhook(webhook.name.clone()),
@@ -152,37 +152,37 @@ async fn take(
         match accept(&shared, &name, proof.id.as_deref(), new).await? {
             Some(sequence) => {
                 tracing::info!(webhook = name, event = sequence, id = proof.id, kind = event, %from, "webhook accepted");
-                Ok(Told::Accepted)
+                Ok(WebhookOutcome::Accepted)
             }
             None => {
                 tracing::info!(webhook = name, id = proof.id, kind = event, %from, "webhook repeated: it was accepted before");
-                Ok(Told::Duplicate)
+                Ok(WebhookOutcome::Duplicate)
             }
         }
     });
     // The task fails only when the runtime shuts down.
-    accepted.await.map_err(|_| Refused::Closed)?
+    accepted.await.map_err(|_| WebhookRefusal::Closed)?
 }
 
 /// Submits the event and waits until the event and its id are saved. Returns the event's number if
 /// this node assigned one, or `None` if the delivery was accepted before.
 async fn accept(
-    shared: &Shared,
+    shared: &WebhookState,
     webhook: &str,
     id: Option<&str>,
     event: NewEvent,
-) -> Result<Option<Option<Sequence>>, Refused> {
-    let deliveries = &shared.desk.deliveries;
+) -> Result<Option<Option<Sequence>>, WebhookRefusal> {
+    let deliveries = &shared.deps.deliveries;
     let claim = match id.map(|id| deliveries.claim(webhook, id, now_ms())) {
         None => None,
-        Some(Claimed::New(claim)) => Some(claim),
-        Some(Claimed::Taken) => return Ok(None),
-        Some(Claimed::Pending) => return Err(Refused::Pending),
+        Some(ClaimResult::New(claim)) => Some(claim),
+        Some(ClaimResult::Taken) => return Ok(None),
+        Some(ClaimResult::Pending) => return Err(WebhookRefusal::Pending),
     };
-    let sequence = match shared.desk.dispatcher.submit_anywhere(event).await {
-        Ok(placed) => Some(placed.safe().await.map_err(Refused::Queue)?),
-        Err(Refusal::Known) => None,
-        Err(refusal) => return Err(Refused::Queue(refusal)),
+    let sequence = match shared.deps.dispatcher.submit_or_route(event).await {
+        Ok(placed) => Some(placed.wait_until_saved().await.map_err(WebhookRefusal::Queue)?),
+        Err(PromptRefusal::Known) => None,
+        Err(refusal) => return Err(WebhookRefusal::Queue(refusal)),
     };
     if let Some(claim) = claim
         && let Err(error) = claim.keep(now_ms()).await
@@ -194,36 +194,38 @@ async fn accept(
 
 /// Authenticates the caller. Returns the body to the caller of this function.
 async fn prove(
-    shared: &Arc<Shared>,
-    armed: Option<Arc<Armed>>,
+    shared: &Arc<WebhookState>,
+    armed: Option<Arc<CallableWebhook>>,
     headers: HeaderMap,
     body: Vec<u8>,
-) -> (Result<signature::Proof, Fault>, Vec<u8>) {
+) -> (Result<signature::Proof, SignatureFault>, Vec<u8>) {
     let (shared, now_s) = (Arc::clone(shared), jiff::Timestamp::now().as_second());
-    let long = body.len() > LONG;
+    let long = body.len() > BLOCKING_HASH_BYTES;
     let work = move || {
-        let (scheme, keys) = armed
-            .as_ref()
-            .map_or((Scheme::Github, &[][..]), |armed| (armed.webhook.scheme, &armed.keys[..]));
+        let (scheme, keys) = armed.as_ref().map_or((WebhookScheme::Github, &[][..]), |armed| {
+            (armed.webhook.scheme, &armed.keys[..])
+        });
         (signature::verify(scheme, keys, &shared.spare, &headers, &body, now_s), body)
     };
     if !long {
         return work();
     }
     // The task fails only when the runtime shuts down.
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| (Err(Fault::Wrong), Vec::new()))
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| (Err(SignatureFault::Wrong), Vec::new()))
 }
 
 /// Returns the declared format of the body. Compressed bodies are refused.
-fn content(headers: &HeaderMap) -> Result<Content, Refused> {
+fn content(headers: &HeaderMap) -> Result<Content, WebhookRefusal> {
     if headers
         .get_all(header::CONTENT_ENCODING)
         .iter()
         .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
     {
-        return Err(Refused::Encoded);
+        return Err(WebhookRefusal::Encoded);
     }
-    let text = only_text(headers, "content-type").ok_or(Refused::Type)?.to_ascii_lowercase();
+    let text = only_text(headers, "content-type").ok_or(WebhookRefusal::Type)?.to_ascii_lowercase();
     match text.split(';').next().unwrap_or_default().trim() {
         "application/json" => Ok(Content::Plain),
         "application/x-www-form-urlencoded" => Ok(Content::Form),
@@ -232,34 +234,34 @@ fn content(headers: &HeaderMap) -> Result<Content, Refused> {
         {
             Ok(Content::Plain)
         }
-        _ => Err(Refused::Type),
+        _ => Err(WebhookRefusal::Type),
     }
 }
 
 /// Reads a body, within the time limit and until this client is evicted.
-async fn read_in_time(place: &Place, body: Body) -> Result<Vec<u8>, Refused> {
+async fn read_in_time(place: &CallerSlot, body: Body) -> Result<Vec<u8>, WebhookRefusal> {
     tokio::select! {
-        read = tokio::time::timeout(BODY_TIMEOUT, read(body)) => read.map_err(|_| Refused::Slow)?,
-        () = place.taken().cancelled() => Err(Refused::Crowd),
+        read = tokio::time::timeout(BODY_TIMEOUT, read(body)) => read.map_err(|_| WebhookRefusal::Slow)?,
+        () = place.evicted().cancelled() => Err(WebhookRefusal::Busy),
     }
 }
 
-async fn read(mut body: Body) -> Result<Vec<u8>, Refused> {
+async fn read(mut body: Body) -> Result<Vec<u8>, WebhookRefusal> {
     // The declared size is checked first, so that nothing is read of a body that is too large.
-    if body.size_hint().lower() > BODY as u64 {
-        return Err(Refused::Large);
+    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
+        return Err(WebhookRefusal::Large);
     }
     let mut bytes = Vec::new();
     loop {
         let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
         let Some(frame) =
-            tokio::time::timeout(PIECE_TIMEOUT, next).await.map_err(|_| Refused::Slow)?
+            tokio::time::timeout(PIECE_TIMEOUT, next).await.map_err(|_| WebhookRefusal::Slow)?
         else {
             break;
         };
-        let Ok(data) = frame.map_err(|_| Refused::Broken)?.into_data() else { continue };
-        if bytes.len() + data.len() > BODY {
-            return Err(Refused::Large);
+        let Ok(data) = frame.map_err(|_| WebhookRefusal::Broken)?.into_data() else { continue };
+        if bytes.len() + data.len() > MAX_BODY_BYTES {
+            return Err(WebhookRefusal::Large);
         }
         bytes.extend_from_slice(&data);
     }

@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::super::connection::Caller;
-use super::answer::Refused;
+use super::super::connection::HttpCaller;
+use super::answer::WebhookRefusal;
 
 /// Time between two lines of the same kind.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The last line for each status and existing webhook. Calls of unknown webhooks share one.
 #[derive(Debug, Default)]
-pub(super) struct Refusals(Mutex<HashMap<(u16, Option<String>), Logged>>);
+pub(super) struct Refusals(Mutex<HashMap<(u16, Option<String>), RefusalCount>>);
 
 #[derive(Debug)]
-struct Logged {
+struct RefusalCount {
     at: Instant,
     since: u64,
 }
@@ -26,7 +26,7 @@ impl Refusals {
     /// Logs a refusal, unless one of its kind was logged recently. Anybody can cause refusals, so
     /// the line contains nothing that the caller chose: no unknown name, no header, no part of a
     /// body.
-    pub(super) fn log(&self, webhook: Option<&str>, caller: &Caller, refused: &Refused) {
+    pub(super) fn log(&self, webhook: Option<&str>, caller: &HttpCaller, refused: &WebhookRefusal) {
         let now = Instant::now();
         let Some(others) = self.due((refused.status(), webhook.map(str::to_owned)), now) else {
             return;
@@ -50,7 +50,7 @@ impl Refusals {
                 Some(others)
             }
             None => {
-                known.insert(kind, Logged { at: now, since: 0 });
+                known.insert(kind, RefusalCount { at: now, since: 0 });
                 Some(0)
             }
         }

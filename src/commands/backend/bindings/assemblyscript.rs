@@ -13,10 +13,10 @@ use std::fmt::Write as _;
 use wit_parser::{Resolve, SizeAlign, Type, TypeDefKind, TypeId};
 
 use super::super::contract::EXPORT as CONTRACT;
-use super::typescript::{camel, docs, pascal};
+use super::typescript::{camel, pascal, write_docs};
 
 /// Name for a kind of type that the contract does not use. It makes the compiler report the place.
-const UNKNOWN: &str = "NotInTheContract";
+const UNSUPPORTED_TYPE: &str = "NotInTheContract";
 const MEMORY: &str = include_str!("assemblyscript_memory.ts");
 const EXPORTS: &str = include_str!("assemblyscript_exports.ts");
 const RENAME: &str = include_str!("assemblyscript_rename.mjs");
@@ -47,15 +47,16 @@ fn types(resolve: &Resolve) -> Result<String, String> {
         .collect();
     let root =
         |wanted: &str| types.iter().find(|(name, _)| *name == wanted).map(|(_, id)| Type::Id(*id));
-    let mut maker = Maker { resolve, sizes, lifted: BTreeSet::new(), lowered: BTreeSet::new() };
+    let mut maker =
+        TypeGenerator { resolve, sizes, lifted: BTreeSet::new(), lowered: BTreeSet::new() };
     if let (Some(given), Some(wanted)) = (root("timed-input"), root("action")) {
-        maker.lifted = maker.reach(&given);
-        maker.lowered = maker.reach(&wanted);
+        maker.lifted = maker.reachable_types(&given);
+        maker.lowered = maker.reachable_types(&wanted);
         let mut out = format!(
             "// Made by `aetheel backend bindings --lang assemblyscript`; changes are lost.\n\n{MEMORY}"
         );
         for (name, id) in types {
-            maker.define(&mut out, &pascal(name), id);
+            maker.write_definition(&mut out, &pascal(name), id);
         }
         let size = maker.sizes.size(&given).size_wasm32();
         let _ = write!(
@@ -70,7 +71,7 @@ fn types(resolve: &Resolve) -> Result<String, String> {
     Err("the contract has no `timed-input` or no `action`".to_owned())
 }
 
-struct Maker<'a> {
+struct TypeGenerator<'a> {
     resolve: &'a Resolve,
     sizes: SizeAlign,
     /// Indexes of the named types that occur in inputs, and in actions.
@@ -78,9 +79,9 @@ struct Maker<'a> {
     lowered: BTreeSet<usize>,
 }
 
-impl Maker<'_> {
+impl TypeGenerator<'_> {
     /// Returns the indexes of all types that a type contains, including itself.
-    fn reach(&self, of: &Type) -> BTreeSet<usize> {
+    fn reachable_types(&self, of: &Type) -> BTreeSet<usize> {
         let mut reached = BTreeSet::new();
         let mut waiting = vec![*of];
         while let Some(of) = waiting.pop() {
@@ -105,12 +106,12 @@ impl Maker<'_> {
         reached
     }
 
-    fn define(&self, out: &mut String, name: &str, id: TypeId) {
+    fn write_definition(&self, out: &mut String, name: &str, id: TypeId) {
         let def = &self.resolve.types[id];
         let (lifted, lowered) =
             (self.lifted.contains(&id.index()), self.lowered.contains(&id.index()));
         out.push('\n');
-        docs(out, "", &def.docs);
+        write_docs(out, "", &def.docs);
         match &def.kind {
             TypeDefKind::Enum(cases) => {
                 let names: Vec<String> =
@@ -120,12 +121,12 @@ impl Maker<'_> {
             TypeDefKind::Record(record) => {
                 let _ = writeln!(out, "export class {name} {{\n  constructor(");
                 for field in &record.fields {
-                    docs(out, "    ", &field.docs);
+                    write_docs(out, "    ", &field.docs);
                     let _ = writeln!(
                         out,
                         "    public {}: {},",
                         camel(&field.name),
-                        self.named(&field.ty)
+                        self.type_name(&field.ty)
                     );
                 }
                 out.push_str("  ) {}\n");
@@ -138,7 +139,7 @@ impl Maker<'_> {
                 if lifted {
                     let values: Vec<String> = places
                         .iter()
-                        .map(|(offset, of)| self.lift(of, &plus("at", *offset)))
+                        .map(|(offset, of)| self.lift(of, &add_offset("at", *offset)))
                         .collect();
                     let _ = writeln!(
                         out,
@@ -154,7 +155,7 @@ impl Maker<'_> {
                             "    {}",
                             self.lower(
                                 of,
-                                &plus("at", *offset),
+                                &add_offset("at", *offset),
                                 &format!("this.{}", camel(&field.name))
                             )
                         );
@@ -178,10 +179,9 @@ impl Maker<'_> {
                         "  static lift(at: usize): {name} {{\n    switch (load<u8>(at)) {{"
                     );
                     for (tag, case) in variant.cases.iter().enumerate() {
-                        let value = case
-                            .ty
-                            .as_ref()
-                            .map_or_else(String::new, |of| self.lift(of, &plus("at", payload)));
+                        let value = case.ty.as_ref().map_or_else(String::new, |of| {
+                            self.lift(of, &add_offset("at", payload))
+                        });
                         // The host sends no other tag, but the compiler requires a return value in
                         // every case.
                         let label = if tag + 1 == variant.cases.len() {
@@ -202,9 +202,9 @@ impl Maker<'_> {
                 }
                 out.push_str("}\n");
                 for (tag, case) in variant.cases.iter().enumerate() {
-                    docs(out, "", &case.docs);
+                    write_docs(out, "", &case.docs);
                     let value =
-                        case.ty.as_ref().map(|of| format!("public value: {}", self.named(of)));
+                        case.ty.as_ref().map(|of| format!("public value: {}", self.type_name(of)));
                     let _ = writeln!(
                         out,
                         "export class {name}{} extends {name} {{",
@@ -224,7 +224,7 @@ impl Maker<'_> {
                             let _ = writeln!(
                                 out,
                                 "    {}",
-                                self.lower(of, &plus("at", payload), "this.value")
+                                self.lower(of, &add_offset("at", payload), "this.value")
                             );
                         }
                         out.push_str("  }\n");
@@ -233,12 +233,12 @@ impl Maker<'_> {
                 }
             }
             kind => {
-                let _ = writeln!(out, "export type {name} = {};", self.anonymous(kind));
+                let _ = writeln!(out, "export type {name} = {};", self.anonymous_type_name(kind));
             }
         }
     }
 
-    fn named(&self, of: &Type) -> String {
+    fn type_name(&self, of: &Type) -> String {
         match of {
             Type::Bool => "bool".to_owned(),
             Type::U32 => "u32".to_owned(),
@@ -246,33 +246,35 @@ impl Maker<'_> {
             Type::String => "string".to_owned(),
             Type::Id(id) => {
                 let def = &self.resolve.types[*id];
-                def.name.as_ref().map_or_else(|| self.anonymous(&def.kind), |name| pascal(name))
+                def.name
+                    .as_ref()
+                    .map_or_else(|| self.anonymous_type_name(&def.kind), |name| pascal(name))
             }
-            _ => UNKNOWN.to_owned(),
+            _ => UNSUPPORTED_TYPE.to_owned(),
         }
     }
 
-    fn anonymous(&self, kind: &TypeDefKind) -> String {
+    fn anonymous_type_name(&self, kind: &TypeDefKind) -> String {
         match kind {
-            TypeDefKind::Type(of) => self.named(of),
-            TypeDefKind::Option(of) if self.number(of) => {
-                format!("Some<{}> | null", self.named(of))
+            TypeDefKind::Type(of) => self.type_name(of),
+            TypeDefKind::Option(of) if self.has_no_null(of) => {
+                format!("Some<{}> | null", self.type_name(of))
             }
-            TypeDefKind::Option(of) => format!("{} | null", self.named(of)),
-            TypeDefKind::List(of) => format!("Array<{}>", self.named(of)),
+            TypeDefKind::Option(of) => format!("{} | null", self.type_name(of)),
+            TypeDefKind::List(of) => format!("Array<{}>", self.type_name(of)),
             TypeDefKind::Tuple(tuple) => format!(
                 "Pair<{}>",
-                tuple.types.iter().map(|of| self.named(of)).collect::<Vec<_>>().join(", ")
+                tuple.types.iter().map(|of| self.type_name(of)).collect::<Vec<_>>().join(", ")
             ),
-            _ => UNKNOWN.to_owned(),
+            _ => UNSUPPORTED_TYPE.to_owned(),
         }
     }
 
     /// Returns whether values of a type cannot be null in AssemblyScript.
-    fn number(&self, of: &Type) -> bool {
+    fn has_no_null(&self, of: &Type) -> bool {
         match of {
             Type::Id(id) => match &self.resolve.types[*id].kind {
-                TypeDefKind::Type(of) => self.number(of),
+                TypeDefKind::Type(of) => self.has_no_null(of),
                 TypeDefKind::Enum(_) => true,
                 _ => false,
             },
@@ -287,19 +289,19 @@ impl Maker<'_> {
             Type::String => format!("liftString({at})"),
             Type::Id(id) => match &self.resolve.types[*id].kind {
                 TypeDefKind::Type(of) => self.lift(of, at),
-                TypeDefKind::Enum(_) => format!("<{}>load<u8>({at})", self.named(of)),
+                TypeDefKind::Enum(_) => format!("<{}>load<u8>({at})", self.type_name(of)),
                 TypeDefKind::Option(of) => {
                     let value =
                         self.lift(of, &format!("{at} + {}", self.sizes.align(of).align_wasm32()));
-                    let value = if self.number(of) {
-                        format!("new Some<{}>({value})", self.named(of))
+                    let value = if self.has_no_null(of) {
+                        format!("new Some<{}>({value})", self.type_name(of))
                     } else {
                         value
                     };
                     format!("load<u8>({at}) ? {value} : null")
                 }
                 TypeDefKind::List(of) => {
-                    let (name, size) = (self.named(of), self.sizes.size(of).size_wasm32());
+                    let (name, size) = (self.type_name(of), self.sizes.size(of).size_wasm32());
                     format!(
                         "liftList<{name}>({at}, {size}, (at: usize): {name} => {})",
                         self.lift(of, "at")
@@ -308,13 +310,13 @@ impl Maker<'_> {
                 TypeDefKind::Tuple(tuple) => {
                     let values = self.sizes.field_offsets(&tuple.types).into_iter();
                     let values: Vec<String> = values
-                        .map(|(offset, of)| self.lift(of, &plus(at, offset.size_wasm32())))
+                        .map(|(offset, of)| self.lift(of, &add_offset(at, offset.size_wasm32())))
                         .collect();
-                    format!("new {}({})", self.named(of), values.join(", "))
+                    format!("new {}({})", self.type_name(of), values.join(", "))
                 }
-                _ => format!("{}.lift({at})", self.named(of)),
+                _ => format!("{}.lift({at})", self.type_name(of)),
             },
-            of => format!("load<{}>({at})", self.named(of)),
+            of => format!("load<{}>({at})", self.type_name(of)),
         }
     }
 
@@ -327,7 +329,7 @@ impl Maker<'_> {
                 TypeDefKind::Type(of) => self.lower(of, at, value),
                 TypeDefKind::Enum(_) => format!("store<u8>({at}, <u8>{value});"),
                 TypeDefKind::Option(of) => {
-                    let inner = if self.number(of) { "some.value" } else { "some" };
+                    let inner = if self.has_no_null(of) { "some.value" } else { "some" };
                     let inner = self.lower(
                         of,
                         &format!("{at} + {}", self.sizes.align(of).align_wasm32()),
@@ -345,7 +347,7 @@ impl Maker<'_> {
                         .map(|((offset, of), name)| {
                             self.lower(
                                 of,
-                                &plus(at, offset.size_wasm32()),
+                                &add_offset(at, offset.size_wasm32()),
                                 &format!("{value}.{name}"),
                             )
                         })
@@ -353,12 +355,12 @@ impl Maker<'_> {
                 }
                 _ => format!("{value}.lower({at});"),
             },
-            of => format!("store<{}>({at}, {value});", self.named(of)),
+            of => format!("store<{}>({at}, {value});", self.type_name(of)),
         }
     }
 
     fn lower_list(&self, of: &Type, at: &str, value: &str) -> String {
-        let (name, size) = (self.named(of), self.sizes.size(of).size_wasm32());
+        let (name, size) = (self.type_name(of), self.sizes.size(of).size_wasm32());
         format!(
             "lowerList<{name}>({at}, {value}, {size}, (at: usize, value: {name}): void => {{ {} }});",
             self.lower(of, "at", "value")
@@ -366,7 +368,7 @@ impl Maker<'_> {
     }
 }
 
-fn plus(at: &str, offset: usize) -> String {
+fn add_offset(at: &str, offset: usize) -> String {
     if offset == 0 { at.to_owned() } else { format!("{at} + {offset}") }
 }
 
@@ -387,6 +389,6 @@ mod tests {
         ] {
             assert!(types.lines().any(|is| is == line), "no {line:?} in\n{types}");
         }
-        assert!(!types.contains(UNKNOWN), "{types}");
+        assert!(!types.contains(UNSUPPORTED_TYPE), "{types}");
     }
 }

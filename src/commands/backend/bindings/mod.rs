@@ -16,7 +16,7 @@ use wit_bindgen_core::{Files, WorldGenerator};
 
 use super::contract;
 use crate::cli::{Language, exit};
-use crate::terminal::say;
+use crate::terminal::print_stderr;
 
 /// Writes the files for a language into a folder, then prints their paths and the next step.
 pub(in crate::commands) fn run(lang: Language, out: PathBuf) -> u8 {
@@ -24,14 +24,14 @@ pub(in crate::commands) fn run(lang: Language, out: PathBuf) -> u8 {
         Ok(written) => {
             let mut text: String =
                 written.iter().map(|path| format!("{}\n", path.display())).collect();
-            text.push_str(next(lang));
+            text.push_str(next_step(lang));
             text.push('\n');
             // Write errors are ignored: stdout may be closed.
             let _ = std::io::stdout().write_all(text.as_bytes());
             exit::OK
         }
         Err(fault) => {
-            say(&format!("error: {fault}"));
+            print_stderr(&format!("error: {fault}"));
             exit::FAILED
         }
     }
@@ -49,7 +49,7 @@ fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, String> {
             let (resolve, world) = contract::resolve()?;
             let mut written = contract::write(out)?;
             // Written last, so that build tools see that it is newer than its sources.
-            written.push(contract::file(
+            written.push(contract::write_file(
                 &out.join(typescript::FILE),
                 typescript::types(&resolve, world).as_bytes(),
             )?);
@@ -59,15 +59,15 @@ fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, String> {
             let (resolve, _) = contract::resolve()?;
             return assemblyscript::files(&resolve)?
                 .iter()
-                .map(|(name, content)| contract::file(&out.join(name), content.as_bytes()))
+                .map(|(name, content)| contract::write_file(&out.join(name), content.as_bytes()))
                 .collect();
         }
     };
     let mut files = generate(generator)?;
     if lang == Language::Go {
-        files = go::whole(&files);
+        files = go::with_imports(&files);
     }
-    files.iter().map(|(name, content)| contract::file(&out.join(name), content)).collect()
+    files.iter().map(|(name, content)| contract::write_file(&out.join(name), content)).collect()
 }
 
 fn generate(mut generator: Box<dyn WorldGenerator>) -> Result<Files, String> {
@@ -80,7 +80,7 @@ fn generate(mut generator: Box<dyn WorldGenerator>) -> Result<Files, String> {
 }
 
 /// Returns the next step for a language, after the files are written.
-const fn next(lang: Language) -> &'static str {
+const fn next_step(lang: Language) -> &'static str {
     match lang {
         Language::C => {
             "next: write the four functions `exports_aetheel_backend_backend_*` of agent_backend.h; compile your sources and agent_backend.c for \

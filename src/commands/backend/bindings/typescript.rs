@@ -27,47 +27,56 @@ pub(super) fn types(resolve: &Resolve, world: WorldId) -> String {
         .filter(|interface| interface.functions.is_empty());
     for (name, id) in packaged.flat_map(|interface| &interface.types) {
         let def = &resolve.types[*id];
-        define(&mut out, resolve, &pascal(name), &def.docs, &def.kind);
+        write_definition(&mut out, resolve, &pascal(name), &def.docs, &def.kind);
     }
     let Some(interface) = backend.map(|id| &resolve.interfaces[id]) else { return out };
     out.push('\n');
-    docs(&mut out, "", &interface.docs);
+    write_docs(&mut out, "", &interface.docs);
     out.push_str("export interface Backend {\n");
     for (name, function) in &interface.functions {
-        docs(&mut out, "  ", &function.docs);
+        write_docs(&mut out, "  ", &function.docs);
         let params: Vec<String> = function
             .params
             .iter()
-            .map(|param| format!("{}: {}", camel(&param.name), named(resolve, &param.ty)))
+            .map(|param| format!("{}: {}", camel(&param.name), type_name(resolve, &param.ty)))
             .collect();
-        let result =
-            function.result.as_ref().map_or_else(|| "void".to_owned(), |of| returned(resolve, of));
+        let result = function
+            .result
+            .as_ref()
+            .map_or_else(|| "void".to_owned(), |of| return_type(resolve, of));
         let _ = writeln!(out, "  {}({}): {result};", camel(name), params.join(", "));
     }
     out.push_str("}\n");
     out
 }
 
-fn define(out: &mut String, resolve: &Resolve, name: &str, about: &Docs, kind: &TypeDefKind) {
+fn write_definition(
+    out: &mut String,
+    resolve: &Resolve,
+    name: &str,
+    about: &Docs,
+    kind: &TypeDefKind,
+) {
     out.push('\n');
-    docs(out, "", about);
+    write_docs(out, "", about);
     let _ = match kind {
         TypeDefKind::Record(record) => {
             let _ = writeln!(out, "export interface {name} {{");
             for field in &record.fields {
-                docs(out, "  ", &field.docs);
-                let _ = writeln!(out, "  {}: {};", camel(&field.name), named(resolve, &field.ty));
+                write_docs(out, "  ", &field.docs);
+                let _ =
+                    writeln!(out, "  {}: {};", camel(&field.name), type_name(resolve, &field.ty));
             }
             writeln!(out, "}}")
         }
         TypeDefKind::Variant(variant) => {
             let _ = writeln!(out, "export type {name} =");
             for (at, case) in variant.cases.iter().enumerate() {
-                docs(out, "  ", &case.docs);
+                write_docs(out, "  ", &case.docs);
                 let value = case
                     .ty
                     .as_ref()
-                    .map_or_else(String::new, |of| format!("; val: {}", named(resolve, of)));
+                    .map_or_else(String::new, |of| format!("; val: {}", type_name(resolve, of)));
                 let end = if at + 1 == variant.cases.len() { ";" } else { "" };
                 let _ = writeln!(out, "  | {{ tag: \"{}\"{value} }}{end}", case.name);
             }
@@ -76,40 +85,42 @@ fn define(out: &mut String, resolve: &Resolve, name: &str, about: &Docs, kind: &
         TypeDefKind::Enum(cases) => {
             let _ = writeln!(out, "export type {name} =");
             for (at, case) in cases.cases.iter().enumerate() {
-                docs(out, "  ", &case.docs);
+                write_docs(out, "  ", &case.docs);
                 let end = if at + 1 == cases.cases.len() { ";" } else { "" };
                 let _ = writeln!(out, "  | \"{}\"{end}", case.name);
             }
             Ok(())
         }
-        kind => writeln!(out, "export type {name} = {};", anonymous(resolve, kind)),
+        kind => writeln!(out, "export type {name} = {};", anonymous_type_name(resolve, kind)),
     };
 }
 
-fn named(resolve: &Resolve, of: &Type) -> String {
+fn type_name(resolve: &Resolve, of: &Type) -> String {
     match of {
         Type::Bool => "boolean".to_owned(),
         Type::Id(id) => {
             let def = &resolve.types[*id];
-            def.name.as_ref().map_or_else(|| anonymous(resolve, &def.kind), |name| pascal(name))
+            def.name
+                .as_ref()
+                .map_or_else(|| anonymous_type_name(resolve, &def.kind), |name| pascal(name))
         }
         Type::Char | Type::String => "string".to_owned(),
         _ => "number".to_owned(),
     }
 }
 
-fn anonymous(resolve: &Resolve, kind: &TypeDefKind) -> String {
+fn anonymous_type_name(resolve: &Resolve, kind: &TypeDefKind) -> String {
     match kind {
-        TypeDefKind::Type(of) => named(resolve, of),
-        TypeDefKind::Option(of) => format!("{} | null", named(resolve, of)),
-        TypeDefKind::List(of) => match named(resolve, of) {
+        TypeDefKind::Type(of) => type_name(resolve, of),
+        TypeDefKind::Option(of) => format!("{} | null", type_name(resolve, of)),
+        TypeDefKind::List(of) => match type_name(resolve, of) {
             element if element.contains(" | ") => format!("({element})[]"),
             element => format!("{element}[]"),
         },
         TypeDefKind::Tuple(tuple) => {
             format!(
                 "[{}]",
-                tuple.types.iter().map(|of| named(resolve, of)).collect::<Vec<_>>().join(", ")
+                tuple.types.iter().map(|of| type_name(resolve, of)).collect::<Vec<_>>().join(", ")
             )
         }
         // The contract has no other anonymous types; if it gets one, `tsc` reports the place.
@@ -118,16 +129,16 @@ fn anonymous(resolve: &Resolve, kind: &TypeDefKind) -> String {
 }
 
 /// Returns the return type of a function, without the error of a result, which is thrown.
-fn returned(resolve: &Resolve, of: &Type) -> String {
+fn return_type(resolve: &Resolve, of: &Type) -> String {
     if let Type::Id(id) = of
         && let TypeDefKind::Result(result) = &resolve.types[*id].kind
     {
-        return result.ok.as_ref().map_or_else(|| "void".to_owned(), |ok| named(resolve, ok));
+        return result.ok.as_ref().map_or_else(|| "void".to_owned(), |ok| type_name(resolve, ok));
     }
-    named(resolve, of)
+    type_name(resolve, of)
 }
 
-pub(super) fn docs(out: &mut String, indent: &str, docs: &Docs) {
+pub(super) fn write_docs(out: &mut String, indent: &str, docs: &Docs) {
     let Some(text) = docs.contents.as_deref() else { return };
     // The separator headings of the contract would become part of the next item's documentation.
     let lines: Vec<&str> = text

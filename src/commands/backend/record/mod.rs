@@ -14,30 +14,31 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use self::script::{Next, Script};
-use super::open::Unable;
+use self::script::{StdinScript, StdinStep};
+use super::open::KitError;
 use crate::agent::descriptor::Framing;
 use crate::agent::{
-    Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Safety, Signal, Spawned, StartTurn,
+    AgentLine, Exit, Exited, HostCommand, Input, Mode, Pipe, PromptPart, Safety, Signal, Spawned,
+    StartTurn,
 };
-use crate::config::Limits;
+use crate::config::ResourceLimits;
 use crate::plain::with_causes;
 use crate::process::{Custody, Means};
 use crate::redact::Redactor;
 use crate::startup::settings;
-use crate::terminal::say;
-use crate::turn::recording::{Entry, FORMAT, Header, What};
-use crate::turn::{Launch, Launcher as _, Process, ProcessCommand, ProcessEvent, Reach};
+use crate::terminal::print_stderr;
+use crate::turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
+use crate::turn::{AgentProcess, Launch, Launcher as _, ProcessCommand, ProcessEvent, Reach};
 
 /// Time that an interrupted agent has to exit.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Key of the only process, of its only session, and of the first turn.
 const KEY: u32 = 1;
 /// Working directory in the recording. The real one is left out, because recordings are shared.
-const CWD: &str = "/project";
+const RECORDED_CWD: &str = "/project";
 
 /// Facts for the recording that only the caller knows.
-pub(in crate::commands) struct Said {
+pub(in crate::commands) struct RecordOptions {
     /// The prompt of the first turn.
     pub prompt: String,
     /// The agent's version, for example `2.1.197`, if known.
@@ -53,35 +54,45 @@ pub(in crate::commands) struct Said {
 
 pub(in crate::commands) async fn run(
     output: Option<PathBuf>,
-    said: Said,
+    said: RecordOptions,
     command: Vec<String>,
 ) -> u8 {
     match record(output, said, command).await {
         Ok(code) => code,
-        Err(unable) => unable.tell(),
+        Err(unable) => unable.report(),
     }
 }
 
-async fn record(output: Option<PathBuf>, said: Said, command: Vec<String>) -> Result<u8, Unable> {
+async fn record(
+    output: Option<PathBuf>,
+    said: RecordOptions,
+    command: Vec<String>,
+) -> Result<u8, KitError> {
     let variables: HashMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let cwd = std::env::current_dir()
-        .map_err(|error| Unable::usage(format!("the working directory: {error}")))?;
+        .map_err(|error| KitError::usage(format!("the working directory: {error}")))?;
     let custody = Custody::new(Means::Best)
-        .map_err(|error| Unable::usage(format!("cannot take custody of processes: {error}")))?;
+        .map_err(|error| KitError::usage(format!("cannot take custody of processes: {error}")))?;
     let launch = launch(&command, &variables, &cwd);
-    let mut tape = Notes::begin(output, &command[0], settings::secrets(&variables), &said)?;
-    tape.opening(&said, &launch)?;
+    let mut tape =
+        RecordingWriter::create(output, &command[0], settings::redactor_of(&variables), &said)?;
+    tape.write_opening(&said, &launch)?;
     let process = match custody.launch(launch).await {
         Ok(process) => process,
         Err(error) => {
             tape.discard();
-            return Err(Unable::usage(with_causes(&error)));
+            return Err(KitError::usage(with_causes(&error)));
         }
     };
-    tape.note(What::In(Input::Spawned(Spawned { proc: KEY, agent_version: said.agent_version })))?;
-    let exit = follow(process, listen(), Script::new(said.live, said.until), &mut tape).await?;
+    tape.append(EntryKind::In(Input::Spawned(Spawned {
+        proc: KEY,
+        agent_version: said.agent_version,
+    })))?;
+    let exit =
+        record_process(process, read_stdin(), StdinScript::new(said.live, said.until), &mut tape)
+            .await?;
     let how = match exit {
         Exit::Code(0) => "completed".to_owned(),
         Exit::Code(code) => format!("agent-failure: exit code {code}"),
@@ -109,7 +120,7 @@ fn launch(command: &[String], variables: &HashMap<String, String>, cwd: &Path) -
         stdin: Vec::new(),
         keep_open: true,
         framing: Framing::Lines,
-        line_limit: Limits::default().line,
+        line_limit: ResourceLimits::default().line,
         // No limit: the operator watches the agent and can stop it.
         output_limit: u64::MAX,
         // Not confined: the operator chose the command.
@@ -119,7 +130,7 @@ fn launch(command: &[String], variables: &HashMap<String, String>, cwd: &Path) -
 
 /// Reads stdin on a thread and returns the pieces as they arrive (whole lines at a terminal). The
 /// channel ends with stdin; the thread ends with the program.
-fn listen() -> UnboundedReceiver<Vec<u8>> {
+fn read_stdin() -> UnboundedReceiver<Vec<u8>> {
     let (pieces, heard) = unbounded_channel();
     let hand_on = move || {
         let mut piece = vec![0; 64 << 10];
@@ -129,38 +140,38 @@ fn listen() -> UnboundedReceiver<Vec<u8>> {
         {}
     };
     if let Err(error) = std::thread::Builder::new().name("stdin".to_owned()).spawn(hand_on) {
-        say(&format!("error: cannot read stdin: {error}"));
+        print_stderr(&format!("error: cannot read stdin: {error}"));
     }
     heard
 }
 
 /// Prints and records the agent's output, and passes stdin to the agent and records it, until the
 /// agent exits. The first SIGINT is passed to the agent; the second one kills it.
-async fn follow(
-    mut process: Process,
+async fn record_process(
+    mut process: AgentProcess,
     mut stdin: UnboundedReceiver<Vec<u8>>,
-    mut script: Script,
-    tape: &mut Notes,
-) -> Result<Exit, Unable> {
+    mut script: StdinScript,
+    tape: &mut RecordingWriter,
+) -> Result<Exit, KitError> {
     let (mut interrupts, mut open) = (0, true);
     // Created once: a new listener would not see earlier signals.
     let mut interrupt = signal(SignalKind::interrupt())
-        .map_err(|error| Unable::usage(format!("cannot listen for signals: {error}")))?;
+        .map_err(|error| KitError::usage(format!("cannot listen for signals: {error}")))?;
     loop {
         while let Some(next) = script.next() {
             let (note, command) = match next {
-                Next::Write(piece) => (
+                StdinStep::Write(piece) => (
                     format!("stdin: {}", String::from_utf8_lossy(&piece)),
                     ProcessCommand::Write(piece),
                 ),
-                Next::Close => ("stdin is closed".to_owned(), ProcessCommand::CloseStdin),
-                Next::Turn(prompt) => {
+                StdinStep::Close => ("stdin is closed".to_owned(), ProcessCommand::CloseStdin),
+                StdinStep::Turn(prompt) => {
                     tape.end_turn("completed".to_owned())?;
                     tape.begin_turn(&prompt)?;
                     continue;
                 }
             };
-            tape.note(What::Host(note))?;
+            tape.append(EntryKind::Host(note))?;
             // Fails if the process has exited, which the next event reports.
             let _ = process.commands.send(command);
         }
@@ -169,8 +180,8 @@ async fn follow(
             piece = stdin.recv(), if open => {
                 open = piece.is_some();
                 match piece {
-                    Some(piece) => script.typed(&piece),
-                    None => script.ended(),
+                    Some(piece) => script.feed(&piece),
+                    None => script.end(),
                 }
                 continue;
             }
@@ -191,19 +202,19 @@ async fn follow(
                         Pipe::Stderr => writeln!(io::stderr(), "{}", line.text),
                     };
                     tape.lines += 1;
-                    script.heard(&line.text);
-                    let told = Line {
+                    script.observe_output(&line.text);
+                    let told = AgentLine {
                         proc: KEY,
                         pipe: line.pipe,
                         text: line.text,
                         truncated: line.truncated,
                     };
-                    tape.note(What::In(Input::Line(told)))?;
+                    tape.append(EntryKind::In(Input::Line(told)))?;
                 }
             }
             Some(ProcessEvent::OutputLimit) => {}
             Some(ProcessEvent::Exited { how, stderr_tail }) => {
-                tape.note(What::In(Input::Exited(Exited { proc: KEY, how, stderr_tail })))?;
+                tape.append(EntryKind::In(Input::Exited(Exited { proc: KEY, how, stderr_tail })))?;
                 return Ok(how);
             }
             None => return Ok(Exit::Unknown),
@@ -211,7 +222,7 @@ async fn follow(
     }
 }
 
-struct Notes {
+struct RecordingWriter {
     path: PathBuf,
     file: File,
     program: String,
@@ -219,18 +230,18 @@ struct Notes {
     redactor: Redactor,
     lines: usize,
     /// The start command of every turn, without its number and prompt.
-    pattern: StartTurn,
+    turn_template: StartTurn,
     /// The id of the current turn.
     turn: String,
 }
 
-impl Notes {
-    fn begin(
+impl RecordingWriter {
+    fn create(
         output: Option<PathBuf>,
         program: &str,
         redactor: Redactor,
-        said: &Said,
-    ) -> Result<Self, Unable> {
+        said: &RecordOptions,
+    ) -> Result<Self, KitError> {
         let name =
             Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let numbered = |number: u32| {
@@ -241,14 +252,14 @@ impl Notes {
             None => (1..1_000).map(|number| PathBuf::from(numbered(number))).collect(),
         };
         let mut pattern = StartTurn {
-            cwd: CWD.to_owned(),
+            cwd: RECORDED_CWD.to_owned(),
             one_shot: !said.live,
             turn: KEY - 1,
             ..StartTurn::plain("", said.safety)
         };
         pattern.settings.mode = said.mode;
         let mut refused =
-            Unable::usage("no free file name for the recording; name a file with --output");
+            KitError::usage("no free file name for the recording; name a file with --output");
         for path in places {
             // The recording may contain private data.
             match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
@@ -261,12 +272,12 @@ impl Notes {
                         began,
                         redactor,
                         lines: 0,
-                        pattern,
+                        turn_template: pattern,
                         turn,
                     });
                 }
                 Err(error) => {
-                    refused = Unable::usage(format!(
+                    refused = KitError::usage(format!(
                         "{}: {error}; name another file with --output",
                         path.display()
                     ))
@@ -277,7 +288,7 @@ impl Notes {
     }
 
     /// Writes the header and the start of the first turn.
-    fn opening(&mut self, said: &Said, launch: &Launch) -> Result<(), Unable> {
+    fn write_opening(&mut self, said: &RecordOptions, launch: &Launch) -> Result<(), KitError> {
         let header = Header {
             aetheel_recording: FORMAT,
             link: uuid::Uuid::new_v4().to_string(),
@@ -294,14 +305,18 @@ impl Notes {
             .chain(launch.arguments.iter().map(OsString::as_os_str));
         let command = words.map(|word| word.to_string_lossy().into_owned()).collect();
         // Without a descriptor, it is unknown which variables belong to the agent.
-        self.note(What::Launch { command, environment: Vec::new(), cwd: CWD.to_owned() })
+        self.append(EntryKind::Launch {
+            command,
+            environment: Vec::new(),
+            cwd: RECORDED_CWD.to_owned(),
+        })
     }
 
-    fn begin_turn(&mut self, prompt: &str) -> Result<(), Unable> {
-        self.pattern.turn += 1;
+    fn begin_turn(&mut self, prompt: &str) -> Result<(), KitError> {
+        self.turn_template.turn += 1;
         self.turn = uuid::Uuid::new_v4().to_string();
-        let (session, key) = (self.pattern.session, self.pattern.turn);
-        self.note(What::Turn {
+        let (session, key) = (self.turn_template.session, self.turn_template.turn);
+        self.append(EntryKind::Turn {
             turn: self.turn.clone(),
             event: 0,
             lane: "record".to_owned(),
@@ -311,27 +326,27 @@ impl Notes {
         let fresh_id = uuid::Uuid::new_v4().to_string();
         let start = StartTurn {
             fresh_id,
-            parts: vec![Part::Text(prompt.to_owned())],
-            ..self.pattern.clone()
+            parts: vec![PromptPart::Text(prompt.to_owned())],
+            ..self.turn_template.clone()
         };
-        self.note(What::In(Input::Command(Command::StartTurn(start))))
+        self.append(EntryKind::In(Input::Command(HostCommand::StartTurn(start))))
     }
 
-    fn end_turn(&mut self, how: String) -> Result<(), Unable> {
+    fn end_turn(&mut self, how: String) -> Result<(), KitError> {
         let turn = std::mem::take(&mut self.turn);
-        self.note(What::Ending { turn, how })
+        self.append(EntryKind::Ending { turn, how })
     }
 
-    fn note(&mut self, what: What) -> Result<(), Unable> {
+    fn append(&mut self, what: EntryKind) -> Result<(), KitError> {
         // Rounded to microseconds, to keep the JSON short.
         let t = self.began.elapsed().as_micros() as f64 / 1000.0;
-        self.write(serde_json::to_string(&Entry { t, what }).unwrap_or_default())
+        self.write(serde_json::to_string(&RecordingEntry { t, kind: what }).unwrap_or_default())
     }
 
-    fn write(&mut self, line: String) -> Result<(), Unable> {
-        let line = self.redactor.clean(line) + "\n";
+    fn write(&mut self, line: String) -> Result<(), KitError> {
+        let line = self.redactor.redact(line) + "\n";
         self.file.write_all(line.as_bytes()).map_err(|error| {
-            Unable::usage(format!("cannot write {}: {error}", self.path.display()))
+            KitError::usage(format!("cannot write {}: {error}", self.path.display()))
         })
     }
 
@@ -341,21 +356,21 @@ impl Notes {
         let _ = std::fs::remove_file(self.path);
     }
 
-    fn close(self) -> Result<(), Unable> {
+    fn close(self) -> Result<(), KitError> {
         let path = self.path.display();
         self.file
             .sync_all()
-            .map_err(|error| Unable::usage(format!("cannot write {path}: {error}")))?;
-        say(&format!(
+            .map_err(|error| KitError::usage(format!("cannot write {path}: {error}")))?;
+        print_stderr(&format!(
             "recorded {} lines in {:.1} s: {path}",
             self.lines,
             self.began.elapsed().as_secs_f64()
         ));
         if io::stderr().is_terminal() {
-            say(&format!(
+            print_stderr(&format!(
                 "next: `aetheel backend replay X.wasm {path}` shows how a component reads it,"
             ));
-            say(&format!(
+            print_stderr(&format!(
                 "      `aetheel backend test --update X.wasm {path}` stores the actions that it must produce"
             ));
         }

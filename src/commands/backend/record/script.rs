@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 
 /// Starts the next turn of a live agent; the rest of the line is its prompt.
-const TURN: &str = "/turn";
+const TURN_COMMAND: &str = "/turn";
 
 /// The next step of the script.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum StdinStep {
     /// Write these bytes to the agent's stdin.
     Write(Vec<u8>),
     /// End the turn, and start one with this prompt.
@@ -19,49 +19,49 @@ pub(super) enum Next {
 
 /// Converts typed lines to steps.
 #[derive(Debug)]
-pub(super) struct Script {
+pub(super) struct StdinScript {
     live: bool,
     /// Text that marks the end of a turn when a line of the agent contains it.
     until: Option<String>,
-    waiting: VecDeque<Next>,
+    pending: VecDeque<StdinStep>,
     /// The incomplete last line.
-    rest: Vec<u8>,
+    partial_line: Vec<u8>,
     /// Whether a turn is running, according to the agent's lines.
     running: bool,
 }
 
-impl Script {
+impl StdinScript {
     pub(super) fn new(live: bool, until: Option<String>) -> Self {
-        Self { live, until, waiting: VecDeque::new(), rest: Vec::new(), running: true }
+        Self { live, until, pending: VecDeque::new(), partial_line: Vec::new(), running: true }
     }
 
     /// Adds typed bytes.
-    pub(super) fn typed(&mut self, piece: &[u8]) {
+    pub(super) fn feed(&mut self, piece: &[u8]) {
         if !self.live {
-            return self.waiting.push_back(Next::Write(piece.to_vec()));
+            return self.pending.push_back(StdinStep::Write(piece.to_vec()));
         }
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            self.rest.extend_from_slice(part);
+            self.partial_line.extend_from_slice(part);
             if part.ends_with(b"\n") {
-                let line = std::mem::take(&mut self.rest);
-                self.waiting.push_back(read(line));
+                let line = std::mem::take(&mut self.partial_line);
+                self.pending.push_back(parse_line(line));
             }
         }
     }
 
     /// Ends the input.
-    pub(super) fn ended(&mut self) {
-        if !self.rest.is_empty() {
-            let mut line = std::mem::take(&mut self.rest);
+    pub(super) fn end(&mut self) {
+        if !self.partial_line.is_empty() {
+            let mut line = std::mem::take(&mut self.partial_line);
             // Without a newline, the agent would wait for the rest of the line forever.
             line.push(b'\n');
-            self.waiting.push_back(read(line));
+            self.pending.push_back(parse_line(line));
         }
-        self.waiting.push_back(Next::Close);
+        self.pending.push_back(StdinStep::Close);
     }
 
     /// Looks for the end of the turn in a line that the agent printed.
-    pub(super) fn heard(&mut self, line: &str) {
+    pub(super) fn observe_output(&mut self, line: &str) {
         if self.until.as_ref().is_some_and(|until| line.contains(until.as_str())) {
             self.running = false;
         }
@@ -69,26 +69,27 @@ impl Script {
 
     /// Returns the next step that can be taken now. If `until` is set, the next turn and the end of
     /// the input wait until the current turn has ended.
-    pub(super) fn next(&mut self) -> Option<Next> {
+    pub(super) fn next(&mut self) -> Option<StdinStep> {
         let held = self.running && self.until.is_some();
-        if held && matches!(self.waiting.front(), Some(Next::Turn(_) | Next::Close)) {
+        if held && matches!(self.pending.front(), Some(StdinStep::Turn(_) | StdinStep::Close)) {
             return None;
         }
-        let next = self.waiting.pop_front()?;
-        self.running |= matches!(next, Next::Turn(_));
+        let next = self.pending.pop_front()?;
+        self.running |= matches!(next, StdinStep::Turn(_));
         Some(next)
     }
 }
 
-fn read(line: Vec<u8>) -> Next {
+fn parse_line(line: Vec<u8>) -> StdinStep {
     let text = String::from_utf8_lossy(&line);
-    match text.strip_prefix(TURN).map(str::trim) {
+    match text.strip_prefix(TURN_COMMAND).map(str::trim) {
         Some(prompt)
-            if text[TURN.len()..].starts_with(char::is_whitespace) && !prompt.is_empty() =>
+            if text[TURN_COMMAND.len()..].starts_with(char::is_whitespace)
+                && !prompt.is_empty() =>
         {
-            Next::Turn(prompt.to_owned())
+            StdinStep::Turn(prompt.to_owned())
         }
-        _ => Next::Write(line),
+        _ => StdinStep::Write(line),
     }
 }
 
@@ -96,49 +97,53 @@ fn read(line: Vec<u8>) -> Next {
 mod tests {
     use super::*;
 
-    fn all(script: &mut Script) -> Vec<Next> {
+    fn all(script: &mut StdinScript) -> Vec<StdinStep> {
         std::iter::from_fn(|| script.next()).collect()
     }
 
     #[test]
     fn an_agent_for_one_turn_gets_all_input_unchanged() {
-        let mut script = Script::new(false, None);
-        script.typed(b"/turn a");
-        script.typed(b"\nb");
-        script.ended();
+        let mut script = StdinScript::new(false, None);
+        script.feed(b"/turn a");
+        script.feed(b"\nb");
+        script.end();
         assert_eq!(
             all(&mut script),
-            [Next::Write(b"/turn a".to_vec()), Next::Write(b"\nb".to_vec()), Next::Close]
+            [
+                StdinStep::Write(b"/turn a".to_vec()),
+                StdinStep::Write(b"\nb".to_vec()),
+                StdinStep::Close
+            ]
         );
     }
 
     #[test]
     fn a_turn_line_waits_for_the_end_of_the_current_turn() {
-        let mut script = Script::new(true, Some("done".to_owned()));
-        script.typed(b"one\n/tu");
-        script.typed(b"rn  Go on \n/turning\ntw");
-        script.ended();
-        assert_eq!(all(&mut script), [Next::Write(b"one\n".to_vec())]);
-        script.heard("working");
+        let mut script = StdinScript::new(true, Some("done".to_owned()));
+        script.feed(b"one\n/tu");
+        script.feed(b"rn  Go on \n/turning\ntw");
+        script.end();
+        assert_eq!(all(&mut script), [StdinStep::Write(b"one\n".to_vec())]);
+        script.observe_output("working");
         assert_eq!(all(&mut script), []);
-        script.heard("it is done");
+        script.observe_output("it is done");
         let second = [
-            Next::Turn("Go on".to_owned()),
-            Next::Write(b"/turning\n".to_vec()),
-            Next::Write(b"tw\n".to_vec()),
+            StdinStep::Turn("Go on".to_owned()),
+            StdinStep::Write(b"/turning\n".to_vec()),
+            StdinStep::Write(b"tw\n".to_vec()),
         ];
         assert_eq!(all(&mut script), second, "the end of the input waits for the end of the turn");
-        script.heard("done");
-        assert_eq!(all(&mut script), [Next::Close]);
+        script.observe_output("done");
+        assert_eq!(all(&mut script), [StdinStep::Close]);
     }
 
     #[test]
     fn without_until_a_turn_line_starts_the_next_turn_at_once() {
-        let mut script = Script::new(true, None);
-        script.typed(b"/turn two\n/turn\n");
+        let mut script = StdinScript::new(true, None);
+        script.feed(b"/turn two\n/turn\n");
         assert_eq!(
             all(&mut script),
-            [Next::Turn("two".to_owned()), Next::Write(b"/turn\n".to_vec())]
+            [StdinStep::Turn("two".to_owned()), StdinStep::Write(b"/turn\n".to_vec())]
         );
     }
 }

@@ -1,7 +1,7 @@
 //! The AssemblyScript project. `aetheel backend bindings` generates the contract; the JSON parser
 //! is that of the example in `languages/`.
 
-use super::File;
+use super::TemplateFile;
 
 /// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
@@ -21,5 +21,5 @@ macro_rules! project {
     };
 }
 
-pub(super) const ONE_SHOT: &[File] = project!("one-shot/backend.ts");
-pub(super) const LIVE: &[File] = project!("live/backend.ts");
+pub(super) const ONE_SHOT: &[TemplateFile] = project!("one-shot/backend.ts");
+pub(super) const LIVE: &[TemplateFile] = project!("live/backend.ts");

@@ -1,6 +1,6 @@
 //! The C++ project, compiled with Zig's clang, with the helpers of `languages/cpp`.
 
-use super::File;
+use super::TemplateFile;
 
 /// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
@@ -20,5 +20,5 @@ macro_rules! project {
     };
 }
 
-pub(super) const ONE_SHOT: &[File] = project!("one-shot/backend.cpp");
-pub(super) const LIVE: &[File] = project!("live/backend.cpp");
+pub(super) const ONE_SHOT: &[TemplateFile] = project!("one-shot/backend.cpp");
+pub(super) const LIVE: &[TemplateFile] = project!("live/backend.cpp");

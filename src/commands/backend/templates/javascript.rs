@@ -1,6 +1,6 @@
 //! The JavaScript project, converted to a component by componentize-qjs.
 
-use super::File;
+use super::TemplateFile;
 
 /// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
@@ -16,5 +16,5 @@ macro_rules! project {
     };
 }
 
-pub(super) const ONE_SHOT: &[File] = project!("one-shot/backend.js");
-pub(super) const LIVE: &[File] = project!("live/backend.js");
+pub(super) const ONE_SHOT: &[TemplateFile] = project!("one-shot/backend.js");
+pub(super) const LIVE: &[TemplateFile] = project!("live/backend.js");

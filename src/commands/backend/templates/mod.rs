@@ -15,13 +15,13 @@ mod rust;
 mod typescript;
 mod zig;
 
-use crate::cli::{Kind, Language};
+use crate::cli::{AgentRunKind, Language};
 
 /// Path in the project, and contents.
-type File = (&'static str, &'static str);
+type TemplateFile = (&'static str, &'static str);
 
 /// Returns the files of a language for a backend that runs once per turn, and for a live one.
-fn of(lang: Language) -> (&'static [File], &'static [File]) {
+fn single_kind_files(lang: Language) -> (&'static [TemplateFile], &'static [TemplateFile]) {
     match lang {
         Language::Rust => (rust::ONE_SHOT, rust::LIVE),
         Language::C => (c::ONE_SHOT, c::LIVE),
@@ -37,7 +37,7 @@ fn of(lang: Language) -> (&'static [File], &'static [File]) {
 
 /// Returns the files of a language for a backend that supports both, or `None` if there is no such
 /// template.
-fn both(lang: Language) -> Option<&'static [File]> {
+fn both_kinds_files(lang: Language) -> Option<&'static [TemplateFile]> {
     match lang {
         Language::Rust => Some(rust::BOTH),
         Language::Python => Some(python::BOTH),
@@ -46,17 +46,17 @@ fn both(lang: Language) -> Option<&'static [File]> {
 }
 
 /// Returns all files of a project, or `None` if there is no template of this kind in the language.
-pub(super) fn files(lang: Language, kind: Kind) -> Option<Vec<File>> {
-    let (one_shot, live) = of(lang);
+pub(super) fn files(lang: Language, kind: AgentRunKind) -> Option<Vec<TemplateFile>> {
+    let (one_shot, live) = single_kind_files(lang);
     let (own, any) = match kind {
-        Kind::OneShot => (one_shot, ONE_SHOT),
-        Kind::Live => (live, LIVE),
-        Kind::Both => (both(lang)?, BOTH),
+        AgentRunKind::OneShot => (one_shot, ONE_SHOT),
+        AgentRunKind::Live => (live, LIVE),
+        AgentRunKind::Both => (both_kinds_files(lang)?, BOTH),
     };
     Some([own, any, CONTRACT].concat())
 }
 
-const ONE_SHOT: &[File] = &[
+const ONE_SHOT: &[TemplateFile] = &[
     ("descriptor.json", include_str!("../../../../templates/any/one-shot/descriptor.json")),
     ("cases/hello.jsonl", include_str!("../../../../templates/any/one-shot/cases/hello.jsonl")),
     (
@@ -65,7 +65,7 @@ const ONE_SHOT: &[File] = &[
     ),
 ];
 
-const LIVE: &[File] = &[
+const LIVE: &[TemplateFile] = &[
     ("descriptor.json", include_str!("../../../../templates/any/live/descriptor.json")),
     ("cases/hello.jsonl", include_str!("../../../../templates/any/live/cases/hello.jsonl")),
     (
@@ -74,7 +74,7 @@ const LIVE: &[File] = &[
     ),
 ];
 
-const BOTH: &[File] = &[
+const BOTH: &[TemplateFile] = &[
     ("descriptor.json", include_str!("../../../../templates/any/both/descriptor.json")),
     ("cases/asks.jsonl", include_str!("../../../../templates/any/both/cases/asks.jsonl")),
     (
@@ -89,7 +89,7 @@ const BOTH: &[File] = &[
 ];
 
 /// The contract. It is included so that a project needs only its toolchain.
-const CONTRACT: &[File] = &[
+const CONTRACT: &[TemplateFile] = &[
     ("wit/README.md", include_str!("../../../../wit/README.md")),
     ("wit/backend.wit", include_str!("../../../../wit/backend.wit")),
     ("wit/types.wit", include_str!("../../../../wit/types.wit")),

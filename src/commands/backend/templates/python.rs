@@ -1,6 +1,6 @@
 //! The Python project, converted to a component by componentize-py.
 
-use super::File;
+use super::TemplateFile;
 
 /// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
@@ -15,6 +15,6 @@ macro_rules! project {
     };
 }
 
-pub(super) const ONE_SHOT: &[File] = project!("one-shot/app.py");
-pub(super) const LIVE: &[File] = project!("live/app.py");
-pub(super) const BOTH: &[File] = project!("both/app.py");
+pub(super) const ONE_SHOT: &[TemplateFile] = project!("one-shot/app.py");
+pub(super) const LIVE: &[TemplateFile] = project!("live/app.py");
+pub(super) const BOTH: &[TemplateFile] = project!("both/app.py");

@@ -1,6 +1,6 @@
 //! The Rust project. It contains the SDK's sources, so it needs only the crate registry.
 
-use super::File;
+use super::TemplateFile;
 
 /// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
@@ -88,9 +88,9 @@ macro_rules! project {
     };
 }
 
-pub(super) const ONE_SHOT: &[File] = project!("one-shot/lib.rs");
-pub(super) const LIVE: &[File] = project!("live/lib.rs");
-pub(super) const BOTH: &[File] = project!("both/lib.rs");
+pub(super) const ONE_SHOT: &[TemplateFile] = project!("one-shot/lib.rs");
+pub(super) const LIVE: &[TemplateFile] = project!("live/lib.rs");
+pub(super) const BOTH: &[TemplateFile] = project!("both/lib.rs");
 
 #[cfg(test)]
 mod tests {

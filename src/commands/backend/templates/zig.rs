@@ -1,6 +1,6 @@
 //! The Zig project, with the helpers of `languages/zig`.
 
-use super::File;
+use super::TemplateFile;
 
 /// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
@@ -17,5 +17,5 @@ macro_rules! project {
     };
 }
 
-pub(super) const ONE_SHOT: &[File] = project!("one-shot/backend.zig");
-pub(super) const LIVE: &[File] = project!("live/backend.zig");
+pub(super) const ONE_SHOT: &[TemplateFile] = project!("one-shot/backend.zig");
+pub(super) const LIVE: &[TemplateFile] = project!("live/backend.zig");

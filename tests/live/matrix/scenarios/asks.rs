@@ -1,6 +1,6 @@
 //! Scenarios about questions to people, and the effect of each decision.
 
-use aetheel::agent::{Decision, Mode, Safety};
+use aetheel::agent::{AskDecision, Mode, Safety};
 use aetheel::dispatch::{OpenQuestion, Subject};
 
 use super::super::gateway::{Cell, Gateway, Wishes};
@@ -46,7 +46,7 @@ pub(super) async fn allow_once(cell: Cell) {
     gateway.prompt(1, "Work.");
     for file in ["first", "second"] {
         let question = permission(&gateway, file).await;
-        gateway.decide(&question, Decision::AllowOnce);
+        gateway.decide(&question, AskDecision::AllowOnce);
     }
     gateway.answer(1).await.answers("Done.");
     assert!(gateway.path("workspace/first").exists() && gateway.path("workspace/second").exists());
@@ -62,7 +62,7 @@ pub(super) async fn allow_always(cell: Cell) {
     gateway.prompt(1, "Work.");
     let question = permission(&gateway, "first").await;
     assert!(question.always.is_some(), "always is not offered: {question:?}");
-    gateway.decide(&question, Decision::AllowAlways);
+    gateway.decide(&question, AskDecision::AllowAlways);
     match gateway.question_or_end(1).await {
         Ok(question) => panic!("it asks again: {question:?}"),
         Err(told) => told.answers("Done."),
@@ -75,11 +75,11 @@ pub(super) async fn deny(cell: Cell) {
     let gateway = asking(&cell).await;
     gateway.prompt(1, "Work.");
     let question = permission(&gateway, "first").await;
-    gateway.decide(&question, Decision::Deny(Some("not that one".to_owned())));
+    gateway.decide(&question, AskDecision::Deny(Some("not that one".to_owned())));
     // Some agents end their turn when something is denied; the others continue with the next step.
     match gateway.question_or_end(1).await {
         Ok(question) => {
-            gateway.decide(&question, Decision::AllowOnce);
+            gateway.decide(&question, AskDecision::AllowOnce);
             gateway.answer(1).await.answers("Done.");
             assert!(gateway.path("workspace/second").exists());
             let result = gateway.model.request(2).await.tool_results()["call_1"].clone();
@@ -101,7 +101,7 @@ pub(super) async fn deny_and_stop(cell: Cell) {
     let gateway = asking(&cell).await;
     gateway.prompt(1, "Work.");
     let question = permission(&gateway, "first").await;
-    gateway.decide(&question, Decision::DenyAndStop);
+    gateway.decide(&question, AskDecision::DenyAndStop);
     gateway.answer(1).await.fails("Stopped.");
     assert!(!gateway.path("workspace/first").exists());
     assert_eq!(gateway.model.requests().len(), 1, "the model is not asked again");
@@ -140,7 +140,7 @@ pub(super) async fn question(cell: Cell) {
         ["Red", "Blue"]
     );
     let answers = vec![(asked.id.clone(), vec!["Blue".to_owned()])];
-    gateway.decide(&question, Decision::Answers(answers));
+    gateway.decide(&question, AskDecision::Answers(answers));
     gateway.answer(1).await.answers("Blue it is.");
     let result = gateway.model.request(2).await.tool_results()["call_1"].clone();
     assert!(result.contains("Blue"), "{result}");

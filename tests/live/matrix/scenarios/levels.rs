@@ -4,7 +4,7 @@
 //! The outcome of each action is on the page. A question is answered with a refusal. Only the
 //! access outside the workspace is allowed, and must fail all the same.
 
-use aetheel::agent::{Decision, Mode, Safety};
+use aetheel::agent::{AskDecision, Mode, Safety};
 
 use super::super::gateway::{Cell, Gateway, Wishes};
 use super::Script;
@@ -143,7 +143,7 @@ async fn try_it(gateway: &Gateway, attempt: &Try) -> Came {
                 // Outside the workspace, permission is not sufficient.
                 gateway.decide(
                     &question,
-                    if attempt.outside { Decision::AllowOnce } else { Decision::Deny(None) },
+                    if attempt.outside { AskDecision::AllowOnce } else { AskDecision::Deny(None) },
                 );
             }
             Err(told) => break told,

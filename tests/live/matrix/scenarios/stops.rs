@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use aetheel::agent::descriptor::Feature;
-use aetheel::dispatch::Steered;
+use aetheel::dispatch::SteeringResult;
 
 use super::super::gateway::{Cell, Gateway};
 use super::super::wait_until;
@@ -64,7 +64,7 @@ pub(super) async fn steer(cell: Cell) {
     gateway.prompt(1, "Work.");
     gateway.made("workspace/started").await;
     let steered = gateway.steer(1, "Also say please.").await;
-    assert_eq!(steered, Steered::Injected);
+    assert_eq!(steered, SteeringResult::Injected);
     let told = gateway.answer(1).await;
     let request = gateway.model.requests().pop().unwrap();
     assert!(request.mentions("Also say please."), "{:#}", request.body);

@@ -6,19 +6,22 @@
 
 use std::collections::BTreeMap;
 
-use super::{Capabilities, Capability, EXPANDS, Kept, Limit};
+use super::{Capabilities, Capability, EXPANDS, Limit, LimitSupport};
 use crate::agent::Safety;
-use crate::agent::descriptor::{Access, Expands, FlagValue, Sharing, State};
+use crate::agent::descriptor::{Expands, FlagValue, LinkSharing, StateAccess, StatePath};
 
 const SAFETIES: [(Safety, &str, &str); 3] = [
     (Safety::Default, "flag", "default"),
     (Safety::Edit, "flag-at-edit", "edit"),
     (Safety::Danger, "flag-at-danger", "danger"),
 ];
-const KEEPING: [(Kept, &str); 3] =
-    [(Kept::Always, "keeps"), (Kept::Live, "keeps-live"), (Kept::Never, "ignores")];
-const SHARING: [(Sharing, &str); 3] =
-    [(Sharing::Turn, "turn"), (Sharing::Session, "session"), (Sharing::Link, "all")];
+const KEEPING: [(LimitSupport, &str); 3] = [
+    (LimitSupport::Always, "keeps"),
+    (LimitSupport::Live, "keeps-live"),
+    (LimitSupport::Never, "ignores"),
+];
+const SHARING: [(LinkSharing, &str); 3] =
+    [(LinkSharing::Turn, "turn"), (LinkSharing::Session, "session"), (LinkSharing::Link, "all")];
 const LIMITS: [(Limit, &str); 2] = [(Limit::Tools, "allowed-tools"), (Limit::Plan, "plan")];
 
 /// Returns all capabilities, one line for each key and subject.
@@ -74,8 +77,8 @@ fn written(capability: &Capability) -> (String, Vec<String>) {
         Capability::Passes(name) => line("passes", &[], vec![quoted(name)]),
         Capability::Secret(name) => line("secrets", &[], vec![quoted(name)]),
         Capability::SignInFile(path) => line("sign-in-files", &[], vec![quoted(path)]),
-        Capability::Keeps(State { path, access, moved_by, below }) => {
-            let access = if *access == Access::Write { "write" } else { "read" };
+        Capability::State(StatePath { path, access, moved_by, below }) => {
+            let access = if *access == StateAccess::Write { "write" } else { "read" };
             let moved = moved_by
                 .iter()
                 .map(String::as_str)
@@ -146,8 +149,9 @@ pub fn parse(key: &str, text: &str) -> Option<Result<Vec<Capability>, String>> {
 
 fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
     let each = |make: fn(String) -> Capability| Ok(words.iter().cloned().map(make).collect());
-    let one =
-        |table: &[(Kept, &str)]| table.iter().find(|(_, word)| *word == key).map(|(kept, _)| *kept);
+    let one = |table: &[(LimitSupport, &str)]| {
+        table.iter().find(|(_, word)| *word == key).map(|(kept, _)| *kept)
+    };
     match (key, words) {
         ("program" | "further-program", [name]) => {
             Ok(vec![Capability::Program { name: name.clone(), first: key == "program" }])
@@ -168,13 +172,13 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
         ("sign-in-files", [_, ..]) => each(Capability::SignInFile),
         ("state", [access, path, moved @ ..]) if moved.len() <= 2 => {
             let access = match access.as_str() {
-                "write" => Access::Write,
-                "read" => Access::Read,
+                "write" => StateAccess::Write,
+                "read" => StateAccess::Read,
                 other => return Err(format!("{other:?} is neither `read` nor `write`")),
             };
             let (moved_by, below) =
                 (moved.first().cloned(), moved.get(1).cloned().unwrap_or_default());
-            Ok(vec![Capability::Keeps(State { path: path.clone(), access, moved_by, below })])
+            Ok(vec![Capability::State(StatePath { path: path.clone(), access, moved_by, below })])
         }
         ("own-sandbox", [word]) if word == "yes" => Ok(vec![Capability::OwnSandbox]),
         ("as-root", [_, ..]) => words.iter().map(|word| as_root(word)).collect(),
@@ -190,7 +194,7 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
                 .ok_or_else(|| format!("{word:?} is not one of `turn`, `session`, `all`"))
         }
         (_, [_, ..]) if one(&KEEPING).is_some() => {
-            let kept = one(&KEEPING).unwrap_or(Kept::Never);
+            let kept = one(&KEEPING).unwrap_or(LimitSupport::Never);
             let limit = |word: &String| {
                 LIMITS.iter().find(|(_, known)| known == word).map(|(limit, _)| *limit)
             };

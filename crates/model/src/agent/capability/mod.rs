@@ -15,13 +15,13 @@ use std::collections::BTreeSet;
 
 use super::Safety;
 use super::descriptor::{
-    Access, Credential, Descriptor, Expands, Feature, FlagValue, Sharing, State,
+    Credential, Descriptor, Expands, Feature, FlagValue, LinkSharing, StateAccess, StatePath,
 };
 
 pub use bounds::overreach;
 pub use lines::{lines, parse};
 pub use shipped::shipped;
-pub use words::say;
+pub use words::describe;
 
 /// All forms that can be neutralised.
 const EXPANDS: [Expands; 4] =
@@ -52,7 +52,7 @@ pub enum Capability {
     /// Uses a file as proof that its agent is signed in.
     SignInFile(String),
     /// Gives its confined agent access to one of the operator's paths.
-    Keeps(State),
+    State(StatePath),
     /// Has its agent confined by bubblewrap instead of Landlock, so that the agent can confine its
     /// own commands with mounts.
     OwnSandbox,
@@ -63,9 +63,9 @@ pub enum Capability {
     /// Gives the agent one of its tools if the operator allows a kind of tool.
     Tool { kind: String, name: String },
     /// How it treats a setting of the operator's that limits an agent.
-    Limit { limit: Limit, kept: Kept },
+    Limit { limit: Limit, kept: LimitSupport },
     /// How many conversations one agent serves.
-    Shares(Sharing),
+    Shares(LinkSharing),
 }
 
 /// A setting that limits an agent.
@@ -79,7 +79,7 @@ pub enum Limit {
 
 /// Whether a backend claims to enforce a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kept {
+pub enum LimitSupport {
     Always,
     /// In long-lived runs, but not in one-shot runs.
     Live,
@@ -124,7 +124,7 @@ impl Capability {
             Credential::Variable(name) => Self::Secret(name.clone()),
             Credential::File(path) => Self::SignInFile(path.clone()),
         }));
-        all.extend(descriptor.state.iter().cloned().map(Self::Keeps));
+        all.extend(descriptor.state.iter().cloned().map(Self::State));
         all.extend(descriptor.own_sandbox.then_some(Self::OwnSandbox));
         for at in [Safety::Default, Safety::Edit, Safety::Danger] {
             let rule = descriptor.root.as_ref().filter(|rule| rule.refused_from <= at);
@@ -142,9 +142,9 @@ impl Capability {
             [(Limit::Tools, Feature::AllowedTools), (Limit::Plan, Feature::Plan)]
         {
             let kept = match (descriptor.has(feature), descriptor.live_only.contains(&feature)) {
-                (false, _) => Kept::Never,
-                (true, true) => Kept::Live,
-                (true, false) => Kept::Always,
+                (false, _) => LimitSupport::Never,
+                (true, true) => LimitSupport::Live,
+                (true, false) => LimitSupport::Always,
             };
             all.insert(Self::Limit { limit, kept });
         }
@@ -170,8 +170,9 @@ impl Capability {
             // may be passed on openly may also be passed on as a secret.
             (Self::Sets(name), Self::Passes(other) | Self::Secret(other))
             | (Self::Passes(name), Self::Secret(other)) => name == other,
-            (Self::Keeps(place), Self::Keeps(other)) => {
-                place == other || *place == State { access: Access::Write, ..other.clone() }
+            (Self::State(place), Self::State(other)) => {
+                place == other
+                    || *place == StatePath { access: StateAccess::Write, ..other.clone() }
             }
             (Self::AsRoot { at, unless: None }, Self::AsRoot { at: other, .. }) => at == other,
             (Self::Shares(most), Self::Shares(other)) => most >= other,
@@ -182,7 +183,7 @@ impl Capability {
 
 /// Returns the part of `wanted` that `accepted` does not cover.
 #[must_use]
-pub fn beyond(accepted: &Capabilities, wanted: &Capabilities) -> Capabilities {
+pub fn not_covered(accepted: &Capabilities, wanted: &Capabilities) -> Capabilities {
     wanted
         .iter()
         .filter(|wanted| !accepted.iter().any(|accepted| accepted.covers(wanted)))

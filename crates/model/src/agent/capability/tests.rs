@@ -18,7 +18,7 @@ fn more(changes: &[(&str, &str)]) -> Vec<String> {
         assert!(json.contains(from), "{from}");
         json.replace(from, to)
     });
-    say(&beyond(&of(BEFORE), &of(&after)))
+    describe(&not_covered(&of(BEFORE), &of(&after)))
 }
 
 #[test]
@@ -260,6 +260,6 @@ proptest! {
             program: word.clone(), flag: value.clone(), takes: FlagValue::Many, value: word.clone(), from: Safety::Edit }));
         all.insert(Capability::Version { program: value.clone(), arguments: words.clone() });
         prop_assert_eq!(read_back(&all), all.clone());
-        prop_assert!(lines(&all).iter().chain(&say(&all)).all(|line| line.bytes().all(|byte| (b' '..=b'~').contains(&byte))));
+        prop_assert!(lines(&all).iter().chain(&describe(&all)).all(|line| line.bytes().all(|byte| (b' '..=b'~').contains(&byte))));
     }
 }

@@ -1,9 +1,9 @@
 //! Capabilities as sentences, for the person who accepts them.
 
 use super::lines::quoted;
-use super::{Capabilities, Capability, Kept, Limit};
+use super::{Capabilities, Capability, Limit, LimitSupport};
 use crate::agent::Safety;
-use crate::agent::descriptor::{Access, Expands, FlagValue, Sharing, State};
+use crate::agent::descriptor::{Expands, FlagValue, LinkSharing, StateAccess, StatePath};
 
 /// Programs that run any command they are given, or give it more rights.
 const RUN_ANYTHING: [&str; 36] = [
@@ -15,7 +15,7 @@ const RUN_ANYTHING: [&str; 36] = [
 
 /// Describes each capability, the most important first, in words that follow `it wants to`.
 #[must_use]
-pub fn say(all: &Capabilities) -> Vec<String> {
+pub fn describe(all: &Capabilities) -> Vec<String> {
     all.iter().map(sentence).collect()
 }
 
@@ -54,8 +54,8 @@ fn sentence(capability: &Capability) -> String {
         Capability::SignInFile(path) => {
             format!("use {} as proof that its agent is signed in", code(path))
         }
-        Capability::Keeps(State { path, access, moved_by, below }) => {
-            let may = if *access == Access::Write { "change" } else { "read" };
+        Capability::State(StatePath { path, access, moved_by, below }) => {
+            let may = if *access == StateAccess::Write { "change" } else { "read" };
             let moved = moved_by.as_ref().map(|name| {
                 let below = if below.is_empty() {
                     String::new()
@@ -100,17 +100,17 @@ fn sentence(capability: &Capability) -> String {
                 Limit::Plan => "the mode `plan`",
             };
             match kept {
-                Kept::Always => format!("be trusted to enforce {limit}"),
-                Kept::Live => {
+                LimitSupport::Always => format!("be trusted to enforce {limit}"),
+                LimitSupport::Live => {
                     format!("be trusted to enforce {limit} in live runs, and not in one-shot runs")
                 }
-                Kept::Never => format!("not enforce {limit}"),
+                LimitSupport::Never => format!("not enforce {limit}"),
             }
         }
         Capability::Shares(sharing) => match sharing {
-            Sharing::Turn => "start one agent for each turn".to_owned(),
-            Sharing::Session => "have one agent serve all turns of a conversation".to_owned(),
-            Sharing::Link => "have one agent serve all conversations".to_owned(),
+            LinkSharing::Turn => "start one agent for each turn".to_owned(),
+            LinkSharing::Session => "have one agent serve all turns of a conversation".to_owned(),
+            LinkSharing::Link => "have one agent serve all conversations".to_owned(),
         },
     }
 }

@@ -42,9 +42,9 @@ fn an_answer_that_reports_nothing_is_recognised() {
     for nothing in
         ["", " \n", "HEARTBEAT_OK", "`HEARTBEAT_OK`\n", "**heartbeat_ok**.", "HEARTBEAT OK"]
     {
-        assert!(super::says_nothing(nothing), "{nothing:?}");
+        assert!(super::is_silent(nothing), "{nothing:?}");
     }
     for something in ["HEARTBEAT_OK, but the disk is full", "OK", "Nothing."] {
-        assert!(!super::says_nothing(something), "{something:?}");
+        assert!(!super::is_silent(something), "{something:?}");
     }
 }

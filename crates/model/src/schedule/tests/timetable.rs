@@ -1,16 +1,16 @@
-use super::super::{Due, Missed, Passed, Planned, Timetable};
+use super::super::{DueTick, MissedPolicy, MissedTicks, ScheduleEntry, Timetable};
 use super::*;
 use crate::event::Lane;
 
-fn planned(name: &str, rhythm: Rhythm, missed: Missed) -> Planned {
+fn planned(name: &str, rhythm: Rhythm, missed: MissedPolicy) -> ScheduleEntry {
     let name = name.to_owned();
     let lane =
         if matches!(rhythm, Rhythm::Cron(_)) { Lane::Cron(name) } else { Lane::Heartbeat(name) };
-    Planned { lane, rhythm, zone: TimeZone::UTC, missed }
+    ScheduleEntry { lane, rhythm, zone: TimeZone::UTC, missed }
 }
 
 /// Returns a timetable that began at an instant.
-fn begun(plan: Vec<Planned>, now: &str) -> Timetable {
+fn begun(plan: Vec<ScheduleEntry>, now: &str) -> Timetable {
     let mut timetable = Timetable::default();
     timetable.replace(plan, |_| None, at(now));
     timetable
@@ -19,17 +19,17 @@ fn begun(plan: Vec<Planned>, now: &str) -> Timetable {
 /// Returns the names and minutes of due ticks, and the names and numbers of missed ones.
 fn told(timetable: &mut Timetable, now: &str) -> (Vec<String>, Vec<String>) {
     let advance = timetable.advance(at(now));
-    assert_eq!(advance.afresh, []);
+    assert_eq!(advance.restarted, []);
     let due = advance
         .due
         .into_iter()
-        .map(|Due { lane, tick }| format!("{lane} {}", tick.strftime("%H:%M:%S")));
+        .map(|DueTick { lane, tick }| format!("{lane} {}", tick.strftime("%H:%M:%S")));
     (
         due.collect(),
         advance
-            .passed
+            .missed
             .into_iter()
-            .map(|Passed { lane, ticks }| format!("{lane} {ticks}"))
+            .map(|MissedTicks { lane, ticks }| format!("{lane} {ticks}"))
             .collect(),
     )
 }
@@ -42,24 +42,24 @@ fn due(texts: &[&str]) -> (Vec<String>, Vec<String>) {
     (texts.iter().map(|text| (*text).to_owned()).collect(), Vec::new())
 }
 
-fn hourly() -> Vec<Planned> {
+fn hourly() -> Vec<ScheduleEntry> {
     vec![
-        planned("hourly", cron("0 * * * *"), Missed::RunOnce),
-        planned("look", every(3_600, None), Missed::Skip),
+        planned("hourly", cron("0 * * * *"), MissedPolicy::RunOnce),
+        planned("look", every(3_600, None), MissedPolicy::Skip),
     ]
 }
 
 #[test]
 fn a_tick_is_due_when_its_time_has_come_and_once() {
     let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
-    assert_eq!(timetable.wake(), Some(at("2026-06-01T09:00:00Z")));
+    assert_eq!(timetable.next_wake(), Some(at("2026-06-01T09:00:00Z")));
     assert_eq!(told(&mut timetable, "2026-06-01T08:59:59.999Z"), nothing());
     assert_eq!(
         told(&mut timetable, "2026-06-01T09:00:00.001Z"),
         due(&["heartbeat:look 09:00:00", "cron:hourly 09:00:00"])
     );
     assert_eq!(told(&mut timetable, "2026-06-01T09:00:00.002Z"), nothing());
-    assert_eq!(timetable.wake(), Some(at("2026-06-01T10:00:00Z")));
+    assert_eq!(timetable.next_wake(), Some(at("2026-06-01T10:00:00Z")));
 }
 
 #[test]
@@ -101,8 +101,10 @@ fn a_clock_that_is_set_forward_two_hours_makes_up_for_recent_ticks_and_counts_th
 
 #[test]
 fn a_job_skips_missed_ticks_if_configured() {
-    let mut timetable =
-        begun(vec![planned("strict", cron("0 * * * *"), Missed::Skip)], "2026-06-01T08:30:00Z");
+    let mut timetable = begun(
+        vec![planned("strict", cron("0 * * * *"), MissedPolicy::Skip)],
+        "2026-06-01T08:30:00Z",
+    );
     assert_eq!(
         told(&mut timetable, "2026-06-01T09:00:20Z"),
         due(&["cron:strict 09:00:00"]),
@@ -148,21 +150,21 @@ fn after_a_restart_a_cron_job_continues_and_a_heartbeat_begins_now() {
 fn a_changed_entry_begins_now_and_an_unchanged_one_continues() {
     let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
     let other = vec![
-        planned("hourly", cron("59 * * * *"), Missed::RunOnce),
-        planned("look", every(3_600, None), Missed::Skip),
+        planned("hourly", cron("59 * * * *"), MissedPolicy::RunOnce),
+        planned("look", every(3_600, None), MissedPolicy::Skip),
     ];
     timetable.replace(other, |_| None, at("2026-06-01T09:00:00Z"));
     assert_eq!(told(&mut timetable, "2026-06-01T09:00:01Z"), due(&["heartbeat:look 09:00:00"]));
     timetable.replace(Vec::new(), |_| None, at("2026-06-01T09:30:00Z"));
     assert_eq!(told(&mut timetable, "2026-06-01T12:00:00Z"), nothing());
-    assert_eq!(timetable.wake(), None);
+    assert_eq!(timetable.next_wake(), None);
 }
 
 #[test]
 fn a_clock_that_was_wrong_by_more_than_a_day_does_not_silence_a_job() {
     let mut timetable = begun(hourly(), "2036-06-01T08:30:00Z");
     let advance = timetable.advance(at("2026-06-01T08:30:00Z"));
-    assert_eq!((advance.due.len(), advance.afresh.len()), (0, 2));
+    assert_eq!((advance.due.len(), advance.restarted.len()), (0, 2));
     assert_eq!(
         told(&mut timetable, "2026-06-01T09:00:00Z"),
         due(&["heartbeat:look 09:00:00", "cron:hourly 09:00:00"])
@@ -171,14 +173,16 @@ fn a_clock_that_was_wrong_by_more_than_a_day_does_not_silence_a_job() {
 
 #[test]
 fn a_tick_that_was_not_accepted_is_retried_while_it_is_recent() {
-    let mut timetable =
-        begun(vec![planned("hourly", cron("0 * * * *"), Missed::RunOnce)], "2026-06-01T08:30:00Z");
-    let tick = Due { lane: Lane::Cron("hourly".to_owned()), tick: at("2026-06-01T09:00:00Z") };
+    let mut timetable = begun(
+        vec![planned("hourly", cron("0 * * * *"), MissedPolicy::RunOnce)],
+        "2026-06-01T08:30:00Z",
+    );
+    let tick = DueTick { lane: Lane::Cron("hourly".to_owned()), tick: at("2026-06-01T09:00:00Z") };
     assert_eq!(timetable.advance(at("2026-06-01T09:00:00Z")).due, std::slice::from_ref(&tick));
     timetable.put_back(&tick, at("2026-06-01T09:00:00Z"));
     assert_eq!(told(&mut timetable, "2026-06-01T09:00:14Z"), nothing());
-    assert_eq!(timetable.wake(), Some(at("2026-06-01T09:00:15Z")));
-    let (_, through) = timetable.through().next().unwrap();
+    assert_eq!(timetable.next_wake(), Some(at("2026-06-01T09:00:15Z")));
+    let (_, through) = timetable.progress().next().unwrap();
     assert!(through < tick.tick, "after a restart it is still due");
     assert_eq!(told(&mut timetable, "2026-06-01T09:00:15Z"), due(&["cron:hourly 09:00:00"]));
     timetable.put_back(&tick, at("2026-06-01T09:05:00Z"));
@@ -187,7 +191,9 @@ fn a_tick_that_was_not_accepted_is_retried_while_it_is_recent() {
         (vec![], vec!["cron:hourly 1".to_owned()])
     );
     // Setting the clock back does not make it wait longer.
-    timetable
-        .put_back(&Due { tick: at("2026-06-01T10:00:00Z"), ..tick }, at("2026-06-01T12:00:00Z"));
+    timetable.put_back(
+        &DueTick { tick: at("2026-06-01T10:00:00Z"), ..tick },
+        at("2026-06-01T12:00:00Z"),
+    );
     assert_eq!(told(&mut timetable, "2026-06-01T10:00:01Z"), due(&["cron:hourly 10:00:00"]));
 }

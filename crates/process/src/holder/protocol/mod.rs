@@ -12,20 +12,20 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use super::wire::{Failure, Started, WireLaunch, WireRun, WireSandbox};
+use super::wire::{Started, WireLaunch, WireLaunchError, WireRun, WireSandbox};
 use aetheel_model::agent::{Exit, Pipe, Signal};
 use aetheel_turn::{OutputLine, ProcessCommand};
 
 /// The version of the protocol. It increases with every change that an older program cannot read.
-pub(super) const VERSION: u32 = 1;
+pub(super) const PROTOCOL_VERSION: u32 = 1;
 /// Largest body of a frame in bytes: the longest possible line, if each of its bytes was replaced
 /// because it was not UTF-8, and its header.
-pub(super) const FRAME: usize = (3 << 30) + (16 << 20);
+pub(super) const MAX_FRAME_BYTES: usize = (3 << 30) + (16 << 20);
 /// Largest body in bytes before the peer has identified itself.
-pub(super) const GREETING: usize = 4 << 10;
+pub(super) const MAX_HELLO_BYTES: usize = 4 << 10;
 
 /// Bytes of a frame before its body.
-const HEAD: usize = 5;
+const HEADER_BYTES: usize = 5;
 
 /// The first message of each side. Its form never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,22 +49,34 @@ pub(super) struct Hello {
 impl Hello {
     /// Returns the hello of a gateway.
     pub(super) fn gateway(key: String) -> Self {
-        Self { protocol: VERSION, program: program(), scratch: String::new(), key, fences: false }
+        Self {
+            protocol: PROTOCOL_VERSION,
+            program: program_version(),
+            scratch: String::new(),
+            key,
+            fences: false,
+        }
     }
 
     /// Returns the hello of a holder.
     pub(super) fn holder(scratch: String) -> Self {
-        Self { protocol: VERSION, program: program(), scratch, key: String::new(), fences: true }
+        Self {
+            protocol: PROTOCOL_VERSION,
+            program: program_version(),
+            scratch,
+            key: String::new(),
+            fences: true,
+        }
     }
 }
 
-fn program() -> String {
+fn program_version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
 /// Why a holder refuses a gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Refusal {
+pub(super) struct HandshakeRefusal {
     /// Whether another gateway is connected, which may be about to leave.
     pub(super) busy: bool,
     /// A message for people.
@@ -73,7 +85,7 @@ pub(super) struct Refusal {
 
 /// A message of a gateway. A stream is the gateway's number for one process on this connection.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Request {
+pub(super) enum HolderRequest {
     Hello(Hello),
     Launch {
         stream: u64,
@@ -111,16 +123,16 @@ pub(super) enum Request {
     },
     /// Agents may run until this time of [`boot_ms`](aetheel_model::lease::boot_ms), also without a
     /// gateway. A later request can extend the time.
-    Until(u64),
+    SetDeadline(u64),
 }
 
 /// A message of the holder.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Answer {
+pub(super) enum HolderAnswer {
     Hello(Hello),
-    Refused(Refusal),
+    Refused(HandshakeRefusal),
     Started { stream: u64, started: Started },
-    Failed { stream: u64, failure: Failure },
+    Failed { stream: u64, failure: WireLaunchError },
     Survivors(Vec<WireRun>),
     Lines { stream: u64, lines: Vec<OutputLine> },
     OutputLimit { stream: u64 },
@@ -128,40 +140,40 @@ pub(super) enum Answer {
 }
 
 /// Returns the error for an invalid frame.
-fn garbled(what: &str) -> io::Error {
+fn invalid_frame(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("garbled frame: {what}"))
 }
 
 /// Appends a frame whose body `write` writes.
-pub(super) fn frame(out: &mut Vec<u8>, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn push_frame(out: &mut Vec<u8>, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0, 0, 0, 0, kind]);
     write(out);
-    let length = u32::try_from(out.len() - start - HEAD).unwrap_or(u32::MAX);
+    let length = u32::try_from(out.len() - start - HEADER_BYTES).unwrap_or(u32::MAX);
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-fn json(out: &mut Vec<u8>, value: &impl Serialize) {
+fn push_json(out: &mut Vec<u8>, value: &impl Serialize) {
     // Fails only for maps whose keys are not strings, which these types do not contain.
     let _ = serde_json::to_writer(out, value);
 }
 
-fn number(out: &mut Vec<u8>, number: u64) {
+fn push_number(out: &mut Vec<u8>, number: u64) {
     out.extend(number.to_le_bytes());
 }
 
-fn text(out: &mut Vec<u8>, text: &[u8]) {
+fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
     out.extend(text);
 }
 
 /// Reads the fields of a body in order.
-struct Body<'a>(&'a [u8]);
+struct FrameReader<'a>(&'a [u8]);
 
-impl<'a> Body<'a> {
+impl<'a> FrameReader<'a> {
     fn take(&mut self, count: usize) -> io::Result<&'a [u8]> {
         let (taken, rest) =
-            self.0.split_at_checked(count).ok_or_else(|| garbled("it ends too early"))?;
+            self.0.split_at_checked(count).ok_or_else(|| invalid_frame("it ends too early"))?;
         self.0 = rest;
         Ok(taken)
     }
@@ -171,12 +183,12 @@ impl<'a> Body<'a> {
     }
 
     fn length(&mut self) -> io::Result<usize> {
-        let bytes = self.take(4)?.try_into().map_err(|_| garbled("a length"))?;
+        let bytes = self.take(4)?.try_into().map_err(|_| invalid_frame("a length"))?;
         Ok(u32::from_le_bytes(bytes) as usize)
     }
 
     fn number(&mut self) -> io::Result<u64> {
-        let bytes = self.take(8)?.try_into().map_err(|_| garbled("a number"))?;
+        let bytes = self.take(8)?.try_into().map_err(|_| invalid_frame("a number"))?;
         Ok(u64::from_le_bytes(bytes))
     }
 
@@ -186,13 +198,14 @@ impl<'a> Body<'a> {
     }
 
     fn text(&mut self) -> io::Result<String> {
-        let text = str::from_utf8(self.bytes()?).map_err(|_| garbled("text that is not UTF-8"))?;
+        let text =
+            str::from_utf8(self.bytes()?).map_err(|_| invalid_frame("text that is not UTF-8"))?;
         Ok(text.to_owned())
     }
 
     fn json<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         let body = std::mem::take(&mut self.0);
-        serde_json::from_slice(body).map_err(|error| garbled(&error.to_string()))
+        serde_json::from_slice(body).map_err(|error| invalid_frame(&error.to_string()))
     }
 
     fn rest(&mut self) -> Vec<u8> {
@@ -200,14 +213,14 @@ impl<'a> Body<'a> {
     }
 
     fn end(self) -> io::Result<()> {
-        if self.0.is_empty() { Ok(()) } else { Err(garbled("it goes on too long")) }
+        if self.0.is_empty() { Ok(()) } else { Err(invalid_frame("it goes on too long")) }
     }
 }
 
 /// Appends a line in the form in which it is buffered and sent.
 pub(super) fn encode_line(out: &mut Vec<u8>, line: &OutputLine) {
     out.push(u8::from(line.pipe == Pipe::Stderr) | u8::from(line.truncated) << 1);
-    text(out, line.text.as_bytes());
+    push_text(out, line.text.as_bytes());
 }
 
 /// Reads lines until the end of `bytes`.
@@ -215,7 +228,7 @@ pub(super) fn encode_line(out: &mut Vec<u8>, line: &OutputLine) {
 /// # Errors
 /// The bytes are invalid.
 pub(super) fn decode_lines(bytes: &[u8]) -> io::Result<Vec<OutputLine>> {
-    let (mut body, mut lines) = (Body(bytes), Vec::new());
+    let (mut body, mut lines) = (FrameReader(bytes), Vec::new());
     while !body.0.is_empty() {
         let flags = body.byte()?;
         let pipe = if flags & 1 == 0 { Pipe::Stdout } else { Pipe::Stderr };
@@ -229,7 +242,7 @@ pub(super) fn lines_between(bytes: &[u8], skip: u64, most: u64) -> &[u8] {
     let place = |from: usize, count: u64| {
         let mut at = from;
         for _ in 0..count {
-            let mut body = Body(&bytes[at..]);
+            let mut body = FrameReader(&bytes[at..]);
             if body.byte().and_then(|_| body.bytes()).is_err() {
                 break;
             }
@@ -243,8 +256,8 @@ pub(super) fn lines_between(bytes: &[u8], skip: u64, most: u64) -> &[u8] {
 
 /// Appends a frame with lines that are already encoded.
 pub(super) fn encode_lines(out: &mut Vec<u8>, stream: u64, lines: &[u8]) {
-    frame(out, kind::LINES, |out| {
-        number(out, stream);
+    push_frame(out, kind::LINES, |out| {
+        push_number(out, stream);
         out.extend(lines);
     });
 }
@@ -268,36 +281,42 @@ mod kind {
     pub(super) const EXITED: u8 = 70;
 }
 
-impl Request {
+impl HolderRequest {
     /// Appends the frame of this request.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Hello(hello) => frame(out, kind::HELLO, |out| json(out, hello)),
-            Self::Launch { stream, launch, sandbox } => frame(out, kind::LAUNCH, |out| {
-                number(out, *stream);
-                text(out, &launch.stdin);
-                json(out, &(launch, sandbox));
+            Self::Hello(hello) => push_frame(out, kind::HELLO, |out| push_json(out, hello)),
+            Self::Launch { stream, launch, sandbox } => push_frame(out, kind::LAUNCH, |out| {
+                push_number(out, *stream);
+                push_text(out, &launch.stdin);
+                push_json(out, &(launch, sandbox));
             }),
             Self::Adopt { stream, run, proc, heard } => {
-                frame(out, kind::ADOPT, |out| json(out, &(stream, run, proc, heard)));
+                push_frame(out, kind::ADOPT, |out| push_json(out, &(stream, run, proc, heard)));
             }
-            Self::Survivors => frame(out, kind::SURVIVORS, |_| {}),
-            Self::Command { stream, number: count, command } => frame(out, kind::COMMAND, |out| {
-                number(out, *stream);
-                number(out, *count);
-                encode_command(out, command);
+            Self::Survivors => push_frame(out, kind::SURVIVORS, |_| {}),
+            Self::Command { stream, number: count, command } => {
+                push_frame(out, kind::COMMAND, |out| {
+                    push_number(out, *stream);
+                    push_number(out, *count);
+                    encode_command(out, command);
+                })
+            }
+            Self::Recorded { stream, lines } => push_frame(out, kind::RECORDED, |out| {
+                push_number(out, *stream);
+                push_number(out, *lines);
             }),
-            Self::Recorded { stream, lines } => frame(out, kind::RECORDED, |out| {
-                number(out, *stream);
-                number(out, *lines);
-            }),
-            Self::Abandon { stream } => frame(out, kind::ABANDON, |out| number(out, *stream)),
-            Self::Keep { run, keepsake } => frame(out, kind::KEEP, |out| {
-                text(out, run.as_bytes());
+            Self::Abandon { stream } => {
+                push_frame(out, kind::ABANDON, |out| push_number(out, *stream))
+            }
+            Self::Keep { run, keepsake } => push_frame(out, kind::KEEP, |out| {
+                push_text(out, run.as_bytes());
                 out.extend(keepsake);
             }),
-            Self::End { run } => frame(out, kind::END, |out| text(out, run.as_bytes())),
-            Self::Until(until_ms) => frame(out, kind::UNTIL, |out| number(out, *until_ms)),
+            Self::End { run } => push_frame(out, kind::END, |out| push_text(out, run.as_bytes())),
+            Self::SetDeadline(until_ms) => {
+                push_frame(out, kind::UNTIL, |out| push_number(out, *until_ms))
+            }
         }
     }
 
@@ -306,7 +325,7 @@ impl Request {
     /// # Errors
     /// The body is invalid.
     pub(super) fn decode(kind: u8, body: &[u8]) -> io::Result<Self> {
-        let mut body = Body(body);
+        let mut body = FrameReader(body);
         let request = match kind {
             kind::HELLO => Self::Hello(body.json()?),
             kind::LAUNCH => {
@@ -326,11 +345,11 @@ impl Request {
                 command: decode_command(&mut body)?,
             },
             kind::RECORDED => Self::Recorded { stream: body.number()?, lines: body.number()? },
-            kind::UNTIL => Self::Until(body.number()?),
+            kind::UNTIL => Self::SetDeadline(body.number()?),
             kind::ABANDON => Self::Abandon { stream: body.number()? },
             kind::KEEP => Self::Keep { run: body.text()?, keepsake: body.rest() },
             kind::END => Self::End { run: body.text()? },
-            _ => return Err(garbled("unknown kind")),
+            _ => return Err(invalid_frame("unknown kind")),
         };
         body.end()?;
         Ok(request)
@@ -350,16 +369,16 @@ fn encode_command(out: &mut Vec<u8>, command: &ProcessCommand) {
                 Signal::Terminate => 4,
                 Signal::Kill => 5,
             });
-            number(out, u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+            push_number(out, u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
         }
         ProcessCommand::Recorded(lines) => {
             out.push(6);
-            number(out, *lines);
+            push_number(out, *lines);
         }
     }
 }
 
-fn decode_command(body: &mut Body<'_>) -> io::Result<ProcessCommand> {
+fn decode_command(body: &mut FrameReader<'_>) -> io::Result<ProcessCommand> {
     let signal = match body.byte()? {
         1 => return Ok(ProcessCommand::Write(body.rest())),
         2 => return Ok(ProcessCommand::CloseStdin),
@@ -367,33 +386,33 @@ fn decode_command(body: &mut Body<'_>) -> io::Result<ProcessCommand> {
         4 => Signal::Terminate,
         5 => Signal::Kill,
         6 => return Ok(ProcessCommand::Recorded(body.number()?)),
-        _ => return Err(garbled("unknown command")),
+        _ => return Err(invalid_frame("unknown command")),
     };
     Ok(ProcessCommand::Stop { signal, grace: Duration::from_millis(body.number()?) })
 }
 
-impl Answer {
+impl HolderAnswer {
     /// Appends the frame of this answer.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Hello(hello) => frame(out, kind::HELLO, |out| json(out, hello)),
-            Self::Refused(refusal) => frame(out, kind::REFUSED, |out| json(out, refusal)),
+            Self::Hello(hello) => push_frame(out, kind::HELLO, |out| push_json(out, hello)),
+            Self::Refused(refusal) => push_frame(out, kind::REFUSED, |out| push_json(out, refusal)),
             Self::Started { stream, started } => {
-                frame(out, kind::STARTED, |out| json(out, &(stream, started)));
+                push_frame(out, kind::STARTED, |out| push_json(out, &(stream, started)));
             }
             Self::Failed { stream, failure } => {
-                frame(out, kind::FAILED, |out| json(out, &(stream, failure)));
+                push_frame(out, kind::FAILED, |out| push_json(out, &(stream, failure)));
             }
-            Self::Survivors(runs) => frame(out, kind::SURVIVORS, |out| json(out, runs)),
-            Self::Lines { stream, lines } => frame(out, kind::LINES, |out| {
-                number(out, *stream);
+            Self::Survivors(runs) => push_frame(out, kind::SURVIVORS, |out| push_json(out, runs)),
+            Self::Lines { stream, lines } => push_frame(out, kind::LINES, |out| {
+                push_number(out, *stream);
                 lines.iter().for_each(|line| encode_line(out, line));
             }),
             Self::OutputLimit { stream } => {
-                frame(out, kind::OUTPUT_LIMIT, |out| number(out, *stream));
+                push_frame(out, kind::OUTPUT_LIMIT, |out| push_number(out, *stream));
             }
             Self::Exited { stream, how, stderr_tail } => {
-                frame(out, kind::EXITED, |out| json(out, &(stream, how, stderr_tail)));
+                push_frame(out, kind::EXITED, |out| push_json(out, &(stream, how, stderr_tail)));
             }
         }
     }
@@ -403,7 +422,7 @@ impl Answer {
     /// # Errors
     /// The body is invalid.
     pub(super) fn decode(kind: u8, body: &[u8]) -> io::Result<Self> {
-        let mut body = Body(body);
+        let mut body = FrameReader(body);
         let answer = match kind {
             kind::LINES => {
                 let stream = body.number()?;
@@ -426,7 +445,7 @@ impl Answer {
                 let (stream, how, stderr_tail) = body.json()?;
                 Self::Exited { stream, how, stderr_tail }
             }
-            _ => return Err(garbled("unknown kind")),
+            _ => return Err(invalid_frame("unknown kind")),
         };
         body.end()?;
         Ok(answer)
@@ -442,7 +461,7 @@ pub(super) async fn read_frame(
     body: &mut Vec<u8>,
     most: usize,
 ) -> io::Result<Option<u8>> {
-    let mut head = [0; HEAD];
+    let mut head = [0; HEADER_BYTES];
     if from.read(&mut head[..1]).await? == 0 {
         return Ok(None);
     }
@@ -450,7 +469,7 @@ pub(super) async fn read_frame(
     let [a, b, c, d, kind] = head;
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
     if length > most {
-        return Err(garbled("it is too long"));
+        return Err(invalid_frame("it is too long"));
     }
     body.clear();
     // Free the memory of a large body.

@@ -62,35 +62,35 @@ fn read(bytes: &[u8]) -> io::Result<Option<(u8, Vec<u8>)>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let mut body = Vec::new();
-        let kind = read_frame(&mut &bytes[..], &mut body, FRAME).await?;
+        let kind = read_frame(&mut &bytes[..], &mut body, MAX_FRAME_BYTES).await?;
         Ok(kind.map(|kind| (kind, body)))
     })
 }
 
-fn again(request: &Request) -> Request {
+fn again(request: &HolderRequest) -> HolderRequest {
     let mut bytes = Vec::new();
     request.encode(&mut bytes);
     let (kind, body) = read(&bytes).unwrap().unwrap();
-    Request::decode(kind, &body).unwrap()
+    HolderRequest::decode(kind, &body).unwrap()
 }
 
-fn told(answer: &Answer) -> Answer {
+fn told(answer: &HolderAnswer) -> HolderAnswer {
     let mut bytes = Vec::new();
     answer.encode(&mut bytes);
     let (kind, body) = read(&bytes).unwrap().unwrap();
-    Answer::decode(kind, &body).unwrap()
+    HolderAnswer::decode(kind, &body).unwrap()
 }
 
 proptest! {
     #[test]
     fn launches_are_decoded_as_they_were_encoded(launch in launch(), program in raw()) {
         let sandbox = Sandbox::Landlock { abi: 7, bubblewrap: Some(program.into()) };
-        let request = Request::Launch {
+        let request = HolderRequest::Launch {
             stream: 9,
             launch: Box::new(launch.clone().into()),
             sandbox: (&sandbox).into(),
         };
-        let Request::Launch { launch: came, sandbox: confined, .. } = again(&request) else {
+        let HolderRequest::Launch { launch: came, sandbox: confined, .. } = again(&request) else {
             panic!("another request")
         };
         prop_assert_eq!(format!("{:?}", Launch::from(*came)), format!("{launch:?}"));
@@ -99,13 +99,13 @@ proptest! {
 
     #[test]
     fn commands_are_decoded_as_they_were_encoded(command in command(), stream: u64, number: u64) {
-        let request = Request::Command { stream, number, command };
+        let request = HolderRequest::Command { stream, number, command };
         prop_assert_eq!(again(&request), request);
     }
 
     #[test]
     fn lines_are_decoded_as_they_were_encoded_and_can_be_skipped(lines in lines(), skip in 0..9_usize, most in 0..9_usize) {
-        let answer = Answer::Lines { stream: 3, lines: lines.clone() };
+        let answer = HolderAnswer::Lines { stream: 3, lines: lines.clone() };
         prop_assert_eq!(told(&answer), answer);
         let mut bytes = Vec::new();
         lines.iter().for_each(|line| encode_line(&mut bytes, line));
@@ -115,21 +115,21 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic(kind: u8, bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = Request::decode(kind, &bytes);
-        let _ = Answer::decode(kind, &bytes);
+        let _ = HolderRequest::decode(kind, &bytes);
+        let _ = HolderAnswer::decode(kind, &bytes);
         let _ = read(&bytes);
     }
 
     #[test]
     fn truncated_or_changed_frames_never_panic(command in command(), at: prop::sample::Index, to: u8) {
         let mut bytes = Vec::new();
-        Request::Command { stream: 1, number: 2, command }.encode(&mut bytes);
+        HolderRequest::Command { stream: 1, number: 2, command }.encode(&mut bytes);
         prop_assert!(read(&bytes[..at.index(bytes.len())]).is_ok_and(|read| read.is_none())
             || read(&bytes[..at.index(bytes.len())]).is_err());
         let place = at.index(bytes.len());
         bytes[place] = to;
         if let Ok(Some((kind, body))) = read(&bytes) {
-            let _ = Request::decode(kind, &body);
+            let _ = HolderRequest::decode(kind, &body);
         }
     }
 }
@@ -137,14 +137,14 @@ proptest! {
 #[test]
 fn other_messages_are_decoded_as_they_were_encoded() {
     let requests = [
-        Request::Hello(Hello::gateway("key".to_owned())),
-        Request::Adopt { stream: 1, run: "r".to_owned(), proc: 2, heard: 3 },
-        Request::Survivors,
-        Request::Recorded { stream: 4, lines: 5 },
-        Request::Abandon { stream: 6 },
-        Request::Keep { run: "r".to_owned(), keepsake: vec![0, 255] },
-        Request::End { run: "r".to_owned() },
-        Request::Until(u64::MAX),
+        HolderRequest::Hello(Hello::gateway("key".to_owned())),
+        HolderRequest::Adopt { stream: 1, run: "r".to_owned(), proc: 2, heard: 3 },
+        HolderRequest::Survivors,
+        HolderRequest::Recorded { stream: 4, lines: 5 },
+        HolderRequest::Abandon { stream: 6 },
+        HolderRequest::Keep { run: "r".to_owned(), keepsake: vec![0, 255] },
+        HolderRequest::End { run: "r".to_owned() },
+        HolderRequest::SetDeadline(u64::MAX),
     ];
     for request in requests {
         assert_eq!(again(&request), request);
@@ -152,12 +152,12 @@ fn other_messages_are_decoded_as_they_were_encoded() {
     let run =
         WireRun { run: "r".to_owned(), keepsake: vec![1], asked: 2, processes: vec![(1, 2, 3)] };
     let answers = [
-        Answer::Hello(Hello::holder("aetheel-".to_owned())),
-        Answer::Refused(Refusal { busy: true, why: "why".to_owned() }),
-        Answer::Started { stream: 1, started: Started { pid: Some(2), commands: 3 } },
-        Answer::Survivors(vec![run]),
-        Answer::OutputLimit { stream: 7 },
-        Answer::Exited { stream: 8, how: Exit::Signal(9), stderr_tail: "tail".to_owned() },
+        HolderAnswer::Hello(Hello::holder("aetheel-".to_owned())),
+        HolderAnswer::Refused(HandshakeRefusal { busy: true, why: "why".to_owned() }),
+        HolderAnswer::Started { stream: 1, started: Started { pid: Some(2), commands: 3 } },
+        HolderAnswer::Survivors(vec![run]),
+        HolderAnswer::OutputLimit { stream: 7 },
+        HolderAnswer::Exited { stream: 8, how: Exit::Signal(9), stderr_tail: "tail".to_owned() },
     ];
     for answer in answers {
         assert_eq!(told(&answer), answer);
@@ -168,6 +168,6 @@ fn other_messages_are_decoded_as_they_were_encoded() {
 fn a_frame_that_is_too_long_is_refused_before_it_is_read() {
     let mut body = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let read = runtime.block_on(read_frame(&mut &[255; 5][..], &mut body, GREETING));
+    let read = runtime.block_on(read_frame(&mut &[255; 5][..], &mut body, MAX_HELLO_BYTES));
     assert!(read.is_err() && body.capacity() == 0);
 }

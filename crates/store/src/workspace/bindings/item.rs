@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
 use super::SessionId;
-use crate::workspace::ledger::{Entry, Token, code};
+use crate::workspace::ledger::{LedgerEntry, Token, code};
 use aetheel_model::event::Lane;
 
 /// A line of `state/sessions.md`: the binding of a lane to a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::workspace) struct Item {
+pub(in crate::workspace) struct SavedBinding {
     pub(super) lane: Lane,
     pub(super) backend: String,
     pub(super) current: bool,
@@ -16,7 +16,7 @@ pub(in crate::workspace) struct Item {
     pub(super) settings: BTreeMap<String, String>,
 }
 
-impl Item {
+impl SavedBinding {
     pub(super) fn new(lane: &Lane, backend: &str) -> Self {
         Self {
             lane: lane.clone(),
@@ -35,12 +35,12 @@ impl Item {
     }
 
     /// Returns whether its line is worth keeping.
-    pub(super) fn says_something(&self) -> bool {
+    pub(super) fn is_worth_keeping(&self) -> bool {
         self.current || self.moved || self.session.is_some() || !self.settings.is_empty()
     }
 }
 
-impl Entry for Item {
+impl LedgerEntry for SavedBinding {
     type Key = (Lane, String);
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
@@ -69,7 +69,7 @@ impl Entry for Item {
     }
 }
 
-fn read(tokens: &[Token]) -> Result<Item, String> {
+fn read(tokens: &[Token]) -> Result<SavedBinding, String> {
     let form =
         "expected: `lane` with `backend` (current): session `id`, and settings as name `value`";
     let mut tokens = tokens.iter().peekable();
@@ -77,7 +77,7 @@ fn read(tokens: &[Token]) -> Result<Item, String> {
     let lane: Lane = lane.parse()?;
     tokens.next_if(|token| **token == Token::Word("with".to_owned()));
     let Some(Token::Code(backend)) = tokens.next() else { return Err(form.to_owned()) };
-    let mut item = Item::new(&lane, backend);
+    let mut item = SavedBinding::new(&lane, backend);
     while let Some(token) = tokens.next() {
         match (token, tokens.peek()) {
             (Token::Word(word), _) if word == "current" => item.current = true,

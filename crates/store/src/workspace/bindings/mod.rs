@@ -7,13 +7,13 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(super) use item::Item;
+pub(super) use item::SavedBinding;
 use item::is_setting;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::ledger::{Entry as _, Ledger, entries_of, line_of};
+use super::ledger::{LedgerEntry as _, LedgerFile, line_of, parse_entries};
 use super::{FileError, blocking};
-use aetheel_model::event::{Lane, Lanes};
+use aetheel_model::event::{Lane, LaneFilter};
 
 const HEADING: &str = "# Sessions
 
@@ -95,17 +95,17 @@ pub struct Binding {
 ///
 /// Every call first reads the file again if somebody changed it.
 #[derive(Clone, Debug)]
-pub struct Bindings(Arc<Mutex<State>>);
+pub struct Bindings(Arc<Mutex<BindingsState>>);
 
 #[derive(Debug)]
-struct State {
-    ledger: Ledger<Item>,
+struct BindingsState {
+    ledger: LedgerFile<SavedBinding>,
     epochs: HashMap<Lane, u64>,
 }
 
-impl State {
+impl BindingsState {
     /// Returns the entries of a lane with any backend.
-    fn of(&self, lane: &Lane) -> impl Iterator<Item = &Item> {
+    fn of(&self, lane: &Lane) -> impl Iterator<Item = &SavedBinding> {
         let first = (lane.clone(), String::new());
         self.ledger
             .entries
@@ -121,21 +121,23 @@ impl Bindings {
     /// # Errors
     /// [`FileError`] if the file cannot be read.
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        let state = State { ledger: Ledger::open(path, HEADING)?, epochs: HashMap::new() };
+        let state =
+            BindingsState { ledger: LedgerFile::open(path, HEADING)?, epochs: HashMap::new() };
         Ok(Self(Arc::new(Mutex::new(state))))
     }
 
     /// Returns the binding of a lane to a backend. It is empty if the file has no line about it.
     pub async fn get(&self, lane: &Lane, backend: &str) -> Binding {
         let key = (lane.clone(), backend.to_owned());
-        self.look(move |state| {
+        self.read(move |state| {
             let epoch = state.epochs.get(&key.0).copied().unwrap_or(0);
             match state.ledger.entries.get(&key).cloned() {
-                Some(Item { session, settings, moved, .. }) => {
+                Some(SavedBinding { session, settings, moved, .. }) => {
                     Binding { session, settings, epoch, moved, unreadable: false }
                 }
                 None => {
-                    let unreadable = state.ledger.leaves_out(&[&key.0.to_string(), &key.1]);
+                    let unreadable =
+                        state.ledger.has_unreadable_line_with(&[&key.0.to_string(), &key.1]);
                     Binding { epoch, unreadable, ..Binding::default() }
                 }
             }
@@ -146,21 +148,21 @@ impl Bindings {
     /// Returns the backend chosen for a lane, or `None` if the operator's default applies.
     pub async fn active_backend(&self, lane: &Lane) -> Option<String> {
         let lane = lane.clone();
-        self.look(move |state| {
+        self.read(move |state| {
             state.of(&lane).find(|item| item.current).map(|item| item.backend.clone())
         })
         .await
     }
 
     /// Returns whether the file has a line about a lane.
-    pub async fn knows(&self, lane: &Lane) -> bool {
+    pub async fn has_lane(&self, lane: &Lane) -> bool {
         let lane = lane.clone();
-        self.look(move |state| state.of(&lane).next().is_some()).await
+        self.read(move |state| state.of(&lane).next().is_some()).await
     }
 
     /// Returns the lanes that the file has lines about.
     pub async fn lanes(&self) -> Vec<Lane> {
-        self.look(|state| {
+        self.read(|state| {
             let mut lanes: Vec<Lane> =
                 state.ledger.entries.values().map(|item| item.lane.clone()).collect();
             lanes.dedup();
@@ -172,7 +174,7 @@ impl Bindings {
     /// Returns the lines that could not be read when the file was last read, each with its number.
     /// They stay in the file.
     pub async fn warnings(&self) -> Vec<String> {
-        self.look(|state| state.ledger.warnings.clone()).await
+        self.read(|state| state.ledger.warnings.clone()).await
     }
 
     /// Binds a lane and backend to a session, or with `None` forgets the present one.
@@ -244,7 +246,7 @@ impl Bindings {
                 .ledger
                 .entries
                 .entry((lane.clone(), backend.clone()))
-                .or_insert_with(|| Item::new(&lane, &backend));
+                .or_insert_with(|| SavedBinding::new(&lane, &backend));
             for item in state.ledger.entries.values_mut().filter(|item| item.lane == lane) {
                 item.current = item.backend == backend;
             }
@@ -292,7 +294,7 @@ impl Bindings {
                 .ledger
                 .entries
                 .entry((lane.clone(), backend.clone()))
-                .or_insert_with(|| Item::new(&lane, &backend));
+                .or_insert_with(|| SavedBinding::new(&lane, &backend));
             item.bind(Some(session));
             match value {
                 Some(value) => drop(item.settings.insert(name, value)),
@@ -303,9 +305,9 @@ impl Bindings {
     }
 
     /// Returns the sessions that other lanes have with a backend.
-    pub async fn of_others(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
+    pub async fn sessions_of_other_lanes(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
-        self.look(move |state| {
+        self.read(move |state| {
             let others = state
                 .ledger
                 .entries
@@ -327,7 +329,7 @@ impl Bindings {
             *state.epochs.entry(lane.clone()).or_default() += 1;
             let items = state.ledger.entries.values_mut().filter(|item| item.lane == lane);
             // After a reset, it no longer matters that a session stayed on another machine.
-            let forget = |item: &mut Item| {
+            let forget = |item: &mut SavedBinding| {
                 let moved = std::mem::take(&mut item.moved);
                 item.session.take().is_some() || moved
             };
@@ -337,8 +339,8 @@ impl Bindings {
     }
 
     /// Returns the lines about some lanes.
-    pub(super) async fn lines_of(&self, lanes: Lanes) -> String {
-        self.look(move |state| {
+    pub(super) async fn lines_of(&self, lanes: LaneFilter) -> String {
+        self.read(move |state| {
             let of = state.ledger.entries.values().filter(|item| lanes(&item.lane));
             of.map(line_of).collect()
         })
@@ -346,25 +348,31 @@ impl Bindings {
     }
 
     /// Forgets everything about some lanes.
-    pub(super) async fn forget_all(&self, lanes: Lanes) -> Result<(), BindingsError> {
+    pub(super) async fn forget_all(&self, lanes: LaneFilter) -> Result<(), BindingsError> {
         self.write(move |state| state.ledger.entries.retain(|_, item| !lanes(&item.lane))).await
     }
 
     /// Imports lines of another machine, except those about a lane and backend that are known here.
     /// Their sessions stay on that machine; the binding only remembers that there was one.
-    pub(super) async fn absorb(&self, lines: &str) -> Result<(), BindingsError> {
-        let items: Vec<Item> = entries_of(lines);
+    pub(super) async fn import(&self, lines: &str) -> Result<(), BindingsError> {
+        let items: Vec<SavedBinding> = parse_entries(lines);
         self.write(move |state| {
-            for item in items.into_iter().filter(|item| !item.lane.stays()) {
-                let item =
-                    Item { moved: item.moved || item.session.is_some(), session: None, ..item };
+            for item in items.into_iter().filter(|item| !item.lane.is_local()) {
+                let item = SavedBinding {
+                    moved: item.moved || item.session.is_some(),
+                    session: None,
+                    ..item
+                };
                 state.ledger.entries.entry(item.key()).or_insert(item);
             }
         })
         .await
     }
 
-    async fn look<T: Send + 'static>(&self, look: impl FnOnce(&State) -> T + Send + 'static) -> T {
+    async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&BindingsState) -> T + Send + 'static,
+    ) -> T {
         let bindings = self.clone();
         blocking(move || {
             let mut state = bindings.lock();
@@ -380,16 +388,16 @@ impl Bindings {
         &self,
         lane: &Lane,
         backend: &str,
-        change: impl FnOnce(u64, &mut Item) -> T + Send + 'static,
+        change: impl FnOnce(u64, &mut SavedBinding) -> T + Send + 'static,
     ) -> Result<T, BindingsError> {
         let key = (lane.clone(), backend.to_owned());
         self.with(move |state| {
             let epoch = state.epochs.get(&key.0).copied().unwrap_or(0);
             let known = state.ledger.entries.get(&key);
-            let mut item = known.cloned().unwrap_or_else(|| Item::new(&key.0, &key.1));
+            let mut item = known.cloned().unwrap_or_else(|| SavedBinding::new(&key.0, &key.1));
             let is_known = known.is_some();
             let answer = change(epoch, &mut item);
-            if item.says_something() {
+            if item.is_worth_keeping() {
                 state.ledger.put(item)?;
             } else if is_known {
                 state.ledger.entries.remove(&key);
@@ -402,11 +410,11 @@ impl Bindings {
 
     async fn write<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&mut State) -> T + Send + 'static,
+        change: impl FnOnce(&mut BindingsState) -> T + Send + 'static,
     ) -> Result<T, BindingsError> {
         self.with(move |state| {
             let answer = change(state);
-            state.ledger.entries.retain(|_, item| item.says_something());
+            state.ledger.entries.retain(|_, item| item.is_worth_keeping());
             state.ledger.save()?;
             Ok(answer)
         })
@@ -415,7 +423,7 @@ impl Bindings {
 
     async fn with<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&mut State) -> Result<T, BindingsError> + Send + 'static,
+        change: impl FnOnce(&mut BindingsState) -> Result<T, BindingsError> + Send + 'static,
     ) -> Result<T, BindingsError> {
         let bindings = self.clone();
         blocking(move || {
@@ -426,7 +434,7 @@ impl Bindings {
         .await
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BindingsState> {
         self.0.lock()
     }
 }

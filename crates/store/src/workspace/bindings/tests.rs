@@ -149,7 +149,10 @@ async fn a_resumed_session_is_not_replaced_by_a_running_turn_and_the_default_bac
         .await
         .unwrap();
     assert!(f.bindings.get(&LANE, "claude").await.settings.is_empty());
-    assert_eq!(f.bindings.of_others(&LANE, "claude").await, [SessionId::new("other").unwrap()]);
+    assert_eq!(
+        f.bindings.sessions_of_other_lanes(&LANE, "claude").await,
+        [SessionId::new("other").unwrap()]
+    );
     f.bindings.unset_backend(&LANE).await.unwrap();
     assert_eq!(
         (f.restarted().active_backend(&LANE).await, f.session(&LANE, "claude").await.as_deref()),

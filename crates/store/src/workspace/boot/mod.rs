@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::{DOCUMENT_LIMIT, FileError, memory};
 use crate::disk::{read_ordinary, replace, sync_folder};
-use aetheel_model::markdown::outline::{Part, below, outline};
+use aetheel_model::markdown::outline::{OutlineSection, descendants, outline};
 
 /// Files that a start requires unless `boot.md` lists others.
 const REQUIRED: [&str; 2] = ["soul.md", "identity.md"];
@@ -37,7 +37,7 @@ pub(super) struct Boot {
 
 /// The result of checking the files at the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Booted {
+pub struct BootReport {
     /// Files that existed.
     pub loaded: Vec<String>,
     /// Files that were created.
@@ -67,9 +67,9 @@ impl Boot {
                 "optional" | "optional files" => boot.list(part, |boot| &mut boot.optional),
                 "instructions" | "first run" | "first start" if !instructed => {
                     instructed = true;
-                    let text = below(&parts, index)
+                    let text = descendants(&parts, index)
                         .iter()
-                        .fold(part.text.clone(), |text, part| text + &part.whole());
+                        .fold(part.text.clone(), |text, part| text + &part.source());
                     boot.instructions =
                         Some(text.trim().to_owned()).filter(|text| !text.is_empty());
                 }
@@ -93,7 +93,7 @@ impl Boot {
         }
     }
 
-    fn list(&mut self, part: &Part, list: fn(&mut Self) -> &mut Vec<String>) {
+    fn list(&mut self, part: &OutlineSection, list: fn(&mut Self) -> &mut Vec<String>) {
         for item in part.items() {
             // The rest of the item is a remark for people.
             let name = item.key.split_whitespace().next().unwrap_or_default().to_owned();
@@ -105,7 +105,7 @@ impl Boot {
         }
     }
 
-    fn content(&mut self, part: &Part) {
+    fn content(&mut self, part: &OutlineSection) {
         let name = part.plain_title();
         let strange = match (fault(&name), part.code()) {
             (Some(fault), _) => fault,
@@ -165,14 +165,15 @@ fn fault(name: &str) -> Option<String> {
 ///
 /// # Errors
 /// [`FileError`] names the file that cannot be read or created, or is not a regular file.
-pub(super) fn boot(folder: &Path, only_look: bool) -> Result<Booted, FileError> {
+pub(super) fn boot(folder: &Path, only_look: bool) -> Result<BootReport, FileError> {
     let path = folder.join("boot.md");
     let (boot, by_default) = match read_ordinary(&path, DOCUMENT_LIMIT) {
         Ok(text) => (Boot::parse(&String::from_utf8_lossy(&text)), false),
         Err(error) if error.kind() == io::ErrorKind::NotFound => (Boot::built_in(), true),
         Err(source) => return Err(FileError::new("read", &path, source)),
     };
-    let mut booted = Booted { by_default, warnings: boot.warnings.clone(), ..Booted::default() };
+    let mut booted =
+        BootReport { by_default, warnings: boot.warnings.clone(), ..BootReport::default() };
     for (name, required) in boot
         .required
         .iter()
@@ -206,7 +207,7 @@ pub(super) fn boot(folder: &Path, only_look: bool) -> Result<Booted, FileError> 
 }
 
 /// Records that the instructions of the first start were passed to the agent.
-pub(super) fn instructed(folder: &Path, now: &str) -> Result<(), FileError> {
+pub(super) fn mark_instructed(folder: &Path, now: &str) -> Result<(), FileError> {
     let path = mark(folder);
     replace(&path, format!("{MARK}- handed over: {now}\n").as_bytes())
         .map(drop)

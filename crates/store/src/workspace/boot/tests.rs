@@ -70,7 +70,7 @@ fn the_first_start_has_instructions_until_they_were_passed_on() {
         let told = boot(folder.path(), false).unwrap().instructions.unwrap();
         assert_eq!(told, "Read everything.\n\n### Then\n\nIntroduce yourself.");
     }
-    instructed(folder.path(), "2026-11-22T06:00:00Z").unwrap();
+    mark_instructed(folder.path(), "2026-11-22T06:00:00Z").unwrap();
     assert_eq!(boot(folder.path(), false).unwrap().instructions, None);
     assert!(read(&folder, "state/boot.md").ends_with("- handed over: 2026-11-22T06:00:00Z\n"));
     fs::remove_file(folder.path().join("state/boot.md")).unwrap();

@@ -12,14 +12,14 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::heartbeats::seconds;
-use super::remembered::MemoryOf;
+use super::heartbeats::parse_interval;
+use super::lane_memory::MemoryScope;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::{read_ordinary, replace, text_of};
 use aetheel_model::agent::{Mode, Safety};
 use aetheel_model::config::suggestion;
 use aetheel_model::event::Lane;
-use aetheel_model::markdown::Entry;
+use aetheel_model::markdown::KeyValue;
 use aetheel_model::markdown::sections::{Section, sections};
 
 /// The operator's settings for a lane, or for a project.
@@ -44,7 +44,7 @@ pub struct LaneSettings {
     /// The project it belongs to, in lower case.
     pub project: Option<String>,
     /// The memory for what agents note, or `None` for the usual one.
-    pub memory: Option<MemoryOf>,
+    pub memory: Option<MemoryScope>,
     /// Time after which the person who asked is pinged when the answer is complete.
     pub ping: Option<Duration>,
     /// The label of the cluster's nodes that may serve it, or `None` for any node.
@@ -196,7 +196,10 @@ const ENTRIES: [&str; 13] = [
 ];
 
 /// Returns the settings of a section, and its entry that names a project.
-fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, Option<&'a Entry>) {
+fn read<'a>(
+    section: &'a Section,
+    warnings: &mut Vec<String>,
+) -> (LaneSettings, Option<&'a KeyValue>) {
     let (mut settings, mut project) = (LaneSettings::default(), None);
     for entry in &section.entries {
         let text = entry.text();
@@ -221,13 +224,13 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
                     settings.safety = Some(Safety::Default);
                 }
             },
-            "memory" => match MemoryOf::named(text) {
+            "memory" => match MemoryScope::from_word(text) {
                 Some(memory) => settings.memory = Some(memory),
                 None => {
                     strange(
                         "`memory` is not one of `project`, `own`, `shared`, `none`; `none` is used",
                     );
-                    settings.memory = Some(MemoryOf::Nothing);
+                    settings.memory = Some(MemoryScope::Disabled);
                 }
             },
             "require-mention" => match text {
@@ -238,7 +241,7 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
                     settings.require_mention = Some(true);
                 }
             },
-            "ping" => match seconds(text) {
+            "ping" => match parse_interval(text) {
                 Ok(seconds) => settings.ping = Some(Duration::from_secs(seconds.into())),
                 Err(fault) => strange(&format!("`ping`: {fault}; it is ignored")),
             },

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::ledger::{Entry, Ledger, Token, code};
+use super::ledger::{LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, Workspace, blocking};
 
 const HEADING: &str = "# Webhooks
@@ -24,44 +24,44 @@ accepted again.
 /// How long a delivery is remembered, in milliseconds.
 const KNOWN_MS: i64 = 24 * 3_600_000;
 /// Most deliveries of one webhook that are remembered.
-const MOST: usize = 10_000;
+const MAX_DELIVERIES: usize = 10_000;
 /// How long a delivery is remembered however many there are, in milliseconds. A signature with a
 /// time is valid for this long.
-const SURELY_MS: i64 = 15 * 60_000;
+const MIN_KNOWN_MS: i64 = 15 * 60_000;
 
 /// The accepted deliveries. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
-pub struct Deliveries(Arc<Shared>);
+pub struct Deliveries(Arc<DeliveriesInner>);
 
 #[derive(Debug)]
-struct Shared {
+struct DeliveriesInner {
     /// Never locked while the file is written.
-    known: Mutex<Known>,
-    file: Mutex<File>,
+    known: Mutex<KnownDeliveries>,
+    file: Mutex<DeliveryFile>,
 }
 
 #[derive(Debug)]
-struct File {
-    ledger: Ledger<Delivery>,
+struct DeliveryFile {
+    ledger: LedgerFile<WebhookDelivery>,
     /// Number of lines from which the file is searched for deliveries to forget.
     prune_at: usize,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownDeliveries {
     /// The time at which each was accepted, in milliseconds since 1970.
-    taken: HashMap<Key, i64>,
+    taken: HashMap<DeliveryKey, i64>,
     /// Deliveries that are being accepted.
-    claimed: HashSet<Key>,
+    claimed: HashSet<DeliveryKey>,
     /// Accepted deliveries that are not in the file yet.
-    unsaved: Vec<Delivery>,
+    unsaved: Vec<WebhookDelivery>,
 }
 
 /// The name of the webhook and the id of the delivery.
-pub(super) type Key = (String, String);
+pub(super) type DeliveryKey = (String, String);
 
 #[derive(Clone, Debug)]
-pub(super) struct Delivery {
+pub(super) struct WebhookDelivery {
     webhook: String,
     id: String,
     at_ms: i64,
@@ -69,9 +69,9 @@ pub(super) struct Delivery {
 
 /// The result of [`Deliveries::claim`].
 #[derive(Debug)]
-pub enum Claimed {
+pub enum ClaimResult {
     /// The delivery is new, and the caller may accept it.
-    New(Claim),
+    New(DeliveryClaim),
     /// The delivery was accepted before.
     Taken,
     /// Another caller is accepting it.
@@ -80,9 +80,9 @@ pub enum Claimed {
 
 /// The right to accept a delivery. Dropping it leaves the delivery unaccepted.
 #[derive(Debug)]
-pub struct Claim {
+pub struct DeliveryClaim {
     deliveries: Deliveries,
-    key: Key,
+    key: DeliveryKey,
 }
 
 impl Workspace {
@@ -100,24 +100,24 @@ impl Workspace {
 impl Deliveries {
     /// Reads the file; a missing file is empty. Blocks.
     pub(super) fn open(path: &Path, now_ms: i64) -> Result<Self, FileError> {
-        let mut file = File { ledger: Ledger::open(path, HEADING)?, prune_at: 0 };
+        let mut file = DeliveryFile { ledger: LedgerFile::open(path, HEADING)?, prune_at: 0 };
         file.prune(now_ms)?;
-        let known = Known { taken: file.taken(), ..Known::default() };
-        Ok(Self(Arc::new(Shared { known: Mutex::new(known), file: Mutex::new(file) })))
+        let known = KnownDeliveries { taken: file.taken(), ..KnownDeliveries::default() };
+        Ok(Self(Arc::new(DeliveriesInner { known: Mutex::new(known), file: Mutex::new(file) })))
     }
 
     /// Claims a delivery without waiting. Only one of several callers at the same time gets it.
     #[must_use]
-    pub fn claim(&self, webhook: &str, id: &str, now_ms: i64) -> Claimed {
+    pub fn claim(&self, webhook: &str, id: &str, now_ms: i64) -> ClaimResult {
         let key = (webhook.to_owned(), id.to_owned());
         let mut known = self.known();
         if known.taken.get(&key).is_some_and(|at| now_ms - at < KNOWN_MS) {
-            return Claimed::Taken;
+            return ClaimResult::Taken;
         }
         if !known.claimed.insert(key.clone()) {
-            return Claimed::Pending;
+            return ClaimResult::Pending;
         }
-        Claimed::New(Claim { deliveries: self.clone(), key })
+        ClaimResult::New(DeliveryClaim { deliveries: self.clone(), key })
     }
 
     fn save(&self, now_ms: i64) -> Result<(), FileError> {
@@ -144,12 +144,12 @@ impl Deliveries {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownDeliveries> {
         self.0.known.lock()
     }
 }
 
-impl Claim {
+impl DeliveryClaim {
     /// Marks the delivery as accepted. Returns once that is on disk.
     ///
     /// # Errors
@@ -160,22 +160,22 @@ impl Claim {
             let mut known = self.deliveries.known();
             known.taken.insert(self.key.clone(), now_ms);
             let (webhook, id) = self.key.clone();
-            known.unsaved.push(Delivery { webhook, id, at_ms: now_ms });
+            known.unsaved.push(WebhookDelivery { webhook, id, at_ms: now_ms });
         }
         let deliveries = self.deliveries.clone();
         blocking(move || deliveries.save(now_ms)).await
     }
 }
 
-impl Drop for Claim {
+impl Drop for DeliveryClaim {
     fn drop(&mut self) {
         self.deliveries.known().claimed.remove(&self.key);
     }
 }
 
-impl File {
+impl DeliveryFile {
     /// Writes deliveries. Returns whether others were forgotten or changed.
-    fn add(&mut self, deliveries: &[Delivery], now_ms: i64) -> Result<bool, FileError> {
+    fn add(&mut self, deliveries: &[WebhookDelivery], now_ms: i64) -> Result<bool, FileError> {
         let changed = self.ledger.refresh()?;
         if deliveries.iter().any(|delivery| self.ledger.entries.contains_key(&delivery.key())) {
             // It is accepted again after a day, so its line changes.
@@ -189,13 +189,13 @@ impl File {
         Ok(self.ledger.length() >= self.prune_at && self.prune(now_ms)? || changed)
     }
 
-    fn taken(&self) -> HashMap<Key, i64> {
+    fn taken(&self) -> HashMap<DeliveryKey, i64> {
         self.ledger.entries.values().map(|delivery| (delivery.key(), delivery.at_ms)).collect()
     }
 
     /// Forgets old deliveries, and the oldest of too many. Returns whether there were any.
     fn prune(&mut self, now_ms: i64) -> Result<bool, FileError> {
-        let mut by_webhook: BTreeMap<&str, Vec<&Delivery>> = BTreeMap::new();
+        let mut by_webhook: BTreeMap<&str, Vec<&WebhookDelivery>> = BTreeMap::new();
         for delivery in self.ledger.entries.values() {
             by_webhook.entry(&delivery.webhook).or_default().push(delivery);
         }
@@ -204,7 +204,7 @@ impl File {
             deliveries.sort_unstable_by_key(|delivery| Reverse(delivery.at_ms));
             for (rank, delivery) in deliveries.iter().enumerate() {
                 let age = now_ms - delivery.at_ms;
-                if age >= KNOWN_MS || (rank >= MOST && age >= SURELY_MS) {
+                if age >= KNOWN_MS || (rank >= MAX_DELIVERIES && age >= MIN_KNOWN_MS) {
                     gone.push(delivery.key());
                 }
             }
@@ -216,13 +216,13 @@ impl File {
             self.ledger.save()?;
         }
         // So that the cost stays small compared with the lines appended since.
-        self.prune_at = 2 * (self.ledger.length() + MOST);
+        self.prune_at = 2 * (self.ledger.length() + MAX_DELIVERIES);
         Ok(!gone.is_empty())
     }
 }
 
-impl Entry for Delivery {
-    type Key = Key;
+impl LedgerEntry for WebhookDelivery {
+    type Key = DeliveryKey;
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
         let [Token::Code(webhook), rest @ ..] = tokens else { return None };
@@ -241,7 +241,7 @@ impl Entry for Delivery {
         Some(read)
     }
 
-    fn key(&self) -> Key {
+    fn key(&self) -> DeliveryKey {
         (self.webhook.clone(), self.id.clone())
     }
 

@@ -4,13 +4,13 @@ const NOW: i64 = 1_800_000_000_000;
 
 async fn take(deliveries: &Deliveries, webhook: &str, id: &str, now_ms: i64) {
     match deliveries.claim(webhook, id, now_ms) {
-        Claimed::New(claim) => claim.keep(now_ms).await.unwrap(),
+        ClaimResult::New(claim) => claim.keep(now_ms).await.unwrap(),
         other => panic!("{id}: {other:?}"),
     }
 }
 
 fn is_taken(deliveries: &Deliveries, webhook: &str, id: &str, now_ms: i64) -> bool {
-    matches!(deliveries.claim(webhook, id, now_ms), Claimed::Taken)
+    matches!(deliveries.claim(webhook, id, now_ms), ClaimResult::Taken)
 }
 
 #[tokio::test]
@@ -51,8 +51,8 @@ async fn a_delivery_is_remembered_for_a_day_and_across_restarts() {
 async fn only_one_of_two_callers_gets_the_claim_and_a_dropped_claim_is_open_again() {
     let folder = tempfile::tempdir().unwrap();
     let deliveries = Deliveries::open(&folder.path().join("webhooks.md"), NOW).unwrap();
-    let Claimed::New(claim) = deliveries.claim("a", "1", NOW) else { panic!("it is new") };
-    assert!(matches!(deliveries.claim("a", "1", NOW), Claimed::Pending));
+    let ClaimResult::New(claim) = deliveries.claim("a", "1", NOW) else { panic!("it is new") };
+    assert!(matches!(deliveries.claim("a", "1", NOW), ClaimResult::Pending));
     drop(claim);
     take(&deliveries, "a", "1", NOW).await;
     assert!(is_taken(&deliveries, "a", "1", NOW));
@@ -107,16 +107,19 @@ async fn the_oldest_of_too_many_are_forgotten_unless_their_signature_may_still_b
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("webhooks.md");
     let line = |n: usize, at_ms: i64| {
-        format!("- {}\n", Delivery { webhook: "a".to_owned(), id: n.to_string(), at_ms }.write())
+        format!(
+            "- {}\n",
+            WebhookDelivery { webhook: "a".to_owned(), id: n.to_string(), at_ms }.write()
+        )
     };
-    let text: String = (0..MOST + 5).map(|n| line(n, NOW + n as i64)).collect();
+    let text: String = (0..MAX_DELIVERIES + 5).map(|n| line(n, NOW + n as i64)).collect();
     std::fs::write(&path, format!("# Mine\n{text}")).unwrap();
-    let young = Deliveries::open(&path, NOW + SURELY_MS - 1).unwrap();
-    assert!(is_taken(&young, "a", "0", NOW + SURELY_MS));
-    let later = NOW + 2 * SURELY_MS;
+    let young = Deliveries::open(&path, NOW + MIN_KNOWN_MS - 1).unwrap();
+    assert!(is_taken(&young, "a", "0", NOW + MIN_KNOWN_MS));
+    let later = NOW + 2 * MIN_KNOWN_MS;
     let old = Deliveries::open(&path, later).unwrap();
     assert!((0..5).all(|n| !is_taken(&old, "a", &n.to_string(), later)));
-    assert!((5..MOST + 5).all(|n| is_taken(&old, "a", &n.to_string(), later)));
+    assert!((5..MAX_DELIVERIES + 5).all(|n| is_taken(&old, "a", &n.to_string(), later)));
     assert!(std::fs::read_to_string(&path).unwrap().starts_with("# Mine\n"));
 }
 
@@ -125,7 +128,7 @@ async fn a_delivery_that_cannot_be_written_is_remembered() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("gone/webhooks.md");
     let deliveries = Deliveries::open(&path, NOW).unwrap();
-    let Claimed::New(claim) = deliveries.claim("a", "1", NOW) else { panic!("it is new") };
+    let ClaimResult::New(claim) = deliveries.claim("a", "1", NOW) else { panic!("it is new") };
     claim.keep(NOW).await.unwrap_err();
     assert!(is_taken(&deliveries, "a", "1", NOW));
     std::fs::create_dir(folder.path().join("gone")).unwrap();

@@ -6,10 +6,12 @@ use std::collections::HashSet;
 
 use jiff::tz::TimeZone;
 
-use super::fields::{channel, name, time_zone};
-use aetheel_model::markdown::Entry;
-use aetheel_model::markdown::outline::{Block, Line, Part, block, entry, item, outline};
-use aetheel_model::schedule::{Cron, Missed};
+use super::fields::{clean_name, parse_channel, parse_time_zone};
+use aetheel_model::markdown::KeyValue;
+use aetheel_model::markdown::outline::{
+    OutlineSection, SettingsBlock, TextLine, outline, parse_block, parse_entry, strip_bullet,
+};
+use aetheel_model::schedule::{Cron, MissedPolicy};
 
 const KEYS: [&str; 9] = [
     "name",
@@ -23,7 +25,7 @@ const KEYS: [&str; 9] = [
     "missed",
 ];
 /// Length, in characters, of the name that is made from the instruction of a job without a name.
-const CALLED: usize = 40;
+const MAX_NAME_CHARS: usize = 40;
 
 /// A task that runs at the times of a cron expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub struct CronJob {
     /// The time zone of its times, or `None` for the operator's.
     pub zone: Option<TimeZone>,
     /// The policy for missed times.
-    pub missed: Missed,
+    pub missed: MissedPolicy,
 }
 
 /// The content of the section.
@@ -54,12 +56,12 @@ pub struct CronJobs {
 }
 
 /// A job as it is written in the file.
-struct Draft {
+struct JobDraft {
     line: usize,
     /// The title: the heading, or the text before the expression.
     title: String,
     expression: Option<String>,
-    block: Block,
+    block: SettingsBlock,
 }
 
 impl CronJobs {
@@ -68,7 +70,7 @@ impl CronJobs {
     pub fn parse(text: &str) -> Self {
         let (mut read, mut names) = (Self::default(), HashSet::new());
         for draft in drafts(&outline(text)) {
-            for (line, key) in &draft.block.strange {
+            for (line, key) in &draft.block.unknown {
                 read.warnings
                     .push(format!("agents.md line {line}: `{key}` is unknown here; it is ignored"));
             }
@@ -77,10 +79,10 @@ impl CronJobs {
                 .entries
                 .iter()
                 .find(|entry| entry.key == "name")
-                .map_or(draft.title.as_str(), Entry::text);
-            let (line, mut called) = (draft.line, name(given));
+                .map_or(draft.title.as_str(), KeyValue::text);
+            let (line, mut called) = (draft.line, clean_name(given));
             if called.is_empty() {
-                called = shortened(&draft.block.text);
+                called = short_name(&draft.block.text);
                 let (first, mut number) = (called.clone(), 1);
                 while !called.is_empty() && names.contains(&called.to_lowercase()) {
                     number += 1;
@@ -111,16 +113,16 @@ impl CronJobs {
 }
 
 /// Returns a draft for each heading and each list item of the section.
-fn drafts(parts: &[Part]) -> Vec<Draft> {
+fn drafts(parts: &[OutlineSection]) -> Vec<JobDraft> {
     let (mut drafts, mut inside) = (Vec::new(), None);
     for part in parts {
         let section = ["cron jobs", "cron job", "cronjobs"]
-            .contains(&name(&part.title).to_lowercase().as_str());
+            .contains(&clean_name(&part.title).to_lowercase().as_str());
         if inside.is_some_and(|level| part.level > level) {
-            drafts.push(of_heading(part));
+            drafts.push(draft_of_heading(part));
         } else if section && part.level > 0 {
             inside = Some(part.level);
-            drafts.extend(items(&part.body).into_iter().map(of_item));
+            drafts.extend(items(&part.body).into_iter().map(draft_of_item));
         } else {
             inside = None;
         }
@@ -130,16 +132,16 @@ fn drafts(parts: &[Part]) -> Vec<Draft> {
 
 /// Returns the list items at the margin, each with the lines that are indented below it.
 /// Consecutive entries with different keys form one item.
-fn items(lines: &[Line]) -> Vec<Vec<Line>> {
-    let mut items: Vec<Vec<Line>> = Vec::new();
+fn items(lines: &[TextLine]) -> Vec<Vec<TextLine>> {
+    let mut items: Vec<Vec<TextLine>> = Vec::new();
     let mut keys: Vec<String> = Vec::new();
     for line in lines {
-        if item(&line.text).is_none() {
+        if strip_bullet(&line.text).is_none() {
             // Text before the first item, and other text at the margin, is prose.
             if line.text.starts_with([' ', '\t'])
                 && let Some(item) = items.last_mut()
             {
-                item.push(Line { number: line.number, text: line.text.clone() });
+                item.push(TextLine { number: line.number, text: line.text.clone() });
             }
             continue;
         }
@@ -159,42 +161,47 @@ fn items(lines: &[Line]) -> Vec<Vec<Line>> {
 
 /// Returns the key of an entry, if it is a known one.
 fn key(line: &str) -> Option<String> {
-    entry(line)
+    parse_entry(line)
         .map(|(key, ..)| key)
         .filter(|key| KEYS.contains(&key.as_str()) || key == "instruction" || key == "prompt")
 }
 
-fn of_item(lines: Vec<Line>) -> Draft {
+fn draft_of_item(lines: Vec<TextLine>) -> JobDraft {
     let line = lines[0].number;
-    let indent = |line: &Line| line.text.len() - line.text.trim_start().len();
+    let indent = |line: &TextLine| line.text.len() - line.text.trim_start().len();
     let below = lines[1..]
         .iter()
         .filter(|line| !line.text.trim().is_empty())
         .map(indent)
         .min()
         .unwrap_or(0);
-    let flat = |line: &Line| Line {
+    let flat = |line: &TextLine| TextLine {
         number: line.number,
         text: line.text.get(below..).unwrap_or_default().to_owned(),
     };
-    let mut rest: Vec<Line> = lines[1..].iter().map(flat).collect();
+    let mut rest: Vec<TextLine> = lines[1..].iter().map(flat).collect();
     if key(&lines[0].text).is_some() {
         rest.insert(0, lines[0].clone());
-        return Draft { line, title: String::new(), expression: None, block: block(&rest, &KEYS) };
+        return JobDraft {
+            line,
+            title: String::new(),
+            expression: None,
+            block: parse_block(&rest, &KEYS),
+        };
     }
-    let head = item(&lines[0].text).unwrap_or_default();
-    let (title, expression, text) = match head_of(head) {
-        Some(Head { before, expression, after }) => (before, Some(expression), after),
+    let head = strip_bullet(&lines[0].text).unwrap_or_default();
+    let (title, expression, text) = match split_expression(head) {
+        Some(JobHeading { before, expression, after }) => (before, Some(expression), after),
         None => (head.to_owned(), None, String::new()),
     };
-    let mut block = block(&rest, &KEYS);
+    let mut block = parse_block(&rest, &KEYS);
     block.text = format!("{text}\n{}", block.text).trim().to_owned();
-    Draft { line, title, expression, block }
+    JobDraft { line, title, expression, block }
 }
 
-fn of_heading(part: &Part) -> Draft {
-    let mut block = block(&part.body, &KEYS);
-    let (title, mut expression) = match head_of(&part.title) {
+fn draft_of_heading(part: &OutlineSection) -> JobDraft {
+    let mut block = parse_block(&part.body, &KEYS);
+    let (title, mut expression) = match split_expression(&part.title) {
         Some(head) => (head.before, Some(head.expression)),
         None => (part.title.clone(), None),
     };
@@ -206,24 +213,26 @@ fn of_heading(part: &Part) -> Draft {
             .any(|entry| ["expression", "cron", "schedule"].contains(&entry.key.as_str()))
     {
         let (first, rest) = block.text.split_once('\n').unwrap_or((&block.text, ""));
-        let head = head_of(item(first).filter(|_| first.parse::<Cron>().is_err()).unwrap_or(first));
+        let head = split_expression(
+            strip_bullet(first).filter(|_| first.parse::<Cron>().is_err()).unwrap_or(first),
+        );
         if let Some(head) = head.filter(|head| head.before.is_empty()) {
             expression = Some(head.expression);
             block.text = format!("{}\n{rest}", head.after).trim().to_owned();
         }
     }
-    Draft { line: part.line, title, expression, block }
+    JobDraft { line: part.line, title, expression, block }
 }
 
 /// A line that contains an expression.
-struct Head {
+struct JobHeading {
     before: String,
     expression: String,
     after: String,
 }
 
 /// Finds an expression: in a code span, before a colon, or as the whole line.
-fn head_of(line: &str) -> Option<Head> {
+fn split_expression(line: &str) -> Option<JobHeading> {
     let tidy = |text: &str| {
         text.trim_start_matches(|c: char| c.is_whitespace() || ":–—-→=*".contains(c))
             .trim_end()
@@ -231,16 +240,18 @@ fn head_of(line: &str) -> Option<Head> {
     };
     let pieces: Vec<&str> = line.split('`').collect();
     let spans = || (1..pieces.len().saturating_sub(1)).step_by(2);
-    if let Some(at) = spans().find(|at| looks_like_one(pieces[*at])).or_else(|| spans().next()) {
+    if let Some(at) =
+        spans().find(|at| looks_like_expression(pieces[*at])).or_else(|| spans().next())
+    {
         let (before, after) = (pieces[..at].join("`"), pieces[at + 1..].join("`"));
-        return Some(Head {
-            before: name(&before),
+        return Some(JobHeading {
+            before: clean_name(&before),
             expression: pieces[at].trim().to_owned(),
             after: tidy(&after),
         });
     }
     let (first, after) = line.split_once(':').unwrap_or((line, ""));
-    looks_like_one(first).then(|| Head {
+    looks_like_expression(first).then(|| JobHeading {
         before: String::new(),
         expression: first.trim().to_owned(),
         after: tidy(after),
@@ -249,26 +260,26 @@ fn head_of(line: &str) -> Option<Head> {
 
 /// Returns whether a text looks like an expression: a word such as `@daily`, or at least five words
 /// that could be fields.
-fn looks_like_one(text: &str) -> bool {
+fn looks_like_expression(text: &str) -> bool {
     let mut words = text.split_whitespace();
     let field = |word: &str| word.contains(|c: char| c.is_ascii_digit() || "*?".contains(c));
     text.trim().starts_with('@')
         || (words.clone().count() >= 5 && words.by_ref().take(3).all(field))
 }
 
-fn job(draft: Draft, called: &str) -> Result<CronJob, String> {
+fn job(draft: JobDraft, called: &str) -> Result<CronJob, String> {
     let (mut expression, mut to, mut zone, mut missed) =
-        (draft.expression, None, None, Missed::RunOnce);
+        (draft.expression, None, None, MissedPolicy::RunOnce);
     for entry in &draft.block.entries {
         let value = entry.text();
         match entry.key.as_str() {
             "name" => {}
             "expression" | "cron" | "schedule" => expression = Some(value.to_owned()),
-            "channel" => to = Some(channel(value)?),
+            "channel" => to = Some(parse_channel(value)?),
             "missed" => {
                 missed = match value.to_lowercase().replace([' ', '_'], "-").as_str() {
-                    "run-once" | "run" | "once" => Missed::RunOnce,
-                    "skip" => Missed::Skip,
+                    "run-once" | "run" | "once" => MissedPolicy::RunOnce,
+                    "skip" => MissedPolicy::Skip,
                     _ => {
                         return Err(format!(
                             "`missed` is neither `run-once` nor `skip`: {value:?}"
@@ -276,7 +287,7 @@ fn job(draft: Draft, called: &str) -> Result<CronJob, String> {
                     }
                 }
             }
-            _ => zone = Some(time_zone(value)?),
+            _ => zone = Some(parse_time_zone(value)?),
         }
     }
     let text = expression.ok_or("it has no cron expression, such as `0 9 * * 1-5`")?;
@@ -298,15 +309,16 @@ fn job(draft: Draft, called: &str) -> Result<CronJob, String> {
 }
 
 /// Returns the first words of a text.
-fn shortened(text: &str) -> String {
+fn short_name(text: &str) -> String {
     let mut called = String::new();
-    for word in name(text.lines().next().unwrap_or_default()).split(' ') {
-        if called.chars().count() + 1 + word.chars().count() > CALLED && !called.is_empty() {
+    for word in clean_name(text.lines().next().unwrap_or_default()).split(' ') {
+        if called.chars().count() + 1 + word.chars().count() > MAX_NAME_CHARS && !called.is_empty()
+        {
             break;
         }
         called = format!("{called} {word}").trim_start().to_owned();
     }
-    name(called.trim_end_matches(['.', ',', ';']))
+    clean_name(called.trim_end_matches(['.', ',', ';']))
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ Count the stars.
     ];
     assert_eq!(told(text), wanted);
     let morning = CronJobs::parse(text).jobs.remove(4);
-    assert_eq!((morning.channel, morning.missed, morning.line), (Some(42), Missed::Skip, 15));
+    assert_eq!((morning.channel, morning.missed, morning.line), (Some(42), MissedPolicy::Skip, 15));
     assert_eq!(
         morning.zone.and_then(|zone| zone.iana_name().map(str::to_owned)).as_deref(),
         Some("Europe/Berlin")

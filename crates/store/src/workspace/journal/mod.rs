@@ -6,10 +6,10 @@
 //! together and syncs once. Tested below (with the file cut at every byte), in
 //! `tests/dispatch/kept.rs` and in `tests/gateway/chaos.rs`.
 
-mod leaving;
-mod pages;
 mod record;
+mod state;
 mod store;
+mod transfer;
 mod writer;
 
 use std::collections::BTreeSet;
@@ -21,35 +21,35 @@ use std::sync::mpsc::{Sender, channel};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-pub use self::pages::{Entry, OFFER_SPAN_MS};
+pub use self::state::{JournalEntry, OFFER_SPAN_MS};
 pub use self::store::LineStore;
 
-use self::pages::{LARGEST, Pages};
-use self::record::{Finished, Mark, Record};
+use self::record::{FinishedEvent, JournalMark, Record};
+use self::state::{JournalState, MAX_SEQUENCE};
 use self::store::LineFile;
-use self::writer::{Job, Writer};
+use self::writer::{JournalWriter, WriteJob};
 use super::{FileError, blocking};
 use crate::disk::{read_ordinary, replace};
 use aetheel_model::event::{Event, Lane, Sequence};
-use aetheel_model::vigil;
+use aetheel_model::supervisor;
 
 /// Size limit, in bytes, of a file of an earlier process.
-const MOST: u64 = 1 << 30;
+const MAX_JOURNAL_BYTES: u64 = 1 << 30;
 
 /// The journal of one gateway. Cheap to clone; clones share everything.
 #[derive(Clone)]
 pub struct Journal {
-    pages: Arc<Mutex<Pages>>,
-    jobs: Arc<Mutex<Sender<Job>>>,
+    pages: Arc<Mutex<JournalState>>,
+    jobs: Arc<Mutex<Sender<WriteJob>>>,
     /// Whether the last attempt to write failed.
     failing: Arc<AtomicBool>,
 }
 
 /// Reports whether a record reached the disk.
 #[derive(Clone, Debug)]
-pub struct Saving(watch::Receiver<Option<bool>>);
+pub struct PendingSave(watch::Receiver<Option<bool>>);
 
-impl Saving {
+impl PendingSave {
     /// Waits until the record is on disk. Returns false if it cannot be written.
     pub async fn done(mut self) -> bool {
         // A writer that has ended has not written the record.
@@ -75,9 +75,9 @@ impl Journal {
         if text.is_empty() {
             replace(path, b"").map_err(failed)?;
         }
-        let whole = LineFile::is_whole(path);
+        let whole = LineFile::is_complete(path);
         let file = LineFile::open(path.to_owned()).map_err(failed)?;
-        Self::go_on(path, (&text, 0), Box::new(file), (now_ms, whole))
+        Self::resume(path, (&text, 0), Box::new(file), (now_ms, whole))
     }
 
     /// Continues a journal whose lines are in another store, to which only this process writes. New
@@ -86,7 +86,7 @@ impl Journal {
     ///
     /// # Errors
     /// [`FileError`] if the lines cannot be read or written.
-    pub(super) async fn open_in(
+    pub(super) async fn open_with(
         text: String,
         store: Box<dyn LineStore>,
         first: Sequence,
@@ -94,12 +94,12 @@ impl Journal {
         blocking(move || {
             let name = PathBuf::from(store.name());
             let now_ms = jiff::Timestamp::now().as_millisecond();
-            Self::go_on(&name, (&text, first), store, (now_ms, true))
+            Self::resume(&name, (&text, first), store, (now_ms, true))
         })
         .await
     }
 
-    fn go_on(
+    fn resume(
         place: &Path,
         (text, first): (&str, Sequence),
         mut store: Box<dyn LineStore>,
@@ -109,7 +109,7 @@ impl Journal {
         for warning in warnings {
             tracing::warn!("{warning}");
         }
-        let doubted = pages.open.values_mut().map(|entry| !whole && entry.doubt());
+        let doubted = pages.open.values_mut().map(|entry| !whole && entry.mark_doubtful());
         let doubtful = doubted.filter(|doubted| *doubted).count();
         if doubtful > 0 {
             tracing::warn!(
@@ -119,8 +119,10 @@ impl Journal {
         }
         for event in pages.prune(now_ms) {
             tracing::info!(event = event.sequence, lane = %event.lane, "an event of an earlier gateway process is dropped: nobody waits for it");
-            pages
-                .apply(&Record::Mark(event.sequence, Mark::Finished(Finished::of(&event, now_ms))));
+            pages.apply(&Record::Mark(
+                event.sequence,
+                JournalMark::Finished(FinishedEvent::of(&event, now_ms)),
+            ));
         }
         let failed = |source| FileError::new("write", place, source);
         let short = pages.render();
@@ -128,16 +130,21 @@ impl Journal {
         let pages = Arc::new(Mutex::new(pages));
         let (jobs, received) = channel();
         let failing = Arc::new(AtomicBool::new(false));
-        let writer =
-            Writer::on(store, short.len(), Arc::clone(&pages), received, Arc::clone(&failing));
-        vigil::thread("journal", move || writer.run()).map_err(failed)?;
+        let writer = JournalWriter::new(
+            store,
+            short.len(),
+            Arc::clone(&pages),
+            received,
+            Arc::clone(&failing),
+        );
+        supervisor::spawn_thread("journal", move || writer.run()).map_err(failed)?;
         Ok(Self { pages, jobs: Arc::new(Mutex::new(jobs)), failing })
     }
 
     /// Reads the file as a start would, without changing it. Returns the number of open events, and
     /// a line for each part that cannot be read. A last line that is still being written is
     /// ignored. Blocks.
-    pub(super) fn look(path: &Path) -> Result<(usize, Vec<String>), FileError> {
+    pub(super) fn inspect(path: &Path) -> Result<(usize, Vec<String>), FileError> {
         let text = read_text(path)?;
         let tail = text.rfind('\n').map_or(0, |end| end + 1);
         let whole = if Record::is_checked(&text[tail..]) { &text } else { &text[..tail] };
@@ -154,19 +161,19 @@ impl Journal {
     /// Returns the start of the block from which numbers are assigned, or zero if there are no
     /// blocks.
     #[must_use]
-    pub fn first(&self) -> Sequence {
+    pub fn block_start(&self) -> Sequence {
         self.pages.lock().first()
     }
 
     /// Assigns numbers from another block from now on, if it comes after the current one.
-    pub fn number_from(&self, first: Sequence) {
-        self.pages.lock().number_from(first);
+    pub fn use_block(&self, first: Sequence) {
+        self.pages.lock().use_block(first);
     }
 
     /// Returns the lanes that have open events in the lines of a journal.
     #[must_use]
     pub fn open_lanes(text: &str) -> Vec<Lane> {
-        let (pages, _) = Pages::read(text, 0);
+        let (pages, _) = JournalState::read(text, 0);
         let lanes: BTreeSet<Lane> = pages.open().map(|entry| entry.event.lane.clone()).collect();
         lanes.into_iter().collect()
     }
@@ -175,27 +182,27 @@ impl Journal {
     /// here and lanes that never leave a node. Finished events are imported whatever their lane,
     /// because only their keys are known. Returns the newly opened events, oldest first, once
     /// everything is on disk. Returns `None` if it cannot be written; then nothing is imported.
-    pub async fn absorb(&self, text: &str, lanes: impl Fn(&Lane) -> bool) -> Option<Vec<Sequence>> {
+    pub async fn import(&self, text: &str, lanes: impl Fn(&Lane) -> bool) -> Option<Vec<Sequence>> {
         let (news, saving) = {
             // Locked until the job is sent, so that the file has the records in the same order.
             let mut pages = self.pages.lock();
-            let (mut theirs, warnings) = Pages::read(text, 0);
+            let (mut theirs, warnings) = JournalState::read(text, 0);
             theirs.open.retain(|_, entry| lanes(&entry.event.lane));
             for warning in warnings {
                 tracing::warn!("the journal of another node: {warning}");
             }
-            let news = pages.news(theirs);
+            let news = pages.select_unknown(theirs);
             let (told, saving) = watch::channel(None);
             let mut line = String::new();
             if !news.is_empty() {
-                line = Record::Mark(pages.last(), Mark::Absorbed(news.lines())).write();
-                pages.absorb(&news);
+                line = Record::Mark(pages.last(), JournalMark::Imported(news.lines())).write();
+                pages.import(&news);
             }
-            self.send(Job { line, or_never: true, told: Some(told) });
-            (news, Saving(saving))
+            self.send(WriteJob { line, drop_on_failure: true, done: Some(told) });
+            (news, PendingSave(saving))
         };
         if !saving.done().await {
-            self.pages.lock().give_back(&news);
+            self.pages.lock().undo_import(&news);
             return None;
         }
         Some(news.open().map(|entry| entry.event.sequence).collect())
@@ -205,20 +212,20 @@ impl Journal {
     /// finished ones.
     #[must_use]
     pub fn lines_of(&self, lanes: impl Fn(&Lane) -> bool) -> String {
-        self.pages.lock().of(lanes).lines()
+        self.pages.lock().select_lanes(lanes).lines()
     }
 
     /// Removes the open events of some lanes, which another node has now. Finished events of these
     /// lanes stay known by their keys only. Returns once this is on disk, or false if it cannot be
     /// written; the write is then retried.
-    pub async fn given(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
+    pub async fn forget_lanes(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
         let open = {
             let mut pages = self.pages.lock();
             pages.forget_messages_in(&lanes);
-            pages.open_in(lanes)
+            pages.open_events_in(lanes)
         };
         for event in open {
-            self.mark(event.sequence, Mark::Given);
+            self.mark(event.sequence, JournalMark::Moved);
         }
         self.flush().await
     }
@@ -231,19 +238,19 @@ impl Journal {
 
     /// Returns whether an event with this key is open or was finished recently.
     #[must_use]
-    pub fn knows(&self, key: &str) -> bool {
-        self.pages.lock().knows(key)
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.pages.lock().contains_key(key)
     }
 
     /// Returns the events that are not finished, oldest first.
     #[must_use]
-    pub fn open_events(&self) -> Vec<Entry> {
+    pub fn open_events(&self) -> Vec<JournalEntry> {
         self.pages.lock().open().cloned().collect()
     }
 
     /// Returns the progress of an event, or `None` if it is not open.
     #[must_use]
-    pub fn entry(&self, sequence: Sequence) -> Option<Entry> {
+    pub fn entry(&self, sequence: Sequence) -> Option<JournalEntry> {
         self.pages.lock().entry(sequence).cloned()
     }
 
@@ -254,13 +261,13 @@ impl Journal {
     }
 
     /// Records an accepted event. If it cannot be written, [`Journal::forget`] undoes that.
-    pub fn accepted(&self, event: &Event) -> Saving {
+    pub fn accepted(&self, event: &Event) -> PendingSave {
         self.write(Record::Accepted(Box::new(event.clone()), None), true)
     }
 
     /// Records an accepted event together with its answer, so that it is only delivered, even if
     /// the program dies.
-    pub fn accepted_answered(&self, event: &Event, answer: String) -> Saving {
+    pub fn accepted_answered(&self, event: &Event, answer: String) -> PendingSave {
         self.write(Record::Accepted(Box::new(event.clone()), Some(answer)), true)
     }
 
@@ -270,84 +277,84 @@ impl Journal {
     }
 
     /// Records that a turn begins.
-    pub fn started(&self, sequence: Sequence) -> Saving {
-        self.mark(sequence, Mark::Started)
+    pub fn started(&self, sequence: Sequence) -> PendingSave {
+        self.mark(sequence, JournalMark::Started)
     }
 
     /// Records that the agent used a tool.
-    pub fn used_tool(&self, sequence: Sequence) -> Saving {
-        self.mark(sequence, Mark::Tool)
+    pub fn used_tool(&self, sequence: Sequence) -> PendingSave {
+        self.mark(sequence, JournalMark::UsedTool)
     }
 
     /// Records that the agent may have used a tool without being observed.
-    pub fn doubt(&self, sequence: Sequence) -> Saving {
-        self.mark(sequence, Mark::Doubtful)
+    pub fn doubt(&self, sequence: Sequence) -> PendingSave {
+        self.mark(sequence, JournalMark::Doubtful)
     }
 
     /// Records the messages of the reply.
     pub fn posted(&self, sequence: Sequence, messages: &[u64]) {
-        self.mark(sequence, Mark::Posted(messages.to_vec()));
+        self.mark(sequence, JournalMark::Posted(messages.to_vec()));
     }
 
     /// Records the answer of a turn, before it is delivered.
-    pub fn answered(&self, sequence: Sequence, answer: String) -> Saving {
-        self.mark(sequence, Mark::Answered(answer))
+    pub fn answered(&self, sequence: Sequence, answer: String) -> PendingSave {
+        self.mark(sequence, JournalMark::Answered(answer))
     }
 
     /// Records that a turn was interrupted and will begin again with the next process.
-    pub fn waits(&self, sequence: Sequence) {
-        self.mark(sequence, Mark::Waiting);
+    pub fn deferred(&self, sequence: Sequence) {
+        self.mark(sequence, JournalMark::Waiting);
     }
 
     /// Records that the event was passed to the agent of another event's running turn.
-    pub fn heard(&self, sequence: Sequence, turn: Sequence) {
-        self.mark(sequence, Mark::Heard(turn));
+    pub fn joined_turn(&self, sequence: Sequence, turn: Sequence) {
+        self.mark(sequence, JournalMark::JoinedTurn(turn));
     }
 
     /// Records that people were asked whether to repeat the event. `aside` tells whether the event
     /// was set aside because the gateway died too often while it ran.
     pub fn offered(&self, sequence: Sequence, now_ms: i64, aside: bool) {
-        self.mark(sequence, Mark::Offered { at_ms: now_ms, aside });
+        self.mark(sequence, JournalMark::Offered { at_ms: now_ms, aside });
     }
 
     /// Lets an offered event wait as if it were new, except that it keeps the messages of its
     /// reply. If this cannot be written, [`Journal::put_back`] restores the entry.
-    pub fn again(&self, sequence: Sequence) -> Saving {
-        self.write(Record::Mark(sequence, Mark::Again), true)
+    pub fn retry(&self, sequence: Sequence) -> PendingSave {
+        self.write(Record::Mark(sequence, JournalMark::Retry), true)
     }
 
     /// Restores an entry after a change of it could not be written.
-    pub fn put_back(&self, entry: Entry) {
-        self.pages.lock().put_back(entry);
+    pub fn restore(&self, entry: JournalEntry) {
+        self.pages.lock().restore(entry);
     }
 
     /// Records that an event is finished.
-    pub fn finished(&self, event: &Event, now_ms: i64) -> Saving {
-        self.mark(event.sequence, Mark::Finished(Finished::of(event, now_ms)))
+    pub fn finished(&self, event: &Event, now_ms: i64) -> PendingSave {
+        self.mark(event.sequence, JournalMark::Finished(FinishedEvent::of(event, now_ms)))
     }
 
     /// Waits until everything recorded so far is on disk. Returns false if it cannot be written.
     pub async fn flush(&self) -> bool {
         let (told, saving) = watch::channel(None);
-        self.send(Job { line: String::new(), or_never: true, told: Some(told) });
-        Saving(saving).done().await
+        self.send(WriteJob { line: String::new(), drop_on_failure: true, done: Some(told) });
+        PendingSave(saving).done().await
     }
 
-    fn mark(&self, sequence: Sequence, mark: Mark) -> Saving {
+    fn mark(&self, sequence: Sequence, mark: JournalMark) -> PendingSave {
         self.write(Record::Mark(sequence, mark), false)
     }
 
-    fn write(&self, record: Record, or_never: bool) -> Saving {
+    fn write(&self, record: Record, or_never: bool) -> PendingSave {
         let line = record.write();
         let (told, saving) = watch::channel(None);
         // Locked until the job is sent, so that the file has the records in the same order.
         let mut pages = self.pages.lock();
         pages.apply(&record);
-        self.send(Job { line, or_never, told: Some(told) });
-        Saving(saving)
+        self.send(WriteJob { line, drop_on_failure: or_never, done: Some(told) });
+        PendingSave(saving)
     }
 
-    fn send(&self, job: Job) {
+    fn send(&self, job: WriteJob) {
         // The writer runs as long as a journal exists. If it panicked, this job is dropped, and its
         // caller learns that nothing was written.
         let _ = self.jobs.lock().send(job);
@@ -356,7 +363,7 @@ impl Journal {
 
 /// Reads the text of the file; a missing file is empty.
 fn read_text(path: &Path) -> Result<String, FileError> {
-    match read_ordinary(path, MOST) {
+    match read_ordinary(path, MAX_JOURNAL_BYTES) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(source) => Err(FileError::new("read", path, source)),
@@ -364,9 +371,13 @@ fn read_text(path: &Path) -> Result<String, FileError> {
 }
 
 /// Parses the file. Also returns a line for each part that cannot be read.
-fn read(path: &Path, text: &str, first: Sequence) -> Result<(Pages, Vec<String>), FileError> {
-    let (pages, warnings) = Pages::read(text, first);
-    if pages.highest() > LARGEST {
+fn read(
+    path: &Path,
+    text: &str,
+    first: Sequence,
+) -> Result<(JournalState, Vec<String>), FileError> {
+    let (pages, warnings) = JournalState::read(text, first);
+    if pages.highest() > MAX_SEQUENCE {
         let fault = format!(
             "an event has the number {}, which no gateway assigned; correct or remove that line",
             pages.highest()

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::workspace::ledger::{Token, code, tokens};
-use aetheel_model::event::{BLOCK_BITS, Event, Origin, Sequence};
+use crate::workspace::ledger::{Token, code, parse_tokens};
+use aetheel_model::event::{BLOCK_BITS, Event, EventOrigin, Sequence};
 use aetheel_model::plain::hex;
 
 /// Something that happened to an event.
@@ -17,15 +17,15 @@ use aetheel_model::plain::hex;
 pub(super) enum Record {
     /// An accepted event, and its answer if that is already known; then its agent does not run.
     Accepted(Box<Event>, Option<String>),
-    Mark(Sequence, Mark),
+    Mark(Sequence, JournalMark),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Mark {
+pub(super) enum JournalMark {
     /// Its turn began; each mark of this kind counts one start.
     Started,
     /// Its agent used a tool.
-    Tool,
+    UsedTool,
     /// Its agent may have used a tool.
     Doubtful,
     /// The messages of its reply, by id.
@@ -35,7 +35,7 @@ pub(super) enum Mark {
     /// Its turn was interrupted and does not count as started.
     Waiting,
     /// It was passed to the agent of this event's running turn.
-    Heard(Sequence),
+    JoinedTurn(Sequence),
     /// People were asked at this time whether to repeat it.
     Offered {
         at_ms: i64,
@@ -43,30 +43,30 @@ pub(super) enum Mark {
         aside: bool,
     },
     /// Somebody had it repeated.
-    Again,
-    Finished(Finished),
+    Retry,
+    Finished(FinishedEvent),
     /// Another node has it now, and this node forgets it.
-    Given,
+    Moved,
     /// Lines that another node exported. They are one line of this journal, so that either all of
     /// them are in the file or none.
-    Absorbed(String),
+    Imported(String),
     /// The highest sequence number that was assigned.
     Last,
 }
 
 /// The part of a finished event that is remembered.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Finished {
+pub(super) struct FinishedEvent {
     pub(super) at_ms: i64,
     pub(super) key: Option<String>,
     /// Channel and id of the message that it came from.
     pub(super) message: Option<(u64, u64)>,
 }
 
-impl Finished {
+impl FinishedEvent {
     pub(super) fn of(event: &Event, at_ms: i64) -> Self {
         let message = match event.origin {
-            Origin::Message { channel, message } => Some((channel, message)),
+            EventOrigin::Message { channel, message } => Some((channel, message)),
             _ => None,
         };
         Self { at_ms, key: event.key.clone(), message }
@@ -84,7 +84,7 @@ impl Record {
     /// Moves the number of an event into a block, if the event comes from a gateway that did not
     /// share its bot. The buttons of an earlier offer name the old number, so the offer is dropped
     /// and people are asked again.
-    pub(super) fn lifted(self, first: Sequence) -> Self {
+    pub(super) fn with_block(self, first: Sequence) -> Self {
         let lift =
             |number: Sequence| if number >> BLOCK_BITS == 0 { number | first } else { number };
         match self {
@@ -94,8 +94,8 @@ impl Record {
             }
             Self::Mark(number, mark) => {
                 let mark = match mark {
-                    Mark::Heard(turn) => Mark::Heard(lift(turn)),
-                    Mark::Offered { .. } if lift(number) != number => Mark::Tool,
+                    JournalMark::JoinedTurn(turn) => JournalMark::JoinedTurn(lift(turn)),
+                    JournalMark::Offered { .. } if lift(number) != number => JournalMark::UsedTool,
                     mark => mark,
                 };
                 Self::Mark(lift(number), mark)
@@ -120,27 +120,29 @@ impl Record {
                 )
             }
             Self::Mark(_, mark) => match mark {
-                Mark::Started => format!("- {number} started"),
-                Mark::Tool => format!("- {number} used a tool"),
-                Mark::Doubtful => format!("- {number} perhaps used a tool"),
-                Mark::Posted(ids) => {
+                JournalMark::Started => format!("- {number} started"),
+                JournalMark::UsedTool => format!("- {number} used a tool"),
+                JournalMark::Doubtful => format!("- {number} perhaps used a tool"),
+                JournalMark::Posted(ids) => {
                     let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
                     format!("- {number} posted {}", code(&ids.join(" ")))
                 }
-                Mark::Answered(answer) => format!("- {number} answered {}", code(answer)),
-                Mark::Waiting => format!("- {number} waits"),
-                Mark::Heard(turn) => format!("- {number} heard by {}", code(&turn.to_string())),
-                Mark::Offered { at_ms, aside: false } => {
+                JournalMark::Answered(answer) => format!("- {number} answered {}", code(answer)),
+                JournalMark::Waiting => format!("- {number} waits"),
+                JournalMark::JoinedTurn(turn) => {
+                    format!("- {number} heard by {}", code(&turn.to_string()))
+                }
+                JournalMark::Offered { at_ms, aside: false } => {
                     format!("- {number} offered {}", code(&at_ms.to_string()))
                 }
-                Mark::Offered { at_ms, aside: true } => {
+                JournalMark::Offered { at_ms, aside: true } => {
                     format!("- {number} aside {}", code(&at_ms.to_string()))
                 }
-                Mark::Again => format!("- {number} again"),
-                Mark::Given => format!("- {number} given"),
-                Mark::Absorbed(lines) => format!("- {number} absorbed {}", code(lines)),
-                Mark::Last => format!("- {number} last"),
-                Mark::Finished(Finished { at_ms, key, message }) => {
+                JournalMark::Retry => format!("- {number} again"),
+                JournalMark::Moved => format!("- {number} given"),
+                JournalMark::Imported(lines) => format!("- {number} absorbed {}", code(lines)),
+                JournalMark::Last => format!("- {number} last"),
+                JournalMark::Finished(FinishedEvent { at_ms, key, message }) => {
                     let mut line = format!("- [x] {number} at {}", code(&at_ms.to_string()));
                     if let Some((channel, message)) = message {
                         let _ = write!(line, " message {}", code(&format!("{channel}/{message}")));
@@ -176,7 +178,7 @@ impl Record {
             _ => (None, item),
         };
         let plain = format!("- {rest}");
-        let tokens = match tokens(&plain)? {
+        let tokens = match parse_tokens(&plain)? {
             Ok(tokens) => tokens,
             Err(fault) => return Some(Err(fault)),
         };
@@ -246,23 +248,27 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
                 .map(|(channel, message)| Ok::<_, String>((number(channel)?, number(message)?)))
                 .transpose()?;
             let at_ms = after("at").map_or(Ok(0), time)?;
-            Mark::Finished(Finished { at_ms, key: after("key").map(str::to_owned), message })
+            JournalMark::Finished(FinishedEvent {
+                at_ms,
+                key: after("key").map(str::to_owned),
+                message,
+            })
         }
-        (None, Some("started"), []) => Mark::Started,
-        (None, Some("used"), []) => Mark::Tool,
-        (None, Some("perhaps"), []) => Mark::Doubtful,
+        (None, Some("started"), []) => JournalMark::Started,
+        (None, Some("used"), []) => JournalMark::UsedTool,
+        (None, Some("perhaps"), []) => JournalMark::Doubtful,
         (None, Some("posted"), [ids]) => {
-            Mark::Posted(ids.split_whitespace().map(number).collect::<Result<_, _>>()?)
+            JournalMark::Posted(ids.split_whitespace().map(number).collect::<Result<_, _>>()?)
         }
-        (None, Some("answered"), [answer]) => Mark::Answered((*answer).to_owned()),
-        (None, Some("waits"), []) => Mark::Waiting,
-        (None, Some("heard"), [turn]) => Mark::Heard(number(turn)?),
-        (None, Some("offered"), [at]) => Mark::Offered { at_ms: time(at)?, aside: false },
-        (None, Some("aside"), [at]) => Mark::Offered { at_ms: time(at)?, aside: true },
-        (None, Some("again"), []) => Mark::Again,
-        (None, Some("given"), []) => Mark::Given,
-        (None, Some("absorbed"), [lines]) => Mark::Absorbed((*lines).to_owned()),
-        (None, Some("last"), []) => Mark::Last,
+        (None, Some("answered"), [answer]) => JournalMark::Answered((*answer).to_owned()),
+        (None, Some("waits"), []) => JournalMark::Waiting,
+        (None, Some("heard"), [turn]) => JournalMark::JoinedTurn(number(turn)?),
+        (None, Some("offered"), [at]) => JournalMark::Offered { at_ms: time(at)?, aside: false },
+        (None, Some("aside"), [at]) => JournalMark::Offered { at_ms: time(at)?, aside: true },
+        (None, Some("again"), []) => JournalMark::Retry,
+        (None, Some("given"), []) => JournalMark::Moved,
+        (None, Some("absorbed"), [lines]) => JournalMark::Imported((*lines).to_owned()),
+        (None, Some("last"), []) => JournalMark::Last,
         _ => return Err("it is not a known kind of record".to_owned()),
     };
     Ok(Record::Mark(sequence, mark))

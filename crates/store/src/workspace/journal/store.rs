@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::disk::{replace, sync_folder};
 
 /// The file that exists while the journal is complete, and its content.
-const COMPLETE: &str = "complete.md";
-const MEANING: &str = "# Complete
+const COMPLETE_FILE: &str = "complete.md";
+const COMPLETE_TEXT: &str = "# Complete
 
 While this file exists, `queue.md` is complete. Written and removed by Aetheel.
 ";
@@ -37,7 +37,7 @@ pub trait LineStore: Send {
 }
 
 /// The end of a file, with the operations that the journal needs.
-pub(super) trait Tail: Send {
+pub(super) trait FileTail: Send {
     /// Appends bytes. After an error, any part of them may be in the file.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Waits until the appended bytes are on disk.
@@ -46,7 +46,7 @@ pub(super) trait Tail: Send {
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
-impl Tail for File {
+impl FileTail for File {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(bytes)
     }
@@ -62,7 +62,7 @@ impl Tail for File {
 
 pub(super) struct LineFile {
     path: PathBuf,
-    tail: Box<dyn Tail>,
+    tail: Box<dyn FileTail>,
     /// The length of the part that contains whole lines and is on disk.
     length: u64,
     /// Whether a part of a failed write may follow after `length`.
@@ -73,25 +73,25 @@ pub(super) struct LineFile {
 
 impl LineFile {
     /// Returns whether the journal of an earlier process is complete. An empty one is.
-    pub(super) fn is_whole(path: &Path) -> bool {
+    pub(super) fn is_complete(path: &Path) -> bool {
         let is_empty = fs::metadata(path).map_or(true, |file| file.len() == 0);
-        is_empty || path.with_file_name(COMPLETE).exists()
+        is_empty || path.with_file_name(COMPLETE_FILE).exists()
     }
 
     /// Opens a file that exists.
     pub(super) fn open(path: PathBuf) -> io::Result<Self> {
         let file = for_appending(&path)?;
         let length = file.metadata()?.len();
-        Ok(Self::on(Box::new(file), length, path))
+        Ok(Self::with_tail(Box::new(file), length, path))
     }
 
     /// Appends to a file of this length.
-    pub(super) fn on(tail: Box<dyn Tail>, length: u64, path: PathBuf) -> Self {
+    pub(super) fn with_tail(tail: Box<dyn FileTail>, length: u64, path: PathBuf) -> Self {
         Self { path, tail, length, torn: false, incomplete: true }
     }
 
     /// Removes the rest of a failed write, which would corrupt the next line.
-    fn mend(&mut self) -> io::Result<()> {
+    fn cut_torn_end(&mut self) -> io::Result<()> {
         if self.torn {
             self.tail.cut(self.length)?;
             self.torn = false;
@@ -102,7 +102,7 @@ impl LineFile {
     /// Removes `complete.md`. An earlier process may have left it, so its absence is not assumed.
     fn note_incomplete(&mut self) {
         self.incomplete = true;
-        match fs::remove_file(self.path.with_file_name(COMPLETE)) {
+        match fs::remove_file(self.path.with_file_name(COMPLETE_FILE)) {
             Ok(()) => self.path.parent().into_iter().for_each(sync_folder),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
@@ -112,11 +112,11 @@ impl LineFile {
     }
 
     /// Writes `complete.md` if it is missing.
-    fn note_whole(&mut self) {
+    fn note_complete(&mut self) {
         if !self.incomplete {
             return;
         }
-        match replace(&self.path.with_file_name(COMPLETE), MEANING.as_bytes()) {
+        match replace(&self.path.with_file_name(COMPLETE_FILE), COMPLETE_TEXT.as_bytes()) {
             Ok(_) => self.incomplete = false,
             Err(error) => {
                 tracing::debug!(%error, "cannot write state/complete.md yet");
@@ -127,18 +127,18 @@ impl LineFile {
 
 impl LineStore for LineFile {
     fn append(&mut self, lines: &str) -> io::Result<()> {
-        self.mend()?;
+        self.cut_torn_end()?;
         let written = self.tail.append(lines.as_bytes()).and_then(|()| self.tail.sync());
         match &written {
             Ok(()) => {
                 self.length += lines.len() as u64;
-                self.note_whole();
+                self.note_complete();
             }
             Err(_) => {
                 self.torn = true;
                 self.note_incomplete();
                 // If this fails too, it is repeated before the next write.
-                if let Err(error) = self.mend() {
+                if let Err(error) = self.cut_torn_end() {
                     tracing::debug!(%error, "cannot remove an incomplete line from state/queue.md yet");
                 }
             }
@@ -150,7 +150,7 @@ impl LineStore for LineFile {
         replace(&self.path, lines.as_bytes())?;
         self.tail = Box::new(for_appending(&self.path)?);
         (self.length, self.torn) = (lines.len() as u64, false);
-        self.note_whole();
+        self.note_complete();
         Ok(())
     }
 

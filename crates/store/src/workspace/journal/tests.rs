@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 
-use super::record::{Finished, Mark, Record};
-use super::{Journal, Pages};
-use aetheel_model::event::{BLOCK_BITS, EventKind, Lane, NewEvent, Origin};
+use super::record::{FinishedEvent, JournalMark, Record};
+use super::{Journal, JournalState};
+use aetheel_model::event::{BLOCK_BITS, EventKind, EventOrigin, Lane, NewEvent};
 
 fn event(sequence: u64, prompt: &str) -> aetheel_model::event::Event {
-    let origin = Origin::Message { channel: 5, message: sequence.wrapping_add(100) };
+    let origin = EventOrigin::Message { channel: 5, message: sequence.wrapping_add(100) };
     let mut event = NewEvent::new(EventKind::Message, Lane::Channel(5), origin, prompt);
     event.key = Some(format!("discord:{sequence}`%\u{85}"));
     event.accepted(sequence, 1_700_000_000_000)
@@ -13,16 +13,17 @@ fn event(sequence: u64, prompt: &str) -> aetheel_model::event::Event {
 
 fn records() -> impl Strategy<Value = Vec<Record>> {
     let mark = prop_oneof![
-        Just(Mark::Started),
-        Just(Mark::Tool),
-        Just(Mark::Doubtful),
-        proptest::collection::vec(any::<u64>(), 0..3).prop_map(Mark::Posted),
-        ".{0,20}".prop_map(Mark::Answered),
-        Just(Mark::Waiting),
-        any::<u64>().prop_map(Mark::Heard),
-        (any::<i64>(), any::<bool>()).prop_map(|(at_ms, aside)| Mark::Offered { at_ms, aside }),
-        Just(Mark::Again),
-        (0..i64::MAX).prop_map(|at_ms| Mark::Finished(Finished {
+        Just(JournalMark::Started),
+        Just(JournalMark::UsedTool),
+        Just(JournalMark::Doubtful),
+        proptest::collection::vec(any::<u64>(), 0..3).prop_map(JournalMark::Posted),
+        ".{0,20}".prop_map(JournalMark::Answered),
+        Just(JournalMark::Waiting),
+        any::<u64>().prop_map(JournalMark::JoinedTurn),
+        (any::<i64>(), any::<bool>())
+            .prop_map(|(at_ms, aside)| JournalMark::Offered { at_ms, aside }),
+        Just(JournalMark::Retry),
+        (0..i64::MAX).prop_map(|at_ms| JournalMark::Finished(FinishedEvent {
             at_ms,
             key: Some("k".to_owned()),
             message: Some((5, 6))
@@ -45,7 +46,7 @@ fn whole_lines_count(records: &[Record], first: u64) -> Result<(), TestCaseError
     let lines: Vec<String> = records.iter().map(Record::write).collect();
     let text = lines.concat();
     for cut in (0..=text.len()).filter(|cut| text.is_char_boundary(*cut)) {
-        let (mut wanted, mut length) = (Pages::read("", first).0, 0);
+        let (mut wanted, mut length) = (JournalState::read("", first).0, 0);
         for (record, line) in records.iter().zip(&lines) {
             length += line.len();
             // A line that lacks only its end is complete.
@@ -54,7 +55,7 @@ fn whole_lines_count(records: &[Record], first: u64) -> Result<(), TestCaseError
             }
             wanted.apply(record);
         }
-        let (found, warnings) = Pages::read(&text[..cut], first);
+        let (found, warnings) = JournalState::read(&text[..cut], first);
         prop_assert_eq!(&found, &wanted, "cut at {}", cut);
         let torn = cut > 0 && !text[..cut].ends_with('\n') && !text[cut..].starts_with('\n');
         prop_assert_eq!(warnings.len(), usize::from(torn));
@@ -71,12 +72,12 @@ proptest! {
         mine in records(),
         theirs in records(),
     ) {
-        let mut of_theirs = Pages::default();
+        let mut of_theirs = JournalState::default();
         // They have a block of their own, as nodes do.
-        theirs.into_iter().for_each(|record| of_theirs.apply(&record.lifted(7 << BLOCK_BITS)));
-        let absorbed = Record::Mark(0, Mark::Absorbed(of_theirs.lines()));
+        theirs.into_iter().for_each(|record| of_theirs.apply(&record.with_block(7 << BLOCK_BITS)));
+        let absorbed = Record::Mark(0, JournalMark::Imported(of_theirs.lines()));
         let first = 5 << BLOCK_BITS;
-        let mine = mine.into_iter().map(|record| record.lifted(first));
+        let mine = mine.into_iter().map(|record| record.with_block(first));
         let all: Vec<Record> = mine.chain([absorbed]).collect();
         whole_lines_count(&all, first)?;
     }
@@ -106,7 +107,7 @@ proptest! {
             let event = event(sequence, "hello");
             text += &Record::Accepted(Box::new(event.clone()), None).write();
             if finished {
-                let over = Mark::Finished(Finished::of(&event, 1_700_000_000_000));
+                let over = JournalMark::Finished(FinishedEvent::of(&event, 1_700_000_000_000));
                 text += &Record::Mark(sequence, over).write();
             }
             // If there are blocks, such an event moves into one of them.
@@ -118,7 +119,7 @@ proptest! {
         }
         open.sort_unstable();
         open.dedup();
-        let (pages, warnings) = Pages::read(&text, first);
+        let (pages, warnings) = JournalState::read(&text, first);
         prop_assert_eq!(warnings, Vec::<String>::new());
         if own == 0 || own == 3 {
             let found: Vec<u64> = pages.open().map(|entry| entry.event.sequence).collect();
@@ -128,16 +129,16 @@ proptest! {
             prop_assert_eq!(pages.last(), last);
         }
         let mut moved = pages;
-        moved.number_from(9 << 50);
+        moved.use_block(9 << 50);
         prop_assert!(moved.last() >= last);
         prop_assert!(moved.highest() <= moved.last());
     }
 
     #[test]
     fn a_compacted_file_has_the_same_content(records in records()) {
-        let mut pages = Pages::default();
+        let mut pages = JournalState::default();
         records.iter().for_each(|record| pages.apply(record));
-        let (again, warnings) = Pages::read(&pages.render(), 0);
+        let (again, warnings) = JournalState::read(&pages.render(), 0);
         prop_assert_eq!(warnings, Vec::<String>::new());
         prop_assert_eq!(again, pages);
     }
@@ -149,7 +150,7 @@ proptest! {
         prop_assume!(line.is_char_boundary(at) && line.is_char_boundary(at + 1) && !line[at..].starts_with(&letter));
         let mut changed = line.clone();
         changed.replace_range(at..=at, &letter);
-        let (pages, _) = Pages::read(&changed, 0);
+        let (pages, _) = JournalState::read(&changed, 0);
         let found = pages.entry(7).map(|entry| entry.event.clone());
         // Without the mark of its checksum, the line looks as if it were written by hand; then the
         // event must be the same.
@@ -161,18 +162,18 @@ proptest! {
 fn a_line_edited_by_hand_needs_no_checksum_and_a_corrupt_one_is_reported_and_kept() {
     let line = Record::Accepted(Box::new(event(7, "helo")), None).write();
     let spoiled = line.replace("helo", "hello");
-    let (pages, warnings) = Pages::read(&spoiled, 0);
+    let (pages, warnings) = JournalState::read(&spoiled, 0);
     assert!(
         pages.entry(7).is_none() && warnings.len() == 1 && warnings[0].contains("line 1"),
         "{warnings:?}"
     );
     assert!(pages.render().contains(spoiled.trim_end()), "it is kept so that it can be corrected");
     let mended = spoiled.rsplit_once(" `#").unwrap().0.to_owned() + "\n";
-    let (pages, warnings) = Pages::read(&mended, 0);
+    let (pages, warnings) = JournalState::read(&mended, 0);
     assert_eq!((pages.entry(7).unwrap().event.prompt.as_str(), warnings.len()), ("hello", 0));
-    let (pages, _) = Pages::read(&format!("{mended}- [x] `7`\n"), 0);
+    let (pages, _) = JournalState::read(&format!("{mended}- [x] `7`\n"), 0);
     assert!(
-        pages.entry(7).is_none() && pages.knows(event(7, "").key.as_ref().unwrap()),
+        pages.entry(7).is_none() && pages.contains_key(event(7, "").key.as_ref().unwrap()),
         "marked as finished by hand"
     );
 }
@@ -193,7 +194,7 @@ async fn numbers_and_keys_continue_after_a_restart() {
     drop(first);
     let second = Journal::begin(&path, now + 1000).unwrap();
     assert_eq!(second.last(), 3);
-    assert!((1..=3).all(|sequence| second.knows(event(sequence, "").key.as_ref().unwrap())));
+    assert!((1..=3).all(|sequence| second.contains_key(event(sequence, "").key.as_ref().unwrap())));
     let open: Vec<(u64, u32)> =
         second.open_events().iter().map(|entry| (entry.event.sequence, entry.started)).collect();
     assert_eq!(open, [(1, 1), (2, 0)]);
@@ -202,7 +203,7 @@ async fn numbers_and_keys_continue_after_a_restart() {
     // A day later the finished event is forgotten, but its number is not assigned again.
     let third = Journal::begin(&path, now + 25 * 3_600_000).unwrap();
     assert_eq!(third.last(), 3);
-    assert!(!third.knows(event(3, "").key.as_ref().unwrap()));
+    assert!(!third.contains_key(event(3, "").key.as_ref().unwrap()));
 }
 
 #[tokio::test]
@@ -252,7 +253,8 @@ async fn a_failing_write_is_reported_and_the_journal_continues_once_it_succeeds(
     std::os::unix::fs::symlink("/dev/full", &full).unwrap();
     let failing = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
     let store = Box::new(super::LineFile::open(full).unwrap());
-    let writer = super::Writer::on(store, 0, journal.pages.clone(), received, failing.clone());
+    let writer =
+        super::JournalWriter::new(store, 0, journal.pages.clone(), received, failing.clone());
     std::thread::spawn(move || writer.run());
     let full = Journal {
         pages: journal.pages.clone(),
@@ -261,21 +263,21 @@ async fn a_failing_write_is_reported_and_the_journal_continues_once_it_succeeds(
     };
     assert!(!full.accepted(&event(2, "hello")).done().await && full.is_failing());
     full.forget(2);
-    assert!(!full.knows(event(2, "").key.as_ref().unwrap()), "it may be sent again");
+    assert!(!full.contains_key(event(2, "").key.as_ref().unwrap()), "it may be sent again");
     assert!(journal.accepted(&event(3, "hello")).done().await);
 }
 
 #[test]
 fn a_last_line_without_an_end_is_complete_only_if_its_checksum_matches() {
     let line = Record::Accepted(Box::new(event(7, "hello")), None).write();
-    let (pages, warnings) = Pages::read(line.trim_end(), 0);
+    let (pages, warnings) = JournalState::read(line.trim_end(), 0);
     assert_eq!(
         (pages.entry(7).map(|entry| entry.event.clone()), warnings.len()),
         (Some(event(7, "hello")), 0),
         "an editor removed the line end"
     );
     let without_check = line.rsplit_once(" `#").unwrap().0;
-    let (pages, warnings) = Pages::read(without_check, 0);
+    let (pages, warnings) = JournalState::read(without_check, 0);
     assert!(
         pages.entry(7).is_none() && warnings.len() == 1,
         "it looks like a line that a crash cut off: {warnings:?}"
@@ -298,7 +300,7 @@ impl Spoiled {
     }
 }
 
-impl super::store::Tail for Spoiled {
+impl super::store::FileTail for Spoiled {
     fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let failed = Self::fails(&self.writes);
         let length = if failed.is_err() { bytes.len() - 3 } else { bytes.len() };
@@ -325,11 +327,11 @@ fn spoiled() -> (Journal, Spoiled, tempfile::TempDir) {
         (Spoiled::default(), std::sync::Arc::default(), std::sync::Arc::default());
     let (jobs, received) = std::sync::mpsc::channel();
     let (pages, failing): (
-        std::sync::Arc<parking_lot::Mutex<Pages>>,
+        std::sync::Arc<parking_lot::Mutex<JournalState>>,
         std::sync::Arc<std::sync::atomic::AtomicBool>,
     ) = (pages, failing);
-    let writer = super::Writer::on(
-        Box::new(super::LineFile::on(Box::new(file.clone()), 0, path)),
+    let writer = super::JournalWriter::new(
+        Box::new(super::LineFile::with_tail(Box::new(file.clone()), 0, path)),
         0,
         pages.clone(),
         received,
@@ -361,7 +363,7 @@ async fn the_rest_of_a_failed_write_is_removed_before_the_next_write_even_if_tha
         .expect("it retries without a further record");
     assert!(journal.accepted(&event(3, "hello")).done().await && complete.exists());
     let text = String::from_utf8(file.text.lock().clone()).unwrap();
-    let (pages, warnings) = Pages::read(&text, 0);
+    let (pages, warnings) = JournalState::read(&text, 0);
     assert_eq!(warnings, Vec::<String>::new(), "{text}");
     assert!(
         pages.entry(1).is_some() && pages.entry(2).is_none() && pages.entry(3).is_some(),
@@ -377,13 +379,13 @@ async fn an_event_that_could_not_be_repeated_is_still_offered() {
     assert!(journal.flush().await);
     let before = journal.entry(1).unwrap();
     file.writes.store(1, std::sync::atomic::Ordering::SeqCst);
-    assert!(!journal.again(1).done().await);
-    journal.put_back(before.clone());
+    assert!(!journal.retry(1).done().await);
+    journal.restore(before.clone());
     assert_eq!(journal.entry(1), Some(before));
     assert!(journal.accepted(&event(2, "hello")).done().await);
     let text = String::from_utf8(file.text.lock().clone()).unwrap();
     assert!(!text.contains(" again "), "nothing of it is written later: {text}");
-    assert!(journal.again(1).done().await && journal.entry(1).unwrap().offered.is_none());
+    assert!(journal.retry(1).done().await && journal.entry(1).unwrap().offered_ms.is_none());
 }
 
 #[tokio::test]
@@ -418,7 +420,7 @@ async fn thousands_of_prompts_leave_a_small_file_with_the_open_events() {
     let open_events: Vec<u64> =
         again.open_events().iter().map(|entry| entry.event.sequence).collect();
     assert_eq!(open_events, [PROMPTS + 1]);
-    assert!(again.knows(event(PROMPTS, "").key.as_ref().unwrap()));
+    assert!(again.contains_key(event(PROMPTS, "").key.as_ref().unwrap()));
 }
 
 #[tokio::test]

@@ -9,12 +9,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::pages::Pages;
-use super::record::{Mark, Record};
+use super::record::{JournalMark, Record};
+use super::state::JournalState;
 use super::store::LineStore;
 
 /// Most lines that are written together.
-const TOGETHER: usize = 4_096;
+const MAX_BATCH_LINES: usize = 4_096;
 /// Delay before a failed write is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The journal is compacted once it is larger than this and twice its size after the last time.
@@ -22,46 +22,46 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const COMPACTION_BYTES: usize = 1 << 20;
 
 /// A line to write, and the caller that waits until it is on disk.
-pub(super) struct Job {
+pub(super) struct WriteJob {
     /// A whole line. It is empty if the caller only waits for the lines before it.
     pub(super) line: String,
     /// Whether the line is dropped if it cannot be written, because its caller then undoes the
     /// change. Other lines are retried.
-    pub(super) or_never: bool,
+    pub(super) drop_on_failure: bool,
     /// Receives whether the line is on disk.
-    pub(super) told: Option<watch::Sender<Option<bool>>>,
+    pub(super) done: Option<watch::Sender<Option<bool>>>,
 }
 
-pub(super) struct Writer {
-    pages: Arc<Mutex<Pages>>,
-    jobs: Receiver<Job>,
+pub(super) struct JournalWriter {
+    pages: Arc<Mutex<JournalState>>,
+    jobs: Receiver<WriteJob>,
     store: Box<dyn LineStore>,
     /// Size of the store in bytes.
     length: usize,
     /// Lines that must still be written.
-    owed: String,
+    unwritten: String,
     failing: Arc<AtomicBool>,
     /// Size above which the journal is compacted.
     compact_above: usize,
 }
 
-impl Writer {
+impl JournalWriter {
     /// Appends to a store of this many bytes.
-    pub(super) fn on(
+    pub(super) fn new(
         store: Box<dyn LineStore>,
         length: usize,
-        pages: Arc<Mutex<Pages>>,
-        jobs: Receiver<Job>,
+        pages: Arc<Mutex<JournalState>>,
+        jobs: Receiver<WriteJob>,
         failing: Arc<AtomicBool>,
     ) -> Self {
         let compact_above = (2 * length).max(COMPACTION_BYTES);
-        Self { pages, jobs, store, length, owed: String::new(), failing, compact_above }
+        Self { pages, jobs, store, length, unwritten: String::new(), failing, compact_above }
     }
 
     /// Runs until the journal is dropped.
     pub(super) fn run(mut self) {
         loop {
-            let first = if self.owed.is_empty() && !self.is_failing() {
+            let first = if self.unwritten.is_empty() && !self.is_failing() {
                 self.jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
                 self.jobs.recv_timeout(RETRY_INTERVAL)
@@ -70,19 +70,19 @@ impl Writer {
                 Ok(job) => vec![job],
                 Err(RecvTimeoutError::Timeout) => {
                     // Only a write shows whether writing works again.
-                    let line = if self.owed.is_empty() {
-                        Record::Mark(self.pages.lock().last(), Mark::Last).write()
+                    let line = if self.unwritten.is_empty() {
+                        Record::Mark(self.pages.lock().last(), JournalMark::Last).write()
                     } else {
                         String::new()
                     };
-                    vec![Job { line, or_never: true, told: None }]
+                    vec![WriteJob { line, drop_on_failure: true, done: None }]
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     self.write(Vec::new());
                     return;
                 }
             };
-            batch.extend(self.jobs.try_iter().take(TOGETHER));
+            batch.extend(self.jobs.try_iter().take(MAX_BATCH_LINES));
             self.write(batch);
             if self.length > self.compact_above && !self.is_failing() {
                 self.compact();
@@ -94,8 +94,8 @@ impl Writer {
         self.failing.load(Ordering::SeqCst)
     }
 
-    fn write(&mut self, batch: Vec<Job>) {
-        let mut text = std::mem::take(&mut self.owed);
+    fn write(&mut self, batch: Vec<WriteJob>) {
+        let mut text = std::mem::take(&mut self.unwritten);
         let owed = text.len();
         batch.iter().for_each(|job| text.push_str(&job.line));
         let written = if text.is_empty() { Ok(()) } else { self.store.append(&text) };
@@ -111,11 +111,14 @@ impl Writer {
                     tracing::error!(%error, place = self.store.name(), "cannot write the queue: new events are refused until it can be written; hint: free disk space or repair the place it is stored in");
                 }
                 text.truncate(owed);
-                batch.iter().filter(|job| !job.or_never).for_each(|job| text.push_str(&job.line));
-                self.owed = text;
+                batch
+                    .iter()
+                    .filter(|job| !job.drop_on_failure)
+                    .for_each(|job| text.push_str(&job.line));
+                self.unwritten = text;
             }
         }
-        for told in batch.into_iter().filter_map(|job| job.told) {
+        for told in batch.into_iter().filter_map(|job| job.done) {
             told.send_replace(Some(written.is_ok()));
         }
     }
@@ -125,14 +128,14 @@ impl Writer {
         let (text, rest) = {
             let pages = self.pages.lock();
             // Jobs are sent under this lock, so these pages contain all of them.
-            let rest: Vec<Job> = self.jobs.try_iter().collect();
+            let rest: Vec<WriteJob> = self.jobs.try_iter().collect();
             (pages.render(), rest)
         };
         match self.store.replace(&text) {
             Ok(()) => {
                 self.length = text.len();
                 tracing::debug!(bytes = self.length, "the queue was compacted");
-                for told in rest.into_iter().filter_map(|job| job.told) {
+                for told in rest.into_iter().filter_map(|job| job.done) {
                     told.send_replace(Some(true));
                 }
             }

@@ -12,11 +12,12 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::FileError;
-use super::followed::Followed;
+use super::followed::FollowedFile;
 use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::Safety;
 use aetheel_model::agent::descriptor::{
-    Access, Choice, Credential, DescriptorError, Expands, Feature, Flag, FlagValue, Program, State,
+    Credential, DescriptorChoice, DescriptorError, Expands, Feature, Flag, FlagValue, Program,
+    StateAccess, StatePath,
 };
 use aetheel_model::markdown::sections::{Section, sections};
 
@@ -37,11 +38,11 @@ pub struct Profile {
     version_arguments: Vec<String>,
     credentials: Vec<Credential>,
     pass: Vec<String>,
-    state: Vec<State>,
+    state: Vec<StatePath>,
     own_sandbox: bool,
     set: BTreeMap<String, String>,
     modes: BTreeMap<String, String>,
-    models: Vec<Choice>,
+    models: Vec<DescriptorChoice>,
     system_prompt: Option<String>,
     sign_in: Option<String>,
     write_tools: Vec<String>,
@@ -59,13 +60,13 @@ pub struct Profiles {
 
 /// The file `acp.md`. Clones share the content that was read.
 #[derive(Clone, Debug)]
-pub struct ProfileFile(Arc<Mutex<Followed<Profiles>>>);
+pub struct ProfileFile(Arc<Mutex<FollowedFile<Profiles>>>);
 
 impl ProfileFile {
     /// Names the file in a configuration folder. Does not read it yet.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        Self(Arc::new(Mutex::new(Followed::new(folder.join("acp.md"), Profiles::parse))))
+        Self(Arc::new(Mutex::new(FollowedFile::new(folder.join("acp.md"), Profiles::parse))))
     }
 
     /// Makes sure that the file was read completely or does not exist. Must be called before the
@@ -310,10 +311,10 @@ fn credential(text: &str) -> Credential {
 }
 
 /// Parses `~/.x/`, `~/.x/ (read)` or `~/.x/=$X_HOME/x`.
-fn state(text: &str) -> State {
+fn state(text: &str) -> StatePath {
     let (text, access) = match text.strip_suffix("(read)") {
-        Some(text) => (text.trim_end(), Access::Read),
-        None => (text, Access::Write),
+        Some(text) => (text.trim_end(), StateAccess::Read),
+        None => (text, StateAccess::Write),
     };
     let (path, moved) =
         text.split_once("=$").map_or((text, None), |(path, moved)| (path, Some(moved)));
@@ -321,7 +322,7 @@ fn state(text: &str) -> State {
         Some((name, below)) => (Some(name), below.trim_end_matches('/')),
         None => (Some(moved), ""),
     });
-    State {
+    StatePath {
         path: path.trim().to_owned(),
         access,
         moved_by: name.map(str::to_owned),
@@ -329,9 +330,9 @@ fn state(text: &str) -> State {
     }
 }
 
-fn choice(text: &str) -> Choice {
+fn choice(text: &str) -> DescriptorChoice {
     let (id, label) = text.split_once('=').unwrap_or((text, text));
-    Choice { id: id.trim().to_owned(), label: label.trim().to_owned() }
+    DescriptorChoice { id: id.trim().to_owned(), label: label.trim().to_owned() }
 }
 
 /// Splits a command line into words at white space; quotes keep white space.

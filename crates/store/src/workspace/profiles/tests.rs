@@ -55,14 +55,18 @@ fn a_profile_makes_a_backend_of_its_own() {
     ];
     assert_eq!(descriptor.credentials, credentials);
     let state = [
-        State { path: "~/.config/goose/".into(), access: Access::Read, ..State::default() },
-        State {
+        StatePath {
+            path: "~/.config/goose/".into(),
+            access: StateAccess::Read,
+            ..StatePath::default()
+        },
+        StatePath {
             path: "~/.local/share/goose/".into(),
             moved_by: Some("GOOSE_MODEL".into()),
             below: "goose".into(),
-            ..State::default()
+            ..StatePath::default()
         },
-        State { path: "~/.goose".into(), ..State::default() },
+        StatePath { path: "~/.goose".into(), ..StatePath::default() },
     ];
     assert_eq!((descriptor.state.as_slice(), descriptor.own_sandbox), (&state[..], true));
     assert_eq!(descriptor.environment.pass, ["BASE", "GOOSE_MODEL", "OPENAI_API_KEY"]);
@@ -71,7 +75,7 @@ fn a_profile_makes_a_backend_of_its_own() {
         descriptor.has(Feature::SystemPrompt) && !descriptor.has(Feature::Plan),
         "there are modes, but no plan mode"
     );
-    assert_eq!(descriptor.models[1], Choice { id: "c".into(), label: "Sea".into() });
+    assert_eq!(descriptor.models[1], DescriptorChoice { id: "c".into(), label: "Sea".into() });
     assert_eq!(
         (descriptor.expands.as_slice(), descriptor.write_tools.as_slice()),
         (&[Expands::AtPath][..], &["developer__text_editor".to_owned()][..])

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 use super::days::day_of;
-use super::line::{TurnHow, TurnLine};
+use super::line::{TurnLine, TurnStatus};
 use aetheel_model::agent::{ModelUsage, Usage};
 use aetheel_model::event::{EventKind, Lane};
 
@@ -16,7 +16,7 @@ const PRICE_LIMIT: f64 = 1_000_000.0;
 
 /// The sum of some turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sum {
+pub struct CostSum {
     /// The number of turns.
     pub turns: u64,
     /// The number of failed turns.
@@ -24,7 +24,7 @@ pub struct Sum {
     /// The total time that agents worked, in milliseconds.
     pub took_ms: u64,
     /// The number of turns whose agent reported tokens.
-    pub told: u64,
+    pub with_tokens: u64,
     /// Input tokens, including cached ones.
     pub input: u64,
     /// Output tokens.
@@ -34,12 +34,12 @@ pub struct Sum {
     /// Tokens of thinking.
     pub reasoning: u64,
     /// The number of turns whose agent reported a price.
-    pub priced: u64,
+    pub with_price: u64,
     /// The total of these prices, in dollars.
     pub cost_usd: f64,
 }
 
-impl Sum {
+impl CostSum {
     /// Adds a turn.
     pub fn add(&mut self, line: &TurnLine) {
         self.turn(line);
@@ -50,12 +50,12 @@ impl Sum {
 
     fn turn(&mut self, line: &TurnLine) {
         self.turns += 1;
-        self.failed += u64::from(matches!(line.how, TurnHow::Failed(_)));
+        self.failed += u64::from(matches!(line.how, TurnStatus::Failed(_)));
         self.took_ms = self.took_ms.saturating_add(line.took_ms);
     }
 
     fn usage(&mut self, usage: &Usage) {
-        self.told += 1;
+        self.with_tokens += 1;
         self.input += u64::from(usage.input);
         self.output += u64::from(usage.output);
         self.cached += u64::from(usage.cached);
@@ -65,7 +65,7 @@ impl Sum {
 
     /// Adds the usage of one of several models of a turn.
     fn model(&mut self, usage: &ModelUsage) {
-        self.told += 1;
+        self.with_tokens += 1;
         self.input += u64::from(usage.input);
         self.output += u64::from(usage.output);
         self.cached += u64::from(usage.cached);
@@ -74,7 +74,7 @@ impl Sum {
 
     fn price(&mut self, cost: Option<f64>) {
         if let Some(cost) = cost.filter(|cost| (0.0..=PRICE_LIMIT).contains(cost)) {
-            self.priced += 1;
+            self.with_price += 1;
             self.cost_usd += cost;
         }
     }
@@ -84,12 +84,12 @@ impl Sum {
         self.turns += other.turns;
         self.failed += other.failed;
         self.took_ms = self.took_ms.saturating_add(other.took_ms);
-        self.told += other.told;
+        self.with_tokens += other.with_tokens;
         self.input += other.input;
         self.output += other.output;
         self.cached += other.cached;
         self.reasoning += other.reasoning;
-        self.priced += other.priced;
+        self.with_price += other.with_price;
         self.cost_usd += other.cost_usd;
     }
 
@@ -102,7 +102,7 @@ impl Sum {
         } else {
             format!("${:.2}", self.cost_usd)
         };
-        match self.priced {
+        match self.with_price {
             0 => "unknown".to_owned(),
             priced if priced < self.turns => format!("{price} of {priced}"),
             _ => price,
@@ -112,7 +112,7 @@ impl Sum {
     /// Returns a number of tokens, or `unknown` if no agent reported tokens.
     #[must_use]
     pub fn tokens(&self, count: u64) -> String {
-        match (self.told, count) {
+        match (self.with_tokens, count) {
             (0, _) => "unknown".to_owned(),
             (_, 0..10_000) => count.to_string(),
             (_, 10_000..10_000_000) => format!("{:.1}k", count as f64 / 1e3),
@@ -129,14 +129,14 @@ impl Sum {
 
 /// The person or thing that started a turn.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Who {
+pub enum Requester {
     /// A Discord user.
     User(u64),
     /// Somebody else, by name, or a source such as `heartbeats`.
     Other(String),
 }
 
-impl Who {
+impl Requester {
     fn of(line: &TurnLine) -> Self {
         if let Some(user) = line.user {
             return Self::User(user);
@@ -154,16 +154,16 @@ impl Who {
 
 /// The sum of one person's turns.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Person {
+pub struct PersonCosts {
     /// The person's name in the latest turn.
     pub name: String,
     last: Timestamp,
     /// The sum of all turns.
-    pub sum: Sum,
+    pub sum: CostSum,
 }
 
-impl Person {
-    fn called(&mut self, name: &str, at: Timestamp) {
+impl PersonCosts {
+    fn set_name(&mut self, name: &str, at: Timestamp) {
         if at >= self.last {
             (self.name, self.last) = (name.to_owned(), at);
         }
@@ -174,16 +174,16 @@ impl Person {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
     /// The sum of all turns.
-    pub whole: Sum,
+    pub whole: CostSum,
     /// Sums by the day on which a turn ended, in UTC.
-    pub days: BTreeMap<Date, Sum>,
+    pub days: BTreeMap<Date, CostSum>,
     /// Sums by person.
-    pub people: BTreeMap<Who, Person>,
+    pub people: BTreeMap<Requester, PersonCosts>,
     /// Sums by backend.
-    pub backends: BTreeMap<String, Sum>,
+    pub backends: BTreeMap<String, CostSum>,
     /// Sums by model; the key is `None` if the model is not known. A turn that used several models
     /// counts for each.
-    pub models: BTreeMap<Option<String>, Sum>,
+    pub models: BTreeMap<Option<String>, CostSum>,
 }
 
 impl Costs {
@@ -191,13 +191,13 @@ impl Costs {
     pub fn add(&mut self, line: &TurnLine) {
         self.whole.add(line);
         self.days.entry(day_of(line.ended)).or_default().add(line);
-        let who = Who::of(line);
+        let who = Requester::of(line);
         let name = match &who {
-            Who::Other(name) => name.clone(),
-            Who::User(id) => line.name.clone().unwrap_or_else(|| id.to_string()),
+            Requester::Other(name) => name.clone(),
+            Requester::User(id) => line.name.clone().unwrap_or_else(|| id.to_string()),
         };
         let person = self.people.entry(who).or_default();
-        person.called(&name, line.ended);
+        person.set_name(&name, line.ended);
         person.sum.add(line);
         self.backends.entry(line.backend.clone()).or_default().add(line);
         let models = line.usage.as_ref().map(|usage| usage.models.as_slice()).unwrap_or_default();
@@ -219,7 +219,7 @@ impl Costs {
         }
         for (who, theirs) in &other.people {
             let person = self.people.entry(who.clone()).or_default();
-            person.called(&theirs.name, theirs.last);
+            person.set_name(&theirs.name, theirs.last);
             person.sum.merge(&theirs.sum);
         }
         for (backend, sum) in &other.backends {
@@ -242,15 +242,18 @@ pub(super) fn add(lanes: &mut LaneCosts, line: &TurnLine) {
 /// Sorts rows by price, then by turns, then by name. Rows after the first `most` are merged into
 /// one row, named for example `12 others`.
 #[must_use]
-pub fn top(rows: impl IntoIterator<Item = (String, Sum)>, most: usize) -> Vec<(String, Sum)> {
-    let mut rows: Vec<(String, Sum)> = rows.into_iter().collect();
+pub fn top(
+    rows: impl IntoIterator<Item = (String, CostSum)>,
+    most: usize,
+) -> Vec<(String, CostSum)> {
+    let mut rows: Vec<(String, CostSum)> = rows.into_iter().collect();
     rows.sort_by(|(name, one), (other_name, other)| {
         let by_price = other.cost_usd.total_cmp(&one.cost_usd);
         by_price.then(other.turns.cmp(&one.turns)).then_with(|| name.cmp(other_name))
     });
     if rows.len() > most {
         let rest = rows.split_off(most);
-        let mut others = Sum::default();
+        let mut others = CostSum::default();
         rest.iter().for_each(|(_, sum)| others.merge(sum));
         rows.push((format!("{} others", rest.len()), others));
     }
@@ -285,11 +288,14 @@ mod tests {
         let day = "2026-08-06T12:00:00Z";
         let priced = TurnLine { usage: spent(Some(0.25), Vec::new()), ..line("a", day) };
         let told = TurnLine { usage: spent(None, Vec::new()), ..line("b", day) };
-        let mute =
-            TurnLine { usage: None, how: TurnHow::Failed("silent".to_owned()), ..line("c", day) };
+        let mute = TurnLine {
+            usage: None,
+            how: TurnStatus::Failed("silent".to_owned()),
+            ..line("c", day)
+        };
         let whole = costs(&[priced.clone(), told.clone(), mute.clone()]).whole;
-        let (turns, failed, told_of) = (whole.turns, whole.failed, whole.told);
-        assert_eq!((turns, failed, told_of, whole.priced), (3, 1, 2, 1));
+        let (turns, failed, told_of) = (whole.turns, whole.failed, whole.with_tokens);
+        assert_eq!((turns, failed, told_of, whole.with_price), (3, 1, 2, 1));
         assert_eq!((whole.input, whole.output, whole.cached, whole.reasoning), (200, 20, 120, 8));
         assert_eq!((whole.cost(), whole.tokens(200)), ("$0.25 of 1".to_owned(), "200".to_owned()));
         assert_eq!((whole.took_ms, whole.hours()), (4_500, "0.00".to_owned()));
@@ -310,7 +316,7 @@ mod tests {
             ..line("x", "2026-08-06T12:00:00Z")
         });
         let whole = costs(&bad).whole;
-        assert_eq!((whole.priced, whole.cost_usd, whole.took_ms), (0, 0.0, u64::MAX));
+        assert_eq!((whole.with_price, whole.cost_usd, whole.took_ms), (0, 0.0, u64::MAX));
     }
 
     #[test]
@@ -336,7 +342,7 @@ mod tests {
         ];
         let costs = costs(&lines);
         assert_eq!((costs.whole.turns, costs.whole.cost_usd), (4, 1.75));
-        let sums = |sums: Vec<&Sum>| sums.iter().map(|sum| sum.turns).collect::<Vec<_>>();
+        let sums = |sums: Vec<&CostSum>| sums.iter().map(|sum| sum.turns).collect::<Vec<_>>();
         assert_eq!(sums(costs.days.values().collect()), [1, 3]);
         assert_eq!(sums(costs.backends.values().collect()), [3, 1]);
         let people: Vec<_> =
@@ -359,7 +365,7 @@ mod tests {
 
     #[test]
     fn the_remaining_rows_are_merged_into_one() {
-        let sum = |turns, cost_usd| Sum { turns, cost_usd, ..Sum::default() };
+        let sum = |turns, cost_usd| CostSum { turns, cost_usd, ..CostSum::default() };
         let rows = (0..400).map(|number| (format!("{number:03}"), sum(number, 0.0)));
         let rows = rows.chain([("dear".to_owned(), sum(1, 9.0))]);
         let top = top(rows, 3);
@@ -370,10 +376,10 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let sum = Sum { told: 1, ..Sum::default() };
+        let sum = CostSum { with_tokens: 1, ..CostSum::default() };
         let shown = [9_999, 10_000, 1_234_567, 12_345_678].map(|count| sum.tokens(count));
         assert_eq!(shown, ["9999", "10.0k", "1234.6k", "12.3M"]);
-        assert_eq!(Sum { priced: 1, turns: 1, cost_usd: 0.0031, ..sum }.cost(), "$0.0031");
-        assert_eq!(Sum { priced: 1, turns: 1, ..sum }.cost(), "$0.00");
+        assert_eq!(CostSum { with_price: 1, turns: 1, cost_usd: 0.0031, ..sum }.cost(), "$0.0031");
+        assert_eq!(CostSum { with_price: 1, turns: 1, ..sum }.cost(), "$0.00");
     }
 }

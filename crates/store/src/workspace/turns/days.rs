@@ -23,7 +23,7 @@ pub(super) const LINE_LIMIT: usize = 128 << 10;
 
 /// How long turns are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TurnsKept {
+pub struct TurnRetention {
     /// Age limit of prompts, answers and paths of recordings, which is that of recordings.
     pub texts: Duration,
     /// Age limit of everything else.
@@ -155,10 +155,10 @@ fn each_line(
 ///
 /// # Errors
 /// See [`read`].
-pub(super) fn has(folder: &Path, line: &TurnLine) -> io::Result<bool> {
+pub(super) fn contains_turn(folder: &Path, line: &TurnLine) -> io::Result<bool> {
     let mut found = false;
     read(folder, day_of(line.ended), |other| {
-        found = may_be_of(other, &line.turn)
+        found = may_mention(other, &line.turn)
             && serde_json::from_slice::<TurnLine>(other).is_ok_and(|other| other.turn == line.turn);
         if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
@@ -166,7 +166,7 @@ pub(super) fn has(folder: &Path, line: &TurnLine) -> io::Result<bool> {
 }
 
 /// Returns whether a line contains the id of a turn anywhere, which is cheaper than parsing it.
-pub(super) fn may_be_of(line: &[u8], turn: &str) -> bool {
+pub(super) fn may_mention(line: &[u8], turn: &str) -> bool {
     memchr::memmem::find(line, turn.as_bytes()).is_some()
 }
 
@@ -178,7 +178,7 @@ pub(super) fn may_be_of(line: &[u8], turn: &str) -> bool {
 /// Returns the error of the system; the rest is removed by the next call.
 pub(super) fn tidy(
     folder: &Path,
-    kept: TurnsKept,
+    kept: TurnRetention,
     clean_until: Date,
     now: Timestamp,
 ) -> io::Result<Date> {
@@ -193,7 +193,7 @@ pub(super) fn tidy(
         } else if let Some(oldest) = texts
             && (clean_until..=day_of(oldest)).contains(&day)
         {
-            strip(folder, day, oldest)?;
+            strip_texts(folder, day, oldest)?;
         }
     }
     Ok(texts.map_or(clean_until, day_of))
@@ -201,7 +201,7 @@ pub(super) fn tidy(
 
 /// Removes the texts from the lines of a day that ended before a time. Lines that cannot be parsed
 /// are removed, because they may contain texts.
-fn strip(folder: &Path, day: Date, before: Timestamp) -> io::Result<()> {
+fn strip_texts(folder: &Path, day: Date, before: Timestamp) -> io::Result<()> {
     let mut any = false;
     let parsed = |line: &[u8]| serde_json::from_slice::<TurnLine>(line).ok();
     let old = |line: &TurnLine| line.ended < before;

@@ -18,13 +18,13 @@ pub const ASKED_LIMIT: usize = 2_000;
 /// Most characters of an answer that are stored.
 pub const ANSWERED_LIMIT: usize = 4_000;
 /// Most models of a turn that are stored, and most characters of a name.
-const MODELS: usize = 20;
+const MAX_MODELS: usize = 20;
 const NAME_LIMIT: usize = 100;
 
 /// How a turn ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum TurnHow {
+pub enum TurnStatus {
     /// The agent completed it.
     Done,
     /// A person or the gateway's shutdown stopped it.
@@ -33,7 +33,7 @@ pub enum TurnHow {
     Failed(String),
 }
 
-impl fmt::Display for TurnHow {
+impl fmt::Display for TurnStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Done => f.write_str("done"),
@@ -88,7 +88,7 @@ pub struct TurnLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// How it ended.
-    pub how: TurnHow,
+    pub how: TurnStatus,
     /// How many tools its agent used.
     #[serde(default)]
     pub tools: u32,
@@ -136,7 +136,7 @@ impl TurnLine {
         self.agent_version = self.agent_version.map(|version| short_line(&version, NAME_LIMIT));
         self.model = self.model.map(|model| short_line(&model, NAME_LIMIT));
         if let Some(usage) = &mut self.usage {
-            usage.models.truncate(MODELS);
+            usage.models.truncate(MAX_MODELS);
             for model in &mut usage.models {
                 model.model = short_line(&model.model, NAME_LIMIT);
             }

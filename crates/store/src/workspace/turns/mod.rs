@@ -23,10 +23,10 @@ use jiff::civil::Date;
 use tokio::sync::Semaphore;
 
 use self::costs::LaneCosts;
-pub use self::days::TurnsKept;
-pub use self::line::{ANSWERED_LIMIT, ASKED_LIMIT, TurnHow, TurnLine};
-pub use self::sheet::Sheet;
-use self::writer::Writer;
+pub use self::days::TurnRetention;
+pub use self::line::{ANSWERED_LIMIT, ASKED_LIMIT, TurnLine, TurnStatus};
+pub use self::sheet::CostSheet;
+use self::writer::TurnWriter;
 use super::{Workspace, blocking};
 use aetheel_model::event::Lane;
 
@@ -39,7 +39,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The criteria of a search.
 #[derive(Clone, Debug, Default)]
-pub struct Search {
+pub struct TurnSearch {
     /// Words that must all occur in the prompt, the answer, the person's name, the backend or the
     /// turn's id. Case is ignored. Empty for any turn.
     pub words: String,
@@ -53,33 +53,33 @@ pub struct Search {
 
 /// The finished turns. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
-pub struct Turns(Arc<Inner>);
+pub struct FinishedTurns(Arc<TurnsInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct TurnsInner {
     folder: PathBuf,
     /// Started by the first line.
-    writer: OnceLock<Writer>,
+    writer: OnceLock<TurnWriter>,
     readers: Arc<Semaphore>,
 }
 
 impl Workspace {
     /// Returns the finished turns.
     #[must_use]
-    pub fn turns(&self) -> Turns {
+    pub fn turns(&self) -> FinishedTurns {
         self.turns.clone()
     }
 }
 
-impl Turns {
+impl FinishedTurns {
     /// Opens the turns in a folder, which is created with the first line.
-    pub(super) fn at(folder: PathBuf) -> Self {
+    pub(super) fn new(folder: PathBuf) -> Self {
         let readers = Arc::new(Semaphore::new(READERS));
-        Self(Arc::new(Inner { folder, writer: OnceLock::new(), readers }))
+        Self(Arc::new(TurnsInner { folder, writer: OnceLock::new(), readers }))
     }
 
-    fn writer(&self) -> &Writer {
-        self.0.writer.get_or_init(|| Writer::start(self.0.folder.clone()))
+    fn writer(&self) -> &TurnWriter {
+        self.0.writer.get_or_init(|| TurnWriter::start(self.0.folder.clone()))
     }
 
     /// Queues the line of a turn to be written. Never waits: if the disk is too slow, the line is
@@ -89,7 +89,7 @@ impl Turns {
     }
 
     /// Does the same as [`Turns::note`], unless an earlier gateway process already wrote the turn.
-    pub fn note_of_earlier(&self, line: TurnLine) {
+    pub fn note_if_missing(&self, line: TurnLine) {
         self.writer().line(line.bounded(), true);
     }
 
@@ -104,7 +104,7 @@ impl Turns {
     ///
     /// # Errors
     /// Returns the error of the system; the next call continues where this one ended.
-    pub async fn tidy(&self, kept: TurnsKept) -> io::Result<()> {
+    pub async fn tidy(&self, kept: TurnRetention) -> io::Result<()> {
         self.writer().tidy(kept).await
     }
 
@@ -116,9 +116,9 @@ impl Turns {
         let turn = turn.to_owned();
         self.read(move |folder| {
             let mut found = None;
-            for day in listed(folder) {
+            for day in list_days(folder) {
                 read_day(folder, day, |line| {
-                    if days::may_be_of(line, &turn) {
+                    if days::may_mention(line, &turn) {
                         found = parse(line).filter(|line| line.turn == turn);
                     }
                     if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -133,9 +133,9 @@ impl Turns {
     }
 
     /// Returns the turns that match a search, the newest first. Stops after reading 256 MiB.
-    pub async fn search(&self, search: Search) -> Vec<TurnLine> {
+    pub async fn search(&self, search: TurnSearch) -> Vec<TurnLine> {
         let words: Vec<String> = search.words.split_whitespace().map(str::to_lowercase).collect();
-        self.read(move |folder| found(folder, &search, &words)).await
+        self.read(move |folder| search_days(folder, &search, &words)).await
     }
 
     /// Passes all turns that ended on these days (in UTC, both included) to `take`, in order.
@@ -148,7 +148,7 @@ impl Turns {
         mut take: impl FnMut(&mut T, TurnLine) + Send + 'static,
     ) -> T {
         self.read(move |folder| {
-            for day in listed(folder).into_iter().rev().filter(|day| (from..=to).contains(day)) {
+            for day in list_days(folder).into_iter().rev().filter(|day| (from..=to).contains(day)) {
                 read_day(folder, day, |line| {
                     if let Some(line) = parse(line) {
                         take(&mut sums, line);
@@ -181,7 +181,7 @@ impl Turns {
 }
 
 /// Returns the days that have turns, the latest first.
-fn listed(folder: &Path) -> Vec<Date> {
+fn list_days(folder: &Path) -> Vec<Date> {
     days::days(folder).unwrap_or_else(|error| {
         tracing::warn!(folder = %folder.display(), %error, "cannot list the finished turns");
         Vec::new()
@@ -200,17 +200,17 @@ fn parse(line: &[u8]) -> Option<TurnLine> {
     serde_json::from_slice(line).ok()
 }
 
-fn found(folder: &Path, search: &Search, words: &[String]) -> Vec<TurnLine> {
+fn search_days(folder: &Path, search: &TurnSearch, words: &[String]) -> Vec<TurnLine> {
     let last = search.before.map_or(Date::MAX, days::day_of);
     let (mut found, mut bytes) = (Vec::new(), 0);
-    for day in listed(folder).into_iter().filter(|day| *day <= last) {
+    for day in list_days(folder).into_iter().filter(|day| *day <= last) {
         let most = search.most.saturating_sub(found.len());
         if most == 0 || bytes > SEARCH_LIMIT {
             break;
         }
         let mut of_day = VecDeque::new();
         bytes += read_day(folder, day, |line| {
-            if let Some(line) = parse(line).filter(|line| is_meant(line, search, words)) {
+            if let Some(line) = parse(line).filter(|line| matches_search(line, search, words)) {
                 if of_day.len() == most {
                     of_day.pop_front();
                 }
@@ -223,7 +223,7 @@ fn found(folder: &Path, search: &Search, words: &[String]) -> Vec<TurnLine> {
     found
 }
 
-fn is_meant(line: &TurnLine, search: &Search, words: &[String]) -> bool {
+fn matches_search(line: &TurnLine, search: &TurnSearch, words: &[String]) -> bool {
     if search.lane.as_ref().is_some_and(|lane| *lane != line.lane)
         || search.before.is_some_and(|before| line.ended >= before)
     {

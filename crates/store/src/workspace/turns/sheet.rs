@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use jiff::civil::Date;
 
-use super::costs::Sum;
+use super::costs::CostSum;
 use super::days::day_of;
 use super::line::TurnLine;
 use aetheel_model::event::Lane;
@@ -18,13 +18,13 @@ const HEAD: &str = "day,lane,user,name,backend,turns,failed,took_ms,turns_with_t
                     output,cached,reasoning,turns_with_price,cost_usd\r\n";
 
 /// The identity of a row: day, lane, user id, name and backend.
-type Key = (Date, Lane, Option<u64>, Option<String>, String);
+type CostSheetKey = (Date, Lane, Option<u64>, Option<String>, String);
 
 /// A row for each day, lane, person and backend.
 #[derive(Clone, Debug, Default)]
-pub struct Sheet(BTreeMap<Key, Sum>);
+pub struct CostSheet(BTreeMap<CostSheetKey, CostSum>);
 
-impl Sheet {
+impl CostSheet {
     /// Adds a turn.
     pub fn add(&mut self, line: &TurnLine) {
         let TurnLine { lane, user, name, backend, .. } = line;
@@ -39,11 +39,13 @@ impl Sheet {
         for ((day, lane, user, name, backend), sum) in &self.0 {
             let user = user.map(|user| user.to_string()).unwrap_or_default();
             let (lane, name) = (cell(&lane.to_string()), cell(name.as_deref().unwrap_or_default()));
-            let tokens = |count: u64| if sum.told > 0 { count.to_string() } else { String::new() };
+            let tokens =
+                |count: u64| if sum.with_tokens > 0 { count.to_string() } else { String::new() };
             let [input, output, cached, reasoning] =
                 [sum.input, sum.output, sum.cached, sum.reasoning].map(tokens);
-            let price = if sum.priced > 0 { format!("{:.6}", sum.cost_usd) } else { String::new() };
-            let Sum { turns, failed, took_ms, told, priced, .. } = sum;
+            let price =
+                if sum.with_price > 0 { format!("{:.6}", sum.cost_usd) } else { String::new() };
+            let CostSum { turns, failed, took_ms, with_tokens: told, with_price: priced, .. } = sum;
             let backend = cell(backend);
             // Writing to a string does not fail.
             let _ = write!(
@@ -93,7 +95,7 @@ mod tests {
 
     #[test]
     fn turns_of_one_day_lane_person_and_backend_are_one_row() {
-        let mut sheet = Sheet::default();
+        let mut sheet = CostSheet::default();
         let first = line("a", "2026-08-06T01:00:00Z");
         let mute = TurnLine { usage: None, name: Some("=x".to_owned()), ..first.clone() };
         for line in [&first, &first, &mute] {

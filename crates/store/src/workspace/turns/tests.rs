@@ -30,7 +30,7 @@ pub(super) fn line(turn: &str, ended: &str) -> TurnLine {
         digest: "ab".repeat(32),
         agent_version: Some("2.0.0".to_owned()),
         model: Some("opus".to_owned()),
-        how: TurnHow::Done,
+        how: TurnStatus::Done,
         tools: 2,
         usage: Some(Usage { input: 9, output: 4, cost_usd: Some(0.25), ..Usage::default() }),
         recording: Some(PathBuf::from("2026-08-06/x.jsonl")),
@@ -40,15 +40,15 @@ pub(super) fn line(turn: &str, ended: &str) -> TurnLine {
     }
 }
 
-struct Place {
+struct TurnsFixture {
     folder: TempDir,
-    turns: Turns,
+    turns: FinishedTurns,
 }
 
-impl Place {
+impl TurnsFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let turns = Turns::at(folder.path().join("turns"));
+        let turns = FinishedTurns::new(folder.path().join("turns"));
         Self { folder, turns }
     }
 
@@ -72,14 +72,14 @@ impl Place {
         file.write_all(text.as_ref()).unwrap();
     }
 
-    async fn ids(&self, search: Search) -> Vec<String> {
-        let search = Search { most: search.most.max(100), ..search };
+    async fn ids(&self, search: TurnSearch) -> Vec<String> {
+        let search = TurnSearch { most: search.most.max(100), ..search };
         self.turns.search(search).await.into_iter().map(|line| line.turn).collect()
     }
 }
 
-fn words(words: &str) -> Search {
-    Search { words: words.to_owned(), ..Search::default() }
+fn words(words: &str) -> TurnSearch {
+    TurnSearch { words: words.to_owned(), ..TurnSearch::default() }
 }
 
 #[tokio::test]
@@ -87,12 +87,12 @@ async fn a_turn_is_found_unchanged_and_only_the_owner_may_read_the_file() {
     let noted = TurnLine {
         kind: EventKind::Cron,
         lane: Lane::Cron("at night".to_owned()),
-        how: TurnHow::Failed("timed-out".to_owned()),
+        how: TurnStatus::Failed("timed-out".to_owned()),
         user: None,
         name: None,
         ..line("one", NOON)
     };
-    let place = Place::with(&[noted.clone(), line("two", "2026-08-06T23:59:59.999Z")]).await;
+    let place = TurnsFixture::with(&[noted.clone(), line("two", "2026-08-06T23:59:59.999Z")]).await;
     place.turns.note(line("three", "2026-08-07T00:00:00Z"));
     assert_eq!(place.turns.find("one").await, Some(noted));
     assert_eq!(place.turns.find("three").await.unwrap().ended, at("2026-08-07T00:00:00Z"));
@@ -114,17 +114,17 @@ async fn a_search_returns_the_newest_first_and_requires_all_words() {
     let gone = line("four", "2026-08-07T02:00:00Z").without_texts();
     let days = ["2026-08-06T01:00:00Z", "2026-08-06T02:00:00Z", "2026-08-07T01:00:00Z"];
     let lines = [line("one", days[0]), line("two", days[1]), line("three", days[2]), gone, other];
-    let place = Place::with(&lines).await;
+    let place = TurnsFixture::with(&lines).await;
     assert_eq!(place.ids(words("")).await, ["five", "four", "three", "two", "one"]);
     assert_eq!(place.ids(words("Question answer TWO")).await, ["two"]);
     assert_eq!(place.ids(words("bob claude")).await, ["five"]);
     assert_eq!(place.ids(words("four")).await, ["four"], "its id remains");
     assert!(place.ids(words("two three")).await.is_empty());
-    let lane = Search { lane: Some(Lane::Console), ..words("") };
+    let lane = TurnSearch { lane: Some(Lane::Console), ..words("") };
     assert_eq!(place.ids(lane).await, ["five"]);
-    let before = Search { before: Some(at(days[2])), ..words("") };
+    let before = TurnSearch { before: Some(at(days[2])), ..words("") };
     assert_eq!(place.ids(before).await, ["two", "one"]);
-    let few = |before: Option<Timestamp>, most| Search { before, most, ..words("") };
+    let few = |before: Option<Timestamp>, most| TurnSearch { before, most, ..words("") };
     let mut pages = Vec::new();
     let mut before = None;
     loop {
@@ -139,7 +139,7 @@ async fn a_search_returns_the_newest_first_and_requires_all_words() {
 
 #[tokio::test]
 async fn incomplete_lines_are_skipped_and_others_are_read() {
-    let place = Place::with(&[line("one", NOON)]).await;
+    let place = TurnsFixture::with(&[line("one", NOON)]).await;
     let day = "2026-08-06";
     let whole = serde_json::to_string(&line("by-hand", NOON)).unwrap();
     place.add(day, b"\xff\xfe\n\n{}\n[1]\n\"one\"\n");
@@ -160,17 +160,17 @@ async fn incomplete_lines_are_skipped_and_others_are_read() {
 
 #[tokio::test]
 async fn a_turn_that_an_earlier_process_noted_is_not_noted_twice() {
-    let place = Place::with(&[line("one", NOON)]).await;
-    let next = Turns::at(place.folder.path().join("turns"));
-    next.note_of_earlier(line("one", NOON));
-    next.note_of_earlier(line("two", NOON));
-    next.note_of_earlier(line("two", NOON));
-    assert_eq!(next.search(Search { most: 9, ..words("") }).await.len(), 2);
+    let place = TurnsFixture::with(&[line("one", NOON)]).await;
+    let next = FinishedTurns::new(place.folder.path().join("turns"));
+    next.note_if_missing(line("one", NOON));
+    next.note_if_missing(line("two", NOON));
+    next.note_if_missing(line("two", NOON));
+    assert_eq!(next.search(TurnSearch { most: 9, ..words("") }).await.len(), 2);
     // A torn line does not count, so the turn is noted again.
     let torn = serde_json::to_string(&line("three", NOON)).unwrap();
     place.add("2026-08-06", &torn[..torn.len() - 4]);
-    next.note_of_earlier(line("three", NOON));
-    let found = next.search(Search { most: 9, ..words("three") }).await;
+    next.note_if_missing(line("three", NOON));
+    let found = next.search(TurnSearch { most: 9, ..words("three") }).await;
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].turn, "three");
 }
@@ -182,11 +182,13 @@ async fn texts_are_removed_with_recordings_and_days_after_their_limit() {
     let ago = |hours: i64| (now - jiff::SignedDuration::from_hours(hours)).to_string();
     let lines =
         [line("fresh", &ago(1)), line("week", &ago(7 * 24 + 1)), line("year", &ago(401 * 24 + 24))];
-    let place = Place::with(&lines).await;
+    let place = TurnsFixture::with(&lines).await;
     let week = days::day_of(lines[1].ended).to_string();
     place.add(&week, "{\"asked\":\"the question of a torn li");
-    let kept =
-        TurnsKept { texts: Duration::from_secs(7 * DAY), lines: Duration::from_secs(400 * DAY) };
+    let kept = TurnRetention {
+        texts: Duration::from_secs(7 * DAY),
+        lines: Duration::from_secs(400 * DAY),
+    };
     place.turns.tidy(kept).await.unwrap();
     assert_eq!(place.ids(words("")).await, ["fresh", "week"]);
     assert_eq!(place.turns.find("fresh").await, Some(lines[0].clone()));
@@ -199,21 +201,21 @@ async fn texts_are_removed_with_recordings_and_days_after_their_limit() {
     place.turns.note(younger.clone());
     place.turns.tidy(kept).await.unwrap();
     assert_eq!(place.turns.find("younger").await, Some(younger));
-    place.turns.tidy(TurnsKept { texts: Duration::ZERO, ..kept }).await.unwrap();
-    let found = place.turns.search(Search { most: 9, ..words("") }).await;
+    place.turns.tidy(TurnRetention { texts: Duration::ZERO, ..kept }).await.unwrap();
+    let found = place.turns.search(TurnSearch { most: 9, ..words("") }).await;
     assert!(found.len() == 3 && !found.iter().any(TurnLine::has_texts), "{found:?}");
     // A very large age limit removes nothing.
-    place.turns.tidy(TurnsKept { texts: Duration::MAX, lines: Duration::MAX }).await.unwrap();
+    place.turns.tidy(TurnRetention { texts: Duration::MAX, lines: Duration::MAX }).await.unwrap();
     assert_eq!(place.ids(words("")).await.len(), 3);
 }
 
 #[tokio::test]
 async fn a_day_without_old_texts_is_not_rewritten() {
-    let place = Place::with(&[line("one", NOON)]).await;
-    let kept = TurnsKept { texts: Duration::ZERO, lines: Duration::MAX };
+    let place = TurnsFixture::with(&[line("one", NOON)]).await;
+    let kept = TurnRetention { texts: Duration::ZERO, lines: Duration::MAX };
     place.turns.tidy(kept).await.unwrap();
     let before = fs::metadata(place.file("2026-08-06")).unwrap();
-    let again = Turns::at(place.folder.path().join("turns"));
+    let again = FinishedTurns::new(place.folder.path().join("turns"));
     again.tidy(kept).await.unwrap();
     let after = fs::metadata(place.file("2026-08-06")).unwrap();
     use std::os::unix::fs::MetadataExt as _;
@@ -232,7 +234,7 @@ async fn a_line_is_short_whatever_an_agent_reports() {
         usage: Some(Usage { models: vec![model; 5_000], ..Usage::default() }),
         ..line("one", NOON)
     };
-    let place = Place::with(&[endless]).await;
+    let place = TurnsFixture::with(&[endless]).await;
     let found = place.turns.find("one").await.expect("it can be read again");
     let length = |text: &Option<String>| text.as_deref().unwrap_or_default().chars().count();
     assert_eq!((length(&found.asked), length(&found.answered)), (ASKED_LIMIT, ANSWERED_LIMIT));
@@ -242,13 +244,13 @@ async fn a_line_is_short_whatever_an_agent_reports() {
 
 #[tokio::test]
 async fn a_disk_that_cannot_be_written_delays_nothing_and_is_used_again_later() {
-    let place = Place::new();
+    let place = TurnsFixture::new();
     fs::write(place.folder.path().join("turns"), "in the way").unwrap();
     for _ in 0..10_000 {
         place.turns.note(line("lost", NOON));
     }
     place.turns.flush().await;
-    assert!(place.turns.search(Search { most: 9, ..words("") }).await.is_empty());
+    assert!(place.turns.search(TurnSearch { most: 9, ..words("") }).await.is_empty());
     fs::remove_file(place.folder.path().join("turns")).unwrap();
     place.turns.note(line("one", NOON));
     assert_eq!(place.ids(words("")).await, ["one"]);
@@ -258,11 +260,11 @@ async fn a_disk_that_cannot_be_written_delays_nothing_and_is_used_again_later() 
 async fn days_are_summed_from_the_first_to_the_last() {
     let times = ["2026-08-05T23:59:59Z", "2026-08-06T00:00:00Z", NOON, "2026-08-08T00:00:00Z"];
     let lines: Vec<TurnLine> = times.iter().map(|time| line("x", time)).collect();
-    let place = Place::with(&lines).await;
+    let place = TurnsFixture::with(&lines).await;
     let (from, to) = (jiff::civil::date(2026, 8, 6), jiff::civil::date(2026, 8, 7));
     let sum = place.turns.days(from, to, 0, |sum, line| *sum += line.event).await;
     assert_eq!(sum, 14);
-    let none = Turns::at(place.folder.path().join("nowhere"));
+    let none = FinishedTurns::new(place.folder.path().join("nowhere"));
     assert_eq!(none.days(from, to, 1, |sum, _| *sum = 0).await, 1);
 }
 
@@ -270,7 +272,7 @@ async fn days_are_summed_from_the_first_to_the_last() {
 #[tokio::test]
 #[ignore = "a measurement: make measure"]
 async fn a_hundred_thousand_lines() {
-    let place = Place::with(&[line("x", NOON)]).await;
+    let place = TurnsFixture::with(&[line("x", NOON)]).await;
     let text: String = (0..100_000)
         .map(|number| {
             let texts = Some("so it is said, in words of people ".repeat(15));
@@ -290,9 +292,9 @@ async fn a_hundred_thousand_lines() {
         *last = std::time::Instant::now();
     };
     let mut last = began;
-    assert_eq!(place.turns.search(Search { most: 20, ..words("") }).await.len(), 20);
+    assert_eq!(place.turns.search(TurnSearch { most: 20, ..words("") }).await.len(), 20);
     said("the newest", &mut last);
-    assert!(place.turns.search(Search { most: 20, ..words("nowhere said") }).await.is_empty());
+    assert!(place.turns.search(TurnSearch { most: 20, ..words("nowhere said") }).await.is_empty());
     said("words that nothing has", &mut last);
     assert!(place.turns.find("t99999").await.is_some());
     said("one turn", &mut last);

@@ -11,38 +11,38 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use tokio::sync::oneshot;
 
-use super::days::{self, TurnsKept};
+use super::days::{self, TurnRetention};
 use super::line::TurnLine;
 use aetheel_model::figures;
-use aetheel_model::vigil;
+use aetheel_model::supervisor;
 
 /// Most lines that wait for the disk.
-const BACKLOG: usize = 2_000;
+const MAX_WAITING_LINES: usize = 2_000;
 
-enum Order {
+enum TurnWriterCommand {
     Line(Box<TurnLine>),
     /// A line that is skipped if an earlier gateway process already wrote it.
-    LineOfEarlier(Box<TurnLine>),
-    Tidy(TurnsKept, oneshot::Sender<io::Result<()>>),
+    LineIfMissing(Box<TurnLine>),
+    Tidy(TurnRetention, oneshot::Sender<io::Result<()>>),
     Flush(oneshot::Sender<()>),
 }
 
 /// Sends orders to the thread.
 #[derive(Debug)]
-pub(super) struct Writer {
-    orders: Sender<Order>,
-    state: Arc<State>,
+pub(super) struct TurnWriter {
+    orders: Sender<TurnWriterCommand>,
+    state: Arc<TurnWriterState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TurnWriterState {
     /// Number of lines that wait for the thread.
     waiting: AtomicUsize,
     /// Whether lines are being dropped, which was logged.
     dropping: AtomicBool,
 }
 
-impl State {
+impl TurnWriterState {
     fn drop_line(&self, turn: &str, why: &dyn std::fmt::Display) {
         figures::turn_unwritten();
         if !self.dropping.swap(true, Ordering::Relaxed) {
@@ -51,12 +51,14 @@ impl State {
     }
 }
 
-impl Writer {
+impl TurnWriter {
     /// Starts the thread, which ends when all writers are dropped.
     pub(super) fn start(folder: PathBuf) -> Self {
-        let ((orders, received), state) = (mpsc::channel(), Arc::<State>::default());
+        let ((orders, received), state) = (mpsc::channel(), Arc::<TurnWriterState>::default());
         let shared = Arc::clone(&state);
-        if let Err(error) = vigil::thread("turns", move || run(folder, &received, &shared)) {
+        if let Err(error) =
+            supervisor::spawn_thread("turns", move || run(folder, &received, &shared))
+        {
             tracing::error!(%error, "cannot start the thread that saves finished turns");
         }
         Self { orders, state }
@@ -64,14 +66,19 @@ impl Writer {
 
     /// Queues a line to be written. If `earlier`, it is skipped if the file already has it.
     pub(super) fn line(&self, line: TurnLine, earlier: bool) {
-        if self.state.waiting.load(Ordering::Relaxed) >= BACKLOG {
+        if self.state.waiting.load(Ordering::Relaxed) >= MAX_WAITING_LINES {
             return self.state.drop_line(&line.turn, &"the disk is too slow");
         }
         self.state.waiting.fetch_add(1, Ordering::Relaxed);
         let line = Box::new(line);
-        let order = if earlier { Order::LineOfEarlier(line) } else { Order::Line(line) };
-        if let Err(mpsc::SendError(Order::Line(line) | Order::LineOfEarlier(line))) =
-            self.orders.send(order)
+        let order = if earlier {
+            TurnWriterCommand::LineIfMissing(line)
+        } else {
+            TurnWriterCommand::Line(line)
+        };
+        if let Err(mpsc::SendError(
+            TurnWriterCommand::Line(line) | TurnWriterCommand::LineIfMissing(line),
+        )) = self.orders.send(order)
         {
             self.state.drop_line(&line.turn, &"its thread has ended");
         }
@@ -80,7 +87,7 @@ impl Writer {
     /// Returns once the system has all queued lines, or the thread has ended.
     pub(super) async fn flush(&self) {
         let (done_tx, done) = oneshot::channel();
-        if self.orders.send(Order::Flush(done_tx)).is_ok() {
+        if self.orders.send(TurnWriterCommand::Flush(done_tx)).is_ok() {
             let _ = done.await;
         }
     }
@@ -89,39 +96,39 @@ impl Writer {
     ///
     /// # Errors
     /// Returns the error of the system, or an error if the thread has ended.
-    pub(super) async fn tidy(&self, kept: TurnsKept) -> io::Result<()> {
+    pub(super) async fn tidy(&self, kept: TurnRetention) -> io::Result<()> {
         let (done_tx, done) = oneshot::channel();
         let gone = || io::Error::other("the thread that saves finished turns has ended");
-        self.orders.send(Order::Tidy(kept, done_tx)).map_err(|_| gone())?;
+        self.orders.send(TurnWriterCommand::Tidy(kept, done_tx)).map_err(|_| gone())?;
         done.await.map_err(|_| gone())?
     }
 }
 
-fn run(folder: PathBuf, orders: &Receiver<Order>, state: &State) {
+fn run(folder: PathBuf, orders: &Receiver<TurnWriterCommand>, state: &TurnWriterState) {
     // Nothing is known about the files of earlier processes.
     let mut clean_until = Date::MIN;
     while let Ok(order) = orders.recv() {
         match order {
-            Order::Line(line) => {
-                written(state, &line, days::append(&folder, &line));
+            TurnWriterCommand::Line(line) => {
+                line_written(state, &line, days::append(&folder, &line));
             }
-            Order::LineOfEarlier(line) => {
-                let known = days::has(&folder, &line).unwrap_or_default();
+            TurnWriterCommand::LineIfMissing(line) => {
+                let known = days::contains_turn(&folder, &line).unwrap_or_default();
                 let done = if known { Ok(()) } else { days::append(&folder, &line) };
-                written(state, &line, done);
+                line_written(state, &line, done);
             }
-            Order::Tidy(kept, done_tx) => {
+            TurnWriterCommand::Tidy(kept, done_tx) => {
                 let tidied = days::tidy(&folder, kept, clean_until, Timestamp::now());
                 let _ = done_tx.send(tidied.map(|until| clean_until = until));
             }
-            Order::Flush(done_tx) => {
+            TurnWriterCommand::Flush(done_tx) => {
                 let _ = done_tx.send(());
             }
         }
     }
 }
 
-fn written(state: &State, line: &TurnLine, done: io::Result<()>) {
+fn line_written(state: &TurnWriterState, line: &TurnLine, done: io::Result<()>) {
     let left = state.waiting.fetch_sub(1, Ordering::Relaxed) - 1;
     match done {
         Err(error) => state.drop_line(&line.turn, &error),

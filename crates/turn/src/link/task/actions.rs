@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Task;
-use crate::link::{Report, UnknownOutput};
-use crate::recording::What;
+use super::LinkTask;
+use crate::link::{LinkReport, UnknownOutput};
+use crate::recording::EntryKind;
 use crate::{GuestFailure, ProcessCommand};
 use aetheel_model::agent::{
-    Action, Answer, Ask, Command, Decision, EventKind, Input, ProcKey, Stop, TurnRef, Unrecognised,
+    Action, AgentEventKind, Ask, AskAnswer, AskDecision, HostCommand, Input, ProcKey, StopProcess,
+    TurnRef, Unrecognised,
 };
 
 /// Maximum number of consecutive calls into a guest without waiting for an event in between.
@@ -17,7 +18,7 @@ const CALLS: u32 = 1_000;
 /// Maximum grace period that a guest may request, in milliseconds.
 const GRACE_MS_LIMIT: u32 = 10_000;
 
-impl Task {
+impl LinkTask {
     /// Passes the collected inputs to the guest and performs its actions. Without a guest, the
     /// inputs are only recorded.
     pub(super) async fn call_guest(&mut self) {
@@ -25,27 +26,28 @@ impl Task {
         inputs.iter().for_each(|input| self.recording.input(input));
         self.inputs_recorded(&inputs);
         self.ledger.inputs(inputs.iter().map(|timed| &timed.input));
-        let interrupting =
-            inputs.iter().any(|input| matches!(input.input, Input::Command(Command::Interrupt(_))));
+        let interrupting = inputs
+            .iter()
+            .any(|input| matches!(input.input, Input::Command(HostCommand::Interrupt(_))));
         let Ok(guest) = self.guest.as_mut() else { return };
         match guest.handle(inputs).await {
             Ok(actions) => {
                 self.ledger.actions(&actions);
                 if interrupting && actions.is_empty() && self.is_one_shot() {
-                    self.turns.report_all(|| Report::InterruptIgnored);
+                    self.turns.report_all(|| LinkReport::InterruptIgnored);
                 }
                 for action in actions {
-                    self.spent.actions += self.recording.action(&action) as u64;
+                    self.counters.actions += self.recording.action(&action) as u64;
                     self.apply(action).await;
                 }
                 // The sandbox bounds one call. These limits bound all calls together.
-                self.spent.calls += 1;
-                let limit = self.parts.host.output_limit;
-                if self.spent.calls > CALLS {
+                self.counters.calls += 1;
+                let limit = self.deps.host.output_limit;
+                if self.counters.calls > CALLS {
                     self.fail(GuestFailure::CutOff(format!(
                         "it was called {CALLS} times in a row and never waited for anything"
                     )));
-                } else if self.spent.actions > limit {
+                } else if self.counters.actions > limit {
                     self.fail(GuestFailure::CutOff(format!(
                         "its actions had more than {limit} bytes in one turn"
                     )));
@@ -60,7 +62,7 @@ impl Task {
     pub(super) fn fail(&mut self, failure: GuestFailure) {
         let kind = failure.kind();
         tracing::warn!(turns = ?self.turns.ids(), kind, %failure, "backend failed; its link ends");
-        self.recording.host(What::Host(failure.to_string()));
+        self.recording.host(EntryKind::Host(failure.to_string()));
         self.guest = Err(failure);
         if self.can_drain() {
             self.drain();
@@ -75,25 +77,25 @@ impl Task {
         }
         match action {
             Action::Spawn(spawn) => self.spawn(spawn).await,
-            Action::Write(write) => match self.stock.body(&write.body) {
+            Action::Write(write) => match self.body_sources.body(&write.body) {
                 Ok(bytes) => self.command(write.proc, ProcessCommand::Write(bytes)),
                 Err(reason) => self.dropped("write", &reason),
             },
             Action::CloseStdin(proc) => self.command(proc, ProcessCommand::CloseStdin),
             Action::Stop(wanted) => self.command(wanted.proc, stop(&wanted)),
             Action::PutFile(file) => {
-                if let Err(reason) = self.files.put(&file, &mut self.stock) {
+                if let Err(reason) = self.files.put(&file, &mut self.body_sources) {
                     self.dropped("put-file", &reason);
                 }
             }
             Action::Http(request) => {
                 let (listener, limit) = (self.processes.listener(request.proc), self.line_limit());
-                let failed = self.net.request(request, listener, &mut self.stock, limit);
+                let failed = self.net.request(request, listener, &mut self.body_sources, limit);
                 self.input_if_any(failed);
             }
             Action::OpenStream(open) => {
                 let (listener, limit) = (self.processes.listener(open.proc), self.line_limit());
-                let closed = self.net.open_stream(&open, listener, &self.stock, limit);
+                let closed = self.net.open_stream(&open, listener, &self.body_sources, limit);
                 self.input_if_any(closed);
             }
             Action::CloseStream(stream) => {
@@ -110,7 +112,7 @@ impl Task {
                 self.timers.remove(&timer);
             }
             Action::SessionReady(ready) => match self.turns.of_session(ready.session) {
-                Some(open) => drop(open.reports.send(Report::Session(ready))),
+                Some(open) => drop(open.reports.send(LinkReport::Session(ready))),
                 // Some agents continue under another id after a session was compacted.
                 None => {
                     if !self.replies.session_ready(ready) {
@@ -119,13 +121,13 @@ impl Task {
                 }
             },
             Action::Event(event) => {
-                if let EventKind::Unrecognised(unknown) = &event.kind {
+                if let AgentEventKind::Unrecognised(unknown) = &event.kind {
                     self.unknown_output(unknown);
                 }
                 self.report(
                     TurnRef { session: event.session, turn: event.turn },
                     "event",
-                    Report::Event(event.kind),
+                    LinkReport::Event(event.kind),
                 );
             }
             Action::Ask(ask) => self.ask(ask),
@@ -134,8 +136,8 @@ impl Task {
                 let turn = TurnRef { session: done.session, turn: done.turn };
                 let baseline = self.baseline();
                 let examined = self.ledger.examine(turn.turn, Some(&done), baseline.as_ref());
-                let _ = self.turns.report(turn, Report::Examined(examined));
-                self.report(turn, "turn-done", Report::Done(done));
+                let _ = self.turns.report(turn, LinkReport::Examined(examined));
+                self.report(turn, "turn-done", LinkReport::Done(done));
                 self.turns.set_done(turn);
                 if self.is_one_shot() && !self.turns.any_running() {
                     self.await_exit();
@@ -143,7 +145,7 @@ impl Task {
             }
             Action::Steered(steered) => self.replies.steered(steered.message, steered.outcome),
             Action::QueryAnswer(answer) => self.replies.answered(answer.query, answer.answer),
-            Action::TurnBegun(turn) => self.begin_unasked(turn),
+            Action::TurnBegun(turn) => self.begin_unsolicited(turn),
             Action::Diagnostic(line) => self.diagnostic(line.level, &line.text),
         }
     }
@@ -151,12 +153,12 @@ impl Task {
     fn ask(&mut self, ask: Ask) {
         if self.turns.ask(&ask) {
             let turn = TurnRef { session: ask.session, turn: ask.turn };
-            self.report(turn, "ask", Report::Ask(ask));
+            self.report(turn, "ask", LinkReport::Ask(ask));
         } else {
             // The question cannot be asked, and the agent must not wait for it.
-            self.input(Input::Command(Command::Answer(Answer {
+            self.input(Input::Command(HostCommand::Answer(AskAnswer {
                 ask: ask.ask,
-                decision: Decision::Dismissed,
+                decision: AskDecision::Dismissed,
             })));
         }
     }
@@ -178,21 +180,21 @@ impl Task {
         if self.rebuilding {
             return;
         }
-        (self.parts.on_unknown)(&UnknownOutput {
+        (self.deps.on_unknown)(&UnknownOutput {
             backend: self.name(),
-            generation: self.parts.backend.generation(),
+            generation: self.deps.backend.generation(),
             agent_version: self.agent_version.as_deref(),
-            link: &self.parts.id,
+            link: &self.deps.id,
             unknown,
         });
     }
 
     /// Sends a report to a turn, or applies it to a turn that the agent began by itself.
-    fn report(&mut self, turn: TurnRef, what: &str, report: Report) {
-        if let Some(transcript) = self.turns.unasked(turn) {
+    fn report(&mut self, turn: TurnRef, what: &str, report: LinkReport) {
+        if let Some(transcript) = self.turns.unsolicited(turn) {
             match report {
-                Report::Event(event) => transcript.apply(&event),
-                Report::Done(done) => self.unasked_done(done),
+                LinkReport::Event(event) => transcript.apply(&event),
+                LinkReport::Done(done) => self.end_unsolicited(done),
                 _ => {}
             }
         } else if let Err(reason) = self.turns.report(turn, report) {
@@ -215,7 +217,7 @@ fn acts_outside(action: &Action) -> bool {
 }
 
 /// Returns the command for a guest's request to stop a process.
-pub(super) fn stop(wanted: &Stop) -> ProcessCommand {
+pub(super) fn stop(wanted: &StopProcess) -> ProcessCommand {
     let grace = Duration::from_millis(wanted.grace_ms.min(GRACE_MS_LIMIT).into());
     ProcessCommand::Stop { signal: wanted.signal, grace }
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Task;
+use super::LinkTask;
 use crate::ProcessCommand;
-use crate::link::Report;
-use crate::recording::What;
-use aetheel_model::agent::{Command, Input, Signal, TurnRef};
+use crate::link::LinkReport;
+use crate::recording::EntryKind;
+use aetheel_model::agent::{HostCommand, Input, Signal, TurnRef};
 
 /// Time for a one-shot agent to exit by itself after its turn ended.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
@@ -21,8 +21,8 @@ const OTHER_TURNS_GRACE: Duration = Duration::from_secs(30);
 
 /// The state of a link that is ending or may end.
 #[derive(Debug, Default)]
-pub(super) struct Closing {
-    step: Step,
+pub(super) struct ClosingState {
+    step: ExitPhase,
     /// Whether the link accepts no more turns and ends with the open ones.
     retired: bool,
     /// Until when other turns may continue although the agent ignored an interrupt.
@@ -35,7 +35,7 @@ pub(super) struct Closing {
 
 /// The steps by which an agent ends, with the time of the next step.
 #[derive(Clone, Copy, Debug, Default)]
-enum Step {
+enum ExitPhase {
     #[default]
     Stays,
     /// The agent may exit by itself.
@@ -44,7 +44,7 @@ enum Step {
     Terminated(Instant),
 }
 
-impl Step {
+impl ExitPhase {
     fn due(self) -> Option<Instant> {
         match self {
             Self::Stays => None,
@@ -53,14 +53,14 @@ impl Step {
     }
 }
 
-impl Closing {
+impl ClosingState {
     /// Returns whether the link accepts no more turns.
     pub(super) fn is_ending(&self) -> bool {
         self.retired || !self.agent_stays()
     }
 
     fn agent_stays(&self) -> bool {
-        matches!(self.step, Step::Stays)
+        matches!(self.step, ExitPhase::Stays)
     }
 
     pub(super) fn is_interrupted(&self) -> bool {
@@ -83,15 +83,15 @@ impl Closing {
     }
 }
 
-impl Task {
+impl LinkTask {
     /// Decides after the end of a turn whether the link ends too.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn turn_ended(&mut self) {
         self.state.set_turns(self.turns.len());
         if self.turns.is_empty() && self.closing.agent_stays() {
-            if self.closing.retired || self.recording.is_long() {
+            if self.closing.retired || self.recording.should_rotate() {
                 self.shut_down();
             } else {
-                self.closing.idle_until = Some(Instant::now() + self.parts.host.link_idle);
+                self.closing.idle_until = Some(Instant::now() + self.deps.host.link_idle);
             }
         }
     }
@@ -100,7 +100,7 @@ impl Task {
     pub(super) fn await_exit(&mut self) {
         self.state.close();
         if self.closing.agent_stays() {
-            self.closing.step = Step::MayLeave(Instant::now() + EXIT_GRACE);
+            self.closing.step = ExitPhase::MayLeave(Instant::now() + EXIT_GRACE);
         }
     }
 
@@ -108,16 +108,16 @@ impl Task {
     pub(super) fn retire(&mut self) {
         self.closing.retired = true;
         self.state.close();
-        self.rest();
+        self.turn_ended();
     }
 
     /// Asks a long-lived agent to exit.
     fn shut_down(&mut self) {
         self.state.close();
         self.closing.idle_until = None;
-        self.recording.host(What::Host("the link is not needed any more".to_owned()));
-        self.input(Input::Command(Command::Shutdown));
-        self.closing.step = Step::MayLeave(Instant::now() + SHUTDOWN_GRACE);
+        self.recording.host(EntryKind::Host("the link is not needed any more".to_owned()));
+        self.input(Input::Command(HostCommand::Shutdown));
+        self.closing.step = ExitPhase::MayLeave(Instant::now() + SHUTDOWN_GRACE);
     }
 
     /// Ends a turn by force. If other turns use the same agent, they get some time to finish.
@@ -126,11 +126,11 @@ impl Task {
             && let Some(open) = self.turns.give_up(turn.turn)
         {
             // Other turns use the same agent, so they get time to finish.
-            self.recording.host(What::Host(
+            self.recording.host(EntryKind::Host(
                 "giving up on a turn; the link serves others, takes no more, and ends with them"
                     .to_owned(),
             ));
-            let _ = open.reports.send(Report::Over(None));
+            let _ = open.reports.send(LinkReport::Over(None));
             self.closing.other_turns_until = Some(Instant::now() + OTHER_TURNS_GRACE);
             self.retire();
         } else {
@@ -144,17 +144,19 @@ impl Task {
     fn terminate(&mut self) {
         self.state.close();
         self.closing.idle_until = None;
-        let grace = self.parts.host.stop_grace;
+        let grace = self.deps.host.stop_grace;
         let stop = ProcessCommand::Stop { signal: Signal::Terminate, grace };
-        if matches!(self.closing.step, Step::Terminated(_)) || !self.processes.command_all(&stop) {
+        if matches!(self.closing.step, ExitPhase::Terminated(_))
+            || !self.processes.command_all(&stop)
+        {
             self.processes.kill();
         } else {
-            self.closing.step = Step::Terminated(Instant::now() + grace + CUSTODY_TIMEOUT);
+            self.closing.step = ExitPhase::Terminated(Instant::now() + grace + CUSTODY_TIMEOUT);
         }
     }
 
     /// Handles everything that is due: the guest's timers and the steps of ending.
-    pub(super) fn clock(&mut self) {
+    pub(super) fn on_deadline(&mut self) {
         let now = Instant::now();
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let timers: Vec<u32> =
@@ -175,7 +177,7 @@ impl Task {
 
     /// Returns when `clock` must be called next.
     pub(super) fn deadline(&self) -> Instant {
-        let Closing { step, other_turns_until, idle_until, .. } = &self.closing;
+        let ClosingState { step, other_turns_until, idle_until, .. } = &self.closing;
         let closing = [step.due(), *other_turns_until, *idle_until];
         let times = self.timers.values().copied().chain(closing.into_iter().flatten());
         // If nothing is due, only other events can wake the link. Waking up now and then is

@@ -5,14 +5,14 @@ use std::future::pending;
 
 use tokio::sync::watch;
 
-use super::Task;
+use super::LinkTask;
 use crate::link::Keepsake;
 use crate::link::processes::Endpoint;
 use aetheel_model::agent::{Input, ProcKey, TimedInput};
 
 /// Waits until more of the recording is written, and returns the number of lines written. Never
 /// completes if the link does not outlive the gateway.
-pub(super) async fn written(progress: &mut Option<watch::Receiver<u64>>) -> u64 {
+pub(super) async fn next_progress(progress: &mut Option<watch::Receiver<u64>>) -> u64 {
     if let Some(progress) = progress
         && progress.changed().await.is_ok()
     {
@@ -21,7 +21,7 @@ pub(super) async fn written(progress: &mut Option<watch::Receiver<u64>>) -> u64 
     pending().await
 }
 
-impl Task {
+impl LinkTask {
     pub(super) fn is_held(&self) -> bool {
         self.progress.is_some()
     }
@@ -30,7 +30,7 @@ impl Task {
     /// effect is then known and not repeated.
     pub(super) async fn write_ahead(&mut self) {
         if self.is_held() {
-            self.recording.settled().await;
+            self.recording.wait_written().await;
         }
     }
 
@@ -43,28 +43,28 @@ impl Task {
         for input in inputs {
             match &input.input {
                 Input::Line(line) => self.processes.recorded(line.proc, 1, lines),
-                Input::Exited(exited) => self.processes.ended(exited.proc),
+                Input::Exited(exited) => self.processes.record_end(exited.proc),
                 _ => {}
             }
         }
-        self.tell_recorded();
+        self.ack_recorded();
     }
 
     /// Confirms to processes how much of their output is recorded. Their end is confirmed only once
     /// no turn is open, because a restarted gateway needs the link until the answers of its turns
     /// are saved.
-    pub(super) fn tell_recorded(&mut self) {
+    pub(super) fn ack_recorded(&mut self) {
         let Some(progress) = &self.progress else { return };
         let written = *progress.borrow();
         if self.turns.is_empty() {
-            self.processes.tell_ends(self.recording.sent());
+            self.processes.ack_ends(self.recording.sent());
         }
-        self.processes.tell_recorded(written);
+        self.processes.ack_recorded(written);
     }
 
     /// Stores with the holder the data that a restarted gateway needs. `starts` is a process that
     /// is about to start.
-    pub(super) fn keep(&self, starts: Option<(ProcKey, &Endpoint)>) {
+    pub(super) fn send_keepsake(&self, starts: Option<(ProcKey, &Endpoint)>) {
         if !self.is_held() {
             return;
         }
@@ -72,22 +72,22 @@ impl Task {
         endpoints.extend(starts.map(|(proc, endpoint)| (proc, endpoint.clone())));
         let keepsake = Keepsake {
             recording: self.recording.path().to_owned(),
-            cwd: self.parts.cwd.clone(),
-            folder: self.files.place().map(ToOwned::to_owned),
-            secrets: self.stock.secrets().clone(),
+            cwd: self.deps.cwd.clone(),
+            folder: self.files.folder_path().map(ToOwned::to_owned),
+            secrets: self.body_sources.secrets().clone(),
             endpoints,
         };
         if let Ok(bytes) = serde_json::to_vec(&keepsake) {
-            self.parts.launcher.keep(&self.parts.id, bytes);
+            self.deps.launcher.store_keepsake(&self.deps.id, bytes);
         }
     }
 
     /// Removes the data of a link that has ended.
-    pub(super) async fn let_go(&mut self) {
+    pub(super) async fn release(&mut self) {
         if self.is_held() {
-            self.recording.settled().await;
-            self.tell_recorded();
-            self.parts.launcher.end(&self.parts.id);
+            self.recording.wait_written().await;
+            self.ack_recorded();
+            self.deps.launcher.end(&self.deps.id);
         }
         self.files.remove();
     }

@@ -5,27 +5,28 @@ use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 
-use super::Task;
-use crate::link::Report;
+use super::LinkTask;
+use crate::link::LinkReport;
 use crate::link::processes::Endpoint;
-use crate::recording::What;
+use crate::recording::EntryKind;
 use crate::{Launch, LaunchError, plan};
 use aetheel_model::agent::descriptor::Credential;
 use aetheel_model::agent::{
-    Descriptor, Failure, FailureKind, Input, Safety, Spawn, SpawnFailed, Spawned, Value,
+    AgentFailure, ArgumentValue, Descriptor, FailureKind, Input, Safety, Spawn, SpawnFailed,
+    Spawned,
 };
 use aetheel_model::plain::with_causes;
 
 /// The variable that names the folder for temporary files. Each link's agent has its own folder.
 const TEMPORARY: &str = "TMPDIR";
 
-impl Task {
+impl LinkTask {
     pub(super) async fn spawn(&mut self, spawn: Spawn) {
         let proc = spawn.proc;
         match self.start(spawn).await {
             Ok(()) => {
-                self.turns.report_all(|| Report::Active);
-                let agent_version = self.parts.host.agent_version(self.name());
+                self.turns.report_all(|| LinkReport::Active);
+                let agent_version = self.deps.host.agent_version(self.name());
                 self.input(Input::Spawned(Spawned { proc, agent_version }));
             }
             Err(failure) => {
@@ -33,21 +34,21 @@ impl Task {
                 let not_found = failure.kind == FailureKind::NotFound;
                 let message = failure.message.clone();
                 self.input(Input::SpawnFailed(SpawnFailed { proc, message, not_found }));
-                self.turns.report_all(|| Report::Trouble(failure.clone()));
+                self.turns.report_all(|| LinkReport::AgentFailed(failure.clone()));
             }
         }
     }
 
-    async fn start(&mut self, spawn: Spawn) -> Result<(), Failure> {
-        let failure = |kind, message| Failure { kind, message, retry_after_ms: None };
+    async fn start(&mut self, spawn: Spawn) -> Result<(), AgentFailure> {
+        let failure = |kind, message| AgentFailure { kind, message, retry_after_ms: None };
         let (launch, port) =
             self.plan(&spawn).map_err(|message| failure(FailureKind::Other, message))?;
         let endpoint = port.map(|port| Endpoint { port, auth: spawn.basic_auth });
-        self.keep(endpoint.as_ref().map(|endpoint| (spawn.proc, endpoint)));
-        let launched = self.parts.launcher.launch(launch).await;
+        self.send_keepsake(endpoint.as_ref().map(|endpoint| (spawn.proc, endpoint)));
+        let launched = self.deps.launcher.launch(launch).await;
         if let Err(LaunchError::HolderLost(_)) = launched {
             // The prompt is not to blame: its agent never received it.
-            self.turns.report_all(|| Report::Orphaned);
+            self.turns.report_all(|| LinkReport::Orphaned);
         }
         let process = launched.map_err(|error| {
             let kind = match error {
@@ -75,19 +76,19 @@ impl Task {
         };
         let mut secrets = HashMap::new();
         let named = spawn.environment.iter().filter_map(|variable| match &variable.value {
-            Value::Secret(name) => Some(name),
+            ArgumentValue::Secret(name) => Some(name),
             _ => None,
         });
         for name in named.chain(spawn.basic_auth.iter().map(|auth| &auth.secret)) {
-            secrets.insert(name.clone(), self.stock.secret(name)?.to_owned());
+            secrets.insert(name.clone(), self.body_sources.secret(name)?.to_owned());
         }
-        let host = &self.parts.host;
-        let descriptor = self.parts.backend.descriptor();
+        let host = &self.deps.host;
+        let descriptor = self.deps.backend.descriptor();
         let session = spawn.session.and_then(|session| self.turns.session(session));
         // A process without a session serves all sessions, so it gets the lowest safety level.
         let safety = session.map_or(Safety::Default, |session| session.safety);
-        let cwd = session.map_or_else(|| self.parts.cwd.clone(), |session| (&session.cwd).into());
-        let known = plan::Known {
+        let cwd = session.map_or_else(|| self.deps.cwd.clone(), |session| (&session.cwd).into());
+        let known = plan::ValueSources {
             files: &self.files.paths,
             secrets: &secrets,
             port,
@@ -95,7 +96,7 @@ impl Task {
         };
         let checked = plan::check(spawn, descriptor, safety, known)
             .map_err(|fault| format!("the backend's plan was refused: {fault}"))?;
-        let stdin = self.stock.body(&spawn.stdin)?;
+        let stdin = self.body_sources.body(&spawn.stdin)?;
         let mut environment = host.environment(descriptor);
         // The reach depends on the operator's variables, not on those of the guest.
         let mut reach = host.reach(descriptor, &environment);
@@ -112,7 +113,7 @@ impl Task {
         let mut command: Vec<OsString> = host.wrapper.iter().map(OsString::from).collect();
         command.push(program.into());
         command.extend(checked.arguments.into_iter().map(OsString::from));
-        self.recording.host(What::Launch {
+        self.recording.host(EntryKind::Launch {
             command: command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
             // Recordings are shared, so they must not list the other variables of this machine.
             environment: environment
@@ -124,7 +125,7 @@ impl Task {
         });
         let declared = descriptor.programs.iter().find(|known| known.name == spawn.program);
         let launch = Launch {
-            run: self.parts.id.clone(),
+            run: self.deps.id.clone(),
             proc: spawn.proc,
             program: PathBuf::from(command.remove(0)),
             arguments: command,

@@ -8,15 +8,15 @@
 
 mod actions;
 mod closing;
-mod deeds;
+mod expected_actions;
 mod held;
 mod launch;
 mod log;
-mod notes;
 mod output;
 mod rebuild;
+mod rebuild_state;
 mod renewal;
-mod unasked;
+mod unsolicited;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,49 +25,50 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument as _, Span};
 
-use self::closing::Closing;
-pub(crate) use self::deeds::NotRebuilt;
-use self::held::written;
-pub(crate) use self::notes::{Continued, OpenSession};
+use self::closing::ClosingState;
+pub(crate) use self::expected_actions::RebuildError;
+use self::held::next_progress;
 use self::rebuild::Rebuilt;
-use self::unasked::UnaskedLimit;
-use super::files::{Files, Stock};
+pub(crate) use self::rebuild_state::{OpenSession, RebuiltTurn};
+use self::unsolicited::UnsolicitedLimit;
+use super::files::{BodySources, LinkFiles};
 use super::net::Net;
-use super::processes::Processes;
+use super::processes::LinkProcesses;
 use super::replies::Replies;
-use super::turns::{OpenTurn, Session, Turns};
-use super::{Begin, Keepsake, LinkRequest, Parts, Report, State};
-use crate::conservation::Ledger;
-use crate::recording::{Entry, Recording, What};
+use super::turns::{LinkSession, LinkTurns, OpenTurn};
+use super::{Begin, Keepsake, LinkDeps, LinkReport, LinkRequest, LinkState};
+use crate::conservation::OutputLedger;
+use crate::recording::{EntryKind, Recording, RecordingEntry};
 use crate::{Guest, GuestFailure, Survivor};
-use aetheel_model::agent::descriptor::Sharing;
+use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{
-    Answer, AskKey, Command, Decision, DeliveryWish, Exit, Input, Query, Steer, TimedInput, TurnRef,
+    AgentQuery, AskAnswer, AskDecision, AskKey, Exit, HostCommand, Input, Steer, SteerDelivery,
+    TimedInput, TurnRef,
 };
 use aetheel_model::baseline::Baseline;
 
 /// Maximum number of inputs in one call into the guest.
 const BATCH: usize = 1024;
 
-struct Task {
-    parts: Parts,
-    state: Arc<State>,
+struct LinkTask {
+    deps: LinkDeps,
+    state: Arc<LinkState>,
     recording: Recording,
     /// The guest, or its failure.
     guest: Result<Box<dyn Guest>, GuestFailure>,
     /// The inputs for the next call into the guest.
     inputs: Vec<TimedInput>,
-    spent: Spent,
-    unasked: UnaskedLimit,
-    ledger: Ledger,
-    turns: Turns,
+    counters: TurnCounters,
+    unsolicited: UnsolicitedLimit,
+    ledger: OutputLedger,
+    turns: LinkTurns,
     replies: Replies,
-    processes: Processes,
+    processes: LinkProcesses,
     net: Net,
-    files: Files,
-    stock: Stock,
+    files: LinkFiles,
+    body_sources: BodySources,
     timers: BTreeMap<u32, Instant>,
-    closing: Closing,
+    closing: ClosingState,
     /// The agent's version when the last turn began.
     agent_version: Option<String>,
     /// The span of the link's log lines.
@@ -80,7 +81,7 @@ struct Task {
 
 /// Counters since the last turn began.
 #[derive(Default)]
-struct Spent {
+struct TurnCounters {
     /// Log lines of the guest.
     remarks: u32,
     /// Dropped actions.
@@ -95,21 +96,21 @@ struct Spent {
 
 /// Runs a link to its end.
 pub(super) async fn run(
-    mut parts: Parts,
+    mut parts: LinkDeps,
     recording: Recording,
     mut requests: mpsc::UnboundedReceiver<LinkRequest>,
-    state: Arc<State>,
+    state: Arc<LinkState>,
 ) {
     if let Some(bound) = parts.launcher.bind().await {
         parts.launcher = bound;
     }
     let guest = parts.backend.open().await;
-    let mut task = Task::new(parts, recording, guest, state);
+    let mut task = LinkTask::new(parts, recording, guest, state);
     // A link is opened for a request, which arrives now.
     if let Some(first) = requests.recv().await {
         let span = task.span.clone();
         task.serve(first).instrument(span).await;
-        task.live(requests).await;
+        task.run_loop(requests).await;
     } else {
         task.finish(&mut requests).await;
     }
@@ -118,27 +119,27 @@ pub(super) async fn run(
 /// Rebuilds a link that outlived the gateway. Returns its turns and sessions, and the future that
 /// drives it.
 pub(super) async fn resume(
-    mut parts: Parts,
+    mut parts: LinkDeps,
     recording: Recording,
-    (entries, (survivor, keepsake)): (&[Entry], (&Survivor, Keepsake)),
+    (entries, (survivor, keepsake)): (&[RecordingEntry], (&Survivor, Keepsake)),
     requests: mpsc::UnboundedReceiver<LinkRequest>,
-    state: Arc<State>,
-) -> Result<(Rebuilt, impl Future<Output = ()> + Send + 'static + use<>), NotRebuilt> {
+    state: Arc<LinkState>,
+) -> Result<(Rebuilt, impl Future<Output = ()> + Send + 'static + use<>), RebuildError> {
     if let Some(bound) = parts.launcher.bind().await {
         parts.launcher = bound;
     }
     let guest = parts.backend.open().await;
-    let mut task = Task::new(parts, recording, guest, state);
+    let mut task = LinkTask::new(parts, recording, guest, state);
     let rebuilt = task.rebuild(entries, survivor, keepsake).await?;
-    Ok((rebuilt, task.live(requests)))
+    Ok((rebuilt, task.run_loop(requests)))
 }
 
-impl Task {
+impl LinkTask {
     fn new(
-        parts: Parts,
+        parts: LinkDeps,
         recording: Recording,
         guest: Result<Box<dyn Guest>, GuestFailure>,
-        state: Arc<State>,
+        state: Arc<LinkState>,
     ) -> Self {
         let held = parts.launcher.holds();
         let mut task = Self {
@@ -147,28 +148,28 @@ impl Task {
             state,
             guest,
             inputs: Vec::new(),
-            spent: Spent::default(),
-            unasked: UnaskedLimit::default(),
-            ledger: Ledger::default(),
-            turns: Turns::default(),
+            counters: TurnCounters::default(),
+            unsolicited: UnsolicitedLimit::default(),
+            ledger: OutputLedger::default(),
+            turns: LinkTurns::default(),
             replies: Replies::default(),
-            processes: Processes::default(),
+            processes: LinkProcesses::default(),
             net: Net::new(),
-            files: Files::new(&parts.launcher.scratch(), held),
-            stock: Stock::default(),
+            files: LinkFiles::new(&parts.launcher.scratch_prefix(), held),
+            body_sources: BodySources::default(),
             timers: BTreeMap::new(),
-            closing: Closing::default(),
+            closing: ClosingState::default(),
             agent_version: None,
             span: Span::none(),
             rebuilding: false,
-            parts,
+            deps: parts,
         };
         task.renew_span();
         task
     }
 
     /// Runs the task to its end.
-    async fn live(mut self, mut requests: mpsc::UnboundedReceiver<LinkRequest>) {
+    async fn run_loop(mut self, mut requests: mpsc::UnboundedReceiver<LinkRequest>) {
         let mut reachable = true;
         loop {
             let span = self.span.clone();
@@ -180,7 +181,7 @@ impl Task {
         self.finish(&mut requests).instrument(span).await;
         // The link counts as ended only after this.
         drop(self);
-        turn_away(&mut requests);
+        refuse_requests(&mut requests);
     }
 
     /// Waits for one event and handles it. Returns false when nothing can happen any more.
@@ -197,7 +198,7 @@ impl Task {
             return false;
         }
         let deadline = self.deadline();
-        self.spent.calls = 0;
+        self.counters.calls = 0;
         tokio::select! {
             (proc, event) = self.processes.next_event() => match event {
                 Some(event) => self.process_event(proc, event),
@@ -219,8 +220,8 @@ impl Task {
                     self.net_input(more);
                 }
             }
-            lines = written(&mut self.progress) => self.processes.tell_recorded(lines),
-            () = sleep_until(deadline) => self.clock(),
+            lines = next_progress(&mut self.progress) => self.processes.ack_recorded(lines),
+            () = sleep_until(deadline) => self.on_deadline(),
         }
         true
     }
@@ -246,8 +247,8 @@ impl Task {
                 if self.is_one_shot() {
                     self.closing.interrupt();
                 }
-                self.recording.host(What::Host("interrupting".to_owned()));
-                self.input(Input::Command(Command::Interrupt(turn)));
+                self.recording.host(EntryKind::Host("interrupting".to_owned()));
+                self.input(Input::Command(HostCommand::Interrupt(turn)));
             }
             LinkRequest::GiveUp(turn) if self.turns.contains(turn) => self.give_up(turn),
             LinkRequest::Answer(ask, decision) => self.answer(ask, decision),
@@ -257,16 +258,16 @@ impl Task {
                     turn: turn.turn,
                     message: self.replies.steer(reply_tx),
                     parts,
-                    delivery: DeliveryWish::Steer,
+                    delivery: SteerDelivery::Steer,
                     fresh_id: uuid::Uuid::new_v4().to_string(),
                 };
-                self.input(Input::Command(Command::Steer(steer)));
+                self.input(Input::Command(HostCommand::Steer(steer)));
             }
             LinkRequest::End(turn, ending) => self.end(turn, ending),
             LinkRequest::Query(query) => self.query(query),
             LinkRequest::CloseSession(session) => {
                 if self.turns.close_session(session) {
-                    self.input(Input::Command(Command::CloseSession(session)));
+                    self.input(Input::Command(HostCommand::CloseSession(session)));
                 }
             }
             LinkRequest::Renew(backend, reply_tx) => {
@@ -280,18 +281,18 @@ impl Task {
 
     fn begin(&mut self, begin: Begin) {
         let Begin { id, event, lane, start, blobs, reports } = begin;
-        if !self.closing.is_ending() && self.files.are_missing() {
+        if !self.closing.is_ending() && self.files.is_missing() {
             tracing::warn!("the agent's private folder is gone; the turn gets another agent");
             self.retire();
         }
         if self.closing.is_ending() {
-            let _ = reports.send(Report::Refused);
+            let _ = reports.send(LinkReport::Refused);
             return;
         }
         let turn = TurnRef { session: start.session, turn: start.turn };
         // The link accepts the turn. The driver's time limits begin here.
-        let _ = reports.send(Report::Active);
-        self.recording.host(What::Turn {
+        let _ = reports.send(LinkReport::Active);
+        self.recording.host(EntryKind::Turn {
             turn: id.clone(),
             event,
             lane: lane.to_string(),
@@ -300,7 +301,7 @@ impl Task {
         });
         for blob in &blobs {
             // The contents are private and large, so only their digest is recorded.
-            self.recording.host(What::Host(format!(
+            self.recording.host(EntryKind::Host(format!(
                 "blob {}: {} bytes, sha256 {}",
                 blob.key,
                 blob.bytes.len(),
@@ -311,29 +312,29 @@ impl Task {
             self.ledger.clear();
             self.state.set_output(false);
         }
-        self.stock.keep(turn.turn, blobs);
-        self.agent_version = self.parts.host.agent_version(self.name());
+        self.body_sources.add_blobs(turn.turn, blobs);
+        self.agent_version = self.deps.host.agent_version(self.name());
         self.turns.begin(
             OpenTurn { turn, id, event, reports, done: false },
-            Session { lane, cwd: start.cwd.clone(), safety: start.settings.safety },
+            LinkSession { lane, cwd: start.cwd.clone(), safety: start.settings.safety },
         );
         self.state.set_turns(self.turns.len());
         self.renew_span();
-        self.spent = Spent::default();
+        self.counters = TurnCounters::default();
         self.processes.turn_begins();
         self.closing.turn_begins();
-        self.input(Input::Command(Command::StartTurn(start)));
+        self.input(Input::Command(HostCommand::StartTurn(start)));
     }
 
     /// Removes a turn that the driver has finished.
     fn end(&mut self, turn: TurnRef, ending: String) {
         let Some(open) = self.turns.end(turn.turn) else { return };
         self.renew_span();
-        self.recording.host(What::Ending { turn: open.id, how: ending });
-        self.stock.let_go(turn.turn);
-        self.tell_recorded();
+        self.recording.host(EntryKind::Ending { turn: open.id, how: ending });
+        self.body_sources.forget_blobs(turn.turn);
+        self.ack_recorded();
         if open.done {
-            self.rest();
+            self.turn_ended();
         } else {
             if self.turns.is_empty() {
                 // The driver was dropped in the middle of the turn, for example by a panic. The
@@ -344,20 +345,20 @@ impl Task {
         }
     }
 
-    fn answer(&mut self, ask: AskKey, decision: Decision) {
-        let Some(secrets) = self.turns.answered(ask) else { return };
-        if let Decision::Answers(answers) = &decision {
+    fn answer(&mut self, ask: AskKey, decision: AskDecision) {
+        let Some(secrets) = self.turns.close_ask(ask) else { return };
+        if let AskDecision::Answers(answers) = &decision {
             let secret = answers.iter().filter(|(id, _)| secrets.contains(id));
             self.recording.hide(secret.flat_map(|(_, words)| words));
         }
-        self.input(Input::Command(Command::Answer(Answer { ask, decision })));
+        self.input(Input::Command(HostCommand::Answer(AskAnswer { ask, decision })));
     }
 
-    fn query(&mut self, query: super::Query) {
-        let super::Query { session, kind, reply_tx } = query;
+    fn query(&mut self, query: super::LinkQuery) {
+        let super::LinkQuery { session, kind, reply_tx } = query;
         let query = self.replies.query(session, reply_tx);
-        self.closing.used(self.parts.host.link_idle);
-        self.input(Input::Command(Command::Query(Query { query, session, kind })));
+        self.closing.used(self.deps.host.link_idle);
+        self.input(Input::Command(HostCommand::Query(AgentQuery { query, session, kind })));
     }
 
     fn input(&mut self, input: Input) {
@@ -366,22 +367,22 @@ impl Task {
     }
 
     fn name(&self) -> &str {
-        &self.parts.backend.descriptor().name
+        &self.deps.backend.descriptor().name
     }
 
     fn baseline(&self) -> Option<Baseline> {
-        self.parts.host.agents.baselines().get(self.name(), self.agent_version.as_deref())
+        self.deps.host.agents.baselines().get(self.name(), self.agent_version.as_deref())
     }
 
     /// Returns whether the agent serves one turn and exits.
     fn is_one_shot(&self) -> bool {
-        self.parts.backend.descriptor().sharing == Sharing::Turn
+        self.deps.backend.descriptor().sharing == LinkSharing::Turn
     }
 
     /// Returns the maximum length of a line and of a response body, in bytes.
     fn line_limit(&self) -> usize {
-        let host = self.parts.host.line_limit;
-        self.parts.backend.descriptor().line_limit.map_or(host, |limit| host.min(limit as usize))
+        let host = self.deps.host.line_limit;
+        self.deps.backend.descriptor().line_limit.map_or(host, |limit| host.min(limit as usize))
     }
 
     /// Reports the end to all turns, waits for their drivers to finish, and removes the link's
@@ -391,25 +392,25 @@ impl Task {
         self.state.close();
         let baseline = self.baseline();
         self.turns.report_examined(|turn| self.ledger.examine(turn, None, baseline.as_ref()));
-        self.turns.report_all(|| Report::Over(self.guest.as_ref().err().cloned()));
+        self.turns.report_all(|| LinkReport::Over(self.guest.as_ref().err().cloned()));
         while !self.turns.is_empty() {
             match requests.recv().await {
-                Some(LinkRequest::Begin(begin)) => drop(begin.reports.send(Report::Refused)),
+                Some(LinkRequest::Begin(begin)) => drop(begin.reports.send(LinkReport::Refused)),
                 Some(LinkRequest::End(turn, ending)) => self.end(turn, ending),
                 Some(_) => {}
                 None => break,
             }
         }
-        self.let_go().await;
+        self.release().await;
     }
 }
 
 /// Refuses the remaining requests of a link that has ended.
-fn turn_away(requests: &mut mpsc::UnboundedReceiver<LinkRequest>) {
+fn refuse_requests(requests: &mut mpsc::UnboundedReceiver<LinkRequest>) {
     requests.close();
     while let Ok(request) = requests.try_recv() {
         if let LinkRequest::Begin(begin) = request {
-            let _ = begin.reports.send(Report::Refused);
+            let _ = begin.reports.send(LinkReport::Refused);
         }
     }
 }

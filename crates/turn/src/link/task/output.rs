@@ -3,23 +3,25 @@
 //! If the guest of a one-shot agent has failed, the rest of the output is still recorded, because a
 //! later parser may be able to read the answer.
 
-use super::{BATCH, Task};
-use crate::link::Report;
-use crate::recording::{self, What};
+use super::{BATCH, LinkTask};
+use crate::link::LinkReport;
+use crate::recording::{self, EntryKind};
 use crate::{OutputLine, ProcessCommand, ProcessEvent, reason};
-use aetheel_model::agent::{Exit, Exited, Failure, FailureKind, Input, Line, ProcKey, TimedInput};
+use aetheel_model::agent::{
+    AgentFailure, AgentLine, Exit, Exited, FailureKind, Input, ProcKey, TimedInput,
+};
 use aetheel_model::figures;
 
-impl Task {
+impl LinkTask {
     /// Handles an event of a process, and further events that have already arrived.
     pub(super) fn process_event(&mut self, proc: ProcKey, mut event: ProcessEvent) {
         let mut bytes = 0;
         loop {
             match event {
                 ProcessEvent::Lines(lines) => bytes += self.lines(proc, lines),
-                ProcessEvent::OutputLimit => self.turns.report_all(|| Report::OutputLimit),
+                ProcessEvent::OutputLimit => self.turns.report_all(|| LinkReport::OutputLimit),
                 exit @ ProcessEvent::Exited { .. } if !self.inputs.is_empty() => {
-                    self.processes.put_back(proc, exit);
+                    self.processes.defer_exit(proc, exit);
                     break;
                 }
                 ProcessEvent::Exited { how, stderr_tail } => {
@@ -45,7 +47,7 @@ impl Task {
         figures::lines_truncated(self.name(), truncated as u64);
         let bytes = lines.iter().map(|line| line.text.len() as u64 + 1).sum();
         self.inputs.extend(lines.into_iter().map(|OutputLine { pipe, text, truncated }| {
-            TimedInput { at_ms, input: Input::Line(Line { proc, pipe, text, truncated }) }
+            TimedInput { at_ms, input: Input::Line(AgentLine { proc, pipe, text, truncated }) }
         }));
         bytes
     }
@@ -61,13 +63,13 @@ impl Task {
 
     /// Reports the end of a process to all turns.
     pub(super) fn report_exit(&self, how: Exit, stderr_tail: &str) {
-        let failure = Failure {
+        let failure = AgentFailure {
             kind: FailureKind::Crashed,
-            message: last_words(stderr_tail, how),
+            message: exit_message(stderr_tail, how),
             retry_after_ms: None,
         };
-        self.turns.report_all(|| Report::Trouble(failure.clone()));
-        self.turns.report_all(|| Report::Stderr(stderr_tail.to_owned()));
+        self.turns.report_all(|| LinkReport::AgentFailed(failure.clone()));
+        self.turns.report_all(|| LinkReport::Stderr(stderr_tail.to_owned()));
         match how {
             // A long-lived agent was already exiting when the prompt arrived, and never received
             // it.
@@ -76,10 +78,10 @@ impl Task {
                     && !self.processes.any_started()
                     && !self.state.has_output() =>
             {
-                self.turns.report_all(|| Report::Orphaned);
+                self.turns.report_all(|| LinkReport::Orphaned);
             }
-            Exit::Code(0) => self.turns.report_all(|| Report::ExitedWell),
-            Exit::Unknown => self.turns.report_all(|| Report::Orphaned),
+            Exit::Code(0) => self.turns.report_all(|| LinkReport::ExitedWell),
+            Exit::Unknown => self.turns.report_all(|| LinkReport::Orphaned),
             _ => {}
         }
     }
@@ -93,16 +95,16 @@ impl Task {
     }
 
     pub(super) fn count_output(&mut self, bytes: u64) {
-        self.spent.output = self.spent.output.saturating_add(bytes);
+        self.counters.output = self.counters.output.saturating_add(bytes);
         if bytes > 0 {
             self.state.set_output(true);
         }
-        if self.spent.output > self.parts.host.output_limit {
-            self.turns.report_all(|| Report::OutputLimit);
+        if self.counters.output > self.deps.host.output_limit {
+            self.turns.report_all(|| LinkReport::OutputLimit);
         }
         // If several turns are open, only a turn's own events show that it makes progress.
         if bytes > 0 && self.turns.len() == 1 {
-            self.turns.report_all(|| Report::Active);
+            self.turns.report_all(|| LinkReport::Active);
         }
     }
 
@@ -119,16 +121,16 @@ impl Task {
     /// Closes the agent's stdin and continues to record its output. The turn's time limits
     /// continue. Its questions are closed, because nothing can pass on an answer.
     pub(super) fn drain(&mut self) {
-        self.recording.host(What::Host(recording::UNSEEN.to_owned()));
+        self.recording.host(EntryKind::Host(recording::UNSEEN.to_owned()));
         self.timers.clear();
-        self.turns.report_all(|| Report::GuestFailed);
+        self.turns.report_all(|| LinkReport::GuestFailed);
         self.turns.withdraw_all();
         self.processes.command_all(&ProcessCommand::CloseStdin);
     }
 }
 
 /// Returns the failure message of an agent that exited without ending its turn.
-fn last_words(stderr: &str, how: Exit) -> String {
+fn exit_message(stderr: &str, how: Exit) -> String {
     let tail = reason::reason(stderr);
     let how = match how {
         Exit::Code(code) => format!("exit code {code}"),

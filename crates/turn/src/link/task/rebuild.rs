@@ -10,16 +10,16 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::Task;
-use super::deeds::NotRebuilt;
-use super::notes::{Continued, Notes, OpenSession, TurnClock};
-use crate::link::turns::{OpenTurn, Session};
-use crate::link::{Keepsake, Report};
-use crate::recording::{Entry, What};
+use super::LinkTask;
+use super::expected_actions::RebuildError;
+use super::rebuild_state::{OpenSession, RebuildState, RebuiltTurn, RecordedClock};
+use crate::link::turns::{LinkSession, OpenTurn};
+use crate::link::{Keepsake, LinkReport};
+use crate::recording::{EntryKind, RecordingEntry};
 use crate::{Blob, ProcessCommand, Survivor};
 use aetheel_model::agent::{
-    Action, Command, Exit, HttpFailed, Input, Part, Spawned, StartTurn, StreamClosed, TimedInput,
-    TurnRef,
+    Action, Exit, HostCommand, HttpFailed, Input, PromptPart, Spawned, StartTurn, StreamClosed,
+    TimedInput, TurnRef,
 };
 
 /// The reason that a guest gets for requests and streams that were open when the gateway ended.
@@ -27,11 +27,11 @@ const RESTARTED: &str = "the gateway was restarted";
 
 /// The open turns and sessions of a rebuilt link.
 pub(crate) struct Rebuilt {
-    pub(crate) turns: Vec<Continued>,
+    pub(crate) turns: Vec<RebuiltTurn>,
     pub(crate) sessions: Vec<OpenSession>,
 }
 
-impl Task {
+impl LinkTask {
     /// Replays the recording to the guest and takes over the link's processes.
     ///
     /// # Errors
@@ -39,79 +39,80 @@ impl Task {
     /// recording.
     pub(super) async fn rebuild(
         &mut self,
-        entries: &[Entry],
+        entries: &[RecordingEntry],
         survivor: &Survivor,
         keepsake: Keepsake,
-    ) -> Result<Rebuilt, NotRebuilt> {
-        let mut notes = Notes::of(entries)?;
+    ) -> Result<Rebuilt, RebuildError> {
+        let mut notes = RebuildState::of(entries)?;
         if let Some(folder) = &keepsake.folder {
-            self.files.take_over(folder).map_err(NotRebuilt::Folder)?;
+            self.files.take_over(folder).map_err(RebuildError::Folder)?;
         }
-        self.stock.take_over(keepsake.secrets.clone());
+        self.body_sources.take_over(keepsake.secrets.clone());
         self.rebuilding = true;
-        self.recording.host(What::Host(format!("{RESTARTED}: the link goes on from here")));
+        self.recording.host(EntryKind::Host(format!("{RESTARTED}: the link goes on from here")));
         let mut now = 0.0;
         for (at, entry) in entries.iter().enumerate() {
             now = entry.t.max(now);
-            match &entry.what {
-                What::Turn { turn, event, lane, .. } => {
+            match &entry.kind {
+                EntryKind::Turn { turn, event, lane, .. } => {
                     let lane =
-                        lane.parse().map_err(|_| NotRebuilt::Incomplete("a lane is invalid"))?;
-                    notes.begins = Some((turn.clone(), *event, lane));
+                        lane.parse().map_err(|_| RebuildError::Incomplete("a lane is invalid"))?;
+                    notes.next_turn = Some((turn.clone(), *event, lane));
                 }
-                What::Ending { turn, .. } => {
+                EntryKind::Ending { turn, .. } => {
                     if let Some(turn) = self.turns.by_id(turn) {
                         self.turns.end(turn);
-                        self.stock.let_go(turn);
+                        self.body_sources.forget_blobs(turn);
                         self.state.set_turns(self.turns.len());
                     }
                 }
-                What::In(input) => {
-                    self.happened(&mut notes, input, entry.t).await?;
+                EntryKind::In(input) => {
+                    self.apply_input(&mut notes, input, entry.t).await?;
                     self.inputs.push(TimedInput { at_ms: entry.t, input: input.clone() });
-                    let more = entries.get(at + 1).map(|next| &next.what);
-                    if !matches!(more, Some(What::In(_))) || self.inputs.len() >= super::BATCH {
-                        self.tell_again(&mut notes, survivor, entry.t).await?;
+                    let more = entries.get(at + 1).map(|next| &next.kind);
+                    if !matches!(more, Some(EntryKind::In(_))) || self.inputs.len() >= super::BATCH
+                    {
+                        self.replay_inputs(&mut notes, survivor, entry.t).await?;
                     }
                 }
                 _ => {}
             }
         }
-        if !notes.deeds.are_over() {
-            return Err(NotRebuilt::Differs);
+        if !notes.expected.is_empty() {
+            return Err(RebuildError::Differs);
         }
         if self.closing.is_ending() && self.turns.is_empty() {
-            return Err(NotRebuilt::Leaving);
+            return Err(RebuildError::Leaving);
         }
-        self.take_over(&mut notes, survivor, &keepsake).await?;
+        self.adopt_processes(&mut notes, survivor, &keepsake).await?;
         self.rebuilding = false;
-        self.go_on(&mut notes, now);
+        self.resume_turns(&mut notes, now);
         Ok(Rebuilt { turns: notes.turns, sessions: notes.sessions.into_values().collect() })
     }
 
     /// Applies an input of the recording to the state of the link, except for its guest.
-    async fn happened(
+    async fn apply_input(
         &mut self,
-        notes: &mut Notes,
+        notes: &mut RebuildState,
         input: &Input,
         t: f64,
-    ) -> Result<(), NotRebuilt> {
+    ) -> Result<(), RebuildError> {
         match input {
-            Input::Command(command) => self.commanded(notes, command, t).await?,
+            Input::Command(command) => self.apply_command(notes, command, t).await?,
             Input::Spawned(spawned) => {
-                notes.asked_for.retain(|spawn| spawn.proc != spawned.proc);
-                notes.living.insert(spawned.proc);
+                notes.pending_spawns.retain(|spawn| spawn.proc != spawned.proc);
+                notes.running.insert(spawned.proc);
             }
             Input::SpawnFailed(failed) => {
-                notes.asked_for.retain(|spawn| spawn.proc != failed.proc);
+                notes.pending_spawns.retain(|spawn| spawn.proc != failed.proc);
             }
             Input::Line(line) => {
-                *notes.heard.entry(line.proc).or_default() += 1;
+                *notes.line_counts.entry(line.proc).or_default() += 1;
                 self.count_output(line.text.len() as u64 + 1);
             }
             Input::Exited(exited) => {
-                *notes.heard.entry(exited.proc).or_default() += 1;
-                notes.living.remove(&exited.proc);
+                *notes.line_counts.entry(exited.proc).or_default() += 1;
+                notes.running.remove(&exited.proc);
                 self.report_exit(exited.how, &exited.stderr_tail);
             }
             Input::HttpResponse(response) => {
@@ -127,58 +128,58 @@ impl Task {
         Ok(())
     }
 
-    async fn commanded(
+    async fn apply_command(
         &mut self,
-        notes: &mut Notes,
-        command: &Command,
+        notes: &mut RebuildState,
+        command: &HostCommand,
         t: f64,
-    ) -> Result<(), NotRebuilt> {
+    ) -> Result<(), RebuildError> {
         match command {
-            Command::StartTurn(start) => self.begun(notes, start, t).await?,
-            Command::Interrupt(turn) => {
+            HostCommand::StartTurn(start) => self.apply_turn_start(notes, start, t).await?,
+            HostCommand::Interrupt(turn) => {
                 if self.is_one_shot() {
                     self.closing.interrupt();
                 }
                 // Does nothing if the turn has already ended.
-                let _ = self.turns.report(*turn, Report::Stopping);
+                let _ = self.turns.report(*turn, LinkReport::Stopping);
             }
-            Command::Answer(answer) => {
+            HostCommand::Answer(answer) => {
                 let decision = answer.decision.clone();
-                self.turns.answered_before(answer.ask, decision);
+                self.turns.close_ask_as_recorded(answer.ask, decision);
                 notes.clocks.values_mut().for_each(|clock| clock.answered(answer.ask, t));
             }
-            Command::Steer(steer) => {
+            HostCommand::Steer(steer) => {
                 self.replies.skip();
                 let turn = TurnRef { session: steer.session, turn: steer.turn };
-                let _ = self.turns.report(turn, Report::Steered);
+                let _ = self.turns.report(turn, LinkReport::Steered);
             }
-            Command::Query(_) => self.replies.skip(),
-            Command::CloseSession(session) => {
+            HostCommand::Query(_) => self.replies.skip(),
+            HostCommand::CloseSession(session) => {
                 self.turns.close_session(*session);
                 notes.sessions.remove(session);
             }
-            Command::Shutdown => return Err(NotRebuilt::Leaving),
+            HostCommand::Shutdown => return Err(RebuildError::Leaving),
         }
         Ok(())
     }
 
-    async fn begun(
+    async fn apply_turn_start(
         &mut self,
-        notes: &mut Notes,
+        notes: &mut RebuildState,
         start: &StartTurn,
         t: f64,
-    ) -> Result<(), NotRebuilt> {
-        let Some((id, event, lane)) = notes.begins.take() else {
-            return Err(NotRebuilt::Incomplete("a turn has no name"));
+    ) -> Result<(), RebuildError> {
+        let Some((id, event, lane)) = notes.next_turn.take() else {
+            return Err(RebuildError::Incomplete("a turn has no name"));
         };
         let turn = TurnRef { session: start.session, turn: start.turn };
         let (reports, received) = mpsc::unbounded_channel();
         if let Some(place) = notes.open.get_mut(&id) {
             *place = received;
-            self.stock.keep(turn.turn, blobs(start).await);
-            let clock = TurnClock::begin(t);
+            self.body_sources.add_blobs(turn.turn, blobs(start).await);
+            let clock = RecordedClock::begin(t);
             notes.clocks.insert(turn.turn, clock);
-            notes.turns.push(Continued {
+            notes.turns.push(RebuiltTurn {
                 id: id.clone(),
                 event,
                 lane: lane.clone(),
@@ -202,13 +203,13 @@ impl Task {
             .entry(start.session)
             .and_modify(|known| known.native = known.native.take().or(session.native.clone()))
             .or_insert(session);
-        self.agent_version = self.parts.host.agent_version(self.name());
+        self.agent_version = self.deps.host.agent_version(self.name());
         self.turns.begin(
             OpenTurn { turn, id, event, reports, done: false },
-            Session { lane, cwd: start.cwd.clone(), safety: start.settings.safety },
+            LinkSession { lane, cwd: start.cwd.clone(), safety: start.settings.safety },
         );
         self.state.set_turns(self.turns.len());
-        self.spent = super::Spent::default();
+        self.counters = super::TurnCounters::default();
         self.processes.turn_begins();
         self.closing.turn_begins();
         Ok(())
@@ -216,57 +217,57 @@ impl Task {
 
     /// Passes the collected inputs to the guest, compares its actions with the recorded ones and
     /// applies them to the state of the link.
-    async fn tell_again(
+    async fn replay_inputs(
         &mut self,
-        notes: &mut Notes,
+        notes: &mut RebuildState,
         survivor: &Survivor,
         t: f64,
-    ) -> Result<(), NotRebuilt> {
+    ) -> Result<(), RebuildError> {
         let inputs = std::mem::take(&mut self.inputs);
         self.ledger.inputs(inputs.iter().map(|timed| &timed.input));
         let guest = self.guest.as_mut().map_err(|failure| failure.clone())?;
         let actions = guest.handle(inputs).await?;
         self.ledger.actions(&actions);
         for action in actions {
-            if !notes.deeds.had(&action)? {
-                self.spent.actions += self.recording.action(&action) as u64;
+            if !notes.expected.consume(&action)? {
+                self.counters.actions += self.recording.action(&action) as u64;
             }
-            self.done_before(notes, survivor, action, t).await;
+            self.apply_recorded_action(notes, survivor, action, t).await;
         }
         // The inputs that result from these actions are in the recording.
         self.inputs.clear();
         Ok(())
     }
 
-    async fn done_before(
+    async fn apply_recorded_action(
         &mut self,
-        notes: &mut Notes,
+        notes: &mut RebuildState,
         survivor: &Survivor,
         action: Action,
         t: f64,
     ) {
         match action {
-            Action::Spawn(spawn) => notes.asked_for.push(spawn),
+            Action::Spawn(spawn) => notes.pending_spawns.push(spawn),
             Action::Write(write) => {
-                if notes.is_undone(survivor, write.proc)
-                    && let Ok(bytes) = self.stock.body(&write.body)
+                if notes.is_pending(survivor, write.proc)
+                    && let Ok(bytes) = self.body_sources.body(&write.body)
                 {
-                    notes.undone.push((write.proc, ProcessCommand::Write(bytes)));
+                    notes.pending_commands.push((write.proc, ProcessCommand::Write(bytes)));
                 }
             }
             Action::CloseStdin(proc) => {
-                if notes.is_undone(survivor, proc) {
-                    notes.undone.push((proc, ProcessCommand::CloseStdin));
+                if notes.is_pending(survivor, proc) {
+                    notes.pending_commands.push((proc, ProcessCommand::CloseStdin));
                 }
             }
             Action::Stop(stop) => {
-                if notes.is_undone(survivor, stop.proc) {
-                    notes.undone.push((stop.proc, super::actions::stop(&stop)));
+                if notes.is_pending(survivor, stop.proc) {
+                    notes.pending_commands.push((stop.proc, super::actions::stop(&stop)));
                 }
             }
             Action::PutFile(file) => {
                 if !self.files.restore(&file.name) {
-                    let _ = self.files.put(&file, &mut self.stock);
+                    let _ = self.files.put(&file, &mut self.body_sources);
                 }
             }
             Action::Http(request) => drop(notes.requests.insert(request.request)),
@@ -301,41 +302,41 @@ impl Task {
 
     /// Takes over the running processes, starts those that were about to start, and sends the
     /// commands that they did not receive.
-    async fn take_over(
+    async fn adopt_processes(
         &mut self,
-        notes: &mut Notes,
+        notes: &mut RebuildState,
         survivor: &Survivor,
         keepsake: &Keepsake,
-    ) -> Result<(), NotRebuilt> {
+    ) -> Result<(), RebuildError> {
         for surviving in &survivor.processes {
             let proc = surviving.proc;
-            let heard = notes.heard.get(&proc).copied().unwrap_or_default();
+            let heard = notes.line_counts.get(&proc).copied().unwrap_or_default();
             if heard < surviving.recorded {
-                return Err(NotRebuilt::Incomplete("lines of its agent are missing"));
+                return Err(RebuildError::Incomplete("lines of its agent are missing"));
             }
-            let spawn = notes.asked_for.iter().position(|spawn| spawn.proc == proc);
-            let starting = spawn.map(|at| notes.asked_for.remove(at));
-            let process = self.parts.launcher.adopt(&self.parts.id, proc, heard).await?;
-            if starting.is_none() && !notes.living.remove(&proc) {
+            let spawn = notes.pending_spawns.iter().position(|spawn| spawn.proc == proc);
+            let starting = spawn.map(|at| notes.pending_spawns.remove(at));
+            let process = self.deps.launcher.adopt(&self.deps.id, proc, heard).await?;
+            if starting.is_none() && !notes.running.remove(&proc) {
                 // Its end is recorded, so it is kept only as long as the open turns need it.
-                self.processes.ended_before(proc, process, heard);
+                self.processes.add_ended(proc, process, heard);
                 continue;
             }
             let endpoint = keepsake.endpoints.get(&proc).cloned();
             self.processes.take_over(proc, process, endpoint, heard);
             if starting.is_some() {
-                let agent_version = self.parts.host.agent_version(self.name());
+                let agent_version = self.deps.host.agent_version(self.name());
                 self.input(Input::Spawned(Spawned { proc, agent_version }));
             }
         }
-        for (proc, command) in notes.undone.drain(..) {
+        for (proc, command) in notes.pending_commands.drain(..) {
             self.processes.command(proc, command);
         }
         // Their exit is unknown, because they were lost together with the process that held them.
-        for proc in std::mem::take(&mut notes.living) {
+        for proc in std::mem::take(&mut notes.running) {
             self.process_exited(proc, Exit::Unknown, String::new());
         }
-        for spawn in std::mem::take(&mut notes.asked_for) {
+        for spawn in std::mem::take(&mut notes.pending_spawns) {
             self.write_ahead().await;
             self.spawn(spawn).await;
         }
@@ -343,7 +344,7 @@ impl Task {
     }
 
     /// Fails the open requests and streams, and starts the timers and the turns' time limits.
-    fn go_on(&mut self, notes: &mut Notes, now: f64) {
+    fn resume_turns(&mut self, notes: &mut RebuildState, now: f64) {
         for request in &notes.requests {
             self.input(Input::HttpFailed(HttpFailed {
                 request: *request,
@@ -374,14 +375,14 @@ impl Task {
             }
         }
         self.renew_span();
-        self.tell_recorded();
+        self.ack_recorded();
         if notes.turns.iter().any(|turn| !turn.asks.is_empty()) {
             // While a question is open nothing new is recorded, so confirm again that the gateway
             // is alive.
-            self.processes.repeat_recorded();
+            self.processes.repeat_acks();
         }
         if self.turns.is_empty() {
-            self.rest();
+            self.turn_ended();
         }
     }
 }
@@ -390,7 +391,7 @@ impl Task {
 async fn blobs(start: &StartTurn) -> Vec<Blob> {
     let mut blobs = Vec::new();
     for part in &start.parts {
-        if let Part::Image(file) | Part::File(file) = part
+        if let PromptPart::Image(file) | PromptPart::File(file) = part
             && let Ok(bytes) = tokio::fs::read(&file.path).await
         {
             blobs.push(Blob { key: file.blob, bytes: bytes.into() });

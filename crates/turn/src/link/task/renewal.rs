@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Task, deeds};
-use crate::recording::{self, What};
+use super::{LinkTask, expected_actions};
+use crate::recording::{self, EntryKind};
 use crate::{Backend, GuestFailure};
 use aetheel_model::plain::with_causes;
 
-impl Task {
+impl LinkTask {
     /// Moves to a newer generation: by replaying the recording, even while turns run, or between
     /// turns by the saved state of the present guest. Returns whether the link is on that
     /// generation now.
@@ -15,7 +15,7 @@ impl Task {
         if self.closing.is_ending() || self.guest.is_err() || !self.inputs.is_empty() {
             return false;
         }
-        if self.parts.backend.generation() == backend.generation() {
+        if self.deps.backend.generation() == backend.generation() {
             return true;
         }
         let refusal = match self.is_held() {
@@ -29,7 +29,7 @@ impl Task {
             return self.renew_by_state(backend).await;
         }
         if let Some(why) = refusal {
-            let (from, to) = (self.parts.backend.generation(), backend.generation());
+            let (from, to) = (self.deps.backend.generation(), backend.generation());
             tracing::info!(%from, %to, why, "a link cannot move to the new generation now: its turns finish on the old one");
         }
         false
@@ -40,36 +40,37 @@ impl Task {
     /// # Errors
     /// Returns why it cannot, for the log.
     async fn renew_by_recording(&mut self, backend: &Arc<dyn Backend>) -> Result<(), String> {
-        self.recording.settled().await;
+        self.recording.wait_written().await;
         let path = self.recording.path().to_owned();
         let read = move || recording::read(&std::fs::read_to_string(path).unwrap_or_default());
         let read = tokio::task::spawn_blocking(read).await;
         let Ok(Ok((_, entries))) = read else {
             return Err("its recording cannot be read".to_owned());
         };
-        let (from, to) = (self.parts.backend.generation(), backend.generation());
-        let guest =
-            deeds::retell(&**backend, &entries).await.map_err(|error| with_causes(&error))?;
+        let (from, to) = (self.deps.backend.generation(), backend.generation());
+        let guest = expected_actions::replay_recording(&**backend, &entries)
+            .await
+            .map_err(|error| with_causes(&error))?;
         let turns = self.turns.len();
         tracing::info!(%from, %to, turns, "link moved to the new generation: its actions for the recording are the same");
-        self.recording.host(What::Host(format!(
+        self.recording.host(EntryKind::Host(format!(
             "from here on generation {to}, which replayed all of the above"
         )));
         self.guest = Ok(guest);
-        self.take_backend(Arc::clone(backend));
+        self.set_backend(Arc::clone(backend));
         Ok(())
     }
 
-    fn take_backend(&mut self, backend: Arc<dyn Backend>) {
+    fn set_backend(&mut self, backend: Arc<dyn Backend>) {
         self.state.renewed(backend.generation());
-        self.parts.backend = backend;
+        self.deps.backend = backend;
         self.renew_span();
     }
 
     /// Moves between turns by loading the state that the present guest saves.
     async fn renew_by_state(&mut self, backend: Arc<dyn Backend>) -> bool {
         let Ok(guest) = self.guest.as_mut() else { return false };
-        let saved_by = self.parts.backend.descriptor().version.clone();
+        let saved_by = self.deps.backend.descriptor().version.clone();
         let state = match guest.save().await {
             Ok(Some(state)) => state,
             Ok(None) => return false,
@@ -86,16 +87,16 @@ impl Task {
         match loaded.await {
             Ok(guest) => {
                 let (from, to) =
-                    (self.parts.backend.generation().clone(), backend.generation().clone());
+                    (self.deps.backend.generation().clone(), backend.generation().clone());
                 tracing::info!(%from, %to, "link moved to the new generation");
-                self.recording.host(What::Moved {
+                self.recording.host(EntryKind::Moved {
                     generation: to.number,
                     digest: to.digest.clone(),
                     saved_by,
                     state,
                 });
                 self.guest = Ok(guest);
-                self.take_backend(backend);
+                self.set_backend(backend);
                 true
             }
             Err(failure) => {

@@ -4,15 +4,15 @@
 use maud::{Markup, html};
 
 use super::super::rendered;
-use super::diffs::{self, Sign};
+use super::diffs::{self, DiffLineKind};
 use super::paging::head;
 use aetheel_dispatch::{OpenQuestion, Subject};
 use aetheel_model::agent::{
-    AskKind, Decision, FileDiff, PlanEntry, PlanStatus, TaskStatus, ToolStatus,
+    AskDecision, AskKind, FileDiff, PlanEntry, PlanStatus, TaskStatus, ToolStatus,
 };
 use aetheel_model::plain::short_line;
 use aetheel_model::redact::Redactor;
-use aetheel_turn::told::{Asked, Block, Happened, Made, Tool, Words};
+use aetheel_turn::transcript::{ArtifactBlock, AskBlock, Block, BlockKind, BoundedText, ToolBlock};
 
 /// Largest sizes in bytes on a page: for a text of the answer or of thinking, for the input, output
 /// and changes of a tool, and for the subject of a question.
@@ -28,7 +28,7 @@ const FILES: usize = 5;
 
 /// The parts of a turn that a reader may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Eyes {
+pub(super) enum ViewLevel {
     /// Everything: for the author of the prompt, approvers and owners.
     All,
     /// As much as Discord shows in the channel.
@@ -39,21 +39,23 @@ pub(super) enum Eyes {
 
 /// Renders a block. `part` is the URL of the page with all of it. Returns `None` if the reader may
 /// not see it.
-pub(super) fn shown(block: &Block, eyes: Eyes, part: &str) -> Option<Markup> {
-    Some(match &block.what {
-        Happened::Text(text) if text.text.trim().is_empty() && text.left_out == 0 => return None,
-        Happened::Text(text) => answer(text, part),
-        Happened::Steered(text) => html! {
+pub(super) fn shown(block: &Block, eyes: ViewLevel, part: &str) -> Option<Markup> {
+    Some(match &block.kind {
+        BlockKind::Text(text) if text.text.trim().is_empty() && text.bytes_left_out == 0 => {
+            return None;
+        }
+        BlockKind::Text(text) => answer(text, part),
+        BlockKind::Steered(text) => html! {
             p { strong { "Added by users" } }
             (words(text, TEXT, part))
         },
-        Happened::Thinking(_) | Happened::Aside(..) if eyes != Eyes::All => return None,
-        Happened::Thinking(text) => folded("Thinking", &words(text, TEXT, part)),
-        Happened::Aside(_, text) => folded("Subagent", &words(text, TEXT, part)),
-        Happened::Tool(tool) => used(tool, eyes, part),
-        Happened::Plan(steps) => plan(steps),
-        Happened::Task(_) if eyes == Eyes::Link => return None,
-        Happened::Task(task) => {
+        BlockKind::Thinking(_) | BlockKind::SubAgent(..) if eyes != ViewLevel::All => return None,
+        BlockKind::Thinking(text) => folded("Thinking", &words(text, TEXT, part)),
+        BlockKind::SubAgent(_, text) => folded("Subagent", &words(text, TEXT, part)),
+        BlockKind::Tool(tool) => used(tool, eyes, part),
+        BlockKind::Plan(steps) => plan(steps),
+        BlockKind::Task(_) if eyes == ViewLevel::Link => return None,
+        BlockKind::Task(task) => {
             let status = match task.status {
                 TaskStatus::Running => "runs",
                 TaskStatus::Done => "done",
@@ -62,30 +64,32 @@ pub(super) fn shown(block: &Block, eyes: Eyes, part: &str) -> Option<Markup> {
             };
             html! { p { "Background task: " (short_line(&task.title, 200)) " " em { (status) } } }
         }
-        Happened::Asked(asked) => question(asked, eyes, part),
-        Happened::Stopped => html! { p { "The turn was asked to stop." } },
-        Happened::Notice(text) => html! { p { "ℹ️ " (short_line(text, 500)) } },
-        Happened::Retry(why) => html! { p { "The agent tried again: " (short_line(why, 300)) } },
-        Happened::Made(made) => file(made),
+        BlockKind::Asked(asked) => question(asked, eyes, part),
+        BlockKind::Stopped => html! { p { "The turn was asked to stop." } },
+        BlockKind::Notice(text) => html! { p { "ℹ️ " (short_line(text, 500)) } },
+        BlockKind::Retry(why) => html! { p { "The agent tried again: " (short_line(why, 300)) } },
+        BlockKind::Artifact(made) => file(made),
     })
 }
 
 /// Returns the title and the complete text of a block, for pages of its own. Returns `None` if the
 /// reader may not see it, or if the block has no further text.
-pub(super) fn whole(block: &Block, eyes: Eyes) -> Option<(&'static str, String)> {
-    let cut = |text: &Words| match text.left_out {
+pub(super) fn whole(block: &Block, eyes: ViewLevel) -> Option<(&'static str, String)> {
+    let cut = |text: &BoundedText| match text.bytes_left_out {
         0 => text.text.clone(),
         more => format!("{}\n\n({more} more bytes are left out.)", text.text),
     };
-    Some(match &block.what {
-        Happened::Text(text) => ("Answer", cut(text)),
-        Happened::Steered(text) => ("Added by users", cut(text)),
-        Happened::Thinking(_) | Happened::Aside(..) | Happened::Tool(_) if eyes != Eyes::All => {
+    Some(match &block.kind {
+        BlockKind::Text(text) => ("Answer", cut(text)),
+        BlockKind::Steered(text) => ("Added by users", cut(text)),
+        BlockKind::Thinking(_) | BlockKind::SubAgent(..) | BlockKind::Tool(_)
+            if eyes != ViewLevel::All =>
+        {
             return None;
         }
-        Happened::Thinking(text) => ("Thinking", cut(text)),
-        Happened::Aside(_, text) => ("Subagent", cut(text)),
-        Happened::Tool(tool) => {
+        BlockKind::Thinking(text) => ("Thinking", cut(text)),
+        BlockKind::SubAgent(_, text) => ("Subagent", cut(text)),
+        BlockKind::Tool(tool) => {
             let mut pieces = vec![named(tool)];
             pieces.push(format!("Input\n{}", pretty(&tool.input.text)));
             pieces.push(format!("Output\n{}", cut(&tool.output)));
@@ -96,8 +100,8 @@ pub(super) fn whole(block: &Block, eyes: Eyes) -> Option<(&'static str, String)>
             }));
             ("Tool use", pieces.join("\n\n"))
         }
-        Happened::Asked(_) if eyes == Eyes::Link => return None,
-        Happened::Asked(asked) => {
+        BlockKind::Asked(_) if eyes == ViewLevel::Link => return None,
+        BlockKind::Asked(asked) => {
             ("Question", about(asked).unwrap_or_else(|| asked.ask.title.clone()))
         }
         _ => return None,
@@ -105,20 +109,20 @@ pub(super) fn whole(block: &Block, eyes: Eyes) -> Option<(&'static str, String)>
 }
 
 /// Renders as much of the answer as fits, with a link to the rest.
-fn answer(text: &Words, part: &str) -> Markup {
+fn answer(text: &BoundedText, part: &str) -> Markup {
     let (beginning, rest) = head(&text.text, TEXT);
     html! {
         div dir="auto" { (rendered::markdown(beginning)) }
-        (more(rest, text.left_out, part))
+        (more(rest, text.bytes_left_out, part))
     }
 }
 
 /// Renders as much of a text as fits, with a link to the rest.
-pub(super) fn words(text: &Words, most: usize, part: &str) -> Markup {
+pub(super) fn words(text: &BoundedText, most: usize, part: &str) -> Markup {
     let (beginning, rest) = head(&text.text, most);
     html! {
         div.words dir="auto" { (beginning) }
-        (more(rest, text.left_out, part))
+        (more(rest, text.bytes_left_out, part))
     }
 }
 
@@ -130,13 +134,13 @@ fn more(rest: &str, left_out: u64, part: &str) -> Markup {
     }
 }
 
-fn code(title: &str, text: &Words, most: usize, part: &str) -> Markup {
+fn code(title: &str, text: &BoundedText, most: usize, part: &str) -> Markup {
     let (beginning, rest) = head(&text.text, most);
     html! {
-        @if !text.text.trim().is_empty() || text.left_out > 0 {
+        @if !text.text.trim().is_empty() || text.bytes_left_out > 0 {
             h4 { (title) }
             pre tabindex="0" { (beginning) }
-            (more(rest, text.left_out, part))
+            (more(rest, text.bytes_left_out, part))
         }
     }
 }
@@ -146,14 +150,14 @@ fn folded(title: &str, inside: &Markup) -> Markup {
 }
 
 /// Returns the agent's name of a tool and its target, on one line.
-fn named(tool: &Tool) -> String {
+fn named(tool: &ToolBlock) -> String {
     let about = tool.target.as_deref().filter(|target| !target.trim().is_empty());
     let about = about.unwrap_or(&tool.title);
     short_line(&format!("{} {about}", tool.name), 200)
 }
 
 /// Returns the result of a tool in a word, with its duration.
-fn status(tool: &Tool) -> String {
+fn status(tool: &ToolBlock) -> String {
     let word = match tool.status {
         None => "did not end",
         Some(ToolStatus::Ok) => "done",
@@ -175,16 +179,16 @@ pub(super) fn took(ms: u64) -> String {
     }
 }
 
-fn used(tool: &Tool, eyes: Eyes, part: &str) -> Markup {
+fn used(tool: &ToolBlock, eyes: ViewLevel, part: &str) -> Markup {
     let inside = match eyes {
-        Eyes::Link => {
+        ViewLevel::Link => {
             return html! { p { "🔧 " code { (short_line(&tool.name, 80)) } " " em { (status(tool)) } } };
         }
-        Eyes::Lane => {
+        ViewLevel::Lane => {
             return html! { p { "🔧 " code { (named(tool)) } " " em { (status(tool)) } } };
         }
-        Eyes::All => html! {
-            (code("Input", &Words { text: pretty(&tool.input.text), left_out: tool.input.left_out }, INPUT, part))
+        ViewLevel::All => html! {
+            (code("Input", &BoundedText { text: pretty(&tool.input.text), bytes_left_out: tool.input.bytes_left_out }, INPUT, part))
             (code("Output", &tool.output, OUTPUT, part))
             @if let Some(code) = tool.exit_code { p { "Exit code " (code) } }
             (changes(&tool.diffs, part))
@@ -241,10 +245,10 @@ fn change(diff: &FileDiff, most: usize, part: &str) -> Markup {
             pre.diff tabindex="0" {
                 @for (sign, line) in fits {
                     @match sign {
-                        Sign::Added => ins { (line) },
-                        Sign::Removed => del { (line) },
-                        Sign::Place => b { (line) },
-                        Sign::Around => (line),
+                        DiffLineKind::Added => ins { (line) },
+                        DiffLineKind::Removed => del { (line) },
+                        DiffLineKind::Place => b { (line) },
+                        DiffLineKind::Around => (line),
                     }
                     "\n"
                 }
@@ -275,13 +279,13 @@ fn plan(steps: &[PlanEntry]) -> Markup {
     }
 }
 
-fn file(made: &Made) -> Markup {
+fn file(made: &ArtifactBlock) -> Markup {
     let name = made.name.as_deref().or(made.link.as_deref()).unwrap_or("unnamed");
     html! { p { "📎 " (short_line(name, 200)) " (" (short_line(&made.media_type, 80)) ")" } }
 }
 
 /// Returns the subject of a question: a command, changes, a plan, or a URL.
-fn about(asked: &Asked) -> Option<String> {
+fn about(asked: &AskBlock) -> Option<String> {
     match subject(asked) {
         Subject::Permission { about, .. } => about.map(|about| about.text),
         Subject::Plan(plan) => Some(plan),
@@ -291,19 +295,19 @@ fn about(asked: &Asked) -> Option<String> {
 }
 
 /// Returns the subject as Discord shows it. The transcript is already free of secrets.
-fn subject(asked: &Asked) -> Subject {
+fn subject(asked: &AskBlock) -> Subject {
     OpenQuestion::of(String::new(), &asked.ask, None, &Redactor::default()).subject
 }
 
-fn question(asked: &Asked, eyes: Eyes, part: &str) -> Markup {
+fn question(asked: &AskBlock, eyes: ViewLevel, part: &str) -> Markup {
     let subject = subject(asked);
     let title = short_line(&asked.ask.title, 300);
     html! {
         p {
             strong { "❓ " }
             @match (&subject, eyes) {
-                (Subject::Permission { tool, .. }, Eyes::Link) => { "Permission to use " code { (short_line(tool, 80)) } },
-                (Subject::SignIn(_), Eyes::Link) => "A sign-in",
+                (Subject::Permission { tool, .. }, ViewLevel::Link) => { "Permission to use " code { (short_line(tool, 80)) } },
+                (Subject::SignIn(_), ViewLevel::Link) => "A sign-in",
                 _ => (title),
             }
         }
@@ -314,8 +318,8 @@ fn question(asked: &Asked, eyes: Eyes, part: &str) -> Markup {
                 }
                 @if questions.len() > PARTS { p { "and " (questions.len() - PARTS) " more" } }
             },
-            Subject::Plan(plan) => (words(&Words { text: plan.clone(), left_out: 0 }, ABOUT, part)),
-            _ if eyes == Eyes::Link => {},
+            Subject::Plan(plan) => (words(&BoundedText { text: plan.clone(), bytes_left_out: 0 }, ABOUT, part)),
+            _ if eyes == ViewLevel::Link => {},
             _ => @if let Some(about) = about(asked) {
                 @let (beginning, rest) = head(&about, ABOUT);
                 pre tabindex="0" { (beginning) }
@@ -327,7 +331,7 @@ fn question(asked: &Asked, eyes: Eyes, part: &str) -> Markup {
 }
 
 /// Describes the result of a question. The recording does not contain who decided.
-fn settled(asked: &Asked) -> String {
+fn settled(asked: &AskBlock) -> String {
     let label = |id: &String| -> String {
         let of_questions = match &asked.ask.kind {
             AskKind::Questions(questions) => questions.as_slice(),
@@ -342,18 +346,18 @@ fn settled(asked: &Asked) -> String {
     match &asked.decision {
         None if asked.withdrawn => "The agent withdrew the question.".to_owned(),
         None => "It was not answered.".to_owned(),
-        Some(Decision::AllowOnce) => "Allowed.".to_owned(),
-        Some(Decision::AllowAlways) => "Allowed from then on.".to_owned(),
-        Some(Decision::AllowChanged(_)) => "Allowed with changes.".to_owned(),
-        Some(Decision::Chosen(id)) => format!("Chosen: {}", label(id)),
-        Some(Decision::Deny(None)) => "Denied.".to_owned(),
-        Some(Decision::Deny(Some(words))) => format!("Denied: {}", short_line(words, 300)),
-        Some(Decision::DenyAndStop) => "Denied, and the turn was stopped.".to_owned(),
-        Some(Decision::Declined) => "People declined to answer.".to_owned(),
-        Some(Decision::Dismissed) => {
+        Some(AskDecision::AllowOnce) => "Allowed.".to_owned(),
+        Some(AskDecision::AllowAlways) => "Allowed from then on.".to_owned(),
+        Some(AskDecision::AllowChanged(_)) => "Allowed with changes.".to_owned(),
+        Some(AskDecision::Chosen(id)) => format!("Chosen: {}", label(id)),
+        Some(AskDecision::Deny(None)) => "Denied.".to_owned(),
+        Some(AskDecision::Deny(Some(words))) => format!("Denied: {}", short_line(words, 300)),
+        Some(AskDecision::DenyAndStop) => "Denied, and the turn was stopped.".to_owned(),
+        Some(AskDecision::Declined) => "People declined to answer.".to_owned(),
+        Some(AskDecision::Dismissed) => {
             "No one was available to answer, so the agent was refused.".to_owned()
         }
-        Some(Decision::Answers(answers)) => {
+        Some(AskDecision::Answers(answers)) => {
             let given = answers.iter().take(PARTS).map(|(_, values)| {
                 values.iter().take(PARTS).map(label).collect::<Vec<_>>().join(", ")
             });

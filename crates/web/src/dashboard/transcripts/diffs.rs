@@ -17,7 +17,7 @@ const SPAN: Duration = Duration::from_millis(20);
 
 /// The kind of a line in a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(super) enum DiffLineKind {
     /// An added line.
     Added,
     /// A removed line.
@@ -41,7 +41,7 @@ pub(super) fn title(diff: &FileDiff) -> String {
 }
 
 /// Returns the lines of a change, each with its sign in front.
-pub(super) fn lines(diff: &FileDiff) -> Vec<(Sign, String)> {
+pub(super) fn lines(diff: &FileDiff) -> Vec<(DiffLineKind, String)> {
     if diff.binary {
         return Vec::new();
     }
@@ -55,36 +55,37 @@ pub(super) fn lines(diff: &FileDiff) -> Vec<(Sign, String)> {
 }
 
 /// Classifies a line of a unified diff.
-fn signed(line: &str) -> (Sign, String) {
+fn signed(line: &str) -> (DiffLineKind, String) {
     let sign = match line.as_bytes() {
         [b'+', b'+', b'+', b' ', ..] | [b'-', b'-', b'-', b' ', ..] | [b'@', b'@', ..] => {
-            Sign::Place
+            DiffLineKind::Place
         }
-        [b'+', ..] => Sign::Added,
-        [b'-', ..] => Sign::Removed,
-        _ => Sign::Around,
+        [b'+', ..] => DiffLineKind::Added,
+        [b'-', ..] => DiffLineKind::Removed,
+        _ => DiffLineKind::Around,
     };
     (sign, line.to_owned())
 }
 
-fn compared(old: &str, new: &str) -> Vec<(Sign, String)> {
-    let all = |sign, mark: char, text: &str| -> Vec<(Sign, String)> {
+fn compared(old: &str, new: &str) -> Vec<(DiffLineKind, String)> {
+    let all = |sign, mark: char, text: &str| -> Vec<(DiffLineKind, String)> {
         text.lines().map(|line| (sign, format!("{mark}{line}"))).collect()
     };
     if old.len() + new.len() > COMPARED {
-        return [all(Sign::Removed, '-', old), all(Sign::Added, '+', new)].concat();
+        return [all(DiffLineKind::Removed, '-', old), all(DiffLineKind::Added, '+', new)].concat();
     }
     let compared = TextDiff::configure().timeout(SPAN).diff_lines(old, new);
     let mut lines = Vec::new();
     for group in compared.grouped_ops(CONTEXT) {
         if let (false, Some(first)) = (old.is_empty() || new.is_empty(), group.first()) {
-            lines.push((Sign::Place, format!("@@ line {} @@", first.new_range().start + 1)));
+            lines
+                .push((DiffLineKind::Place, format!("@@ line {} @@", first.new_range().start + 1)));
         }
         for change in group.iter().flat_map(|part| compared.iter_changes(part)) {
             let (sign, mark) = match change.tag() {
-                ChangeTag::Delete => (Sign::Removed, '-'),
-                ChangeTag::Insert => (Sign::Added, '+'),
-                ChangeTag::Equal => (Sign::Around, ' '),
+                ChangeTag::Delete => (DiffLineKind::Removed, '-'),
+                ChangeTag::Insert => (DiffLineKind::Added, '+'),
+                ChangeTag::Equal => (DiffLineKind::Around, ' '),
             };
             let line = change.value();
             lines.push((sign, format!("{mark}{}", line.strip_suffix('\n').unwrap_or(line))));

@@ -11,16 +11,16 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::super::guard::Guest;
-use super::super::layout::{self, Here};
-use super::super::{Shared, cards};
+use super::super::layout::{self, MenuPage};
+use super::super::middleware::SignedIn;
+use super::super::{DashboardState, cards};
 use super::blocks::took;
 use super::path;
 use super::reader::{place, who};
-use aetheel_model::access::Standing;
+use aetheel_model::access::LanePermissions;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
-use aetheel_store::workspace::{Search, TurnLine};
+use aetheel_store::workspace::{TurnLine, TurnSearch};
 
 /// The number of turns on a page.
 const SHOWN: usize = 20;
@@ -35,7 +35,7 @@ const WORDS: usize = 200;
 
 /// The parameters of a search.
 #[derive(Default, Deserialize)]
-pub(in crate::dashboard) struct Wanted {
+pub(in crate::dashboard) struct TurnQuery {
     #[serde(default)]
     q: String,
     /// A lane in its text form.
@@ -47,14 +47,14 @@ pub(in crate::dashboard) struct Wanted {
 }
 
 /// A turn in the list.
-struct Row {
+struct TurnRow {
     line: TurnLine,
     place: String,
 }
 
 /// The results for a page.
-struct Found {
-    rows: Vec<Row>,
+struct FoundTurns {
+    rows: Vec<TurnRow>,
     /// The start of the next page, or `None` if there are no more results.
     next: Option<Timestamp>,
     /// Whether the search stopped early: there are more turns, or too many channels to look up.
@@ -63,15 +63,15 @@ struct Found {
 
 /// Shows the list.
 pub(in crate::dashboard) async fn page(
-    State(shared): State<Arc<Shared>>,
-    guest: Guest,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    State(shared): State<Arc<DashboardState>>,
+    guest: SignedIn,
+    wanted: Result<Query<TurnQuery>, QueryRejection>,
 ) -> Response {
     let wanted = wanted.map(|Query(wanted)| wanted).unwrap_or_default();
     let words = short_line(&wanted.q, WORDS);
     let lane: Option<Lane> = wanted.lane.parse().ok();
     let before: Option<Timestamp> = wanted.before.parse().ok();
-    let search = Search { words: words.clone(), lane: lane.clone(), before, most: BATCH };
+    let search = TurnSearch { words: words.clone(), lane: lane.clone(), before, most: BATCH };
     let found = find(&shared, &guest, search).await;
     let of = lane.as_ref().map(ToString::to_string).unwrap_or_default();
     let main = html! {
@@ -91,13 +91,13 @@ pub(in crate::dashboard) async fn page(
             p { a href={ "/turns?q=" (encoded(&words)) "&in=" (encoded(&of)) "&before=" (encoded(&next.to_string())) } { "Earlier turns" } }
         }
     };
-    layout::page(&guest, Here::Transcripts, false, &main)
+    layout::page(&guest, MenuPage::Transcripts, false, &main)
 }
 
 /// Searches for turns in lanes that the user may see.
-async fn find(shared: &Shared, guest: &Guest, mut search: Search) -> Found {
-    let mut standings: HashMap<Lane, Standing> = HashMap::new();
-    let mut found = Found { rows: Vec::new(), next: None, stopped: false };
+async fn find(shared: &DashboardState, guest: &SignedIn, mut search: TurnSearch) -> FoundTurns {
+    let mut standings: HashMap<Lane, LanePermissions> = HashMap::new();
+    let mut found = FoundTurns { rows: Vec::new(), next: None, stopped: false };
     for _ in 0..BATCHES {
         let lines = shared.dispatcher.ended_turns(search.clone()).await;
         let last = lines.len() < search.most;
@@ -107,7 +107,7 @@ async fn find(shared: &Shared, guest: &Guest, mut search: Search) -> Found {
                     found.stopped = true;
                     return found;
                 }
-                let standing = guest.standing_in(shared, &line.lane).await;
+                let standing = guest.permissions_in(shared, &line.lane).await;
                 standings.insert(line.lane.clone(), standing);
             }
             search.before = Some(line.ended);
@@ -115,7 +115,7 @@ async fn find(shared: &Shared, guest: &Guest, mut search: Search) -> Found {
             let Some(standing) = standings.get(&line.lane).filter(|standing| standing.sees) else {
                 continue;
             };
-            found.rows.push(Row { place: place(standing, &line.lane), line });
+            found.rows.push(TurnRow { place: place(standing, &line.lane), line });
             if found.rows.len() == SHOWN {
                 return found;
             }
@@ -129,12 +129,12 @@ async fn find(shared: &Shared, guest: &Guest, mut search: Search) -> Found {
     found
 }
 
-fn table(rows: &[Row]) -> Markup {
+fn table(rows: &[TurnRow]) -> Markup {
     html! {
         table {
             thead { tr { th { "When" } th { "Where" } th { "Who" } th { "What" } th { "Agent" } th { "Ended" } } }
             tbody {
-                @for Row { line, place } in rows {
+                @for TurnRow { line, place } in rows {
                     tr {
                         td { (cards::day(line.ended)) }
                         td { a href={ "/turns?in=" (encoded(&line.lane.to_string())) } { (place) } }

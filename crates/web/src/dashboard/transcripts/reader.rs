@@ -4,18 +4,18 @@
 
 use serde::Deserialize;
 
-use super::super::Shared;
-use super::super::guard::Guest;
-use super::blocks::Eyes;
+use super::super::DashboardState;
+use super::super::middleware::SignedIn;
+use super::blocks::ViewLevel;
 use super::is_turn;
-use aetheel_model::access::Standing;
+use aetheel_model::access::LanePermissions;
 use aetheel_model::event::{EventKind, Lane};
 use aetheel_model::plain::short_line;
 use aetheel_store::workspace::TurnLine;
 
 /// The position on the page of a turn, or of a part of one.
 #[derive(Deserialize)]
-pub(in crate::dashboard) struct At {
+pub(in crate::dashboard) struct PagePosition {
     /// The first displayed block.
     #[serde(default)]
     pub(super) from: usize,
@@ -29,29 +29,33 @@ fn first() -> usize {
 }
 
 /// A finished turn, and the user's permissions for it.
-pub(super) struct Seen {
+pub(super) struct VisibleTurn {
     pub(super) line: TurnLine,
-    pub(super) standing: Standing,
-    pub(super) eyes: Eyes,
+    pub(super) standing: LanePermissions,
+    pub(super) eyes: ViewLevel,
 }
 
 /// Returns a finished turn if the user may see it now.
-pub(super) async fn seen(shared: &Shared, guest: &Guest, turn: &str) -> Option<Seen> {
+pub(super) async fn visible_turn(
+    shared: &DashboardState,
+    guest: &SignedIn,
+    turn: &str,
+) -> Option<VisibleTurn> {
     if !is_turn(turn) {
         return None;
     }
     let line = shared.dispatcher.ended_turn(turn).await?;
-    let standing = guest.standing_in(shared, &line.lane).await;
+    let standing = guest.permissions_in(shared, &line.lane).await;
     if !standing.sees {
         return None;
     }
     let person = guest.person(&standing);
     let all = shared.dispatcher.may_decide(line.user, &line.lane, &person);
-    Some(Seen { line, standing, eyes: if all { Eyes::All } else { Eyes::Lane } })
+    Some(VisibleTurn { line, standing, eyes: if all { ViewLevel::All } else { ViewLevel::Lane } })
 }
 
 /// Returns the display name of a lane.
-pub(super) fn place(standing: &Standing, lane: &Lane) -> String {
+pub(super) fn place(standing: &LanePermissions, lane: &Lane) -> String {
     match lane {
         Lane::Channel(_) => short_line(&standing.place, 80),
         lane => short_line(&lane.to_string(), 80),

@@ -14,19 +14,19 @@ use axum::response::{IntoResponse, Redirect, Response};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
-use super::super::guard::{Guest, Sent};
 use super::super::layout::csrf;
+use super::super::middleware::{SignedIn, SubmittedForm};
 use super::super::secret::{digest, secret};
-use super::super::{Shared, cards, frame};
+use super::super::{DashboardState, cards, frame};
 use super::blank::blank;
-use super::blocks::Eyes;
+use super::blocks::ViewLevel;
 use super::path;
-use super::reader::{At, Seen, seen};
-use super::sheet::Sheet;
+use super::reader::{PagePosition, VisibleTurn, visible_turn};
+use super::sheet::TurnSheet;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
-use aetheel_store::workspace::{Share, TurnLine};
-use aetheel_turn::told::{Told, Untold};
+use aetheel_store::workspace::{TurnLine, TurnShare};
+use aetheel_turn::transcript::{TranscriptError, TurnTranscript};
 
 /// The largest number of links that the page of a turn lists.
 const LISTED: usize = 10;
@@ -40,9 +40,9 @@ const NOT_HERE: &str = "Turns cannot be shared here.";
 /// Renders the form that creates a link, and the existing links, for users who may act in the
 /// channel.
 pub(super) async fn section(
-    shared: &Shared,
-    guest: &Guest,
-    seen: &Seen,
+    shared: &DashboardState,
+    guest: &SignedIn,
+    seen: &VisibleTurn,
     told: bool,
     now: Timestamp,
 ) -> Markup {
@@ -50,7 +50,7 @@ pub(super) async fn section(
         return html! {};
     }
     let turn = &seen.line.turn;
-    let shares = shared.dispatcher.shares().of(turn, now).await;
+    let shares = shared.dispatcher.shares().of_turn(turn, now).await;
     html! {
         h2 { "Share" }
         p {
@@ -77,28 +77,30 @@ pub(super) async fn section(
     }
 }
 
-fn may_share(shared: &Shared, seen: &Seen) -> bool {
+fn may_share(shared: &DashboardState, seen: &VisibleTurn) -> bool {
     shared.sharing && seen.standing.acts && matches!(seen.line.lane, Lane::Channel(_))
 }
 
 /// Returns an identifier of a link for forms, which reveals nothing about the secret.
-fn mark(share: &Share) -> &str {
+fn mark(share: &TurnShare) -> &str {
     share.digest.get(..16).unwrap_or_default()
 }
 
-fn go(guest: &Guest, turn: &str, said: impl Into<String>) -> Response {
-    guest.session.say(said);
+fn go(guest: &SignedIn, turn: &str, said: impl Into<String>) -> Response {
+    guest.session.set_notice(said);
     Redirect::to(&path(turn)).into_response()
 }
 
 /// Creates a link.
 pub(in crate::dashboard) async fn share(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<DashboardState>>,
     Path(turn): Path<String>,
-    sent: Sent,
+    sent: SubmittedForm,
 ) -> Response {
-    let Sent { guest, fields } = sent;
-    let Some(seen) = seen(&shared, &guest, &turn).await else { return frame::nowhere().await };
+    let SubmittedForm { guest, fields } = sent;
+    let Some(seen) = visible_turn(&shared, &guest, &turn).await else {
+        return frame::not_found().await;
+    };
     let Lane::Channel(channel) = seen.line.lane else { return go(&guest, &turn, NOT_HERE) };
     if !shared.sharing {
         return go(&guest, &turn, NOT_HERE);
@@ -110,13 +112,13 @@ pub(in crate::dashboard) async fn share(
     else {
         return go(&guest, &turn, "Choose how long the link is valid.");
     };
-    if let Err(why) = shared.dispatcher.told(&seen.line).await {
+    if let Err(why) = shared.dispatcher.transcript(&seen.line).await {
         return go(&guest, &turn, format!("It cannot be shared: {why}."));
     }
     let (made, visitor) = (Timestamp::now(), &guest.session.visitor);
     let until = made.checked_add(SignedDuration::from_hours(hours)).unwrap_or(made);
     let key = secret();
-    let share = Share {
+    let share = TurnShare {
         digest: digest(&key).to_string(),
         turn: turn.clone(),
         channel,
@@ -127,7 +129,7 @@ pub(in crate::dashboard) async fn share(
     };
     let (kept, shares) = (share.digest.clone(), shared.dispatcher.shares());
     if let Err(refusal) = shares.add(share).await {
-        if let aetheel_store::workspace::Unshared::File(error) = &refusal {
+        if let aetheel_store::workspace::ShareError::File(error) = &refusal {
             tracing::error!(%error, "cannot keep a link to a turn");
         }
         return go(&guest, &turn, refusal.to_string());
@@ -135,7 +137,7 @@ pub(in crate::dashboard) async fn share(
     // The link is only given to the user if the channel was informed.
     let until = until.strftime("%Y-%m-%d %H:%M UTC");
     let did = format!("made a read-only link to the turn {turn}, until {until}.");
-    if shared.house.report(Some(channel), &visitor.name, &did).await.is_err() {
+    if shared.api.post_action(Some(channel), &visitor.name, &did).await.is_err() {
         shares.end(&kept).await;
         return go(
             &guest,
@@ -150,17 +152,19 @@ pub(in crate::dashboard) async fn share(
 
 /// Ends a link.
 pub(in crate::dashboard) async fn unshare(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<DashboardState>>,
     Path(turn): Path<String>,
-    sent: Sent,
+    sent: SubmittedForm,
 ) -> Response {
-    let Sent { guest, fields } = sent;
-    let Some(seen) = seen(&shared, &guest, &turn).await else { return frame::nowhere().await };
+    let SubmittedForm { guest, fields } = sent;
+    let Some(seen) = visible_turn(&shared, &guest, &turn).await else {
+        return frame::not_found().await;
+    };
     if !seen.standing.acts {
         return go(&guest, &turn, NOT_YOURS);
     }
     let shares = shared.dispatcher.shares();
-    let all = shares.of(&turn, Timestamp::now()).await;
+    let all = shares.of_turn(&turn, Timestamp::now()).await;
     let Some(share) = all.into_iter().find(|share| mark(share) == fields.one("share")) else {
         return go(&guest, &turn, "That link is no longer valid.");
     };
@@ -168,20 +172,20 @@ pub(in crate::dashboard) async fn unshare(
     let visitor = &guest.session.visitor;
     tracing::info!(user = visitor.user, turn, "a user ended a read-only link to a turn");
     let did = format!("ended a read-only link to the turn {turn}.");
-    let _ = shared.house.report(Some(share.channel), &visitor.name, &did).await;
+    let _ = shared.api.post_action(Some(share.channel), &visitor.name, &did).await;
     go(&guest, &turn, "That link is no longer valid.")
 }
 
 /// Shows a turn to a reader with a link.
 pub(in crate::dashboard) async fn page(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<DashboardState>>,
     Path(key): Path<String>,
-    at: Result<Query<At>, QueryRejection>,
+    at: Result<Query<PagePosition>, QueryRejection>,
 ) -> Response {
     let from = at.ok().map_or(0, |Query(at)| at.from);
     let shown = shared_turn(&shared, &key).await.map(|(line, until, told)| {
         let base = format!("/shared/{key}");
-        let sheet = Sheet { line: &line, told: &told, eyes: Eyes::Link, base: &base };
+        let sheet = TurnSheet { line: &line, told: &told, eyes: ViewLevel::Link, base: &base };
         html! {
             p { "This is a read-only copy. It is available until " (cards::day(until)) "." }
             (sheet.html(from))
@@ -192,14 +196,14 @@ pub(in crate::dashboard) async fn page(
 
 /// Shows a page of a long text to a reader with a link.
 pub(in crate::dashboard) async fn part(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<DashboardState>>,
     Path((key, part)): Path<(String, String)>,
-    at: Result<Query<At>, QueryRejection>,
+    at: Result<Query<PagePosition>, QueryRejection>,
 ) -> Response {
     let page = at.ok().map_or(1, |Query(at)| at.page);
     let shown = shared_turn(&shared, &key).await.and_then(|(line, _, told)| {
         let base = format!("/shared/{key}");
-        Sheet { line: &line, told: &told, eyes: Eyes::Link, base: &base }.part(&part, page)
+        TurnSheet { line: &line, told: &told, eyes: ViewLevel::Link, base: &base }.part(&part, page)
     });
     outside(shown)
 }
@@ -217,18 +221,18 @@ fn outside(shown: Option<Markup>) -> Response {
 /// Returns the turn of a valid link, without personal data. Returns `None` if the link is not
 /// valid, or if the creator's permissions are unknown.
 async fn shared_turn(
-    shared: &Shared,
+    shared: &DashboardState,
     key: &str,
-) -> Option<(TurnLine, Timestamp, Result<Told, Untold>)> {
+) -> Option<(TurnLine, Timestamp, Result<TurnTranscript, TranscriptError>)> {
     // Limits the load, so that readers with links slow down only each other and not signed-in
     // users.
-    let _one = shared.outsiders.acquire().await.ok()?;
+    let _one = shared.link_requests.acquire().await.ok()?;
     let shares = shared.dispatcher.shares();
     let share = shares.find(&digest(key).to_string(), Timestamp::now()).await?;
     if !shared.sharing {
         return None;
     }
-    match shared.house.standing(share.by, share.channel).await {
+    match shared.api.permissions(share.by, share.channel).await {
         Ok(standing) if standing.sees => {}
         Ok(_) => {
             tracing::info!(
@@ -245,12 +249,12 @@ async fn shared_turn(
     let line = shared.dispatcher.ended_turn(&share.turn).await;
     let line = line.filter(|line| line.lane == Lane::Channel(share.channel));
     let told = match &line {
-        Some(line) => shared.dispatcher.told(line).await,
-        None => Err(Untold::Gone),
+        Some(line) => shared.dispatcher.transcript(line).await,
+        None => Err(TranscriptError::Gone),
     };
     let mut told = match told {
         Ok(told) => told,
-        Err(Untold::Gone) => {
+        Err(TranscriptError::Gone) => {
             shares.end(&share.digest).await;
             return None;
         }
@@ -262,7 +266,7 @@ async fn shared_turn(
         blank(text, home.as_deref());
     }
     let asker = line.name.as_ref().map(|name| format!("[{name}]:"));
-    told.each_text(&mut |text| {
+    told.for_each_text(&mut |text| {
         if let Some(asker) = &asker {
             *text = text.replace(asker, "[Somebody]:");
         }

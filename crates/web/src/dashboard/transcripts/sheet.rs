@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 
 use super::super::cards::day;
-use super::blocks::{self, Eyes, took};
+use super::blocks::{self, ViewLevel, took};
 use super::paging::{head, pages};
 use aetheel_model::agent::Usage;
 use aetheel_model::plain::short_line;
 use aetheel_store::workspace::TurnLine;
-use aetheel_turn::told::{Gap, Told, Untold, Words};
+use aetheel_turn::transcript::{BoundedText, Gap, TranscriptError, TurnTranscript};
 
 /// Largest sizes in bytes: of the blocks on a page, of the prompt, and of a page of a long text.
 const BLOCKS: usize = 30_000;
@@ -18,15 +18,15 @@ const PART: usize = 36_000;
 const PIECES: usize = 5;
 
 /// A turn as one reader may see it.
-pub(super) struct Sheet<'a> {
+pub(super) struct TurnSheet<'a> {
     pub(super) line: &'a TurnLine,
-    pub(super) told: &'a Result<Told, Untold>,
-    pub(super) eyes: Eyes,
+    pub(super) told: &'a Result<TurnTranscript, TranscriptError>,
+    pub(super) eyes: ViewLevel,
     /// The URL of the page.
     pub(super) base: &'a str,
 }
 
-impl Sheet<'_> {
+impl TurnSheet<'_> {
     /// Renders the facts, the prompt, and the blocks from this one on.
     pub(super) fn html(&self, from: usize) -> Markup {
         let told = self.told.as_ref().ok();
@@ -54,14 +54,14 @@ impl Sheet<'_> {
                     @if let Some(version) = &line.agent_version { " " (short_line(version, 60)) }
                     @if let Some(model) = model { ", " (short_line(model, 80)) }
                 }
-                @if self.eyes != Eyes::Link {
+                @if self.eyes != ViewLevel::Link {
                     @if !line.component.is_empty() {
                         dt { "Component" } dd { (short_line(&line.component, 40)) " " code { (line.digest.get(..12).unwrap_or_default()) } }
                     }
                     dt { "Tools" } dd { (line.tools) }
                     (usage(line.usage.as_ref()))
                 }
-                @if let (Eyes::All, Some(session)) = (self.eyes, told.and_then(|told| told.session.as_ref())) {
+                @if let (ViewLevel::All, Some(session)) = (self.eyes, told.and_then(|told| told.session.as_ref())) {
                     dt { "Session" }
                     dd {
                         code { (short_line(&session.native_id, 100)) }
@@ -73,9 +73,11 @@ impl Sheet<'_> {
     }
 
     /// Renders the facts that are known without a recording.
-    fn without_recording(&self, why: &Untold) -> Markup {
-        let text =
-            |text: &Option<String>| Words { text: text.clone().unwrap_or_default(), left_out: 0 };
+    fn without_recording(&self, why: &TranscriptError) -> Markup {
+        let text = |text: &Option<String>| BoundedText {
+            text: text.clone().unwrap_or_default(),
+            bytes_left_out: 0,
+        };
         html! {
             p { "⚠️ Only these facts are known: " (why) "." }
             @if self.line.asked.is_some() {
@@ -89,17 +91,17 @@ impl Sheet<'_> {
         }
     }
 
-    fn asked(&self, told: &Told) -> Markup {
+    fn asked(&self, told: &TurnTranscript) -> Markup {
         let all = prompt(told);
         html! {
             h2 { "Prompt" }
-            (blocks::words(&Words { text: all, left_out: 0 }, ASKED, &format!("{}/part/prompt", self.base)))
+            (blocks::words(&BoundedText { text: all, bytes_left_out: 0 }, ASKED, &format!("{}/part/prompt", self.base)))
             @for name in told.attached.iter().take(PIECES) { p { "📎 " (short_line(name, 200)) } }
             @if told.attached.len() > PIECES { p { "and " (told.attached.len() - PIECES) " more files" } }
         }
     }
 
-    fn happened(&self, told: &Told, from: usize) -> Markup {
+    fn happened(&self, told: &TurnTranscript, from: usize) -> Markup {
         let (mut size, mut shown, mut next) = (0, Vec::new(), None);
         for (at, block) in told.blocks.iter().enumerate().skip(from) {
             let part = format!("{}/part/{at}", self.base);
@@ -160,7 +162,7 @@ impl Sheet<'_> {
 }
 
 /// Returns the whole prompt as one text.
-fn prompt(told: &Told) -> String {
+fn prompt(told: &TurnTranscript) -> String {
     told.prompt.join("\n\n")
 }
 
@@ -196,6 +198,6 @@ fn missing(gap: &Gap) -> String {
         Gap::Cut(why) => format!("The recording was cut: {}.", short_line(why, 200)),
         Gap::Unseen => "The backend failed. Later output of the agent is missing.".to_owned(),
         Gap::Unreadable(lines) => format!("{lines} lines of the recording cannot be read."),
-        Gap::Endless => "The recording is too long: its end was not read.".to_owned(),
+        Gap::TooLong => "The recording is too long: its end was not read.".to_owned(),
     }
 }

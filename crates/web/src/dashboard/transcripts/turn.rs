@@ -8,66 +8,75 @@ use axum::response::Response;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::super::guard::Guest;
-use super::super::layout::{self, Here};
-use super::super::{Shared, cards, frame};
-use super::reader::{At, Seen, place, seen, who};
-use super::sheet::Sheet;
+use super::super::layout::{self, MenuPage};
+use super::super::middleware::SignedIn;
+use super::super::{DashboardState, cards, frame};
+use super::reader::{PagePosition, VisibleTurn, place, visible_turn, who};
+use super::sheet::TurnSheet;
 use super::{path, sharing};
-use aetheel_model::access::Standing;
+use aetheel_model::access::LanePermissions;
 use aetheel_model::event::{Lane, Sequence};
-use aetheel_store::workspace::{Search, TurnLine};
+use aetheel_store::workspace::{TurnLine, TurnSearch};
 
 /// The number of turns of a lane that are searched for the next one.
 const AFTER: usize = 200;
 
 /// Shows a turn.
 pub(in crate::dashboard) async fn page(
-    State(shared): State<Arc<Shared>>,
-    guest: Guest,
+    State(shared): State<Arc<DashboardState>>,
+    guest: SignedIn,
     Path(turn): Path<String>,
-    at: Result<Query<At>, QueryRejection>,
+    at: Result<Query<PagePosition>, QueryRejection>,
 ) -> Response {
     if let Some((lane, event)) = shared.dispatcher.running_turn(&turn) {
         return running(&shared, &guest, &lane, event).await;
     }
-    let Some(seen) = seen(&shared, &guest, &turn).await else { return frame::nowhere().await };
+    let Some(seen) = visible_turn(&shared, &guest, &turn).await else {
+        return frame::not_found().await;
+    };
     let from = at.ok().map_or(0, |Query(at)| at.from);
-    let told = shared.dispatcher.told(&seen.line).await;
+    let told = shared.dispatcher.transcript(&seen.line).await;
     let (line, base) = (&seen.line, path(&turn));
-    let sheet = Sheet { line, told: &told, eyes: seen.eyes, base: &base };
+    let sheet = TurnSheet { line, told: &told, eyes: seen.eyes, base: &base };
     let main = html! {
         h2 { bdi { (place(&seen.standing, &line.lane)) } " · " bdi { (who(line)) } }
-        (elsewhere(&shared, &guest, &seen).await)
+        (turn_links(&shared, &guest, &seen).await)
         (sheet.html(from))
         (sharing::section(&shared, &guest, &seen, told.is_ok(), Timestamp::now()).await)
     };
-    layout::page(&guest, Here::Transcripts, false, &main)
+    layout::page(&guest, MenuPage::Transcripts, false, &main)
 }
 
 /// Shows a page of a long text of a turn.
 pub(in crate::dashboard) async fn part(
-    State(shared): State<Arc<Shared>>,
-    guest: Guest,
+    State(shared): State<Arc<DashboardState>>,
+    guest: SignedIn,
     Path((turn, part)): Path<(String, String)>,
-    at: Result<Query<At>, QueryRejection>,
+    at: Result<Query<PagePosition>, QueryRejection>,
 ) -> Response {
-    let Some(seen) = seen(&shared, &guest, &turn).await else { return frame::nowhere().await };
-    let told = shared.dispatcher.told(&seen.line).await;
+    let Some(seen) = visible_turn(&shared, &guest, &turn).await else {
+        return frame::not_found().await;
+    };
+    let told = shared.dispatcher.transcript(&seen.line).await;
     let base = path(&turn);
-    let sheet = Sheet { line: &seen.line, told: &told, eyes: seen.eyes, base: &base };
+    let sheet = TurnSheet { line: &seen.line, told: &told, eyes: seen.eyes, base: &base };
     match sheet.part(&part, at.ok().map_or(1, |Query(at)| at.page)) {
-        Some(main) => layout::page(&guest, Here::Transcripts, false, &main),
-        None => frame::nowhere().await,
+        Some(main) => layout::page(&guest, MenuPage::Transcripts, false, &main),
+        None => frame::not_found().await,
     }
 }
 
 /// Shows a running turn. Its text is updated by the script, or when the page is loaded again.
-async fn running(shared: &Arc<Shared>, guest: &Guest, lane: &Lane, event: Sequence) -> Response {
-    let standing = guest.standing_in(shared, lane).await;
+async fn running(
+    shared: &Arc<DashboardState>,
+    guest: &SignedIn,
+    lane: &Lane,
+    event: Sequence,
+) -> Response {
+    let standing = guest.permissions_in(shared, lane).await;
     let view = shared.dispatcher.lanes().into_iter().find(|view| view.lane == *lane);
     let turn = view.and_then(|view| view.running).filter(|turn| turn.event == event);
-    let (true, Some(turn)) = (standing.sees, turn) else { return frame::nowhere().await };
+    let (true, Some(turn)) = (standing.sees, turn) else { return frame::not_found().await };
     let text = shared.turns.text(&shared.dispatcher, lane, event).map(|(_, text)| text);
     let main = html! {
         h2 { bdi { (place(&standing, lane)) } " · " bdi { (turn.summary.who) } }
@@ -83,14 +92,18 @@ async fn running(shared: &Arc<Shared>, guest: &Guest, lane: &Lane, event: Sequen
         }
         p { "When it has ended, this page shows all of it." }
     };
-    layout::page(guest, Here::Transcripts, true, &main)
+    layout::page(guest, MenuPage::Transcripts, true, &main)
 }
 
 /// Renders links to the message in Discord, to the turns before and after, and to the time machine.
-async fn elsewhere(shared: &Shared, guest: &Guest, seen: &Seen) -> Markup {
+async fn turn_links(shared: &DashboardState, guest: &SignedIn, seen: &VisibleTurn) -> Markup {
     let line = &seen.line;
-    let of_lane =
-        |before, most| Search { lane: Some(line.lane.clone()), before, most, ..Search::default() };
+    let of_lane = |before, most| TurnSearch {
+        lane: Some(line.lane.clone()),
+        before,
+        most,
+        ..TurnSearch::default()
+    };
     let dispatcher = &shared.dispatcher;
     let before = dispatcher.ended_turns(of_lane(Some(line.ended), 1)).await.pop();
     let latest = dispatcher.ended_turns(of_lane(None, AFTER)).await;
@@ -113,7 +126,7 @@ async fn elsewhere(shared: &Shared, guest: &Guest, seen: &Seen) -> Markup {
 }
 
 /// Returns the URL of the message with the prompt.
-fn message(line: &TurnLine, standing: &Standing) -> Option<String> {
+fn message(line: &TurnLine, standing: &LanePermissions) -> Option<String> {
     let (Lane::Channel(channel), Some(message)) = (&line.lane, line.message) else { return None };
     let guild = standing.guild.map_or_else(|| "@me".to_owned(), |guild| guild.to_string());
     Some(format!("https://discord.com/channels/{guild}/{channel}/{message}"))

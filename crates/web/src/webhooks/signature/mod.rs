@@ -15,7 +15,7 @@ use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
 
 use aetheel_model::plain::hex;
-use aetheel_store::workspace::Scheme;
+use aetheel_store::workspace::WebhookScheme;
 
 /// Largest accepted difference of a sender's clock, in seconds.
 pub const TOLERANCE: u64 = 300;
@@ -26,13 +26,13 @@ const SHORTEST: usize = 16;
 /// Longest accepted id of a delivery, in bytes.
 const ID: usize = 256;
 
-type Tag = Hmac<Sha256>;
+type SignatureTag = Hmac<Sha256>;
 
 /// A secret, decoded for its scheme.
 #[derive(Clone)]
-pub struct Key(Vec<u8>);
+pub struct WebhookKey(Vec<u8>);
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for WebhookKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key")
     }
@@ -48,7 +48,7 @@ pub struct Proof {
 
 /// The reason why a call is not authentic; for the log, never for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum SignatureFault {
     /// A header is missing.
     #[error("`{0}` is missing")]
     Missing(&'static str),
@@ -66,23 +66,23 @@ pub enum Fault {
     Wrong,
 }
 
-impl Key {
+impl WebhookKey {
     /// Creates a key from a secret.
     ///
     /// # Errors
     /// Returns the problem as a phrase without the secret.
-    pub fn new(scheme: Scheme, secret: &str) -> Result<Self, String> {
+    pub fn new(scheme: WebhookScheme, secret: &str) -> Result<Self, String> {
         let secret = secret.trim();
         let bytes = match scheme {
-            Scheme::Standard => {
+            WebhookScheme::Standard => {
                 let text = secret.strip_prefix("whsec_").unwrap_or(secret);
                 STANDARD.decode(text).map_err(|_| "is not `whsec_` and base64".to_owned())?
             }
-            Scheme::Github => secret.as_bytes().to_vec(),
-            Scheme::Bearer if secret.bytes().all(|b| b.is_ascii_graphic()) => {
+            WebhookScheme::Github => secret.as_bytes().to_vec(),
+            WebhookScheme::Bearer if secret.bytes().all(|b| b.is_ascii_graphic()) => {
                 secret.as_bytes().to_vec()
             }
-            Scheme::Bearer => {
+            WebhookScheme::Bearer => {
                 return Err(
                     "contains blanks or other characters that a token cannot contain".to_owned()
                 );
@@ -100,15 +100,15 @@ impl Key {
         Self([uuid::Uuid::new_v4().into_bytes(), uuid::Uuid::new_v4().into_bytes()].concat())
     }
 
-    fn tag(&self, parts: &[&[u8]]) -> Tag {
-        let mut tag = Tag::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+    fn tag(&self, parts: &[&[u8]]) -> SignatureTag {
+        let mut tag = SignatureTag::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         parts.iter().for_each(|part| tag.update(part));
         tag
     }
 }
 
 /// The claims of the headers, before they are verified.
-struct Said {
+struct SignatureClaims {
     /// The text that is signed in front of the body.
     before: String,
     /// The signatures, of which one must match.
@@ -122,20 +122,20 @@ struct Said {
 /// # Errors
 /// Returns the [`Fault`].
 pub fn verify(
-    scheme: Scheme,
-    keys: &[Key],
-    spare: &Key,
+    scheme: WebhookScheme,
+    keys: &[WebhookKey],
+    spare: &WebhookKey,
     headers: &HeaderMap,
     body: &[u8],
     now_s: i64,
-) -> Result<Proof, Fault> {
+) -> Result<Proof, SignatureFault> {
     let said = match scheme {
-        Scheme::Standard => standard(headers, now_s),
-        Scheme::Github => github(headers),
-        Scheme::Bearer => bearer(headers),
+        WebhookScheme::Standard => standard(headers, now_s),
+        WebhookScheme::Github => github(headers),
+        WebhookScheme::Bearer => bearer(headers),
     };
     let before = said.as_ref().map_or("", |said| said.before.as_str());
-    let tags: [Tag; SECRETS] =
+    let tags: [SignatureTag; SECRETS] =
         array::from_fn(|n| keys.get(n).unwrap_or(spare).tag(&[before.as_bytes(), body]));
     let tags = black_box(tags);
     let said = said?;
@@ -144,19 +144,21 @@ pub fn verify(
         for signature in &said.signatures {
             good |= match scheme {
                 // Compares tags of both, which an attacker cannot predict.
-                Scheme::Bearer => spare
+                WebhookScheme::Bearer => spare
                     .tag(&[signature])
                     .verify_slice(&spare.tag(&[&key.0]).finalize().into_bytes())
                     .is_ok(),
-                Scheme::Standard | Scheme::Github => tag.clone().verify_slice(signature).is_ok(),
+                WebhookScheme::Standard | WebhookScheme::Github => {
+                    tag.clone().verify_slice(signature).is_ok()
+                }
             };
         }
     }
     if !good {
-        return Err(Fault::Wrong);
+        return Err(SignatureFault::Wrong);
     }
     // GitHub does not sign a delivery's id, so an attacker could repeat a delivery with another id.
-    let id = if scheme == Scheme::Github {
+    let id = if scheme == WebhookScheme::Github {
         Some(format!("sha256-{}", hex(&Sha256::digest(body))))
     } else {
         said.id
@@ -166,29 +168,32 @@ pub fn verify(
 
 /// Reads `webhook-id`, `webhook-timestamp` and `webhook-signature`; see the specification of
 /// Standard Webhooks, 1.0.0.
-fn standard(headers: &HeaderMap, now_s: i64) -> Result<Said, Fault> {
-    let id = id(headers, "webhook-id")?.ok_or(Fault::Missing("webhook-id"))?;
+fn standard(headers: &HeaderMap, now_s: i64) -> Result<SignatureClaims, SignatureFault> {
+    let id = id(headers, "webhook-id")?.ok_or(SignatureFault::Missing("webhook-id"))?;
     // The signed parts are separated by full stops. With one in the id, the same signed text could
     // be split in another way.
     if id.contains('.') {
-        return Err(Fault::Malformed("webhook-id"));
+        return Err(SignatureFault::Malformed("webhook-id"));
     }
-    let time = only(headers, "webhook-timestamp")?.ok_or(Fault::Missing("webhook-timestamp"))?;
+    let time =
+        only(headers, "webhook-timestamp")?.ok_or(SignatureFault::Missing("webhook-timestamp"))?;
     let seconds =
         Some(time).filter(|time| time.len() <= 12 && time.bytes().all(|b| b.is_ascii_digit()));
-    let seconds: i64 =
-        seconds.and_then(|time| time.parse().ok()).ok_or(Fault::Malformed("webhook-timestamp"))?;
+    let seconds: i64 = seconds
+        .and_then(|time| time.parse().ok())
+        .ok_or(SignatureFault::Malformed("webhook-timestamp"))?;
     let off = now_s.abs_diff(seconds);
     if off > TOLERANCE {
-        return Err(Fault::Stale(off));
+        return Err(SignatureFault::Stale(off));
     }
-    let list = only(headers, "webhook-signature")?.ok_or(Fault::Missing("webhook-signature"))?;
+    let list =
+        only(headers, "webhook-signature")?.ok_or(SignatureFault::Missing("webhook-signature"))?;
     // Signatures of other versions use other schemes.
     let signatures = list
         .split(' ')
         .filter_map(|item| item.strip_prefix("v1,"))
         .filter_map(|text| STANDARD.decode(text).ok());
-    Ok(Said {
+    Ok(SignatureClaims {
         before: format!("{id}.{time}."),
         signatures: signatures.collect(),
         id: Some(id.to_owned()),
@@ -196,45 +201,46 @@ fn standard(headers: &HeaderMap, now_s: i64) -> Result<Said, Fault> {
 }
 
 /// Reads `X-Hub-Signature-256`; see GitHub's "Validating webhook deliveries", 2026-08.
-fn github(headers: &HeaderMap) -> Result<Said, Fault> {
+fn github(headers: &HeaderMap) -> Result<SignatureClaims, SignatureFault> {
     const NAME: &str = "x-hub-signature-256";
-    let text = only(headers, NAME)?.ok_or(Fault::Missing(NAME))?;
-    let signature = text.strip_prefix("sha256=").and_then(unhex).ok_or(Fault::Malformed(NAME))?;
-    Ok(Said { before: String::new(), signatures: vec![signature], id: None })
+    let text = only(headers, NAME)?.ok_or(SignatureFault::Missing(NAME))?;
+    let signature =
+        text.strip_prefix("sha256=").and_then(unhex).ok_or(SignatureFault::Malformed(NAME))?;
+    Ok(SignatureClaims { before: String::new(), signatures: vec![signature], id: None })
 }
 
 /// Reads `Authorization: Bearer`, and an optional id.
-fn bearer(headers: &HeaderMap) -> Result<Said, Fault> {
-    let text = only(headers, "authorization")?.ok_or(Fault::Missing("authorization"))?;
-    let (word, token) = text.split_once(' ').ok_or(Fault::Malformed("authorization"))?;
+fn bearer(headers: &HeaderMap) -> Result<SignatureClaims, SignatureFault> {
+    let text = only(headers, "authorization")?.ok_or(SignatureFault::Missing("authorization"))?;
+    let (word, token) = text.split_once(' ').ok_or(SignatureFault::Malformed("authorization"))?;
     if !word.eq_ignore_ascii_case("bearer") {
-        return Err(Fault::Malformed("authorization"));
+        return Err(SignatureFault::Malformed("authorization"));
     }
     let id = match id(headers, "idempotency-key")? {
         Some(id) => Some(id),
         None => id(headers, "webhook-id")?,
     };
-    Ok(Said {
+    Ok(SignatureClaims {
         before: String::new(),
         signatures: vec![token.as_bytes().to_vec()],
         id: id.map(str::to_owned),
     })
 }
 
-fn id<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, Fault> {
+fn id<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, SignatureFault> {
     let Some(id) = only(headers, name)? else { return Ok(None) };
     let fits = (1..=ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
-    if fits { Ok(Some(id)) } else { Err(Fault::Malformed(name)) }
+    if fits { Ok(Some(id)) } else { Err(SignatureFault::Malformed(name)) }
 }
 
 /// Returns the only value of a header.
-fn only<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, Fault> {
+fn only<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, SignatureFault> {
     let mut values = headers.get_all(name).iter();
     let (first, second) = (values.next(), values.next());
     if second.is_some() {
-        return Err(Fault::Twice(name));
+        return Err(SignatureFault::Twice(name));
     }
-    first.map(|value| value.to_str().map_err(|_| Fault::Malformed(name))).transpose()
+    first.map(|value| value.to_str().map_err(|_| SignatureFault::Malformed(name))).transpose()
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

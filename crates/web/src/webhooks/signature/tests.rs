@@ -11,19 +11,19 @@ fn headers(list: &[(&str, &str)]) -> HeaderMap {
     list.iter().map(|(key, value)| (name(key), HeaderValue::from_str(value).unwrap())).collect()
 }
 
-fn key(scheme: Scheme, secret: &str) -> Key {
-    Key::new(scheme, secret).unwrap()
+fn key(scheme: WebhookScheme, secret: &str) -> WebhookKey {
+    WebhookKey::new(scheme, secret).unwrap()
 }
 
 fn check(
-    scheme: Scheme,
+    scheme: WebhookScheme,
     secrets: &[&str],
     list: &[(&str, &str)],
     body: &[u8],
     now_s: i64,
-) -> Result<Proof, Fault> {
-    let keys: Vec<Key> = secrets.iter().map(|secret| key(scheme, secret)).collect();
-    verify(scheme, &keys, &Key::unknown(), &headers(list), body, now_s)
+) -> Result<Proof, SignatureFault> {
+    let keys: Vec<WebhookKey> = secrets.iter().map(|secret| key(scheme, secret)).collect();
+    verify(scheme, &keys, &WebhookKey::unknown(), &headers(list), body, now_s)
 }
 
 /// HMAC as in RFC 2104, computed from the hash function alone, independently of the tested code.
@@ -43,9 +43,14 @@ fn signed(id: &str, time: i64, body: &[u8]) -> String {
     )
 }
 
-fn standard_call(id: &str, time: &str, signature: &str, body: &[u8]) -> Result<Proof, Fault> {
+fn standard_call(
+    id: &str,
+    time: &str,
+    signature: &str,
+    body: &[u8],
+) -> Result<Proof, SignatureFault> {
     check(
-        Scheme::Standard,
+        WebhookScheme::Standard,
         &[SECRET],
         &[("webhook-id", id), ("webhook-timestamp", time), ("webhook-signature", signature)],
         body,
@@ -71,10 +76,13 @@ fn the_published_vector_of_standard_webhooks_is_good() {
         [("webhook-id", id), ("webhook-timestamp", "1614265330"), ("webhook-signature", signature)];
     let other = STANDARD.encode([7; 24]);
     assert!(
-        check(Scheme::Standard, &[&other, &prefixed], &list, body, NOW).is_ok(),
+        check(WebhookScheme::Standard, &[&other, &prefixed], &list, body, NOW).is_ok(),
         "both secrets are valid during a rotation"
     );
-    assert_eq!(check(Scheme::Standard, &[&other], &list, body, NOW), Err(Fault::Wrong));
+    assert_eq!(
+        check(WebhookScheme::Standard, &[&other], &list, body, NOW),
+        Err(SignatureFault::Wrong)
+    );
 }
 
 #[test]
@@ -84,7 +92,7 @@ fn the_published_vector_of_github_is_good() {
     let signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
     let call = |signature: &str, delivery: &str| {
         check(
-            Scheme::Github,
+            WebhookScheme::Github,
             &[secret],
             &[("X-Hub-Signature-256", signature), ("X-GitHub-Delivery", delivery)],
             body,
@@ -100,15 +108,18 @@ fn the_published_vector_of_github_is_good() {
             .starts_with("sha256-dffd6021bb2bd5b0af676290809ec3a53191dd81c7f70a4b28688a362182986f")
     );
     for (bad, fault) in [
-        (&signature[..70], Fault::Malformed("x-hub-signature-256")),
-        (&signature[..69], Fault::Wrong),
-        ("sha256=", Fault::Wrong),
-        ("sha1=757107ea0eb2509fc211221cce984b8a37570b6d", Fault::Malformed("x-hub-signature-256")),
+        (&signature[..70], SignatureFault::Malformed("x-hub-signature-256")),
+        (&signature[..69], SignatureFault::Wrong),
+        ("sha256=", SignatureFault::Wrong),
+        (
+            "sha1=757107ea0eb2509fc211221cce984b8a37570b6d",
+            SignatureFault::Malformed("x-hub-signature-256"),
+        ),
         (
             "sha256=+f7107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e1",
-            Fault::Malformed("x-hub-signature-256"),
+            SignatureFault::Malformed("x-hub-signature-256"),
         ),
-        (&signature.replace("757", "756"), Fault::Wrong),
+        (&signature.replace("757", "756"), SignatureFault::Wrong),
     ] {
         assert_eq!(call(bad, "1"), Err(fault), "{bad}");
     }
@@ -146,11 +157,11 @@ fn an_id_with_a_full_stop_is_refused_because_the_signed_text_would_be_ambiguous(
     assert!(standard_call("msg", &NOW.to_string(), &signature, body.as_bytes()).is_ok());
     // The same signed bytes, with the beginning of the body read as a timestamp.
     let moved = standard_call(&format!("msg.{NOW}"), &NOW.to_string(), &signature, b"evil");
-    assert_eq!(moved, Err(Fault::Malformed("webhook-id")));
-    assert_eq!(standard_call("a b", "1", "x", b""), Err(Fault::Malformed("webhook-id")));
+    assert_eq!(moved, Err(SignatureFault::Malformed("webhook-id")));
+    assert_eq!(standard_call("a b", "1", "x", b""), Err(SignatureFault::Malformed("webhook-id")));
     assert_eq!(
         standard_call(&"x".repeat(ID + 1), "1", "x", b""),
-        Err(Fault::Malformed("webhook-id"))
+        Err(SignatureFault::Malformed("webhook-id"))
     );
 }
 
@@ -162,13 +173,13 @@ fn missing_and_repeated_headers_are_refused() {
         ("webhook-timestamp", time.as_str()),
         ("webhook-signature", signature.as_str()),
     ];
-    assert!(check(Scheme::Standard, &[SECRET], &all, b"{}", NOW).is_ok());
+    assert!(check(WebhookScheme::Standard, &[SECRET], &all, b"{}", NOW).is_ok());
     for n in 0..all.len() {
         let without: Vec<_> =
             all.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, header)| *header).collect();
         assert_eq!(
-            check(Scheme::Standard, &[SECRET], &without, b"{}", NOW),
-            Err(Fault::Missing(all[n].0))
+            check(WebhookScheme::Standard, &[SECRET], &without, b"{}", NOW),
+            Err(SignatureFault::Missing(all[n].0))
         );
         let twice: Vec<_> = all.iter().chain([&all[n]]).copied().collect();
         let mut map = HeaderMap::new();
@@ -179,18 +190,18 @@ fn missing_and_repeated_headers_are_refused() {
             );
         }
         let called = verify(
-            Scheme::Standard,
-            &[key(Scheme::Standard, SECRET)],
-            &Key::unknown(),
+            WebhookScheme::Standard,
+            &[key(WebhookScheme::Standard, SECRET)],
+            &WebhookKey::unknown(),
             &map,
             b"{}",
             NOW,
         );
-        assert_eq!(called, Err(Fault::Twice(all[n].0)));
+        assert_eq!(called, Err(SignatureFault::Twice(all[n].0)));
     }
     assert_eq!(
-        check(Scheme::Standard, &[], &all, b"{}", NOW),
-        Err(Fault::Wrong),
+        check(WebhookScheme::Standard, &[], &all, b"{}", NOW),
+        Err(SignatureFault::Wrong),
         "the spare key is random"
     );
 }
@@ -199,7 +210,7 @@ fn missing_and_repeated_headers_are_refused() {
 fn a_bearer_call_needs_the_right_token() {
     let token = "tok-0123456789abcdef";
     let call = |list: &[(&str, &str)]| {
-        check(Scheme::Bearer, &["old-0123456789abcdef", token], list, b"x", NOW)
+        check(WebhookScheme::Bearer, &["old-0123456789abcdef", token], list, b"x", NOW)
     };
     let header = format!("Bearer {token}");
     assert_eq!(call(&[("authorization", &header)]), Ok(Proof { id: None }));
@@ -233,15 +244,15 @@ fn a_bearer_call_needs_the_right_token() {
 #[test]
 fn a_weak_or_damaged_secret_is_refused_and_never_repeated() {
     for (scheme, secret) in [
-        (Scheme::Standard, "whsec_not base64 at all, canary"),
-        (Scheme::Standard, "whsec_Y2FuYXJ5"),
-        (Scheme::Github, "canary"),
-        (Scheme::Bearer, "canary canary canary"),
+        (WebhookScheme::Standard, "whsec_not base64 at all, canary"),
+        (WebhookScheme::Standard, "whsec_Y2FuYXJ5"),
+        (WebhookScheme::Github, "canary"),
+        (WebhookScheme::Bearer, "canary canary canary"),
     ] {
-        let fault = Key::new(scheme, secret).unwrap_err();
+        let fault = WebhookKey::new(scheme, secret).unwrap_err();
         assert!(!fault.contains("canary") && !fault.contains("Y2Fu"), "{fault}");
     }
-    assert_eq!(format!("{:?}", key(Scheme::Github, "canary-0123456789")), "Key");
+    assert_eq!(format!("{:?}", key(WebhookScheme::Github, "canary-0123456789")), "Key");
 }
 
 proptest! {
@@ -260,7 +271,7 @@ proptest! {
         prop_assert!(standard_call(&id, &time.to_string(), &signature, &body).is_ok());
         let mut changed = body.clone();
         if changed.is_empty() { changed.push(flip) } else { let at = at.index(changed.len()); changed[at] ^= flip }
-        prop_assert_eq!(standard_call(&id, &time.to_string(), &signature, &changed), Err(Fault::Wrong));
+        prop_assert_eq!(standard_call(&id, &time.to_string(), &signature, &changed), Err(SignatureFault::Wrong));
         let other = format!("{id}x");
         prop_assert!(standard_call(&other, &time.to_string(), &signature, &body).is_err());
         prop_assert!(standard_call(&id, &(time + 1).to_string(), &signature, &body).is_err());
@@ -268,8 +279,8 @@ proptest! {
         prop_assert!(standard_call(&id, &time.to_string(), cut, &body).is_err());
         let secret = [0x5a; 20].map(char::from).iter().collect::<String>();
         let github = format!("sha256={}", hex(&by_hand(secret.as_bytes(), &body)));
-        prop_assert!(check(Scheme::Github, &[&secret], &[("x-hub-signature-256", &github)], &body, NOW).is_ok());
-        prop_assert_eq!(check(Scheme::Github, &[&secret], &[("x-hub-signature-256", &github)], &changed, NOW), Err(Fault::Wrong));
+        prop_assert!(check(WebhookScheme::Github, &[&secret], &[("x-hub-signature-256", &github)], &body, NOW).is_ok());
+        prop_assert_eq!(check(WebhookScheme::Github, &[&secret], &[("x-hub-signature-256", &github)], &changed, NOW), Err(SignatureFault::Wrong));
     }
 
     #[test]
@@ -281,8 +292,8 @@ proptest! {
         const NAMES: [&str; 6] =
             ["webhook-id", "webhook-timestamp", "webhook-signature", "x-hub-signature-256", "authorization", "idempotency-key"];
         let list: Vec<_> = names.iter().enumerate().map(|(n, name)| (NAMES[*name], values[n].as_str())).collect();
-        for scheme in [Scheme::Standard, Scheme::Github, Scheme::Bearer] {
-            let secret = if scheme == Scheme::Standard { SECRET } else { "a-secret-nobody-guesses" };
+        for scheme in [WebhookScheme::Standard, WebhookScheme::Github, WebhookScheme::Bearer] {
+            let secret = if scheme == WebhookScheme::Standard { SECRET } else { "a-secret-nobody-guesses" };
             prop_assert!(check(scheme, &[secret], &list, &body, NOW).is_err());
         }
     }

@@ -1,0 +1,160 @@
+//! Slash commands, which are saved before they are acknowledged.
+
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::{CLOSING, CommandOutcome, InboundProcessor, OutcomeSender, event_key};
+use crate::Identity;
+use crate::api::{Api, nonce};
+use crate::commands::Verb;
+use crate::interactions::Interactions;
+use crate::quote;
+use crate::rest::Timeouts;
+use crate::threads;
+use crate::wire::SlashInteraction;
+use aetheel_dispatch::StopResult;
+use aetheel_model::event::{CommandToken, EventKind, EventOrigin, Lane, NewEvent};
+
+const FORGOTTEN: &str = "Done: your next prompt begins a new conversation.";
+const NOTHING_YET: &str = "There is no conversation yet: your next prompt begins one.";
+const EMPTY: &str = "Write your task after the command.";
+
+impl InboundProcessor {
+    /// Processes a command. Its acknowledgement waits for `kept`.
+    pub(super) async fn command(&self, slash: &SlashInteraction, verb: Verb, kept: OutcomeSender) {
+        if self.recent.lock().has(slash.interaction) {
+            // Discord sent it twice; the first one is already acknowledged.
+            let _ = kept.send(Ok(CommandOutcome::Kept));
+            return;
+        }
+        self.recent.lock().note(slash.interaction);
+        let lane = Lane::Channel(slash.channel);
+        // Sending fails only if the program ends.
+        match verb {
+            Verb::Ask | Verb::New => {
+                let _ = kept.send(self.ask(slash, verb).await);
+            }
+            Verb::Steer if slash.prompt.trim().is_empty() => {
+                let _ = kept.send(Err(EMPTY.to_owned()));
+            }
+            Verb::Steer => {
+                let _ = kept.send(self.steer(slash).await);
+            }
+            Verb::Reset => {
+                let _ = kept.send(self.dispatcher.reset(&lane).await.map(|had| {
+                    CommandOutcome::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
+                }));
+            }
+            // The reader answers these.
+            Verb::Stop | Verb::Dashboard | Verb::Panel(_) => {}
+        }
+    }
+
+    /// Saves the prompt of a command. A refused one does not come back, because Discord sends a
+    /// command only once.
+    async fn ask(&self, slash: &SlashInteraction, verb: Verb) -> Result<CommandOutcome, String> {
+        if slash.prompt.trim().is_empty() {
+            return Err(EMPTY.to_owned());
+        }
+        if verb == Verb::New && (slash.guild.is_none() || slash.parent.is_some()) {
+            return Err(threads::NO_THREADS_HERE.to_owned());
+        }
+        if self.intake.is_closed() {
+            return Err(CLOSING.to_owned());
+        }
+        let event = NewEvent { opens_thread: verb == Verb::New, ..asked(slash) };
+        let saved =
+            self.submit(event).map_err(|refusal| refusal.to_string())?.wait_until_saved().await;
+        saved.map(|_| CommandOutcome::Kept).map_err(|why| {
+            self.queue_markers.forget(slash.interaction);
+            why.to_string()
+        })
+    }
+
+    /// Saves a message for the running turn. A task of its own waits for the result and shows it.
+    async fn steer(&self, slash: &SlashInteraction) -> Result<CommandOutcome, String> {
+        if self.intake.is_closed() {
+            return Err(CLOSING.to_owned());
+        }
+        let underway =
+            self.dispatcher.steer(asked(slash)).await.map_err(|refusal| refusal.to_string())?;
+        let (api, identity, interactions) =
+            (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
+        let (slash, timeouts) = (slash.clone(), self.timeouts);
+        let heading = quote::quote_line(&slash.prompt, &self.redactor);
+        tokio::spawn(async move {
+            if let Some(text) = underway.outcome().await.message() {
+                put_answer(
+                    &api,
+                    &identity,
+                    &interactions,
+                    &slash,
+                    quote::with_quote(Some(&heading), text),
+                    timeouts,
+                );
+            }
+        });
+        Ok(CommandOutcome::Kept)
+    }
+}
+
+/// Builds the event of a command with a text.
+fn asked(slash: &SlashInteraction) -> NewEvent {
+    let origin = EventOrigin::Interaction {
+        channel: slash.channel,
+        interaction: slash.interaction,
+        pass: Some(CommandToken(slash.token.clone())),
+    };
+    NewEvent {
+        author: Some(aetheel_model::plain::short_line(
+            slash.nick.as_deref().unwrap_or(slash.user.display_name()),
+            64,
+        )),
+        asker: Some(slash.user.id),
+        parent: slash.parent,
+        key: Some(event_key(slash.interaction)),
+        ..NewEvent::new(
+            EventKind::Message,
+            Lane::Channel(slash.channel),
+            origin,
+            slash.prompt.trim(),
+        )
+    }
+}
+
+/// Returns the answer to `/stop`.
+pub(crate) fn stop_text(stopped: StopResult) -> String {
+    let dropped = match stopped.waiting {
+        0 => {
+            return if stopped.running { "Stopped." } else { "There is nothing to stop here." }
+                .to_owned();
+        }
+        1 => "one waiting prompt will not be answered".to_owned(),
+        count => format!("{count} waiting prompts will not be answered"),
+    };
+    if stopped.running { format!("Stopped; {dropped}.") } else { format!("Stopped: {dropped}.") }
+}
+
+/// Puts a text into the deferred answer of a command, in a task of its own.
+fn put_answer(
+    api: &Api,
+    identity: &Arc<Identity>,
+    interactions: &Interactions,
+    slash: &SlashInteraction,
+    text: String,
+    timeouts: Timeouts,
+) {
+    let Some(mut token) = interactions.take(slash.interaction) else { return };
+    let (api, application, channel) = (api.clone(), identity.application, slash.channel);
+    tokio::spawn(async move {
+        let sent = if token.is_usable().await {
+            api.edit_original(application, token.interaction, &token.value, &text, timeouts).await
+        } else {
+            api.post(channel, None, &nonce(), &text, timeouts).await
+        };
+        if let Err(error) = sent {
+            warn!(channel, length = text.chars().count(), %error, "cannot answer a command");
+        }
+    });
+}

@@ -1,0 +1,347 @@
+//! Messages: decides whether one is for the bot and whether its author may ask, and submits it.
+
+use std::time::Duration;
+
+use super::{InboundProcessor, RETRY_INTERVAL, event_key, mark, quotes, send};
+use crate::asker::Asker;
+use crate::gateway_event::Parent;
+use crate::mention::{self, Name};
+use crate::quote;
+use crate::rest::RestError;
+use crate::wire::{Channel, Message, age_by_discord};
+use aetheel_dispatch::{Accepted, AnswerRefusal, Person, PromptRefusal};
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+
+/// Age from which an accepted prompt counts as late, and its author is informed of that.
+const LATE_AFTER: Duration = Duration::from_secs(120);
+
+const HINT: &str = "Yes? Write your task after my name, or use `/ask`.";
+const STRANGER: &str = "Here I answer only people whom my operator has allowed. Ask my operator, or write to me in a server where I may answer you.";
+const LATER: &str = "I am restarting. I will answer your message as soon as I am back.";
+const NO_ROOM: &str = "I cannot save anything at the moment, so your message waits. I will answer it as soon as I can. (storage)";
+
+/// The outcome of a message for the bot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MessageOutcome {
+    /// Accepted and saved, as a prompt or as the answer to a question.
+    Taken,
+    /// Rejected; the rejection is saved and the author notified.
+    Refused,
+    /// Its author may not use the bot.
+    NotAdmitted,
+    /// It was handled before.
+    Known,
+    /// The gateway shuts down: the next process handles it and all later messages of the channel.
+    LeftForNextStart,
+}
+
+impl InboundProcessor {
+    /// Processes a message of the gateway. Returns `false` if it is left to the next process.
+    pub(super) async fn message(&self, message: &Message, names: &[Name], parent: Parent) -> bool {
+        if self.recent.lock().has(message.id) {
+            return true;
+        }
+        if !self.is_for_us_at_last(message, parent).await {
+            return true;
+        }
+        let parent = match (parent, message.guild_id) {
+            (Parent::Known(parent), _) => parent,
+            (Parent::Unknown, None) => None,
+            // Access to a thread can depend on the channel it belongs to.
+            (Parent::Unknown, Some(_)) => self
+                .channel_at_last(message.channel_id)
+                .await
+                .and_then(|channel| channel.thread_parent()),
+        };
+        self.message_for_us(message, names, parent, false).await != MessageOutcome::LeftForNextStart
+    }
+
+    /// Like [`Reception::is_for_us`], but waits until Discord answers.
+    pub(super) async fn is_for_us_at_last(&self, message: &Message, parent: Parent) -> bool {
+        loop {
+            match self.is_for_us(message, parent).await {
+                Ok(ours) => return ours,
+                Err(error) if error.is_temporary() => tokio::time::sleep(RETRY_INTERVAL).await,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Returns a channel, or `None` if Discord refuses. Waits until Discord answers.
+    pub(super) async fn channel_at_last(&self, channel: u64) -> Option<Channel> {
+        loop {
+            match self.lookups.channel(&self.api, channel).await {
+                Ok(channel) => return Some(channel),
+                Err(error) if error.is_temporary() => tokio::time::sleep(RETRY_INTERVAL).await,
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Returns the author of a message for the access check.
+    pub(super) fn asker(&self, message: &Message, parent: Option<u64>) -> Asker {
+        Asker::author_of(message, parent, &self.identity)
+    }
+
+    /// Processes a message for the bot, once. Returns when its outcome is saved.
+    pub(super) async fn message_for_us(
+        &self,
+        message: &Message,
+        names: &[Name],
+        parent: Option<u64>,
+        missed: bool,
+    ) -> MessageOutcome {
+        let (channel, id) = (message.channel_id, message.id);
+        if self.recent.lock().has(id) {
+            return MessageOutcome::Known;
+        }
+        let asker = self.asker(message, parent);
+        if let Err(why) = self.identity.admit(&asker) {
+            self.recent.lock().note(id);
+            self.identity.log_refusal(&asker, message.author.display_name(), &why);
+            if asker.guild.is_none() {
+                // In a direct message, no reaction would look like a fault.
+                self.report(channel, id, STRANGER.to_owned());
+            }
+            return MessageOutcome::NotAdmitted;
+        }
+        if let Some(parent) = parent {
+            self.dispatcher.learn_parent(channel, parent);
+        }
+        let late = age_by_discord(id, self.api.rest.clock_ahead()) > LATE_AFTER;
+        let prompt = NewEvent { missed, late, ..self.prompt(message, names, parent) };
+        let fate = match self.try_as_answer(&asker, message, &prompt).await {
+            Some(fate) => fate,
+            None => self.submit_until_saved(&prompt, (channel, id)).await,
+        };
+        if fate != MessageOutcome::LeftForNextStart {
+            self.recent.lock().note(id);
+            self.notes.mark_handled(channel, id);
+        }
+        fate
+    }
+
+    /// Tries a message as the answer to the question that is open in its channel. Returns `None` if
+    /// it does not answer one.
+    async fn try_as_answer(
+        &self,
+        asker: &Asker,
+        message: &Message,
+        prompt: &NewEvent,
+    ) -> Option<MessageOutcome> {
+        let roles = asker.roles.iter().copied().chain(asker.guild).collect();
+        let name = prompt.author.clone().unwrap_or_default();
+        let person = Person::User { id: asker.user, roles, owner: asker.owner, name };
+        let (channel, id) = (message.channel_id, message.id);
+        // A message above the question cannot be meant as its answer.
+        let unasked = prompt.missed && !self.questions.may_answer(channel, id);
+        if unasked || !prompt.attached.is_empty() {
+            return None;
+        }
+        self.questions.wait_for_resumed(channel).await;
+        match self.dispatcher.answer_from_text(&prompt.lane, &person, &prompt.prompt)? {
+            Ok(()) => Some(MessageOutcome::Taken),
+            // Another answer was faster, so this message is a prompt.
+            Err(AnswerRefusal::Gone) => None,
+            Err(refusal) => {
+                self.report(message.channel_id, message.id, refusal.to_string());
+                Some(MessageOutcome::Refused)
+            }
+        }
+    }
+
+    /// Builds the event of a message.
+    pub(super) fn prompt(
+        &self,
+        message: &Message,
+        names: &[Name],
+        parent: Option<u64>,
+    ) -> NewEvent {
+        let nick = message.member.as_ref().and_then(|member| member.nick.as_deref());
+        let origin = EventOrigin::Message { channel: message.channel_id, message: message.id };
+        NewEvent {
+            author: Some(aetheel_model::plain::short_line(
+                nick.unwrap_or(message.author.display_name()),
+                64,
+            )),
+            asker: Some(message.author.id),
+            parent,
+            attached: quotes::attached(message, self.identity.id),
+            quoted: quotes::quoted(message, self.identity.id, names),
+            key: Some(event_key(message.id)),
+            ..NewEvent::new(
+                EventKind::Message,
+                Lane::Channel(message.channel_id),
+                origin,
+                mention::prompt(
+                    &message.content,
+                    self.identity.id,
+                    self.lookups.known_role(message.guild_id),
+                    names,
+                ),
+            )
+        }
+    }
+
+    /// Submits an event until it, or its refusal, is saved. While neither can be saved, the author
+    /// gets a notice that it waits; after a crash, catching up finds the message again.
+    async fn submit_until_saved(
+        &self,
+        event: &NewEvent,
+        (channel, message): (u64, u64),
+    ) -> MessageOutcome {
+        loop {
+            if self.notes.last_handled(channel).is_none() {
+                // In a channel without an earlier message, catching up begins here.
+                self.notes.start_channel(channel, message - 1);
+            }
+            if self.intake.is_closed() {
+                if !self.intake.is_silent() {
+                    self.report_waiting(channel, message, LATER);
+                }
+                return MessageOutcome::LeftForNextStart;
+            }
+            let empty =
+                event.prompt.is_empty() && event.attached.is_empty() && event.quoted.is_none();
+            let refused = if empty {
+                Some(HINT.to_owned())
+            } else {
+                match self.submit(event.clone()) {
+                    Ok(accepted) => {
+                        if accepted.wait_until_saved().await.is_ok() {
+                            return MessageOutcome::Taken;
+                        }
+                        self.queue_markers.forget(message);
+                        None
+                    }
+                    // It may be accepted later, by this process or the next one.
+                    Err(PromptRefusal::NotSaved | PromptRefusal::ShuttingDown) => None,
+                    Err(refusal) => Some(refusal.to_string()),
+                }
+            };
+            if let Some(why) = refused
+                && self.decline(event, (channel, message), &why).await
+            {
+                return MessageOutcome::Refused;
+            }
+            if !self.intake.is_closed() {
+                // Without a lease the notice would be late; the node that receives Discord's events
+                // sends it.
+                if self.api.rest.may_send() {
+                    self.report_waiting(channel, message, NO_ROOM);
+                }
+                tokio::time::sleep(RETRY_INTERVAL).await;
+            }
+        }
+    }
+
+    /// Saves a refusal and shows it: as a reply, or as a reaction if the channel got a notice
+    /// recently. Returns `false` if it cannot be saved.
+    pub(super) async fn decline(
+        &self,
+        event: &NewEvent,
+        (channel, message): (u64, u64),
+        why: &str,
+    ) -> bool {
+        let declined = match self.dispatcher.decline(event.clone(), why).await {
+            Ok(Some(declined)) => declined,
+            // The author was notified before.
+            Ok(None) => return true,
+            Err(_) => return false,
+        };
+        let (api, dispatcher, timeouts) =
+            (self.api.clone(), self.dispatcher.clone(), self.timeouts);
+        let (in_words, why) = (self.may_report(channel), why.to_owned());
+        tokio::spawn(async move {
+            let sent = if in_words {
+                send(&api, channel, message, &format!("{}.0", declined.stem), &why, timeouts).await
+            } else {
+                mark(&api, channel, message, timeouts).await
+            };
+            // Otherwise the next process shows it.
+            if sent {
+                dispatcher.refusal_sent(declined);
+            }
+        });
+        true
+    }
+
+    /// Submits an event, and shows its place in the queue if it has to wait. An event that is
+    /// already known counts as accepted: Discord sends some events twice, and catching up finds
+    /// events that were accepted before a restart.
+    ///
+    /// # Errors
+    /// See [`Dispatcher::submit`](aetheel_dispatch::Dispatcher::submit).
+    pub(super) fn submit(&self, event: NewEvent) -> Result<Accepted, PromptRefusal> {
+        let origin = event.origin.clone();
+        let (EventOrigin::Message { message: id, .. }
+        | EventOrigin::Interaction { interaction: id, .. }) = origin
+        else {
+            return self.dispatcher.submit(event);
+        };
+        self.queue_markers.expect(id);
+        // Everybody sees the prompt of a message, but not that of a command.
+        let heading = if let EventOrigin::Interaction { .. } = origin {
+            quote::quote_line(&event.prompt, &self.redactor)
+        } else {
+            String::new()
+        };
+        let taken = match self.dispatcher.submit(event) {
+            Err(PromptRefusal::Known) => Ok(Accepted::without_saving(0, 0)),
+            taken => taken,
+        };
+        match (&taken, origin) {
+            (Ok(accepted), EventOrigin::Message { channel, message }) if accepted.ahead > 0 => {
+                self.queue_markers.show_number(&self.api, channel, message, accepted.ahead);
+            }
+            (Ok(accepted), EventOrigin::Interaction { .. }) if accepted.ahead > 0 => {
+                if let Some(token) = self.interactions.peek(id) {
+                    self.queue_markers.show_line(
+                        &self.api,
+                        self.identity.application,
+                        (token, heading),
+                        accepted.ahead,
+                    );
+                }
+            }
+            _ => self.queue_markers.forget(id),
+        }
+        taken
+    }
+
+    /// Returns whether a person wrote the message to the bot: in a direct message, with a mention,
+    /// as a reply, or in a thread of the bot.
+    ///
+    /// # Errors
+    /// [`RestError`] if Discord cannot answer now.
+    pub(super) async fn is_for_us(
+        &self,
+        message: &Message,
+        parent: Parent,
+    ) -> Result<bool, RestError> {
+        if !self.is_from_person(message) {
+            return Ok(false);
+        }
+        let me = self.identity.id;
+        let addressed = message.guild_id.is_none()
+            || message.mentions.iter().any(|user| user.id == me)
+            || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me);
+        Ok(addressed
+            || self.names_our_role(message).await?
+            || self.belongs_to_us(message, parent).await?)
+    }
+
+    /// Returns whether it mentions the role that Discord created for the bot. It has the name of
+    /// the bot, so people choose it by mistake.
+    async fn names_our_role(&self, message: &Message) -> Result<bool, RestError> {
+        let Some(guild) = message.guild_id.filter(|_| !message.mention_roles.is_empty()) else {
+            return Ok(false);
+        };
+        let role = self.lookups.our_role(&self.api, guild, self.identity.id).await?;
+        Ok(role.is_some_and(|role| message.mention_roles.contains(&role)))
+    }
+
+    pub(super) fn is_from_person(&self, message: &Message) -> bool {
+        self.identity.is_from_person(message)
+    }
+}

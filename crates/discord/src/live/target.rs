@@ -1,0 +1,25 @@
+//! The destination of an answer.
+
+use crate::interactions::InteractionToken;
+
+/// The destination of an answer.
+#[derive(Clone)]
+pub(crate) struct ReplyTarget {
+    pub(crate) channel: u64,
+    /// The message that the answer replies to.
+    pub(crate) reply_to: Option<u64>,
+    /// The token of the command that is answered.
+    pub(crate) token: Option<InteractionToken>,
+    /// Whether it answers a command, whose own message comes first. Without a token, that message
+    /// cannot be edited any more.
+    pub(crate) command: bool,
+    /// The prompt, shown above the first message. `None` if people see it anyway.
+    pub(crate) heading: Option<String>,
+}
+
+impl ReplyTarget {
+    /// Returns a destination in a channel that replies to nothing.
+    pub(crate) fn in_channel(channel: u64) -> Self {
+        Self { channel, reply_to: None, token: None, command: false, heading: None }
+    }
+}

@@ -1,0 +1,127 @@
+//! The actions behind the commands.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::scope::ChannelScope;
+use super::{Response, menu, page};
+use crate::commands::{self, CommandAccess};
+use aetheel_dispatch::{
+    LaneStatus, ProjectBinding, Setting, queue_rows, session_rows, status_rows,
+};
+
+/// How long an agent may take to list its sessions.
+const LISTING_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// A command of the panel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PanelAction {
+    Status,
+    Queue,
+    /// Lists conversations, or resumes one.
+    Sessions,
+    Settings,
+    /// Shows or chooses a setting.
+    Set(Setting),
+    Compact,
+    /// Shows or binds the channel's project.
+    Project,
+    Ping,
+    Help,
+}
+
+impl PanelAction {
+    /// Returns whether an announced answer is visible only to the person who asked. Discord needs
+    /// to know this before the answer is ready.
+    pub(super) fn is_private(self) -> bool {
+        !matches!(self, Self::Set(_) | Self::Compact | Self::Project)
+    }
+
+    /// Carries out the command. `alone` means that the person may also write direct messages, and
+    /// `dashboard` that the dashboard is enabled.
+    pub(super) async fn run(
+        self,
+        scope: &ChannelScope,
+        (alone, dashboard): (bool, bool),
+        given: &[(String, String)],
+    ) -> Response {
+        let value = given.first().map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
+        let now = Timestamp::now();
+        match (self, value) {
+            (Self::Status, _) => Response::private(page::from_rows(&status_rows(
+                &scope.view().await,
+                scope.asker.owner,
+                now,
+            ))),
+            (Self::Queue, _) => {
+                Response::private(page::from_rows(&queue_rows(&scope.queue(), now)))
+            }
+            (Self::Sessions, None) => {
+                let found = scope.conversations(LISTING_TIMEOUT).await;
+                let hint =
+                    if found.all.is_empty() { "" } else { "\n-# `/sessions resume:` resumes one." };
+                Response::private(format!("{}{hint}", page::from_rows(&session_rows(&found, now))))
+            }
+            (Self::Sessions, Some(id)) => {
+                Response::changed(scope.resume(id).await.map(|text| page::escaped(&text)))
+            }
+            (Self::Settings, _) => menu::settings(&scope.view().await),
+            (Self::Set(setting), None) => {
+                let (Ok(text) | Err(text)) = scope.choose(setting, None).await;
+                Response::private(text)
+            }
+            (Self::Set(setting), Some(value)) => {
+                Response::changed(scope.choose(setting, Some(value)).await)
+            }
+            (Self::Compact, _) => Response::changed(scope.compact().await),
+            (Self::Project, None) => {
+                let (Ok(text) | Err(text)) = scope.project(&ProjectBinding::default()).await;
+                Response::private(text)
+            }
+            (Self::Project, Some(_)) => {
+                let given_for = |name: &str| {
+                    given.iter().find(|(given, _)| given == name).map(|(_, value)| value.trim())
+                };
+                let wanted = |name: &str| {
+                    given_for(name).map(|value| {
+                        if value == "unset" { String::new() } else { value.to_owned() }
+                    })
+                };
+                Response::changed(
+                    scope
+                        .project(&ProjectBinding {
+                            directory: wanted("directory"),
+                            backend: wanted("backend"),
+                        })
+                        .await,
+                )
+            }
+            (Self::Ping, name) => {
+                let (Ok(text) | Err(text)) = scope.ping(name).await;
+                Response::private(page::escaped(&text))
+            }
+            (Self::Help, _) => {
+                let of = (alone, dashboard);
+                Response::private(help(&scope.view().await, scope.asker.owner, of))
+            }
+        }
+    }
+}
+
+/// Returns the help, with the commands that are useful here. See [`Order::carry_out`] for `alone`
+/// and `dashboard`.
+fn help(view: &LaneStatus, owner: bool, (alone, dashboard): (bool, bool)) -> String {
+    let useful = commands::all(dashboard).filter(|command| {
+        command.needs.is_none_or(|feature| view.has(feature))
+            && (owner || command.access == CommandAccess::Everyone)
+    });
+    let lines: Vec<String> =
+        useful.map(|command| format!("`/{}` {}", command.name, command.description)).collect();
+    let ways = if alone {
+        "Mention me, answer me, or write to me in private."
+    } else {
+        "Mention me or answer me."
+    };
+    format!("{} answers here. {ways}\n{}", page::escaped(&view.label), lines.join("\n"))
+}

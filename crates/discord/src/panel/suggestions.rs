@@ -1,0 +1,118 @@
+//! Suggestions for an option that is being typed.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::PanelAction;
+use super::scope::ChannelScope;
+use aetheel_dispatch::{Setting, conversation_line};
+use aetheel_model::agent::descriptor::DescriptorChoice;
+use aetheel_model::plain::short_line;
+
+/// Maximum number of suggestions.
+const MAX_SUGGESTIONS: usize = 25;
+/// Maximum number of characters of the name and of the value of a suggestion.
+const MAX_SUGGESTION_CHARS: usize = 100;
+/// How long an agent may take to list models or sessions. The suggestions must arrive within three
+/// seconds.
+const LISTING_TIMEOUT: Duration = Duration::from_millis(1_100);
+
+/// Parses an interaction of type 4: the command, and the text that was typed.
+pub(super) fn read(value: &Value) -> Option<(String, String)> {
+    let options = value["data"]["options"].as_array()?;
+    let typed = options.iter().find(|option| option["focused"] == true)?["value"]
+        .as_str()
+        .unwrap_or_default();
+    Some((value["data"]["name"].as_str()?.to_owned(), typed.trim().to_owned()))
+}
+
+/// Returns the choices that match the typed text, in Discord's format.
+pub(super) async fn choices(scope: &ChannelScope, order: PanelAction, typed: &str) -> Vec<Value> {
+    let all: Vec<DescriptorChoice> = match order {
+        PanelAction::Set(Setting::Model) => scope.models(LISTING_TIMEOUT).await,
+        PanelAction::Set(setting) => offered(scope, setting).await,
+        PanelAction::Ping | PanelAction::Project => offered(scope, Setting::Backend).await,
+        PanelAction::Sessions => {
+            let now = Timestamp::now();
+            let found = scope
+                .conversations(LISTING_TIMEOUT)
+                .await
+                .all
+                .into_iter()
+                .filter(|known| !known.current);
+            found
+                .map(|known| DescriptorChoice {
+                    label: conversation_line(&known, now),
+                    id: known.id.to_string(),
+                })
+                .collect()
+        }
+        _ => Vec::new(),
+    };
+    fitting(all, typed)
+}
+
+async fn offered(scope: &ChannelScope, setting: Setting) -> Vec<DescriptorChoice> {
+    let option = scope.view().await.options.into_iter().find(|option| option.setting == setting);
+    option.map(|option| option.choices).unwrap_or_default()
+}
+
+fn fitting(all: Vec<DescriptorChoice>, typed: &str) -> Vec<Value> {
+    let typed = typed.to_lowercase();
+    let fits = |choice: &DescriptorChoice| {
+        choice.id.to_lowercase().contains(&typed) || choice.label.to_lowercase().contains(&typed)
+    };
+    let short =
+        |choice: &DescriptorChoice| (1..=MAX_SUGGESTION_CHARS).contains(&choice.id.chars().count());
+    let name = |choice: &DescriptorChoice| {
+        let label = short_line(&choice.label, MAX_SUGGESTION_CHARS);
+        if label.is_empty() { choice.id.clone() } else { label }
+    };
+    all.iter()
+        .filter(|choice| fits(choice) && short(choice))
+        .take(MAX_SUGGESTIONS)
+        .map(|choice| json!({"name": name(choice), "value": choice.id}))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggestions_match_ids_and_labels_and_are_at_most_25() {
+        let choice =
+            |id: &str, label: &str| DescriptorChoice { id: id.to_owned(), label: label.to_owned() };
+        let all = vec![
+            choice("opus", "Opus 5"),
+            choice("sonnet", ""),
+            choice(&"x".repeat(101), "long"),
+            choice("y", &"z".repeat(200)),
+        ];
+        let ids = |typed: &str| {
+            fitting(all.clone(), typed)
+                .iter()
+                .map(|choice| choice["value"].as_str().unwrap_or("").to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (ids("OPUS"), ids("5"), ids("nothing")),
+            (vec!["opus".to_owned()], vec!["opus".to_owned()], vec![])
+        );
+        assert_eq!(ids(""), ["opus", "sonnet", "y"]);
+        assert_eq!(
+            fitting(all, "")[2]["name"].as_str().map(|name| name.chars().count()),
+            Some(100)
+        );
+        assert_eq!(fitting(vec![choice("a", "A"); 60], "").len(), 25);
+    }
+
+    #[test]
+    fn the_option_that_is_being_typed_is_read() {
+        let value = json!({"type": 4, "data": {"name": "model", "options": [{"name": "name", "type": 3, "value": " op", "focused": true}]}});
+        assert_eq!(read(&value), Some(("model".to_owned(), "op".to_owned())));
+        assert_eq!(read(&json!({"data": {"name": "model", "options": []}})), None);
+    }
+}

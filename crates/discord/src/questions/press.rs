@@ -1,0 +1,188 @@
+//! A button, menu or modal window that a person used, and the choice that it stands for.
+
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::wire::{Channel, User, id_in, interacting_user};
+
+/// A choice in a question. Everything else about the question is kept in the program, so that the
+/// id of a button is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PressChoice {
+    Allow,
+    Always,
+    Deny,
+    /// Deny, with a reason for the agent.
+    DenyWithReason,
+    Stop,
+    /// An option that the agent itself offers.
+    AgentOption(usize),
+    /// Allow, with a changed input.
+    Change,
+    /// Skip a question of the list, which is optional.
+    Skip(usize),
+    /// An option of a question of the list.
+    Option(usize, usize),
+    /// Options of a question's menu.
+    Menu(usize),
+    /// A written answer to a question of the list.
+    Write(usize),
+}
+
+impl PressChoice {
+    /// Returns the id of the choice's button, at most 100 characters.
+    pub(super) fn custom_id(self, question: &str) -> String {
+        match self {
+            Self::Allow => format!("ask:{question}:allow"),
+            Self::Always => format!("ask:{question}:always"),
+            Self::Deny => format!("ask:{question}:deny"),
+            Self::DenyWithReason => format!("ask:{question}:why"),
+            Self::Stop => format!("ask:{question}:stop"),
+            Self::AgentOption(at) => format!("ask:{question}:a{at}"),
+            Self::Change => format!("ask:{question}:change"),
+            Self::Skip(step) => format!("ask:{question}:s{step}"),
+            Self::Option(step, at) => format!("ask:{question}:o{step}.{at}"),
+            Self::Menu(step) => format!("ask:{question}:m{step}"),
+            Self::Write(step) => format!("ask:{question}:w{step}"),
+        }
+    }
+
+    /// Parses an id into the question and the choice.
+    pub(super) fn read(custom_id: &str) -> Option<(&str, Self)> {
+        let (question, choice) = custom_id.strip_prefix("ask:")?.split_once(':')?;
+        let number =
+            |prefix: char| choice.strip_prefix(prefix).and_then(|number| number.parse().ok());
+        let choice = match choice {
+            "allow" => Self::Allow,
+            "always" => Self::Always,
+            "deny" => Self::Deny,
+            "why" => Self::DenyWithReason,
+            "stop" => Self::Stop,
+            "change" => Self::Change,
+            _ => match choice.strip_prefix('o').and_then(|option| option.split_once('.')) {
+                Some((step, at)) => Self::Option(step.parse().ok()?, at.parse().ok()?),
+                None => [
+                    ('m', Self::Menu as fn(usize) -> Self),
+                    ('w', Self::Write),
+                    ('s', Self::Skip),
+                    ('a', Self::AgentOption),
+                ]
+                .into_iter()
+                .find_map(|(prefix, choice)| number(prefix).map(choice))?,
+            },
+        };
+        Some((question, choice))
+    }
+}
+
+/// The use of a button, menu or modal window. Has no `Debug`, so that the token is never logged.
+#[derive(Clone)]
+pub(crate) struct Press {
+    pub(super) interaction: u64,
+    pub(super) token: String,
+    pub(super) guild: Option<u64>,
+    /// The channel or thread.
+    pub(super) channel: Option<u64>,
+    /// The channel of the thread.
+    pub(super) parent: Option<u64>,
+    pub(super) user: User,
+    pub(super) roles: Vec<u64>,
+    pub(super) nick: Option<String>,
+    /// The text of the message with the button.
+    pub(super) content: Option<String>,
+    pub(super) custom_id: String,
+    /// The values chosen in a menu.
+    pub(super) values: Vec<String>,
+    /// The text written in a modal window.
+    pub(super) text: Option<String>,
+}
+
+impl Press {
+    /// Parses an interaction of type 3 (button or menu) or 5 (modal window).
+    pub(crate) fn read(value: &Value) -> Option<Self> {
+        let (user, member) = interacting_user(value)?;
+        let data = &value["data"];
+        let inputs = data["components"].as_array().into_iter().flatten();
+        let text = inputs
+            .flat_map(|row| row["components"].as_array().into_iter().flatten())
+            .find_map(|input| input["value"].as_str());
+        Some(Self {
+            interaction: id_in(&value["id"])?,
+            token: value["token"].as_str()?.to_owned(),
+            guild: id_in(&value["guild_id"]),
+            channel: id_in(&value["channel_id"]).or_else(|| id_in(&value["channel"]["id"])),
+            parent: Channel::deserialize(&value["channel"])
+                .ok()
+                .and_then(|channel| channel.thread_parent()),
+            user,
+            roles: member.roles,
+            nick: member.nick,
+            content: value["message"]["content"].as_str().map(str::to_owned),
+            custom_id: data["custom_id"].as_str()?.to_owned(),
+            values: data["values"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
+            text: text.map(str::to_owned),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_choice_reads_back_from_its_button() {
+        use PressChoice::{
+            AgentOption, Allow, Always, Change, Deny, DenyWithReason, Menu, Option, Skip, Stop,
+            Write,
+        };
+        for choice in [
+            Allow,
+            Always,
+            Deny,
+            DenyWithReason,
+            Stop,
+            Change,
+            AgentOption(3),
+            Skip(1),
+            Option(3, 24),
+            Menu(0),
+            Write(12),
+        ] {
+            assert_eq!(PressChoice::read(&choice.custom_id("0a1b")), Some(("0a1b", choice)));
+        }
+        for other in [
+            "",
+            "ask:",
+            "ask:x",
+            "ask:x:",
+            "ask:x:o1",
+            "ask:x:o1.",
+            "ask:x:m",
+            "ask:x:mm",
+            "page:2:allow",
+        ] {
+            assert_eq!(PressChoice::read(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_window_in_a_direct_message_is_read() {
+        let press = Press::read(&json!({
+            "id": "1", "type": 5, "token": "t", "user": {"id": "7", "username": "ann"}, "message": {"content": "Run it?"},
+            "data": {"custom_id": "ask:x:why", "components": [{"type": 1, "components": [{"type": 4, "custom_id": "text", "value": "no"}]}]},
+        }))
+        .expect("read");
+        assert_eq!(
+            (press.user.id, press.text.as_deref(), press.content.as_deref()),
+            (7, Some("no"), Some("Run it?"))
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! The place of a prompt in its queue, shown while it waits and removed when its turn begins.
+//!
+//! It is shown without a message of its own: as a number that is a reaction to a message, or as a
+//! line in a command's own message.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::task::{JoinHandle, JoinSet};
+use tracing::debug;
+
+use super::BotContext;
+use super::api::Api;
+use super::interactions::InteractionToken;
+use super::quote;
+use super::rate_share::Rank;
+use super::rest::Timeouts;
+use aetheel_model::event::{Event, EventOrigin};
+
+/// Short, because a number is not important. It is left out if the rate limit has no room for it.
+const MARKER_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).with_rank(Rank::Hint);
+/// For removing a mark, which waits for room as long as necessary.
+const REMOVAL_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(600));
+/// Replaces the place of a command that waits for the next process.
+const RESTARTING: &str = "-# I am restarting: the answer follows.";
+/// The numbers from 1 to 10, and a mark for more.
+const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️⃣", "6️⃣", "7️⃣", "8️⃣", "9️⃣", "🔟", "🔢"];
+
+/// The text of the message of a command that was stopped before its turn.
+const STOPPED: &str = "-# Stopped before it began.";
+
+/// The mark of a prompt that waits.
+pub(super) enum QueueMarker {
+    /// A number, as a reaction to a message.
+    Number { channel: u64, message: u64, emoji: &'static str, shown: JoinHandle<bool> },
+    /// A line in a command's message, below the prompt.
+    Line { heading: String, shown: JoinHandle<InteractionToken> },
+}
+
+/// The marks of prompts whose turns have not begun, by message or interaction.
+#[derive(Default)]
+pub(super) struct QueueMarkers(Mutex<HashMap<u64, Option<QueueMarker>>>);
+
+impl QueueMarkers {
+    /// Registers a prompt before it is submitted, because its turn may begin at any moment after
+    /// that.
+    pub(super) fn expect(&self, id: u64) {
+        self.lock().insert(id, None);
+    }
+
+    /// Removes a prompt that does not wait.
+    pub(super) fn forget(&self, id: u64) {
+        self.lock().remove(&id);
+    }
+
+    /// Removes a prompt whose turn begins, and returns its mark.
+    pub(super) fn take(&self, id: u64) -> Option<QueueMarker> {
+        self.lock().remove(&id).flatten()
+    }
+
+    /// Shows how many prompts are before a message, unless its turn has begun.
+    pub(super) fn show_number(&self, api: &Api, channel: u64, message: u64, ahead: usize) {
+        let mut waiting = self.lock();
+        let Some(marker) = waiting.get_mut(&message) else { return };
+        let emoji = NUMBERS[ahead.clamp(1, NUMBERS.len()) - 1];
+        let api = api.clone();
+        let shown = tokio::spawn(async move {
+            let shown = api.react(channel, message, emoji, MARKER_TIMEOUTS).await;
+            if let Err(error) = &shown {
+                debug!(channel, %error, "cannot show the place of a message in the queue; hint: the bot needs Add Reactions there");
+            }
+            shown.is_ok()
+        });
+        *marker = Some(QueueMarker::Number { channel, message, emoji, shown });
+    }
+
+    /// Shows how many prompts are before a command, unless its turn has begun.
+    pub(super) fn show_line(
+        &self,
+        api: &Api,
+        application: u64,
+        (mut token, heading): (InteractionToken, String),
+        ahead: usize,
+    ) {
+        let mut waiting = self.lock();
+        let Some(marker) = waiting.get_mut(&token.interaction) else { return };
+        let api = api.clone();
+        let text = quote::with_quote(Some(&heading), &format!("-# ⏳ {ahead} before this one."));
+        let shown = tokio::spawn(async move {
+            if token.is_usable().await
+                && let Err(error) = api
+                    .edit_original(
+                        application,
+                        token.interaction,
+                        &token.value,
+                        &text,
+                        MARKER_TIMEOUTS,
+                    )
+                    .await
+            {
+                debug!(interaction = token.interaction, %error, "cannot show the place of a command in the queue");
+            }
+            token
+        });
+        *marker = Some(QueueMarker::Line { heading, shown });
+    }
+
+    /// Removes all marks, because the next process answers these prompts and does not know the
+    /// marks.
+    pub(super) async fn clear_all(&self, api: &Api, application: u64) {
+        let markers: Vec<QueueMarker> =
+            self.lock().drain().filter_map(|(_, marker)| marker).collect();
+        let mut taken = JoinSet::new();
+        for marker in markers {
+            let api = api.clone();
+            taken.spawn(async move {
+                match marker {
+                    QueueMarker::Number { channel, message, emoji, shown } => unreact(&api, channel, message, emoji, shown).await,
+                    QueueMarker::Line { heading, shown } => {
+                        let Ok(mut token) = shown.await else { return };
+                        let text = quote::with_quote(Some(&heading), RESTARTING);
+                        if token.is_usable().await
+                            && let Err(error) = api.edit_original(application, token.interaction, &token.value, &text, MARKER_TIMEOUTS).await
+                        {
+                            debug!(interaction = token.interaction, %error, "cannot show that a command is answered after the restart");
+                        }
+                    }
+                }
+            });
+        }
+        taken.join_all().await;
+    }
+
+    /// Removes the number that a previous process put on a message.
+    pub(super) async fn remove_stale(api: &Api, channel: u64, message: u64) {
+        let shown = match api
+            .message(channel, message, REMOVAL_TIMEOUTS.with_rank(Rank::Marker))
+            .await
+        {
+            Ok(found) => found.reactions,
+            Err(error) => {
+                return debug!(channel, %error, "cannot read which place a previous process showed on a message");
+            }
+        };
+        for name in shown
+            .into_iter()
+            .filter(|reaction| reaction.me)
+            .filter_map(|reaction| reaction.emoji.name)
+        {
+            if NUMBERS.contains(&name.as_str())
+                && let Err(error) = api.unreact(channel, message, &name, REMOVAL_TIMEOUTS).await
+            {
+                debug!(channel, %error, "cannot remove the place of a message in the queue");
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Option<QueueMarker>>> {
+        self.0.lock()
+    }
+}
+
+impl BotContext {
+    /// Removes the mark of an event that waited and is now over, and marks its command as stopped.
+    pub(super) async fn clear_marker(&self, event: &Event) {
+        match event.origin {
+            EventOrigin::Message { channel, message } => match self.queue_markers.take(message) {
+                Some(marker) => marker.remove(&self.api).await,
+                None => self.remove_stale_marker(event, channel, message),
+            },
+            EventOrigin::Interaction { channel, interaction, .. } => {
+                if let Some(marker) = self.queue_markers.take(interaction) {
+                    marker.remove(&self.api).await;
+                }
+                let place = self.command_target(channel, event);
+                let Some(mut token) = place.token else { return };
+                let (application, text) = (
+                    self.identity.application,
+                    quote::with_quote(place.heading.as_deref(), STOPPED),
+                );
+                if token.is_usable().await
+                    && let Err(error) = self
+                        .api
+                        .edit_original(
+                            application,
+                            token.interaction,
+                            &token.value,
+                            &text,
+                            MARKER_TIMEOUTS,
+                        )
+                        .await
+                {
+                    debug!(interaction, %error, "cannot show that a command was stopped");
+                }
+            }
+            EventOrigin::Internal { .. } | EventOrigin::Console => {}
+        }
+    }
+
+    /// Removes the number that a previous process may have put on an event's message.
+    pub(super) fn remove_stale_marker(&self, event: &Event, channel: u64, message: u64) {
+        if event.accepted_ms < self.started_ms {
+            let api = self.api.clone();
+            tokio::spawn(async move { QueueMarkers::remove_stale(&api, channel, message).await });
+        }
+    }
+}
+
+impl QueueMarker {
+    /// Removes the mark. Returns once no pending request for it can overwrite an answer.
+    pub(super) async fn remove(self, api: &Api) {
+        match self {
+            Self::Number { channel, message, emoji, shown } => {
+                let api = api.clone();
+                tokio::spawn(async move { unreact(&api, channel, message, emoji, shown).await });
+            }
+            Self::Line { shown, .. } => drop(shown.await),
+        }
+    }
+}
+
+async fn unreact(api: &Api, channel: u64, message: u64, emoji: &str, shown: JoinHandle<bool>) {
+    if shown.await.unwrap_or(false)
+        && let Err(error) = api.unreact(channel, message, emoji, REMOVAL_TIMEOUTS).await
+    {
+        debug!(channel, %error, "cannot remove the place of a message in the queue");
+    }
+}

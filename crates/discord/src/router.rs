@@ -1,0 +1,311 @@
+//! Interprets the events of the gateway and passes each to the module that handles it.
+//!
+//! Reads events that any node received, in the runtime in which it is called. It never waits, so
+//! that arrivals leave in the order of the events. Responses that Discord expects within three
+//! seconds are sent from that runtime, over connections of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tracing::{info, warn};
+
+use super::api::{Api, nonce};
+use super::asker::Asker;
+use super::commands::{self, CommandAccess, Verb};
+use super::dashboard;
+use super::gateway_event::{FORWARDED_PRESS, GatewayEvent, PERMISSIONS_CHANGED};
+use super::inbound::{CLOSING, CommandOutcome, InboundEvent, stop_text};
+use super::interactions::Ack;
+use super::panel::{InteractionCaller, Panels};
+use super::questions::{OtherNodes, Press, PressHandler};
+use super::receipt::Receipt;
+use super::rest::Timeouts;
+
+use super::wire::{Message, MessageEdit, SlashInteraction, age_by_discord, id_in};
+use super::{BotContext, OfferHandler};
+use aetheel_dispatch::Dispatcher;
+use aetheel_model::event::Lane;
+
+/// Discord waits three seconds for the acknowledgement of an interaction.
+const ACK_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
+
+/// The dependencies of a reader.
+#[derive(Clone)]
+pub(super) struct RouterDeps {
+    pub(super) inner: Arc<BotContext>,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) accept: Option<OfferHandler>,
+    pub(super) inbound: mpsc::UnboundedSender<(InboundEvent, Receipt)>,
+    /// Runs work that may outlive the reader's runtime.
+    pub(super) runtime: Handle,
+}
+
+/// Reads events and passes them on.
+pub(super) struct EventRouter {
+    parts: RouterDeps,
+    /// Sends from the reader's runtime.
+    api: Api,
+    panels: Arc<Panels>,
+    /// Asks the other nodes about buttons that are not known here. `None` if there are no other
+    /// nodes.
+    others: Option<mpsc::UnboundedSender<GatewayEvent>>,
+}
+
+impl EventRouter {
+    /// Creates a reader with connections of its own. Its events must be read in one runtime.
+    ///
+    /// # Errors
+    /// If the HTTP client cannot be created.
+    pub(super) fn new(
+        parts: RouterDeps,
+        others: Option<mpsc::UnboundedSender<GatewayEvent>>,
+    ) -> Result<Self, reqwest::Error> {
+        let inner = &parts.inner;
+        let api = Api::new(inner.api.rest.with_own_connections()?);
+        let panels = Arc::new(Panels {
+            api: api.clone(),
+            sender: inner.api.clone(),
+            identity: Arc::clone(&inner.identity),
+            dispatcher: parts.dispatcher.clone(),
+            runtime: parts.runtime.clone(),
+            timeouts: inner.options.time_limits.send,
+            alias: inner.options.command_alias.clone(),
+            dashboard: inner.options.dashboard,
+        });
+        Ok(Self { parts, api, panels, others })
+    }
+
+    /// Returns how long ago Discord assigned an id, by Discord's clock.
+    pub(super) fn age_of(&self, id: u64) -> Duration {
+        age_by_discord(id, self.parts.inner.api.rest.clock_ahead())
+    }
+
+    /// Reads an event and passes it on. Must be called within a Tokio runtime.
+    pub(super) fn route(&self, heard: &GatewayEvent, receipt: Receipt) {
+        let data = &heard.data;
+        let arrival = match heard.name.as_str() {
+            "READY" => {
+                let user = data["user"].as_str().unwrap_or_default().to_owned();
+                let guilds = data["guilds"].as_u64().unwrap_or(0);
+                self.send_inbound(InboundEvent::LoggedIn { user, guilds }, receipt);
+                return self.connected();
+            }
+            "RESUMED" => {
+                info!("discord session resumed; nothing was missed");
+                self.connected();
+                None
+            }
+            "MESSAGE_CREATE" => {
+                Message::deserialize(data).ok().map(|message| InboundEvent::Message {
+                    message: Box::new(message),
+                    names: heard.names.clone(),
+                    parent: heard.parent,
+                })
+            }
+            "MESSAGE_UPDATE" => MessageEdit::deserialize(data)
+                .ok()
+                .map(|edit| InboundEvent::Edited(Box::new(edit), heard.names.clone())),
+            "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => {
+                let ids = data["ids"].as_array().into_iter().flatten();
+                let ids = ids.chain(data.get("id")).filter_map(id_in).collect();
+                id_in(&data["channel_id"]).map(|channel| InboundEvent::Deleted(channel, ids))
+            }
+            "INTERACTION_CREATE" => return self.interaction(data, receipt),
+            FORWARDED_PRESS => {
+                self.pressed(data, OtherNodes::Forwarded);
+                None
+            }
+            PERMISSIONS_CHANGED => {
+                self.permissions_changed();
+                None
+            }
+            _ => None,
+        };
+        match arrival {
+            Some(arrival) => self.send_inbound(arrival, receipt),
+            None => receipt.done(),
+        }
+    }
+
+    fn send_inbound(&self, arrival: InboundEvent, receipt: Receipt) {
+        // Sending fails only if the program ends.
+        let _ = self.parts.inbound.send((arrival, receipt));
+    }
+
+    fn interaction(&self, data: &Value, receipt: Receipt) {
+        match data["type"].as_u64() {
+            Some(2) => {
+                if let Some(slash) = SlashInteraction::read(data) {
+                    return self.slash(slash, receipt);
+                }
+            }
+            Some(4) => self.panels.complete(data),
+            Some(3 | 5) => self.press(data),
+            _ => {}
+        }
+        // It is answered at once, so nothing has to be saved.
+        receipt.done();
+    }
+
+    /// Wakes everything that waits because Discord was away. Permissions may have changed
+    /// meanwhile.
+    fn connected(&self) {
+        self.parts.inner.api.rest.note_recovery();
+        self.permissions_changed();
+    }
+
+    fn permissions_changed(&self) {
+        let inner = &self.parts.inner;
+        inner.api.permissions_changed();
+        inner.delivery_queues.permissions_changed();
+        inner.permission_cache.forget();
+    }
+
+    /// Answers a command that needs no saving. Returns the action of all others.
+    fn answer_at_once(&self, slash: &SlashInteraction) -> Option<Verb> {
+        let RouterDeps { inner, dispatcher, .. } = &self.parts;
+        let identity = &inner.identity;
+        let alias = inner.options.command_alias.as_deref();
+        let asker = Asker {
+            user: slash.user.id,
+            roles: slash.roles.clone(),
+            channel: slash.channel,
+            parent: slash.parent,
+            guild: slash.guild,
+            owner: identity.owners.contains(&slash.user.id),
+        };
+        let Some(command) = commands::command(&slash.name, alias) else {
+            self.refuse(slash, "I do not know this command any more. Use `/ask`.");
+            return None;
+        };
+        let verb = command.verb;
+        if let Err(why) = identity.admit(&asker) {
+            identity.log_refusal(&asker, slash.user.display_name(), &why);
+            self.refuse(slash, "You may not use me here.");
+            return None;
+        }
+        if let Some(parent) = slash.parent {
+            dispatcher.learn_parent(slash.channel, parent);
+        }
+        if command.access == CommandAccess::Owners && !asker.owner {
+            identity.log_refusal(
+                &asker,
+                slash.user.display_name(),
+                &format!("`/{}` is for owners", command.name),
+            );
+            self.refuse(slash, "Only my owner may do that.");
+            return None;
+        }
+        if verb == Verb::Dashboard {
+            self.answer_privately(slash, dashboard::run_command(inner.sign_in.get(), slash));
+            return None;
+        }
+        if let Verb::Panel(order) = verb {
+            self.panels.slash(InteractionCaller::from(slash), order, slash.options.clone());
+            return None;
+        }
+        Some(verb)
+    }
+
+    fn slash(&self, slash: SlashInteraction, receipt: Receipt) {
+        let Some(verb) = self.answer_at_once(&slash) else { return receipt.done() };
+        let RouterDeps { inner, dispatcher, .. } = &self.parts;
+        let windows = &inner.options.time_limits;
+        let ack =
+            inner.interactions.add(slash.interaction, slash.token.clone(), windows.interaction);
+        let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
+        let (channel, timeouts) = (slash.channel, windows.send);
+        let (kept, is_kept) = oneshot::channel();
+        let interactions = Arc::clone(&inner.interactions);
+        tokio::spawn(async move {
+            let outcome = is_kept.await.unwrap_or_else(|_| Err(CLOSING.to_owned()));
+            receipt.done();
+            let sent = match outcome {
+                Ok(CommandOutcome::Kept) => None,
+                Ok(CommandOutcome::Done(answer)) => {
+                    Some(
+                        match api.answer_at_once(interaction, &token, &answer, ACK_TIMEOUTS).await {
+                            // The action is done, even if the command cannot be answered any more.
+                            Err(_) => {
+                                api.post(channel, None, &nonce(), &answer, timeouts).await.map(drop)
+                            }
+                            sent => sent,
+                        },
+                    )
+                }
+                Err(why) => {
+                    Some(api.answer_privately(interaction, &token, &why, ACK_TIMEOUTS).await)
+                }
+            };
+            if let Some(sent) = sent {
+                interactions.take(interaction);
+                ack.send_replace(Ack::Lost);
+                if let Err(error) = sent {
+                    warn!(interaction, %error, "cannot answer a command");
+                }
+                return;
+            }
+            let taken = api.defer(interaction, &token, ACK_TIMEOUTS).await;
+            if let Err(error) = &taken {
+                warn!(interaction, %error, "cannot acknowledge a command in time; the answer comes as a message");
+            }
+            ack.send_replace(if taken.is_ok() { Ack::Accepted } else { Ack::Lost });
+        });
+        if verb != Verb::Stop {
+            let arrival = InboundEvent::Slash(Box::new(slash), verb, kept);
+            return self.send_inbound(arrival, Receipt::none());
+        }
+        // Stopping does not wait in the queue. It is reported once it is on disk.
+        let dispatcher = dispatcher.clone();
+        tokio::spawn(async move {
+            let stopped = dispatcher.stop_durably(&Lane::Channel(channel)).await;
+            let _ = kept.send(Ok(CommandOutcome::Done(stop_text(stopped).into())));
+        });
+    }
+
+    fn press(&self, value: &Value) {
+        if self.panels.press(value) {
+            return;
+        }
+        let elsewhere = self.others.clone().map_or(OtherNodes::SingleNode, |others| {
+            let asked = GatewayEvent::forwarded_press(value.clone());
+            // Sending fails only if the program ends.
+            OtherNodes::Forward(Box::new(move || drop(others.send(asked))))
+        });
+        self.pressed(value, elsewhere);
+    }
+
+    fn pressed(&self, value: &Value, elsewhere: OtherNodes) {
+        let Some(press) = Press::read(value) else {
+            return warn!("discord sent the press of a button in an unknown form");
+        };
+        let RouterDeps { inner, dispatcher, accept, .. } = &self.parts;
+        let presses = PressHandler {
+            api: self.api.clone(),
+            identity: Arc::clone(&inner.identity),
+            asks: Arc::clone(&inner.questions),
+            dispatcher: dispatcher.clone(),
+            accept: accept.clone(),
+        };
+        tokio::spawn(async move { presses.answer(press, elsewhere).await });
+    }
+
+    fn refuse(&self, slash: &SlashInteraction, text: &str) {
+        self.answer_privately(slash, text.to_owned());
+    }
+
+    fn answer_privately(&self, slash: &SlashInteraction, text: String) {
+        let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
+        tokio::spawn(async move {
+            if let Err(error) = api.answer_privately(interaction, &token, &text, ACK_TIMEOUTS).await
+            {
+                warn!(interaction, %error, "cannot answer a command");
+            }
+        });
+    }
+}

@@ -1,0 +1,101 @@
+//! The dependencies of a dispatcher, and the operator's settings for turns.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::outlet::Outlet;
+use super::outlet::messages::PromptRefusal;
+use aetheel_model::agent::{AllowedTools, Mode, Safety};
+use aetheel_model::event::NewEvent;
+use aetheel_model::queue::QueueLimits;
+use aetheel_model::redact::Redactor;
+use aetheel_store::workspace::{Journal, Workspace};
+use aetheel_turn::recording::Recorder;
+use aetheel_turn::{Backends, Host, Launcher};
+
+/// Finds the node of a cluster that has a lane, and sends events to it.
+#[async_trait]
+pub trait Router: Send + Sync {
+    /// Returns whether an event does not belong to this node: its lane is assigned to another node
+    /// or to none. Must not block.
+    fn is_remote(&self, event: &NewEvent) -> bool;
+
+    /// Returns whether this node serves the lane of a channel or thread, according to the database.
+    /// A channel that no node serves is assigned to this node. Waits while the channel moves to
+    /// another node, or the database is not available.
+    async fn serves(&self, channel: u64) -> bool;
+
+    /// Sends an event to the node that has its lane. Returns once the event is saved there. An
+    /// event whose key was sent before is not sent again.
+    ///
+    /// # Errors
+    /// [`Refusal::NotSaved`] if the event was not sent, as far as this node knows.
+    async fn send(&self, event: NewEvent) -> Result<(), PromptRefusal>;
+}
+
+/// The dependencies of a [`Dispatcher`](crate::Dispatcher).
+pub struct DispatcherDeps {
+    /// The operator's settings for every turn.
+    pub choices: Choices,
+    /// The limits of the queue.
+    pub limits: QueueLimits,
+    /// The limits and the environment of agents.
+    pub host: Host,
+    /// The loaded backends.
+    pub backends: Arc<dyn Backends>,
+    /// Starts the processes of agents, in the sandbox if one is configured.
+    pub launcher: Arc<dyn Launcher>,
+    /// Whether agents of the previous gateway process may have continued after it ended, so that
+    /// their output is lost. If so, people are asked about turns that had begun.
+    pub unwatched_agents: bool,
+    /// Delivers answers and questions to people.
+    pub outlet: Arc<dyn Outlet>,
+    /// The operator's Markdown files, and the bindings of lanes.
+    pub workspace: Workspace,
+    /// Finds the nodes of lanes, if several machines serve the bot.
+    pub router: Option<Arc<dyn Router>>,
+    /// Saves accepted events across restarts. Without a journal, waiting events are lost when the
+    /// program ends.
+    pub journal: Option<Journal>,
+    /// Writes the recordings of turns.
+    pub recorder: Recorder,
+    /// Removes secrets from answers.
+    pub redactor: Redactor,
+    /// Whether to roll back a backend that reads worse than its previous generation.
+    pub rollback: bool,
+}
+
+/// The operator's settings for every turn. A backend ignores those it does not support.
+#[derive(Clone, Debug)]
+pub struct Choices {
+    /// The backend of lanes that have none of their own.
+    pub backend: String,
+    /// The other backends that people may choose.
+    pub backends: Vec<String>,
+    /// The model, for [`Choices::backend`] only: other backends do not know it.
+    pub model: Option<String>,
+    /// The level of thinking, an id or label, for [`Choices::backend`] only.
+    pub effort: Option<String>,
+    /// The highest safety level of any lane.
+    pub safety: Safety,
+    /// Build or plan. With plan, lanes cannot build.
+    pub mode: Mode,
+    /// The tools that agents may use.
+    pub allowed_tools: AllowedTools,
+    /// The maximum number of model rounds per turn.
+    pub max_turns: u32,
+    /// The folders that may contain working directories of lanes.
+    pub project_roots: Vec<PathBuf>,
+    /// The maximum number of prompts per person and minute; `None` for no limit.
+    pub prompts_per_minute: Option<u32>,
+    /// The maximum size of a prompt, in bytes.
+    pub prompt_limit: usize,
+    /// The maximum number of files per prompt.
+    pub attachments_max: usize,
+    /// The maximum size of each file, in bytes.
+    pub attachment_limit: u64,
+    /// Ids of Discord users and roles that may answer every question.
+    pub approvers: Vec<u64>,
+}

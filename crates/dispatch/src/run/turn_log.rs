@@ -1,0 +1,131 @@
+//! The lines of finished turns in `state/turns`. Each turn gets one line, whatever its result, even
+//! if the gateway restarts.
+//!
+//! A turn's line is saved in the journal together with its answer. A process that delivers the
+//! answer of a previous process checks whether that process wrote the line. Pinned by
+//! `tests/gateway/turns.rs`.
+
+use std::path::Path;
+
+use crate::DispatcherInner;
+use crate::outlet::TurnAnswer;
+use aetheel_model::agent::Descriptor;
+use aetheel_model::event::{Event, EventOrigin};
+use aetheel_model::plain::clean_text;
+use aetheel_store::workspace::{TurnLine, TurnStatus};
+use aetheel_turn::{Ending, TurnResult};
+
+/// The failure of a turn that the gateway did not start or resume.
+const REFUSED: &str = "refused";
+
+/// Returns the line of a turn that ran an agent, without its texts. `recordings` is the folder of
+/// all recordings.
+pub(super) fn line_of(
+    event: &Event,
+    id: &str,
+    backend: &Descriptor,
+    recordings: &Path,
+    result: &TurnResult,
+) -> Box<TurnLine> {
+    let how = match &result.ending {
+        Ending::Completed => TurnStatus::Done,
+        Ending::Interrupted | Ending::ShutDown => TurnStatus::Stopped,
+        ending => TurnStatus::Failed(word(ending)),
+    };
+    Box::new(TurnLine {
+        took_ms: u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX),
+        component: backend.version.clone(),
+        digest: result.generation.digest.clone(),
+        agent_version: result.agent_version.clone(),
+        tools: u32::try_from(result.transcript.tools().len()).unwrap_or(u32::MAX),
+        usage: result.usage.clone(),
+        recording: result.recording.strip_prefix(recordings).ok().map(Path::to_owned),
+        link: Some(result.link.clone()),
+        ..line_without_agent(event, id, &backend.name, how)
+    })
+}
+
+/// Returns the line of a turn that ends now without having run an agent.
+fn line_without_agent(event: &Event, id: &str, backend: &str, how: TurnStatus) -> TurnLine {
+    TurnLine {
+        ended: jiff::Timestamp::now(),
+        took_ms: 0,
+        turn: id.to_owned(),
+        event: event.sequence,
+        lane: event.lane.clone(),
+        kind: event.kind,
+        user: event.asker,
+        name: event.author.clone(),
+        message: match event.origin {
+            EventOrigin::Message { message, .. } => Some(message),
+            _ => None,
+        },
+        backend: backend.to_owned(),
+        component: String::new(),
+        digest: String::new(),
+        agent_version: None,
+        model: None,
+        how,
+        tools: 0,
+        usage: None,
+        recording: None,
+        link: None,
+        asked: None,
+        answered: None,
+    }
+}
+
+/// Returns the kind of an agent's failure, or the word for the ending.
+fn word(ending: &Ending) -> String {
+    let kind = match ending {
+        Ending::Agent(failure) => serde_json::to_value(failure.kind).ok(),
+        _ => None,
+    };
+    let kind = kind.as_ref().and_then(serde_json::Value::as_str);
+    kind.unwrap_or(ending.word()).to_owned()
+}
+
+impl TurnAnswer {
+    /// Returns the answer with a line, which is added if no agent ran.
+    pub(super) fn with_line(mut self, event: &Event, id: &str, stopped: bool) -> Self {
+        self.turn.get_or_insert_with(|| {
+            let how =
+                if stopped { TurnStatus::Stopped } else { TurnStatus::Failed(REFUSED.to_owned()) };
+            Box::new(line_without_agent(event, id, &self.backend, how))
+        });
+        self
+    }
+}
+
+impl DispatcherInner {
+    /// Records a turn that ended in this process.
+    pub(super) fn note_turn(&self, event: &Event, answer: &TurnAnswer) {
+        if let Some(line) = self.whole_line(event, answer) {
+            self.deps.workspace.turns().note(line);
+        }
+    }
+
+    /// Records a turn that ended in a previous process, unless that process did.
+    pub(super) fn note_turn_of_earlier(&self, event: &Event, answer: &TurnAnswer) {
+        if let Some(line) = self.whole_line(event, answer) {
+            self.deps.workspace.turns().note_if_missing(line);
+        }
+    }
+
+    /// Returns the line of an answer, with the prompt and the answer. Returns `None` if the answer
+    /// is not the result of a turn.
+    fn whole_line(&self, event: &Event, answer: &TurnAnswer) -> Option<TurnLine> {
+        let line = (**answer.turn.as_ref()?).clone();
+        let plain = |text: &str| self.deps.redactor.redact(clean_text(text).into_owned());
+        let said = [Some(answer.text.as_str()), answer.failure.as_deref()];
+        let said: Vec<&str> =
+            said.into_iter().flatten().filter(|text| !text.trim().is_empty()).collect();
+        Some(TurnLine {
+            name: line.name.as_deref().map(plain),
+            model: answer.model.clone(),
+            asked: Some(plain(&event.prompt)),
+            answered: Some(plain(&said.join("\n\n"))),
+            ..line
+        })
+    }
+}

@@ -1,0 +1,291 @@
+//! One turn of a recording, divided into steps.
+//!
+//! A step is an input, and everything that was recorded until the next input. Only the positions
+//! and flags of the steps are kept in memory, 24 bytes each; the content of a step is read from the
+//! file on demand. A link may serve several turns at a time: inputs that belong only to other turns
+//! are left out, and a step that is mixed with another turn shows only this turn's part. All
+//! functions here block.
+
+use std::collections::HashSet;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+
+use super::lines::RecordingLines;
+use super::slicer::{
+    HAS_ACTIONS, MIXED, StepPosition, TurnSlice, TurnSlicer, UNRECOGNISED, VISIBLE, is_own_command,
+    owner_of,
+};
+use aetheel_model::agent::{Action, Input, SessionKey, TurnKey};
+use aetheel_turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
+use aetheel_turn::replay::Keys;
+
+/// The largest recording that is read, in bytes.
+const MAX_RECORDING_BYTES: u64 = 256 << 20;
+/// The largest number of the host's notes that a step shows.
+const MAX_NOTES: usize = 20;
+
+/// Properties of a recorded turn.
+#[derive(Clone, Debug)]
+pub struct TurnFacts {
+    /// The recording's first line.
+    pub header: Header,
+    /// The lane, as recorded.
+    pub lane: String,
+    /// The number of further steps that are not kept.
+    pub left_out: usize,
+    /// The number of inputs that belong to other turns of the link.
+    pub of_others: usize,
+    /// The number of lines that were lost because the disk was too slow.
+    pub lost: u64,
+    /// The step (index) from which on agent events were not recorded.
+    pub sparse: Option<usize>,
+    /// How the turn ended, as the host recorded it, and its duration in milliseconds.
+    pub ended: Option<(String, f64)>,
+    /// Why the recording does not reach the turn's end.
+    pub fault: Option<String>,
+}
+
+/// A recorded turn.
+#[derive(Debug)]
+pub struct TurnSteps {
+    file: File,
+    /// Size of the file in bytes when it was opened.
+    size: u64,
+    inode: u64,
+    /// The position at which the turn ends.
+    pub(super) end: u64,
+    pub(super) keys: Keys,
+    turn: TurnKey,
+    session: SessionKey,
+    /// The keys of the turn's questions.
+    asks: HashSet<u32>,
+    marks: Vec<StepPosition>,
+    facts: TurnFacts,
+}
+
+/// The content of a step.
+#[derive(Clone, Debug)]
+pub struct RecordedStep {
+    /// The line number of its input in the file, from 1.
+    pub line: usize,
+    /// Milliseconds since the turn began.
+    pub t_ms: u32,
+    /// The input, or `None` if it is not shown because the step is mixed with another turn.
+    pub input: Option<Input>,
+    /// Notes about the host's activity during the step.
+    pub notes: Vec<String>,
+    /// The guest's actions.
+    pub actions: Vec<Action>,
+}
+
+/// A property by which steps can be searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepSign {
+    /// Users saw something of it.
+    Seen,
+    /// It has output that the backend does not know.
+    Unknown,
+}
+
+impl TurnSteps {
+    /// Reads a recording and finds the steps of a turn.
+    ///
+    /// # Errors
+    /// Returns a message for an owner if the turn cannot be shown.
+    pub fn open(file: File, turn: &str) -> Result<Self, String> {
+        let unreadable = |error: io::Error| format!("the recording cannot be read: {error}");
+        let metadata = file.metadata().map_err(unreadable)?;
+        let (size, inode) = (metadata.len(), metadata.ino());
+        if size > MAX_RECORDING_BYTES {
+            return Err(format!(
+                "the recording has {} MiB, and at most {} are read here; `aetheel backend replay` reads it",
+                size >> 20,
+                MAX_RECORDING_BYTES >> 20
+            ));
+        }
+        let mut lines = RecordingLines::of(&file, 0, size);
+        let Some((_, _, first)) = lines.next().map_err(unreadable)? else {
+            return Err("the recording is empty".to_owned());
+        };
+        let header: Header = serde_json::from_slice(first)
+            .map_err(|error| format!("line 1 is not a recording's header: {error}"))?;
+        if header.aetheel_recording > FORMAT {
+            return Err(format!(
+                "the recording has format {}, this program reads up to {FORMAT}",
+                header.aetheel_recording
+            ));
+        }
+        let mut cutter = TurnSlicer::new(turn);
+        let mut fault = None;
+        loop {
+            let Some((start, number, line)) = lines.next().map_err(unreadable)? else {
+                fault.get_or_insert_with(|| "the recording ends before the turn does".to_owned());
+                break;
+            };
+            let entry: RecordingEntry = match serde_json::from_slice(line) {
+                Ok(entry) => entry,
+                Err(error) => {
+                    fault = Some(format!("line {number} of the recording is damaged: {error}"));
+                    break;
+                }
+            };
+            if let EntryKind::Cut(why) = &entry.kind {
+                fault = Some(format!("the recording was cut: {why}"));
+            }
+            if cutter.take(&entry, (start, lines.at()), number) {
+                fault = None;
+                break;
+            }
+        }
+        let end = lines.at();
+        let Some(cut) = cutter.finish() else {
+            let why = fault.map(|fault| format!(" ({fault})")).unwrap_or_default();
+            return Err(format!("the recording does not contain this turn{why}"));
+        };
+        let TurnSlice { marks, keys, ours, asks, lane, left_out, of_others, lost, sparse, ended } =
+            cut;
+        let facts = TurnFacts { header, lane, left_out, of_others, lost, sparse, ended, fault };
+        let (session, turn) = ours;
+        Ok(Self { file, size, inode, end, keys, turn, session, asks, marks, facts })
+    }
+
+    /// Returns the properties of the turn.
+    #[must_use]
+    pub fn facts(&self) -> &TurnFacts {
+        &self.facts
+    }
+
+    /// Returns whether the file that is found at the recording's path still has this content.
+    pub(super) fn still_fits(&self, found: &Metadata) -> bool {
+        let grown = self.facts.ended.is_some() && found.len() >= self.end;
+        found.ino() == self.inode && (found.len() == self.size || grown)
+    }
+
+    /// Returns the number of steps.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// Returns whether there are no steps.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// Returns whether a step (index) has a property.
+    #[must_use]
+    pub fn has_sign(&self, step: usize, sign: StepSign) -> bool {
+        let is = match sign {
+            StepSign::Seen => VISIBLE,
+            StepSign::Unknown => UNRECOGNISED,
+        };
+        self.marks.get(step).is_some_and(|mark| mark.flags & is != 0)
+    }
+
+    /// Returns the next step (index) after this one that has a property.
+    #[must_use]
+    pub fn next_with(&self, step: usize, sign: StepSign) -> Option<usize> {
+        (step + 1..self.len()).find(|at| self.has_sign(*at, sign))
+    }
+
+    /// Returns the step whose input is on this line.
+    pub(super) fn step_of(&self, line: usize) -> Option<usize> {
+        self.marks.binary_search_by_key(&line, |mark| mark.line as usize).ok()
+    }
+
+    /// Returns whether a step (index) has recorded actions.
+    #[must_use]
+    pub fn has_actions(&self, step: usize) -> bool {
+        self.marks.get(step).is_some_and(|mark| mark.flags & HAS_ACTIONS != 0)
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns whether an action belongs to this turn, or `None` if it does not name a turn.
+    #[must_use]
+    pub fn is_ours(&self, action: &Action) -> Option<bool> {
+        owner_of(action).map(|whose| whose.is(self.session, self.turn))
+    }
+
+    /// Returns whether a step (index) is mixed with another turn.
+    pub(super) fn is_mixed(&self, step: usize) -> bool {
+        self.marks.get(step).is_some_and(|mark| mark.flags & MIXED != 0)
+    }
+
+    /// Reads the content of a step (index).
+    ///
+    /// # Errors
+    /// Returns an error if there is no such step, or if the file cannot be read any more.
+    pub fn read(&self, step: usize) -> io::Result<RecordedStep> {
+        let mark = *self.marks.get(step).ok_or(io::ErrorKind::NotFound)?;
+        let mut read = RecordedStep {
+            line: mark.line as usize,
+            t_ms: mark.t_ms,
+            input: None,
+            notes: Vec::new(),
+            actions: Vec::new(),
+        };
+        let mixed = mark.flags & MIXED != 0;
+        for entry in self.entries(mark, &mut Vec::new())? {
+            match entry {
+                EntryKind::In(input) => {
+                    let shown = !mixed
+                        || is_own_command(&input, (self.session, self.turn), &self.asks)
+                            == Some(true);
+                    read.input = Some(input).filter(|_| shown);
+                }
+                EntryKind::Out(action) if !mixed || self.is_ours(&action) == Some(true) => {
+                    read.actions.push(action);
+                }
+                _ if read.notes.len() >= MAX_NOTES || mixed => {}
+                EntryKind::Host(did) => read.notes.push(did),
+                EntryKind::Launch { command, cwd, .. } => {
+                    read.notes.push(format!("started in {cwd}: {}", command.join(" ")));
+                }
+                EntryKind::Moved { digest, .. } => {
+                    read.notes.push(format!("another generation took over: {digest}"));
+                }
+                EntryKind::Lost(lines) => read.notes.push(format!("{lines} lines were lost here")),
+                EntryKind::Cut(why) => read.notes.push(format!("the recording was cut: {why}")),
+                _ => {}
+            }
+        }
+        Ok(read)
+    }
+
+    /// Calls `take` with each recorded action of the steps up to this one (index), in order.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read any more.
+    pub fn actions(&self, upto: usize, mut take: impl FnMut(usize, Action)) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for (at, mark) in self.marks.iter().enumerate().take(upto.saturating_add(1)) {
+            if mark.flags & HAS_ACTIONS == 0 {
+                continue;
+            }
+            for entry in self.entries(*mark, &mut bytes)? {
+                if let EntryKind::Out(action) = entry
+                    && (mark.flags & MIXED == 0 || self.is_ours(&action) == Some(true))
+                {
+                    take(at, action);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the entries of a step.
+    fn entries(&self, mark: StepPosition, bytes: &mut Vec<u8>) -> io::Result<Vec<EntryKind>> {
+        bytes.resize(mark.length as usize, 0);
+        self.file.read_exact_at(bytes, mark.start)?;
+        bytes
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| Ok(serde_json::from_slice::<RecordingEntry>(line)?.kind))
+            .collect()
+    }
+}

@@ -1,0 +1,274 @@
+//! The output of one process that the gateway has not yet recorded, in memory and then in a file.
+//!
+//! No output is dropped. If there is no more space, the process is not read, so that it has to
+//! wait.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+
+use super::protocol::{encode_line, lines_between};
+use super::spool::{HoldLimits, Spool};
+use aetheel_model::agent::Exit;
+use aetheel_turn::{OutputLine, ProcessEvent};
+
+/// Largest piece to which lines are appended, so that many short lines need few pieces.
+const MAX_SEGMENT_BYTES: usize = 64 << 10;
+
+/// The buffered output of a process.
+#[derive(Debug)]
+pub(super) struct OutputBuffer {
+    limits: HoldLimits,
+    segments: VecDeque<OutputSegment>,
+    spool: Spool,
+    /// Lines that the process has printed.
+    total: u64,
+    /// Lines that were sent to the gateway.
+    sent: u64,
+    /// Lines that the gateway has recorded.
+    recorded: u64,
+    /// Bytes of all pieces.
+    bytes: usize,
+    /// Bytes of the pieces in memory.
+    in_memory: usize,
+    /// Bytes of the pieces that were sent completely.
+    bytes_sent: usize,
+    /// Whether the process exceeded its output limit.
+    exceeded_limit: bool,
+    /// How the process ended, and the end of its stderr.
+    end: Option<(Exit, String)>,
+    /// Whether `over` was sent.
+    limit_sent: bool,
+    /// Whether `end` was sent.
+    end_sent: bool,
+    /// Whether writing to the file failed. Until the file is empty, it is not written again.
+    spool_failed: bool,
+}
+
+#[derive(Debug)]
+struct OutputSegment {
+    /// Number of its first line, from 0.
+    first: u64,
+    count: u64,
+    length: usize,
+    storage: SegmentStorage,
+    /// Whether it was sent completely.
+    sent: bool,
+}
+
+#[derive(Debug)]
+enum SegmentStorage {
+    Memory(Vec<u8>),
+    Spool(u64),
+}
+
+/// An event to send to the gateway.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum BufferedEvent {
+    /// Lines, encoded.
+    Lines(Vec<u8>),
+    OutputLimit,
+    Exited(Exit, String),
+}
+
+impl OutputBuffer {
+    /// Creates an empty buffer, whose file is created in `folder` when it is needed.
+    pub(super) fn new(limits: HoldLimits, folder: &Path) -> Self {
+        Self {
+            limits,
+            segments: VecDeque::new(),
+            spool: Spool::new(folder),
+            total: 0,
+            sent: 0,
+            recorded: 0,
+            bytes: 0,
+            in_memory: 0,
+            bytes_sent: 0,
+            exceeded_limit: false,
+            end: None,
+            limit_sent: false,
+            end_sent: false,
+            spool_failed: false,
+        }
+    }
+
+    /// Returns whether there is space for more output. `heard` is whether a gateway is connected.
+    pub(super) fn has_room(&self, heard: bool) -> bool {
+        if heard {
+            return self.total - self.recorded < self.limits.window_lines
+                && self.bytes < self.limits.window_bytes;
+        }
+        (self.in_memory < self.limits.memory && self.spool.length == 0)
+            || (!self.spool_failed && self.spool.length < self.limits.spool)
+    }
+
+    /// Adds an event of the process.
+    pub(super) fn push(&mut self, event: ProcessEvent, heard: bool) {
+        match event {
+            ProcessEvent::Lines(lines) => self.push_lines(&lines, heard),
+            ProcessEvent::OutputLimit => self.exceeded_limit = true,
+            ProcessEvent::Exited { how, stderr_tail } => self.end = Some((how, stderr_tail)),
+        }
+    }
+
+    fn push_lines(&mut self, lines: &[OutputLine], heard: bool) {
+        let mut bytes = Vec::with_capacity(lines.iter().map(|line| line.text.len() + 5).sum());
+        lines.iter().for_each(|line| encode_line(&mut bytes, line));
+        let (count, length) = (lines.len() as u64, bytes.len());
+        self.total += count;
+        self.bytes += length;
+        let spooled = !heard && self.in_memory + length > self.limits.memory;
+        let place =
+            if spooled { self.write_to_spool(bytes) } else { SegmentStorage::Memory(bytes) };
+        if let SegmentStorage::Memory(_) = place {
+            self.in_memory += length;
+        }
+        let first = self.total - count;
+        let piece = OutputSegment { first, count, length, storage: place, sent: false };
+        if let Some(piece) = self.merge_into_last(piece) {
+            self.segments.push_back(piece);
+        }
+    }
+
+    /// Appends bytes to the file, or keeps them in memory if that fails.
+    fn write_to_spool(&mut self, bytes: Vec<u8>) -> SegmentStorage {
+        if self.spool_failed {
+            return SegmentStorage::Memory(bytes);
+        }
+        match self.spool.append(&bytes) {
+            Ok(offset) => SegmentStorage::Spool(offset),
+            Err(error) => {
+                self.spool_failed = true;
+                tracing::warn!(%error, "cannot keep an agent's output in a file; the agent has to wait for the gateway; hint: make room on the disk");
+                SegmentStorage::Memory(bytes)
+            }
+        }
+    }
+
+    /// Appends a piece to the last one, or returns it if that is impossible.
+    fn merge_into_last(&mut self, piece: OutputSegment) -> Option<OutputSegment> {
+        let joined = self.segments.back_mut().is_some_and(|last| {
+            if last.sent || last.length + piece.length > MAX_SEGMENT_BYTES {
+                return false;
+            }
+            match (&mut last.storage, &piece.storage) {
+                (SegmentStorage::Memory(bytes), SegmentStorage::Memory(more)) => bytes.extend(more),
+                (SegmentStorage::Spool(at), SegmentStorage::Spool(next))
+                    if *at + last.length as u64 == *next => {}
+                _ => return false,
+            }
+            last.count += piece.count;
+            last.length += piece.length;
+            true
+        });
+        (!joined).then_some(piece)
+    }
+
+    /// Returns the next event that may be sent. Lines wait while the window of unrecorded lines is
+    /// full.
+    pub(super) fn next(&mut self) -> Option<BufferedEvent> {
+        if self.sent < self.total {
+            return self.next_lines().unwrap_or_else(|error| {
+                tracing::error!(%error, "cannot read an agent's output back; its process counts as lost");
+                self.discard();
+                self.end = Some((Exit::Unknown, format!("its output is lost: {error}")));
+                None
+            });
+        }
+        if self.exceeded_limit && !std::mem::replace(&mut self.limit_sent, true) {
+            return Some(BufferedEvent::OutputLimit);
+        }
+        let (how, tail) = self.end.as_ref()?;
+        if std::mem::replace(&mut self.end_sent, true) {
+            return None;
+        }
+        Some(BufferedEvent::Exited(*how, tail.clone()))
+    }
+
+    fn next_lines(&mut self) -> io::Result<Option<BufferedEvent>> {
+        let room = self.limits.window_lines.saturating_sub(self.sent - self.recorded);
+        if room == 0 || self.bytes_sent >= self.limits.window_bytes {
+            return Ok(None);
+        }
+        let at = self.segments.partition_point(|piece| piece.first + piece.count <= self.sent);
+        let Some(piece) = self.segments.get_mut(at) else { return Ok(None) };
+        let skipped = self.sent - piece.first;
+        let count = (piece.count - skipped).min(room);
+        let read;
+        let bytes = match &piece.storage {
+            SegmentStorage::Memory(bytes) => bytes,
+            SegmentStorage::Spool(offset) => {
+                read = self.spool.read(*offset, piece.length)?;
+                &read
+            }
+        };
+        let lines = if count == piece.count {
+            bytes.clone()
+        } else {
+            lines_between(bytes, skipped, count).to_vec()
+        };
+        self.sent += count;
+        if self.sent == piece.first + piece.count {
+            piece.sent = true;
+            self.bytes_sent += piece.length;
+        }
+        Ok(Some(BufferedEvent::Lines(lines)))
+    }
+
+    /// Drops lines that the gateway has recorded. Returns `true` if the exit is recorded too.
+    pub(super) fn record(&mut self, lines: u64) -> bool {
+        let over = self.end_sent && lines > self.total;
+        self.recorded = lines.min(self.sent).max(self.recorded);
+        while let Some(piece) =
+            self.segments.pop_front_if(|piece| piece.first + piece.count <= self.recorded)
+        {
+            self.bytes -= piece.length;
+            if piece.sent {
+                self.bytes_sent -= piece.length;
+            }
+            if let SegmentStorage::Memory(_) = piece.storage {
+                self.in_memory -= piece.length;
+            }
+        }
+        if self.spool.length > 0
+            && self.segments.iter().all(|piece| matches!(piece.storage, SegmentStorage::Memory(_)))
+        {
+            self.spool.clear();
+            self.spool_failed = false;
+        }
+        over
+    }
+
+    /// Continues after the first `heard` lines, for a new listener. The exit counts as one more
+    /// line.
+    ///
+    /// # Errors
+    /// The smallest and the largest possible value of `heard`.
+    pub(super) fn rewind(&mut self, heard: u64) -> Result<(), (u64, u64)> {
+        let most = self.total + u64::from(self.end.is_some());
+        if heard < self.recorded || heard > most {
+            return Err((self.recorded, most));
+        }
+        for piece in &mut self.segments {
+            piece.sent = false;
+        }
+        (self.sent, self.bytes_sent, self.spool_failed) = (heard.min(self.total), 0, false);
+        let ended = heard > self.total;
+        (self.limit_sent, self.end_sent) = (ended, ended);
+        self.record(heard);
+        Ok(())
+    }
+
+    /// Drops all lines.
+    pub(super) fn discard(&mut self) {
+        self.segments.clear();
+        self.spool.clear();
+        (self.bytes, self.in_memory, self.bytes_sent) = (0, 0, 0);
+        (self.sent, self.recorded) = (self.total, self.total);
+    }
+
+    /// Returns the number of recorded lines.
+    pub(super) fn recorded(&self) -> u64 {
+        self.recorded
+    }
+}

@@ -1,0 +1,94 @@
+//! Moves lines of the journal between nodes: selects the lines of another node that are unknown
+//! here, and the lines about some lanes for another node. Pure.
+
+use std::collections::HashSet;
+
+use super::record::FinishedEvent;
+use super::state::{JournalEntry, JournalState, MAX_SEQUENCE};
+use aetheel_model::event::{Event, Lane, Sequence};
+
+impl JournalState {
+    /// Returns the part of another node's journal that is unknown here. An event is known by its
+    /// number or its key.
+    pub(super) fn select_unknown(&self, mut theirs: Self) -> Self {
+        let over: HashSet<Sequence> = self.finished.iter().map(|(sequence, _)| *sequence).collect();
+        let is_known = |sequence: Sequence, key: Option<&String>| {
+            self.open.contains_key(&sequence)
+                || over.contains(&sequence)
+                || key.is_some_and(|key| self.keys.contains_key(key))
+        };
+        theirs.open.retain(|sequence, JournalEntry { event, .. }| {
+            *sequence <= MAX_SEQUENCE
+                && !event.lane.is_local()
+                && !is_known(*sequence, event.key.as_ref())
+        });
+        theirs.finished.retain(|(sequence, FinishedEvent { key, .. })| {
+            *sequence <= MAX_SEQUENCE && !is_known(*sequence, key.as_ref())
+        });
+        theirs.unreadable.retain(|line| !self.unreadable.contains(line));
+        theirs
+    }
+
+    /// Adds the part that [`Pages::news`] returned.
+    pub(super) fn import(&mut self, news: &Self) {
+        let open = news.open.iter().map(|(sequence, entry)| (*sequence, entry.event.key.clone()));
+        let over = news.finished.iter().map(|(sequence, over)| (*sequence, over.key.clone()));
+        let keys = open.chain(over).filter_map(|(sequence, key)| Some((key?, sequence)));
+        self.keys.extend(keys);
+        self.open.extend(news.open.clone());
+        self.finished.extend(news.finished.iter().cloned());
+        self.finished.make_contiguous().sort_by_key(|(_, finished)| finished.at_ms);
+        self.drop_too_many();
+        self.unreadable.extend(news.unreadable.iter().cloned());
+    }
+
+    /// Undoes [`Pages::absorb`], because its record could not be written.
+    pub(super) fn undo_import(&mut self, news: &Self) {
+        news.open.keys().for_each(|sequence| self.forget(*sequence));
+        self.finished.retain(|known| !news.finished.contains(known));
+        self.keys.retain(|_, sequence| !news.finished.iter().any(|(over, _)| over == sequence));
+        self.unreadable.retain(|line| !news.unreadable.contains(line));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.finished.is_empty() && self.unreadable.is_empty()
+    }
+
+    /// Returns the part of the journal about some lanes.
+    pub(super) fn select_lanes(&self, lanes: impl Fn(&Lane) -> bool) -> Self {
+        let mut of = Self::default();
+        for (sequence, entry) in self.open.iter().filter(|(_, entry)| lanes(&entry.event.lane)) {
+            of.open.insert(*sequence, entry.clone());
+        }
+        let over = self
+            .finished
+            .iter()
+            .filter(|(_, finished)| lane_of(finished).is_some_and(|lane| lanes(&lane)));
+        of.finished.extend(over.cloned());
+        of
+    }
+
+    /// Forgets which messages of some lanes were finished, because another node catches up there.
+    pub(super) fn forget_messages_in(&mut self, lanes: impl Fn(&Lane) -> bool) {
+        for (_, finished) in &mut self.finished {
+            finished.message =
+                finished.message.filter(|(channel, _)| !lanes(&Lane::Channel(*channel)));
+        }
+    }
+
+    /// Returns the open events of some lanes.
+    pub(super) fn open_events_in(&self, lanes: impl Fn(&Lane) -> bool) -> Vec<Event> {
+        let open = self.open.values().filter(|entry| lanes(&entry.event.lane));
+        open.map(|entry| entry.event.clone()).collect()
+    }
+}
+
+/// Returns the lane of a finished event, if its message or its key names one.
+fn lane_of(finished: &FinishedEvent) -> Option<Lane> {
+    if let Some((channel, _)) = finished.message {
+        return Some(Lane::Channel(channel));
+    }
+    let (kind, rest) = finished.key.as_deref()?.split_once(':')?;
+    let (name, _) = rest.split_once(':')?;
+    format!("{kind}:{name}").parse().ok().filter(|lane: &Lane| !lane.is_local())
+}

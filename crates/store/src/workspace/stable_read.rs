@@ -1,0 +1,164 @@
+//! Reads files that other programs may be writing.
+//!
+//! A read is valid if the file is the same before and after it (device, inode, size, times to the
+//! nanosecond) and was unchanged for [`REST_TIMEOUT`] before. So an incomplete file is not returned
+//! when a write falls between two ticks of the file system's clock, or when a writer has truncated
+//! the file and not written it yet. A writer that pauses longer in the middle of a write cannot be
+//! distinguished from one that is done. Programs that write by renaming never show half a file.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::disk::{self, Stamp};
+
+const TRIES: usize = 6;
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// Longer than a busy machine usually delays a writer, and short compared with a turn.
+pub(super) const REST_TIMEOUT: Duration = Duration::from_millis(60);
+
+/// A file to read.
+#[derive(Clone, Debug)]
+pub(super) struct ReadRequest {
+    pub path: PathBuf,
+    /// Most bytes that are read.
+    pub limit: u64,
+    /// Whether the end of a file longer than the limit is read, instead of its beginning.
+    pub keep_end: bool,
+    /// Whether the file existed before. If it is missing, it may be being replaced.
+    pub expected: bool,
+    /// Its stamp after our own last write. In this state nobody else is writing it, so it need not
+    /// have been unchanged for a while.
+    pub ours: Option<Stamp>,
+}
+
+#[derive(Debug)]
+pub(super) enum ReadOutcome {
+    Whole(FileSnapshot),
+    Missing,
+    /// The file changed during each attempt to read it.
+    Unsettled,
+    Failed(io::Error),
+}
+
+/// The content of a file at one moment.
+#[derive(Debug)]
+pub(super) struct FileSnapshot {
+    bytes: Vec<u8>,
+    pub stamp: Stamp,
+    /// Whether the file is longer than the limit.
+    pub cut: bool,
+    keep_end: bool,
+}
+
+impl FileSnapshot {
+    /// Returns the text, and whether it was valid UTF-8. A character that the limit cut in two is
+    /// left out.
+    pub(super) fn text(self) -> (String, bool) {
+        let mut bytes = self.bytes;
+        if self.cut && self.keep_end {
+            let torn =
+                bytes.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
+            bytes.drain(..torn);
+        } else if self.cut
+            && let Err(error) = std::str::from_utf8(&bytes)
+            && error.error_len().is_none()
+        {
+            bytes.truncate(error.valid_up_to());
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => (text, true),
+            Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), false),
+        }
+    }
+}
+
+/// Reads files, and retries those that are being written. Blocks for at most 100 ms in addition to
+/// reading.
+#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
+pub(super) fn read(wants: &[ReadRequest]) -> Vec<ReadOutcome> {
+    let mut outcomes: Vec<(ReadOutcome, Option<(Stamp, Duration)>)> =
+        wants.iter().map(|_| (ReadOutcome::Unsettled, None)).collect();
+    for attempt in 1..=TRIES {
+        let mut again = false;
+        for (want, (outcome, seen)) in wants.iter().zip(&mut outcomes) {
+            if matches!(outcome, ReadOutcome::Unsettled)
+                || (want.expected && matches!(outcome, ReadOutcome::Missing))
+            {
+                *outcome = read_attempt(want, seen).unwrap_or_else(ReadOutcome::Failed);
+                again |= matches!(outcome, ReadOutcome::Unsettled)
+                    || (want.expected && matches!(outcome, ReadOutcome::Missing));
+            }
+        }
+        if !again || attempt == TRIES {
+            break;
+        }
+        std::thread::sleep(RETRY_INTERVAL);
+    }
+    outcomes.into_iter().map(|(outcome, _)| outcome).collect()
+}
+
+/// Reads a file once. `seen` is the stamp seen by earlier attempts and the least time for which it
+/// was seen, for file systems whose clock is not ours.
+fn read_attempt(
+    want: &ReadRequest,
+    seen: &mut Option<(Stamp, Duration)>,
+) -> io::Result<ReadOutcome> {
+    // Taken first, because this thread may be delayed at any point below.
+    let now = SystemTime::now();
+    let Some(mut file) = open(&want.path)? else { return Ok(ReadOutcome::Missing) };
+    let stamp = Stamp::from(&file.metadata()?);
+    let cut = stamp.size() > want.limit;
+    if cut && want.keep_end {
+        file.seek(SeekFrom::Start(stamp.size() - want.limit))?;
+    }
+    let mut bytes = Vec::new();
+    (&file).take(want.limit).read_to_end(&mut bytes)?;
+    let same = Stamp::from(&file.metadata()?) == stamp
+        && bytes.len() as u64 == stamp.size().min(want.limit);
+    let unchanged = seen
+        .filter(|(before, _)| *before == stamp)
+        .map_or(Duration::ZERO, |(_, time)| time + RETRY_INTERVAL);
+    if same
+        && (stamp.age(now).is_some_and(|age| age >= REST_TIMEOUT)
+            || want.ours == Some(stamp)
+            || unchanged >= REST_TIMEOUT)
+    {
+        return Ok(ReadOutcome::Whole(FileSnapshot { bytes, stamp, cut, keep_end: want.keep_end }));
+    }
+    *seen = Some((stamp, unchanged));
+    Ok(ReadOutcome::Unsettled)
+}
+
+/// Returns whether the first attempt reads the file completely.
+#[cfg(test)]
+pub(super) fn read_once(want: &ReadRequest) -> bool {
+    matches!(read_attempt(want, &mut None), Ok(ReadOutcome::Whole(_)))
+}
+
+/// Opens a regular file, following links. Returns `None` if it does not exist; a dangling link is
+/// an error. Never waits for the writer of a pipe.
+pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
+    match disk::open_ordinary(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            match std::fs::symlink_metadata(path) {
+                Ok(found) if found.is_symlink() => {
+                    Err(io::Error::other("it is a link to something that does not exist"))
+                }
+                _ => Ok(None),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the stamp of a file, or `None` if it is missing.
+pub(super) fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
+    match std::fs::metadata(path) {
+        Ok(metadata) => Ok(Some(Stamp::from(&metadata))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

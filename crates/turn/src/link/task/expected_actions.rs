@@ -1,0 +1,135 @@
+//! Checks whether a guest that replays a recording returns the recorded actions. Only texts,
+//! questions and effects on an agent must be the same; other reports about the same output may
+//! differ.
+
+use std::collections::VecDeque;
+use std::io;
+
+use crate::recording::{self, EntryKind, RecordingEntry};
+use crate::{Backend, Guest, GuestFailure, LaunchError};
+use aetheel_model::agent::{Action, AgentEventKind, HostCommand, Input, TimedInput};
+
+/// Why a link cannot be rebuilt.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RebuildError {
+    /// The recording does not have all inputs of the old guest.
+    #[error("its recording is incomplete: {0}")]
+    Incomplete(&'static str),
+    /// Its turn was stopped, or the link was about to end.
+    #[error("it was about to end")]
+    Leaving,
+    /// The guest failed.
+    #[error("its backend failed while it replayed the recording: {0}")]
+    Guest(#[from] GuestFailure),
+    /// The guest returned other actions than those that were recorded.
+    #[error("its backend returned other actions for the recording than those already performed")]
+    Differs,
+    /// The private folder of the link cannot be opened.
+    #[error("its folder cannot be used")]
+    Folder(#[source] io::Error),
+    /// A process cannot be taken over.
+    #[error("its agent cannot be taken over")]
+    Process(#[from] LaunchError),
+}
+
+/// The recorded actions that a guest has not returned yet, in order.
+#[derive(Default)]
+pub(super) struct ExpectedActions {
+    expected: VecDeque<Action>,
+    /// Whether some agent events are missing in the recording.
+    sparse: bool,
+}
+
+impl ExpectedActions {
+    /// Collects the actions of a recording.
+    ///
+    /// # Errors
+    /// [`NotRebuilt`] if the recording does not have all inputs of the old guest.
+    pub(super) fn of(entries: &[RecordingEntry]) -> Result<Self, RebuildError> {
+        let mut deeds = Self::default();
+        for entry in entries {
+            let missing = match &entry.kind {
+                EntryKind::Out(action) => {
+                    deeds.expected.extend(Some(action).filter(|it| is_compared(it)).cloned());
+                    continue;
+                }
+                EntryKind::Lost(_) => "lines are missing",
+                EntryKind::Cut(_) => "it was cut",
+                EntryKind::Moved { .. } => "the link moved to another generation by its state",
+                EntryKind::In(Input::Command(HostCommand::Shutdown)) => {
+                    return Err(RebuildError::Leaving);
+                }
+                EntryKind::Host(what) if what == recording::MASKED => "an input contained a secret",
+                EntryKind::Host(what) if what == recording::UNSEEN => "its backend had failed",
+                EntryKind::Host(what) => {
+                    deeds.sparse |= what == recording::SPARSE;
+                    continue;
+                }
+                _ => continue,
+            };
+            return Err(RebuildError::Incomplete(missing));
+        }
+        Ok(deeds)
+    }
+
+    /// Compares an action with the next recorded one. Returns false if the action is not in the
+    /// recording and must be performed.
+    ///
+    /// # Errors
+    /// [`NotRebuilt::Differs`] if another action was recorded.
+    pub(super) fn consume(&mut self, action: &Action) -> Result<bool, RebuildError> {
+        if !is_compared(action) {
+            return Ok(!self.expected.is_empty());
+        }
+        match self.expected.front() {
+            None => Ok(false),
+            Some(expected) if expected == action => {
+                self.expected.pop_front();
+                Ok(true)
+            }
+            Some(_) if self.sparse && matches!(action, Action::Event(_)) => Ok(true),
+            Some(_) => Err(RebuildError::Differs),
+        }
+    }
+
+    /// Returns whether the guest has returned all recorded actions.
+    pub(super) fn is_empty(&self) -> bool {
+        self.expected.is_empty()
+    }
+}
+
+/// Replays a recording to a fresh guest, so that it reaches the state of the recorded one.
+///
+/// # Errors
+/// [`NotRebuilt`] if the guest returns other or additional actions.
+pub(super) async fn replay_recording(
+    backend: &dyn Backend,
+    entries: &[RecordingEntry],
+) -> Result<Box<dyn Guest>, RebuildError> {
+    let mut deeds = ExpectedActions::of(entries)?;
+    let mut guest = backend.open().await?;
+    let mut inputs = Vec::new();
+    for (at, entry) in entries.iter().enumerate() {
+        let EntryKind::In(input) = &entry.kind else { continue };
+        inputs.push(TimedInput { at_ms: entry.t, input: input.clone() });
+        let more = entries.get(at + 1).map(|next| &next.kind);
+        if matches!(more, Some(EntryKind::In(_))) && inputs.len() < super::BATCH {
+            continue;
+        }
+        for action in guest.handle(std::mem::take(&mut inputs)).await? {
+            if is_compared(&action) && !deeds.consume(&action)? {
+                return Err(RebuildError::Differs);
+            }
+        }
+    }
+    if deeds.is_empty() { Ok(guest) } else { Err(RebuildError::Differs) }
+}
+
+/// Returns whether it would be noticed if an action was performed twice or not at all.
+fn is_compared(action: &Action) -> bool {
+    match action {
+        Action::Event(event) => matches!(event.kind, AgentEventKind::Text(_)),
+        Action::Diagnostic(_) => false,
+        _ => true,
+    }
+}

@@ -1,0 +1,152 @@
+//! The state that is collected while a link is rebuilt: the turns, sessions, processes, requests
+//! and timers that are open at the end of its recording.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::expected_actions::{ExpectedActions, RebuildError};
+use crate::link::LinkReport;
+use crate::recording::{EntryKind, RecordingEntry};
+use crate::{ProcessCommand, Survivor};
+use aetheel_model::agent::{AskKey, ProcKey, SessionKey, Spawn, StartTurn, TurnKey};
+use aetheel_model::event::Lane;
+
+/// A turn that began before a restart of the gateway and continues.
+#[derive(Debug)]
+pub(crate) struct RebuiltTurn {
+    /// The correlation id.
+    pub(crate) id: String,
+    /// The event's sequence number.
+    pub(crate) event: u64,
+    pub(crate) lane: Lane,
+    pub(crate) start: StartTurn,
+    /// All reports from the beginning of the turn. [`Report::CaughtUp`] follows the reports from
+    /// before the restart.
+    pub(crate) reports: mpsc::UnboundedReceiver<LinkReport>,
+    /// The open questions, and how often each key was used.
+    pub(crate) asks: Vec<(AskKey, u32)>,
+}
+
+/// An open session of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenSession {
+    pub(crate) lane: Lane,
+    pub(crate) key: SessionKey,
+    pub(crate) cwd: String,
+    /// The agent's id of the session, once it is known.
+    pub(crate) native: Option<String>,
+}
+
+/// The state of a rebuild.
+#[derive(Default)]
+pub(super) struct RebuildState {
+    /// The recorded actions that the guest has not returned yet.
+    pub(super) expected: ExpectedActions,
+    /// The reports of turns whose end is not in the recording, by correlation id.
+    pub(super) open: BTreeMap<String, mpsc::UnboundedReceiver<LinkReport>>,
+    pub(super) turns: Vec<RebuiltTurn>,
+    pub(super) sessions: BTreeMap<SessionKey, OpenSession>,
+    /// The turn that begins with the next `start-turn` command.
+    pub(super) next_turn: Option<(String, u64, Lane)>,
+    /// Requested processes that are not known to have started.
+    pub(super) pending_spawns: Vec<Spawn>,
+    /// Processes that had started and not ended.
+    pub(super) running: BTreeSet<ProcKey>,
+    /// The number of recorded lines of each process. Its end counts as one more line.
+    pub(super) line_counts: BTreeMap<ProcKey, u64>,
+    /// The number of commands to each process.
+    pub(super) commands: BTreeMap<ProcKey, u64>,
+    /// Commands that the process did not receive.
+    pub(super) pending_commands: Vec<(ProcKey, ProcessCommand)>,
+    pub(super) requests: BTreeSet<u32>,
+    pub(super) streams: BTreeSet<u32>,
+    /// When each timer expires, in milliseconds of the link's time.
+    pub(super) timers: BTreeMap<u32, f64>,
+    pub(super) clocks: BTreeMap<TurnKey, RecordedClock>,
+}
+
+/// The times of a turn, in milliseconds of the link's time.
+pub(super) struct RecordedClock {
+    pub(super) began: f64,
+    /// The total time in which questions were open.
+    pub(super) paused: f64,
+    pub(super) open_asks: BTreeSet<AskKey>,
+    /// How often each key was used.
+    pub(super) use_counts: BTreeMap<AskKey, u32>,
+    pub(super) paused_since: f64,
+}
+
+impl RecordedClock {
+    pub(super) fn begin(t: f64) -> Self {
+        Self {
+            began: t,
+            paused: 0.0,
+            open_asks: BTreeSet::new(),
+            use_counts: BTreeMap::new(),
+            paused_since: t,
+        }
+    }
+
+    /// Returns the open questions, and how often each key was used.
+    pub(super) fn open(&self) -> Vec<(AskKey, u32)> {
+        self.open_asks
+            .iter()
+            .map(|ask| (*ask, self.use_counts.get(ask).copied().unwrap_or(1)))
+            .collect()
+    }
+
+    pub(super) fn ask(&mut self, ask: AskKey, t: f64) {
+        if self.open_asks.is_empty() {
+            self.paused_since = t;
+        }
+        self.open_asks.insert(ask);
+        *self.use_counts.entry(ask).or_default() += 1;
+    }
+
+    pub(super) fn answered(&mut self, ask: AskKey, t: f64) {
+        if self.open_asks.remove(&ask) && self.open_asks.is_empty() {
+            self.paused += t - self.paused_since;
+        }
+    }
+
+    /// Returns the time since the turn began.
+    pub(super) fn elapsed(&self, t: f64) -> Duration {
+        Duration::try_from_secs_f64((t - self.began) / 1000.0).unwrap_or_default()
+    }
+
+    /// Returns the time since the turn began without the time in which people were asked.
+    pub(super) fn spent(&self, t: f64) -> Duration {
+        let standing = if self.open_asks.is_empty() { 0.0 } else { t - self.paused_since };
+        Duration::try_from_secs_f64((t - self.began - self.paused - standing) / 1000.0)
+            .unwrap_or_default()
+    }
+}
+
+impl RebuildState {
+    pub(super) fn of(entries: &[RecordingEntry]) -> Result<Self, RebuildError> {
+        let ended: BTreeSet<&str> = entries
+            .iter()
+            .filter_map(|entry| match &entry.kind {
+                EntryKind::Ending { turn, .. } => Some(turn.as_str()),
+                _ => None,
+            })
+            .collect();
+        let open = entries.iter().filter_map(|entry| match &entry.kind {
+            EntryKind::Turn { turn, .. } if !ended.contains(turn.as_str()) => Some(turn.clone()),
+            _ => None,
+        });
+        let open = open.map(|turn| (turn, mpsc::unbounded_channel().1)).collect();
+        Ok(Self { expected: ExpectedActions::of(entries)?, open, ..Self::default() })
+    }
+}
+
+impl RebuildState {
+    /// Counts a command. Returns true if the process did not receive it.
+    pub(super) fn is_pending(&mut self, survivor: &Survivor, proc: ProcKey) -> bool {
+        let count = self.commands.entry(proc).or_default();
+        *count += 1;
+        survivor.processes.iter().any(|living| living.proc == proc && living.commands < *count)
+    }
+}

@@ -1,0 +1,506 @@
+//! Builds the transcript of one turn from the entries of a recording. Pure, with bounded memory.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    ArtifactBlock, AskBlock, Block, BlockKind, BoundedText, Gap, ToolBlock, TurnTranscript,
+};
+use crate::recording::{EntryKind, Header, RecordingEntry, SPARSE, UNSEEN};
+use aetheel_model::agent::{
+    Action, AgentEvent, AgentEventKind, ArtifactBody, Ask, AskAnswer, AskDecision, AskKey, AskKind,
+    HostCommand, Input, PromptPart, SessionKey, SessionReady, StartTurn, TextEvent, ToolEnd,
+    ToolStart, TurnDone, TurnKey,
+};
+
+/// Maximum number of blocks of a turn. Further blocks are only counted.
+const MAX_BLOCKS: usize = 4_000;
+/// Maximum size of one text, in bytes.
+const MAX_TEXT_BYTES: usize = 4 << 20;
+/// Maximum size of all texts of a turn together, in bytes.
+const MAX_TOTAL_BYTES: usize = 24 << 20;
+/// Maximum number of parts of a prompt.
+const MAX_PARTS: usize = 50;
+
+/// The key of a streamed text: the part of the answer or of the thinking, or the sub-agent and its
+/// part.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum TextStream {
+    Text(u32),
+    Thinking(u32),
+    Aside(String, u32),
+}
+
+pub(super) struct TranscriptBuilder {
+    turn: String,
+    transcript: TurnTranscript,
+    started: Option<Timestamp>,
+    /// The guest's keys of the turn and its beginning in milliseconds of the link's time, or `None`
+    /// before the turn begins.
+    keys: Option<(SessionKey, TurnKey, f64)>,
+    /// The latest report on each session of the link.
+    sessions: HashMap<SessionKey, SessionReady>,
+    /// The blocks of each stream, in order.
+    streams: HashMap<TextStream, Vec<usize>>,
+    /// The stream of the last block, if no other block followed.
+    open: Option<TextStream>,
+    tools: HashMap<String, usize>,
+    asks: HashMap<AskKey, usize>,
+    tasks: HashMap<String, usize>,
+    plan: Option<usize>,
+    /// The size of all stored texts, in bytes.
+    kept: usize,
+    /// The size of the line that is being added, in bytes.
+    line: usize,
+    count_unreadable: u64,
+    over: bool,
+}
+
+impl TranscriptBuilder {
+    pub(super) fn new(header: Header, turn: &str) -> Self {
+        let transcript = TurnTranscript {
+            backend: header.backend,
+            backend_version: header.backend_version,
+            agent_version: header.agent_version,
+            ..TurnTranscript::default()
+        };
+        Self {
+            turn: turn.to_owned(),
+            transcript,
+            started: header.started.parse().ok(),
+            keys: None,
+            sessions: HashMap::new(),
+            streams: HashMap::new(),
+            open: None,
+            tools: HashMap::new(),
+            asks: HashMap::new(),
+            tasks: HashMap::new(),
+            plan: None,
+            kept: 0,
+            line: 0,
+            count_unreadable: 0,
+            over: false,
+        }
+    }
+
+    /// Returns whether a line may concern the turn. Most lines are output of agents and need no
+    /// parsing.
+    pub(super) fn is_relevant(&self, line: &str) -> bool {
+        let told = |side: &str| {
+            let (_, rest) = line.get(..80).unwrap_or(line).split_once(side)?;
+            rest.split('"').next()
+        };
+        match (told("\"in\":{\""), told("\"out\":{\"")) {
+            (Some(kind), _) => kind == "command" && self.keys.is_some(),
+            (_, Some("session-ready")) => true,
+            (_, Some(kind)) => {
+                self.keys.is_some()
+                    && matches!(kind, "event" | "ask" | "ask-withdrawn" | "turn-done")
+            }
+            (None, None) => !line.contains("\"launch\":{"),
+        }
+    }
+
+    /// Counts a line that could not be read.
+    pub(super) fn unreadable(&mut self) {
+        // Damage before the beginning of the turn does not concern it.
+        self.count_unreadable += u64::from(self.keys.is_some());
+    }
+
+    /// Notes that the rest of the recording is not read.
+    pub(super) fn mark_too_long(&mut self) {
+        self.gap(Gap::TooLong);
+    }
+
+    /// Returns whether the turn has ended, so that later lines do not concern it.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Returns the transcript, or `None` if the recording does not contain the turn.
+    pub(super) fn finish(mut self) -> Option<TurnTranscript> {
+        let (session, ..) = self.keys?;
+        self.transcript.session = self.sessions.remove(&session);
+        if self.count_unreadable > 0 {
+            self.gap(Gap::Unreadable(self.count_unreadable));
+        }
+        Some(self.transcript)
+    }
+
+    /// Adds an entry, whose line has `bytes` bytes.
+    pub(super) fn add_entry(&mut self, entry: RecordingEntry, bytes: usize) {
+        let t = entry.t;
+        self.line = bytes;
+        let Some((session, key, began)) = self.keys else {
+            match entry.kind {
+                EntryKind::Turn { turn, session, key, .. } if turn == self.turn => {
+                    self.keys = Some((session, key, t));
+                    self.transcript.began = self.started.and_then(|started| {
+                        started.checked_add(Duration::try_from_secs_f64(t / 1000.0).ok()?).ok()
+                    });
+                }
+                EntryKind::Out(Action::SessionReady(ready)) => self.session(ready),
+                _ => {}
+            }
+            return;
+        };
+        // Float casts saturate.
+        let at_ms = (t - began).max(0.0) as u64;
+        match entry.kind {
+            EntryKind::Ending { turn, how } if turn == self.turn => {
+                self.transcript.ending = Some(how);
+                self.transcript.took_ms = Some(at_ms);
+                self.over = true;
+            }
+            EntryKind::Cut(why) => self.gap(Gap::Cut(why)),
+            EntryKind::Lost(lines) => self.gap(Gap::Lost(lines)),
+            EntryKind::Host(what) if what == SPARSE => self.gap(Gap::Sparse),
+            EntryKind::Host(what) if what == UNSEEN => self.gap(Gap::Unseen),
+            EntryKind::In(Input::Command(command)) => self.command(command, (session, key), at_ms),
+            EntryKind::Out(Action::SessionReady(ready)) => self.session(ready),
+            EntryKind::Out(Action::Event(AgentEvent { turn, kind, .. })) if turn == key => {
+                self.event(kind, at_ms)
+            }
+            EntryKind::Out(Action::Ask(ask)) if ask.turn == key => self.ask(ask, at_ms),
+            EntryKind::Out(Action::AskWithdrawn(ask)) => {
+                if let Some(asked) = self.asked(ask) {
+                    asked.withdrawn = true;
+                }
+            }
+            EntryKind::Out(Action::TurnDone(done)) if done.turn == key => self.done(done, at_ms),
+            _ => {}
+        }
+    }
+
+    fn command(&mut self, command: HostCommand, (session, key): (SessionKey, TurnKey), at_ms: u64) {
+        match command {
+            HostCommand::StartTurn(start) if (start.session, start.turn) == (session, key) => {
+                self.start(start)
+            }
+            HostCommand::Steer(steer) if steer.turn == key => {
+                let mut words = BoundedText::default();
+                for part in steer.parts {
+                    self.add_to(&mut words, &part_text(part));
+                }
+                self.push(at_ms, BlockKind::Steered(words));
+            }
+            HostCommand::Interrupt(turn) if turn.turn == key => {
+                self.push(at_ms, BlockKind::Stopped);
+            }
+            HostCommand::Answer(AskAnswer { ask, decision }) => {
+                if let Some(asked) = self.asked(ask) {
+                    asked.decision.get_or_insert(decision);
+                    asked.hide_secrets();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, start: StartTurn) {
+        self.transcript.model = start.settings.model;
+        for part in start.parts.into_iter().take(MAX_PARTS) {
+            match part {
+                PromptPart::Text(text) => {
+                    let mut words = BoundedText::default();
+                    self.add_to(&mut words, &text);
+                    self.transcript.prompt.push(words.text);
+                }
+                PromptPart::Image(file) | PromptPart::File(file) => {
+                    self.transcript.attached.push(file.name)
+                }
+            }
+        }
+    }
+
+    fn session(&mut self, ready: SessionReady) {
+        if self.sessions.len() < MAX_BLOCKS || self.sessions.contains_key(&ready.session) {
+            self.sessions.insert(ready.session, ready);
+        }
+    }
+
+    fn event(&mut self, kind: AgentEventKind, at_ms: u64) {
+        match kind {
+            AgentEventKind::Text(TextEvent { part, text, replace, parent: None }) => {
+                self.words(TextStream::Text(part), &text, replace, at_ms)
+            }
+            AgentEventKind::Thinking(TextEvent { part, text, replace, parent: None }) => {
+                self.words(TextStream::Thinking(part), &text, replace, at_ms)
+            }
+            AgentEventKind::Text(TextEvent { part, text, replace, parent: Some(parent) })
+            | AgentEventKind::Thinking(TextEvent { part, text, replace, parent: Some(parent) }) => {
+                self.words(TextStream::Aside(parent, part), &text, replace, at_ms)
+            }
+            AgentEventKind::ToolStart(start) => self.tool_start(start, at_ms),
+            AgentEventKind::ToolOutput(output) => {
+                self.with_tool(&output.id, |teller, tool| {
+                    teller.add_to(&mut tool.output, &output.text);
+                });
+            }
+            AgentEventKind::ToolEnd(end) => self.tool_end(end, at_ms),
+            AgentEventKind::Plan(plan) => match self.plan {
+                Some(at) => self.transcript.blocks[at].kind = BlockKind::Plan(plan),
+                None => self.plan = self.push(at_ms, BlockKind::Plan(plan)),
+            },
+            AgentEventKind::Usage(usage) => self.transcript.usage = Some(usage),
+            AgentEventKind::Artifact(artifact) => {
+                let link = match artifact.body {
+                    ArtifactBody::Link(link) => Some(link),
+                    ArtifactBody::Base64(_) | ArtifactBody::Text(_) => None,
+                };
+                let (name, media_type) = (artifact.name, artifact.media_type);
+                self.push(at_ms, BlockKind::Artifact(ArtifactBlock { name, media_type, link }));
+            }
+            AgentEventKind::Task(task) => match self.tasks.get(&task.id) {
+                Some(at) => self.transcript.blocks[*at].kind = BlockKind::Task(task),
+                None => {
+                    let id = task.id.clone();
+                    if let Some(at) = self.push(at_ms, BlockKind::Task(task)) {
+                        self.tasks.insert(id, at);
+                    }
+                }
+            },
+            AgentEventKind::Retry(failure) => {
+                self.push(at_ms, BlockKind::Retry(failure.message));
+            }
+            AgentEventKind::Notice(notice) => {
+                self.push(at_ms, BlockKind::Notice(notice));
+            }
+            AgentEventKind::Unrecognised(_) => self.transcript.unknown += 1,
+            AgentEventKind::Quota(_)
+            | AgentEventKind::Mode(_)
+            | AgentEventKind::Title(_)
+            | AgentEventKind::Raw(_) => {}
+        }
+    }
+
+    /// Adds text to a stream. If another block interrupted the stream, the text begins a new block,
+    /// so that the order is visible. Text of a sub-agent stays in one block.
+    fn words(&mut self, stream: TextStream, text: &str, replace: bool, at_ms: u64) {
+        let blocks = self.streams.get(&stream).cloned().unwrap_or_default();
+        if replace {
+            return self.replace(stream, &blocks, text, at_ms);
+        }
+        if text.is_empty() {
+            return;
+        }
+        let goes_on =
+            self.open.as_ref() == Some(&stream) || matches!(stream, TextStream::Aside(..));
+        let last = blocks.last().copied().filter(|_| goes_on);
+        let Some(at) = last else {
+            let mut words = BoundedText::default();
+            self.add_to(&mut words, text);
+            let what = match &stream {
+                TextStream::Text(_) => BlockKind::Text(words),
+                TextStream::Thinking(_) => BlockKind::Thinking(words),
+                TextStream::Aside(tool, _) => BlockKind::SubAgent(tool.clone(), words),
+            };
+            if let Some(at) = self.push(at_ms, what) {
+                self.streams.entry(stream.clone()).or_default().push(at);
+                self.open = Some(stream);
+            }
+            return;
+        };
+        self.with_words(at, |teller, words| teller.add_to(words, text));
+    }
+
+    /// Replaces the text of a stream. Text that is already there stays in its blocks.
+    fn replace(&mut self, stream: TextStream, blocks: &[usize], text: &str, at_ms: u64) {
+        let told: String = blocks
+            .iter()
+            .filter_map(|at| self.transcript.blocks[*at].kind.words())
+            .map(|words| words.text.as_str())
+            .collect();
+        if let Some(more) = text.strip_prefix(told.as_str()) {
+            return match blocks.last().filter(|_| !told.is_empty()) {
+                Some(at) => self.with_words(*at, |teller, words| teller.add_to(words, more)),
+                None => self.words(stream, text, false, at_ms),
+            };
+        }
+        // The text is different, so it goes to the stream's last block.
+        let Some((last, before)) = blocks.split_last() else { return };
+        for at in before.iter().chain([last]) {
+            self.with_words(*at, |teller, words| {
+                teller.kept -= words.text.len();
+                *words = BoundedText::default();
+            });
+        }
+        self.with_words(*last, |teller, words| teller.add_to(words, text));
+    }
+
+    fn tool_start(&mut self, start: ToolStart, at_ms: u64) {
+        let ToolStart { id, native_name: name, title, target, input, .. } = start;
+        let mut words = BoundedText::default();
+        self.add_to(&mut words, &input);
+        // Agents announce a tool first and report its input later.
+        let known = self.with_tool(&id, |teller, tool| {
+            teller.kept -= tool.input.text.len();
+            tool.input = words.clone();
+            (tool.name, tool.title, tool.target) = (name.clone(), title.clone(), target.clone());
+        });
+        if !known {
+            let tool = ToolBlock { name, title, target, input: words, ..ToolBlock::default() };
+            if let Some(at) = self.push(at_ms, BlockKind::Tool(Box::new(tool))) {
+                self.tools.insert(id, at);
+            }
+        }
+    }
+
+    fn tool_end(&mut self, end: ToolEnd, at_ms: u64) {
+        let began = self.tools.get(&end.id).map(|at| self.transcript.blocks[*at].at_ms);
+        let room = MAX_TOTAL_BYTES.saturating_sub(self.kept);
+        let size = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let diffs: usize = end
+            .diffs
+            .iter()
+            .map(|diff| size(&diff.old_text) + size(&diff.new_text) + size(&diff.unified))
+            .sum();
+        self.with_tool(&end.id, |teller, tool| {
+            tool.status = Some(end.status);
+            tool.exit_code = end.exit_code;
+            tool.took_ms = began.map(|began| at_ms.saturating_sub(began));
+            if diffs <= room {
+                teller.kept += diffs;
+                tool.diffs = end.diffs.clone();
+            } else {
+                tool.output.bytes_left_out += diffs as u64;
+            }
+            if let Some(output) = &end.output {
+                teller.kept -= tool.output.text.len();
+                tool.output = BoundedText::default();
+                teller.add_to(&mut tool.output, output);
+            }
+        });
+    }
+
+    fn ask(&mut self, ask: Ask, at_ms: u64) {
+        let key = ask.ask;
+        let asked = AskBlock { ask, decision: None, withdrawn: false };
+        // A key may be used again. An answer belongs to its latest use.
+        if let Some(at) = self.push(at_ms, BlockKind::Asked(Box::new(asked))) {
+            self.asks.insert(key, at);
+        }
+    }
+
+    fn asked(&mut self, ask: AskKey) -> Option<&mut AskBlock> {
+        match &mut self.transcript.blocks[*self.asks.get(&ask)?].kind {
+            BlockKind::Asked(asked) => Some(asked),
+            _ => None,
+        }
+    }
+
+    fn done(&mut self, done: TurnDone, at_ms: u64) {
+        if self.transcript.outcome.is_some() {
+            return;
+        }
+        if let Some(usage) = done.usage {
+            self.transcript.usage = Some(usage);
+        }
+        // The text at the end of the turn has priority over the streamed text.
+        if let Some(text) = done.text
+            && text.trim() != self.transcript.answer().trim()
+        {
+            let mut words = BoundedText::default();
+            self.add_to(&mut words, &text);
+            self.push(at_ms, BlockKind::Text(words));
+        }
+        self.transcript.outcome = Some(done.outcome);
+    }
+
+    /// Adds a block and returns its index, or `None` if there are too many blocks.
+    fn push(&mut self, at_ms: u64, what: BlockKind) -> Option<usize> {
+        self.open = None;
+        if self.transcript.blocks.len() >= MAX_BLOCKS || self.kept >= MAX_TOTAL_BYTES {
+            self.transcript.blocks_left_out += 1;
+            return None;
+        }
+        if what.words().is_none() && !matches!(what, BlockKind::Tool(_) | BlockKind::Steered(_)) {
+            self.kept += self.line;
+        }
+        self.transcript.blocks.push(Block { at_ms, kind: what });
+        Some(self.transcript.blocks.len() - 1)
+    }
+
+    /// Appends to a text as much as the limits allow.
+    fn add_to(&mut self, words: &mut BoundedText, text: &str) {
+        let room = MAX_TEXT_BYTES
+            .saturating_sub(words.text.len())
+            .min(MAX_TOTAL_BYTES.saturating_sub(self.kept));
+        // After a gap nothing may be appended, because it would look contiguous.
+        let room = if words.bytes_left_out > 0 { 0 } else { room };
+        let taken = text.floor_char_boundary(room);
+        words.text.push_str(&text[..taken]);
+        words.bytes_left_out += (text.len() - taken) as u64;
+        self.kept += taken;
+    }
+
+    fn with_words(&mut self, at: usize, change: impl FnOnce(&mut Self, &mut BoundedText)) {
+        let mut what = std::mem::replace(&mut self.transcript.blocks[at].kind, BlockKind::Stopped);
+        if let Some(words) = what.words_mut() {
+            change(self, words);
+        }
+        self.transcript.blocks[at].kind = what;
+    }
+
+    /// Changes a tool. Returns false if no tool has this id.
+    fn with_tool(&mut self, id: &str, change: impl FnOnce(&mut Self, &mut ToolBlock)) -> bool {
+        let Some(at) = self.tools.get(id).copied() else { return false };
+        let mut what = std::mem::replace(&mut self.transcript.blocks[at].kind, BlockKind::Stopped);
+        if let BlockKind::Tool(tool) = &mut what {
+            change(self, tool);
+        }
+        self.transcript.blocks[at].kind = what;
+        true
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        let same =
+            |known: &&mut Gap| std::mem::discriminant(&**known) == std::mem::discriminant(&gap);
+        match (self.transcript.gaps.iter_mut().find(same), &gap) {
+            (Some(Gap::Lost(all)), Gap::Lost(more)) => *all = all.saturating_add(*more),
+            (Some(_), _) => {}
+            (None, _) => self.transcript.gaps.push(gap),
+        }
+    }
+}
+
+/// Returns the text of a part of a message.
+fn part_text(part: PromptPart) -> String {
+    match part {
+        PromptPart::Text(text) => text,
+        PromptPart::Image(file) | PromptPart::File(file) => file.name,
+    }
+}
+
+impl BlockKind {
+    fn words(&self) -> Option<&BoundedText> {
+        match self {
+            Self::Text(words) | Self::Thinking(words) | Self::SubAgent(_, words) => Some(words),
+            _ => None,
+        }
+    }
+
+    fn words_mut(&mut self) -> Option<&mut BoundedText> {
+        match self {
+            Self::Text(words) | Self::Thinking(words) | Self::SubAgent(_, words) => Some(words),
+            _ => None,
+        }
+    }
+}
+
+impl AskBlock {
+    /// Masks the answers to questions for secrets, however short they are.
+    fn hide_secrets(&mut self) {
+        let (AskKind::Questions(questions), Some(AskDecision::Answers(answers))) =
+            (&self.ask.kind, &mut self.decision)
+        else {
+            return;
+        };
+        let secret = |id: &str| questions.iter().any(|asked| asked.secret && asked.id == id);
+        for (_, values) in answers.iter_mut().filter(|(id, _)| secret(id)) {
+            values.iter_mut().for_each(|value| "***".clone_into(value));
+        }
+    }
+}

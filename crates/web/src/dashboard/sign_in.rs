@@ -1,0 +1,76 @@
+//! Sign-in and sign-out. A sign-in link only shows a button, so that programs that open it for a
+//! preview do not use it up.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{ConnectInfo, Path, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::html;
+
+use super::super::connection::HttpCaller;
+use super::middleware::{self, SessionForm};
+use super::{DashboardState, frame};
+
+const OLD: &str = "This link is no longer valid: a link works once, within five minutes. Write /dashboard in Discord to get a new one.";
+
+/// Shows the page of a sign-in link.
+pub(super) async fn door(
+    State(shared): State<Arc<DashboardState>>,
+    Path(link): Path<String>,
+) -> Response {
+    if !shared.sessions.is_open(&link, Instant::now()) {
+        return frame::notice(StatusCode::NOT_FOUND, "Sign in", OLD);
+    }
+    let button = html! {
+        p { "This signs you in on this device, for twelve hours at most." }
+        form method="post" action="/enter" {
+            input type="hidden" name="link" value=(link);
+            button.main type="submit" { "Sign in" }
+        }
+    };
+    frame::outside(StatusCode::OK, "Sign in", &button)
+}
+
+/// Creates a session after the button was pressed.
+pub(super) async fn enter(
+    State(shared): State<Arc<DashboardState>>,
+    ConnectInfo(caller): ConnectInfo<HttpCaller>,
+    request: Request,
+) -> Response {
+    let fields = match middleware::fields(request, &shared).await {
+        Ok(fields) => fields,
+        Err(refusal) => return refusal,
+    };
+    let (now, address) = (Instant::now(), caller.address.ip());
+    let Some(secret) = shared.sessions.enter(fields.one("link"), now) else {
+        // Checked only for invalid links: failures of others never block the owner of a valid link.
+        if shared.sessions.is_kept_out(address, now) {
+            return frame::plain(
+                StatusCode::TOO_MANY_REQUESTS,
+                "Too many attempts. Wait a minute.",
+            );
+        }
+        shared.sessions.failed(address, now);
+        tracing::warn!(%address, "somebody opened the dashboard with an invalid sign-in link");
+        return frame::notice(StatusCode::NOT_FOUND, "Sign in", OLD);
+    };
+    if let Some(session) = shared.sessions.session(&secret, now) {
+        tracing::info!(user = session.visitor.user, %address, "a user signed in to the dashboard");
+    }
+    let cookie = middleware::cookie(&shared.origin, Some(&secret));
+    ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
+}
+
+/// Signs the user out. Works even if Discord does not answer.
+pub(super) async fn leave(
+    State(shared): State<Arc<DashboardState>>,
+    leaving: SessionForm,
+) -> Response {
+    shared.sessions.end(&leaving.session);
+    tracing::info!(user = leaving.session.visitor.user, "a user signed out of the dashboard");
+    let cookie = middleware::cookie(&shared.origin, None);
+    let page = frame::notice(StatusCode::OK, "Signed out", "You are signed out on this device.");
+    ([(header::SET_COOKIE, cookie)], page).into_response()
+}

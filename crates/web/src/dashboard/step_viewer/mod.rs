@@ -1,0 +1,247 @@
+//! The time machine, for owners: shows a recorded turn step by step, with the agent's output, the
+//! component's actions and the messages in Discord, and compares it with another component.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`text`] | formats agents' text for owners, split into parts |
+//! | [`view`] | renders the page |
+
+mod text;
+mod view;
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::html;
+
+use self::view::{ChosenComponent, StepView};
+use super::middleware::SignedIn;
+use super::{DashboardState, MessagePreview, RecordedTurn, frame, layout};
+use aetheel_kit::step_viewer::{
+    ComparisonState, ComponentReplay, RecordedStep, StepSearch, StepViewer, TurnSteps,
+};
+use aetheel_model::event::Lane;
+use aetheel_model::plain::{one_line, short_line};
+use aetheel_turn::KnownComponent;
+
+const TITLE: &str = "Time machine";
+/// The largest number of characters of a search.
+const WORDS: usize = 200;
+/// The number of digits of a digest that identify a component.
+const SHORT: usize = 12;
+/// Reload interval in seconds while a component replays the turn.
+const AGAIN: u32 = 2;
+
+/// The parameters of a request.
+pub(super) struct StepQuery {
+    turn: String,
+    /// The number of an existing step, from 1.
+    step: usize,
+    words: String,
+    /// The beginning of the digest of the component to compare with.
+    with: String,
+    /// The displayed parts of the input and of the actions, from 1.
+    part: usize,
+    more: usize,
+}
+
+impl StepQuery {
+    /// Returns the URL of another step with the other parameters unchanged.
+    fn at(&self, step: usize) -> String {
+        self.address(step, "")
+    }
+
+    fn address(&self, step: usize, further: &str) -> String {
+        let mut address = format!("/turns/{}/machine?step={step}", self.turn);
+        for (name, value) in [("q", &self.words), ("with", &self.with)] {
+            if !value.is_empty() {
+                address.push_str(&format!("&{name}={}", encoded(value)));
+            }
+        }
+        address.push_str(further);
+        address
+    }
+}
+
+/// Shows a step.
+pub(super) async fn page(
+    State(shared): State<Arc<DashboardState>>,
+    guest: SignedIn,
+    Path(turn): Path<String>,
+    Query(fields): Query<Vec<(String, String)>>,
+) -> Response {
+    let Some(recorded) = seen(&shared, &guest, &turn).await else {
+        return frame::not_found().await;
+    };
+    let machine = shared.api.step_viewer();
+    let film = match &recorded.recording {
+        None => Err("this turn was not recorded, or its recording was deleted because of its age"
+            .to_owned()),
+        Some(recording) => machine.open(recording, &turn).await,
+    };
+    let film = match film {
+        Ok(film) if !may_see(&shared, &guest, &recorded, &film).await => {
+            return frame::not_found().await;
+        }
+        Ok(film) if film.is_empty() => return nothing(&guest, "its guest received no input"),
+        Ok(film) => film,
+        Err(why) => return nothing(&guest, &machine.redactor().redact(why)),
+    };
+    let field = |name: &str| {
+        let found = fields.iter().find(|(given, _)| given == name);
+        found.map_or("", |(_, value)| value.trim())
+    };
+    let number = |name: &str| field(name).parse::<usize>().unwrap_or(1).max(1);
+    let asked = StepQuery {
+        step: number("step").min(film.len()),
+        words: one_line(field("q")).chars().take(WORDS).collect(),
+        with: field("with").chars().filter(char::is_ascii_hexdigit).take(SHORT).collect(),
+        part: number("part"),
+        more: number("more"),
+        turn,
+    };
+    let components = machine.components(&recorded.backend).await;
+    let chosen = chosen(machine, &film, &recorded, &asked, field("with"), &components).await;
+    let other = match &chosen {
+        Some(ChosenComponent::Compared(ComparisonState::Done(reading))) => {
+            Some(Arc::clone(reading))
+        }
+        _ => None,
+    };
+    if field("go") == "hit" && !asked.words.is_empty() {
+        return search(machine, &guest, &film, &asked, other).await;
+    }
+    let step = asked.step - 1;
+    let (read, drawn, redrawn) = tokio::join!(
+        look(machine, &film, step),
+        shared.api.messages(&asked.turn, &film, step, None),
+        async {
+            match &other {
+                None => None,
+                Some(other) => {
+                    let other = Some(Arc::clone(other));
+                    Some(shared.api.messages(&asked.turn, &film, step, other).await)
+                }
+            }
+        }
+    );
+    let (Ok(read), Ok(drawn), Ok(redrawn)) = (read, drawn, redrawn.transpose()) else {
+        return nothing(&guest, "the recording cannot be read any more");
+    };
+    let reads = matches!(chosen, Some(ChosenComponent::Compared(ComparisonState::Reads(_))));
+    let view = StepView {
+        film: &film,
+        recorded: &recorded,
+        asked: &asked,
+        step: &read,
+        drawn: &drawn,
+        chosen: chosen.as_ref(),
+        other: other.as_deref(),
+        redrawn: redrawn.as_ref(),
+        components: &components,
+        redactor: machine.redactor(),
+    };
+    layout::inner(&guest, None, TITLE, reads.then_some(AGAIN), &view.html())
+}
+
+/// Returns the record of a turn if the user may open it here.
+async fn seen(shared: &DashboardState, guest: &SignedIn, turn: &str) -> Option<RecordedTurn> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if !guest.standing.owner || turn.len() > 64 || !turn.bytes().all(plain) {
+        return None;
+    }
+    let recorded = shared.api.recorded_turn(turn).await?;
+    // Owners cannot open private conversations of others.
+    let standing = guest.permissions_in(shared, &recorded.lane).await;
+    (standing.sees && standing.owner).then_some(recorded)
+}
+
+/// Returns whether a user who may open a turn may also see its recording, which could be of another
+/// lane.
+async fn may_see(
+    shared: &DashboardState,
+    guest: &SignedIn,
+    recorded: &RecordedTurn,
+    film: &TurnSteps,
+) -> bool {
+    match film.facts().lane.parse::<Lane>() {
+        Ok(lane) if lane == recorded.lane => true,
+        Ok(lane) => guest.permissions_in(shared, &lane).await.sees,
+        Err(_) => false,
+    }
+}
+
+fn nothing(guest: &SignedIn, why: &str) -> Response {
+    let main = html! {
+        p { "This turn cannot be shown: " (short_line(why, 500)) "." }
+    };
+    layout::inner(guest, None, TITLE, None, &main)
+}
+
+async fn chosen(
+    machine: &StepViewer,
+    film: &Arc<TurnSteps>,
+    recorded: &RecordedTurn,
+    asked: &StepQuery,
+    with: &str,
+    components: &[KnownComponent],
+) -> Option<ChosenComponent> {
+    if with.is_empty() {
+        return None;
+    }
+    let known = components
+        .iter()
+        .find(|known| asked.with.len() == SHORT && known.digest.starts_with(&asked.with));
+    let Some(known) = known.filter(|_| asked.with == with) else {
+        return Some(ChosenComponent::Unknown);
+    };
+    let compared = machine.compare(film, &asked.turn, &recorded.backend, &known.digest).await;
+    Some(ChosenComponent::Compared(compared))
+}
+
+/// Redirects to the next step that contains the searched words.
+async fn search(
+    machine: &StepViewer,
+    guest: &SignedIn,
+    film: &Arc<TurnSteps>,
+    asked: &StepQuery,
+    other: Option<Arc<ComponentReplay>>,
+) -> Response {
+    let said = match machine.search(film, asked.step - 1, &asked.words, other).await {
+        Ok(StepSearch::At(step)) => return Redirect::to(&asked.at(step + 1)).into_response(),
+        Ok(StepSearch::Nothing) => "No further step contains these words.".to_owned(),
+        Ok(StepSearch::Stopped(step)) => {
+            guest.session.set_notice("Nothing was found up to here. Search again to continue.");
+            return Redirect::to(&asked.at(step + 1)).into_response();
+        }
+        Err(why) => why,
+    };
+    guest.session.set_notice(said);
+    Redirect::to(&asked.at(asked.step)).into_response()
+}
+
+async fn look(
+    machine: &StepViewer,
+    film: &Arc<TurnSteps>,
+    step: usize,
+) -> Result<RecordedStep, ()> {
+    let film = Arc::clone(film);
+    machine.run_blocking(move || film.read(step)).await.map_err(drop)?.map_err(drop)
+}
+
+/// Returns whether two previews show the same messages.
+fn same(one: &MessagePreview, other: &MessagePreview) -> bool {
+    one.messages == other.messages
+}
+
+/// Encodes a value for a URL.
+fn encoded(value: &str) -> String {
+    value
+        .bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
+}

@@ -1,0 +1,438 @@
+//! Renders the page of a step.
+
+use maud::{Markup, html};
+use similar::ChangeTag;
+
+use super::text::{TextPart, part, readable, visible};
+use super::{SHORT, StepQuery, same};
+use crate::dashboard::frame::tail;
+use crate::dashboard::{MessagePreview, RecordedTurn};
+use aetheel_kit::difference::edits;
+use aetheel_kit::step_viewer::{
+    ComparisonState, ComponentReplay, RecordedStep, STEPS, StepSign, TurnSteps,
+};
+use aetheel_kit::summary;
+use aetheel_model::agent::{Action, HostCommand, Input, Pipe};
+use aetheel_model::plain::short_line;
+use aetheel_model::redact::Redactor;
+use aetheel_turn::{ComponentStatus, KnownComponent};
+
+/// Largest sizes in bytes on a page, for the input, the actions, each side of a difference, and all
+/// messages of a side.
+const TOLD: usize = 9_000;
+const MADE: usize = 7_000;
+const EDITS: usize = 5_000;
+const MESSAGES: usize = 5_000;
+/// The largest number of actions of a step that are listed, the first ones.
+const NAMED: usize = 12;
+/// The largest number of messages of a side, the latest ones.
+const SHOWN: usize = 4;
+
+/// The result of the choice of another component.
+pub(super) enum ChosenComponent {
+    /// There is no such component.
+    Unknown,
+    Compared(ComparisonState),
+}
+
+/// The data of a page.
+pub(super) struct StepView<'a> {
+    pub(super) film: &'a TurnSteps,
+    pub(super) recorded: &'a RecordedTurn,
+    pub(super) asked: &'a StepQuery,
+    pub(super) step: &'a RecordedStep,
+    pub(super) drawn: &'a MessagePreview,
+    pub(super) chosen: Option<&'a ChosenComponent>,
+    /// The replay by the other component, when it is complete.
+    pub(super) other: Option<&'a ComponentReplay>,
+    pub(super) redrawn: Option<&'a MessagePreview>,
+    pub(super) components: &'a [KnownComponent],
+    pub(super) redactor: &'a Redactor,
+}
+
+impl StepView<'_> {
+    pub(super) fn html(&self) -> Markup {
+        html! {
+            (self.facts())
+            (self.steps())
+            (self.compare())
+            div.panes {
+                section.card aria-labelledby="told" { (self.told()) }
+                section.card aria-labelledby="made" { (self.made()) }
+                @if let Some(other) = self.other {
+                    section.card aria-labelledby="other" { (self.differs(other)) }
+                }
+            }
+            section.card aria-labelledby="shown" { (self.shown()) }
+        }
+    }
+
+    /// Returns the index of the step.
+    fn at(&self) -> usize {
+        self.asked.step - 1
+    }
+
+    fn facts(&self) -> Markup {
+        let facts = self.film.facts();
+        let header = &facts.header;
+        html! {
+            p {
+                a href={ "/turns/" (self.asked.turn) } { "Turn " code { (self.asked.turn) } } " of " (short_line(&self.recorded.backend, 60))
+                ", recorded with version " (short_line(&header.backend_version, 60))
+                " (" code { (short(&header.digest)) } ")"
+                @if let Some(agent) = &header.agent_version { " and agent " (short_line(agent, 60)) }
+                @if let Some((how, took)) = &facts.ended {
+                    "; ended " (short_line(&self.clean(how), 200)) " after " (seconds(*took))
+                }
+                "."
+            }
+            @if let Some(fault) = &facts.fault {
+                p { "⚠️ The recording is incomplete: " (short_line(&self.clean(fault), 300)) "." }
+            }
+            @if facts.lost > 0 {
+                p { "⚠️ The disk was too slow for " (facts.lost) " lines, which are missing." }
+            }
+            @if facts.sparse.is_some_and(|from| self.at() >= from) {
+                p { "⚠️ From here on no agent events were recorded: there were 8 MiB of them." }
+            }
+            @if facts.left_out > 0 {
+                p { "⚠️ Only the first " (STEPS) " steps are shown; " (facts.left_out) " more follow." }
+            }
+            @if facts.of_others > 0 {
+                p { (facts.of_others) " inputs of other turns of the same agent are left out." }
+            }
+        }
+    }
+
+    fn steps(&self) -> Markup {
+        let (at, of) = (self.asked.step, self.film.len());
+        let go = |word: &str, rel: Option<&str>, to: Option<usize>| {
+            html! {
+                li {
+                    @match to {
+                        Some(to) => a rel=[rel] href=(self.asked.at(to)) { (word) },
+                        None => span { (word) },
+                    }
+                }
+            }
+        };
+        let sign = |sign| self.film.next_with(self.at(), sign).map(|at| at + 1);
+        let apart = self.other.map(|other| other.next(at).map(|at| at + 1));
+        html! {
+            nav.steps aria-label="Steps" {
+                ul {
+                    (go("First", Some("first"), (at > 1).then_some(1)))
+                    (go("Previous", Some("prev"), (at > 1).then(|| at - 1)))
+                    (go("Next", Some("next"), (at < of).then_some(at + 1)))
+                    (go("Last", Some("last"), (at < of).then_some(of)))
+                    (go("Next visible step", None, sign(StepSign::Seen)))
+                    (go("Next unknown output", None, sign(StepSign::Unknown)))
+                    @if let Some(to) = apart { (go("Next difference", None, to)) }
+                }
+            }
+            form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
+                (self.kept("q", &self.asked.words)) (self.kept("with", &self.asked.with))
+                label for="step" { "Step " output id="at" for="step" { (at) } " of " (of) }
+                input type="range" id="step" name="step" min="1" max=(of) value=(at);
+                button type="submit" { "Go" }
+            }
+            form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
+                input type="hidden" name="step" value=(at);
+                input type="hidden" name="go" value="hit";
+                (self.kept("with", &self.asked.with))
+                label for="words" { "Search in inputs and actions" }
+                input type="text" id="words" name="q" value=(self.asked.words) autocomplete="off" required;
+                button type="submit" { "Find the next" }
+            }
+        }
+    }
+
+    fn kept(&self, name: &str, value: &str) -> Markup {
+        html! { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
+    }
+
+    fn compare(&self) -> Markup {
+        let recorded = &self.film.facts().header.digest;
+        html! {
+            @if !self.components.is_empty() {
+                form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
+                    input type="hidden" name="step" value=(self.asked.step);
+                    (self.kept("q", &self.asked.words))
+                    label for="with" { "Replay with another component" }
+                    select id="with" name="with" {
+                        option value="" { "None" }
+                        @for known in self.components {
+                            option value=(short(&known.digest))
+                                selected[self.asked.with == short(&known.digest)] {
+                                (label(known, known.digest == *recorded))
+                            }
+                        }
+                    }
+                    button type="submit" { "Compare" }
+                }
+            }
+            @match self.chosen {
+                None => {}
+                Some(ChosenComponent::Unknown) => p { "This component of the backend is no longer available." },
+                Some(ChosenComponent::Compared(compared)) => p role="status" { (self.said(compared)) },
+            }
+        }
+    }
+
+    fn said(&self, compared: &ComparisonState) -> Markup {
+        let of = self.film.len();
+        html! {
+            @match compared {
+                ComparisonState::Reads(step) => {
+                    span data-again="2000" { "Replaying: step " (step + 1) " of " (of) " …" }
+                }
+                ComparisonState::Busy => "Another turn is being replayed, and only one can be at a time. Reload the page.",
+                ComparisonState::Failed(why) => { "It cannot replay this turn: " (short_line(why, 400)) "." }
+                ComparisonState::Done(reading) => {
+                    @match reading.next(0) {
+                        None => { "The actions of all " (of) " steps are the same." }
+                        Some(first) => {
+                            (reading.count()) " of " (of) " steps differ; first at "
+                            a href=(self.asked.at(first + 1)) { "step " (first + 1) } "."
+                        }
+                    }
+                    @if reading.withheld > 0 {
+                        " " (reading.withheld) " inputs were withheld, because they answer requests that it never made."
+                    }
+                    @if let Some((step, why)) = &reading.failure {
+                        " It fails "
+                        @match step {
+                            Some(step) => a href=(self.asked.at(step + 1)) { "at step " (step + 1) },
+                            None => "before this turn",
+                        }
+                        ": " (short_line(why, 300)) "."
+                    }
+                }
+            }
+        }
+    }
+
+    fn told(&self) -> Markup {
+        let (kind, text) = self
+            .step
+            .input
+            .as_ref()
+            .map_or_else(|| ("mixed with another turn", String::new()), input_text);
+        let text = readable(&self.clean(&text));
+        let part = part(&text, self.asked.part, TOLD);
+        html! {
+            h2 id="told" { "Input" }
+            p.head {
+                strong { (kind) } " · line " (self.step.line) " · " (seconds(f64::from(self.step.t_ms)))
+            }
+            @if self.step.input.is_none() {
+                p { "Another turn used the same agent at this moment. Its input is not shown." }
+            } @else if !text.trim().is_empty() {
+                pre tabindex="0" { (part.text) }
+            }
+            (self.parts("part", part))
+            @for note in &self.step.notes {
+                p.tools { "Host: " (short_line(&visible(&self.clean(note)), 300)) }
+            }
+        }
+    }
+
+    fn made(&self) -> Markup {
+        let actions = &self.step.actions;
+        let text = visible(&self.clean(&listed(actions)));
+        let part = part(&text, self.asked.more, MADE);
+        html! {
+            h2 id="made" { "Actions of the component" }
+            @if actions.is_empty() {
+                p {
+                    "No actions were recorded. The inputs of one call are answered together, "
+                    "so the actions may be listed at one of the next steps."
+                }
+            } @else {
+                ul.list { @for action in actions.iter().take(NAMED) { (self.named(action)) } }
+                @if actions.len() > NAMED { p { "and " (actions.len() - NAMED) " more" } }
+                details open[self.asked.more > 1] {
+                    summary { "As JSON" }
+                    pre tabindex="0" { (part.text) }
+                    (self.parts("more", part))
+                }
+            }
+        }
+    }
+
+    fn named(&self, action: &Action) -> Markup {
+        let (what, text) = summary::line(action);
+        html! { li { strong { (what) } " " (short_line(&self.clean(&text), 200)) } }
+    }
+
+    fn differs(&self, other: &ComponentReplay) -> Markup {
+        let failed = other.failure.as_ref().filter(|(step, _)| *step == Some(self.at()));
+        html! {
+            h2 id="other" { "Actions of version " (short_line(&other.version, 60)) }
+            @if let Some((_, why)) = failed { p { "⚠️ It fails: " (short_line(why, 400)) "." } }
+            @match other.actions(self.at()) {
+                None if failed.is_some() => {}
+                None if other.failure.as_ref().is_some_and(|(step, _)| step.is_none_or(|step| step < self.at())) => {
+                    p { "It had already failed." }
+                }
+                None => p { "The same." },
+                Some(None) => p { "Different, but too large to keep." },
+                Some(Some(actions)) => (self.edits(&actions)),
+            }
+        }
+    }
+
+    fn edits(&self, other: &[Action]) -> Markup {
+        let mut left = EDITS;
+        let mut rows = Vec::new();
+        let all = edits(&self.step.actions, other);
+        for (edit, action) in &all {
+            let json = serde_json::to_string(action).unwrap_or_default();
+            let json = visible(&self.clean(&json));
+            let shown = part(&json, 1, 600.min(left.max(1)));
+            left = left.saturating_sub(shown.text.len() + 40);
+            rows.push((*edit, shown.text.to_owned(), shown.of > 1));
+            if left == 0 {
+                break;
+            }
+        }
+        html! {
+            ul.diff {
+                @for (edit, text, cut) in &rows {
+                    @let (class, sign, word) = match edit {
+                        ChangeTag::Equal => ("same", "=", "both: "),
+                        ChangeTag::Delete => ("minus", "−", "as recorded: "),
+                        ChangeTag::Insert => ("plus", "+", "this version: "),
+                    };
+                    li class=(class) {
+                        span aria-hidden="true" { (sign) " " }
+                        span.aside { (word) }
+                        code { (text) }
+                        @if *cut { "…" }
+                    }
+                }
+            }
+            @if rows.len() < all.len() { p { "and " (all.len() - rows.len()) " more" } }
+        }
+    }
+
+    fn shown(&self) -> Markup {
+        html! {
+            h2 id="shown" { "Messages in Discord" }
+            p.tools {
+                "Rendered from the recording. Discord updates a growing answer about once a second, "
+                "and shows questions and files in separate messages, which are left out here."
+            }
+            @if let Some(other) = self.redrawn {
+                @if same(self.drawn, other) {
+                    p { "With both versions:" }
+                    (messages(self.drawn))
+                } @else {
+                    div.panes {
+                        div { h3 { "As recorded" } (messages(self.drawn)) }
+                        div { h3 { "With the other version" } (messages(other)) }
+                    }
+                }
+            } @else {
+                (messages(self.drawn))
+            }
+        }
+    }
+
+    fn parts(&self, name: &str, part: TextPart<'_>) -> Markup {
+        let to = |number: usize| self.asked.address(self.asked.step, &format!("&{name}={number}"));
+        html! {
+            @if part.of > 1 {
+                p {
+                    "Part " (part.number) " of " (part.of)
+                    @if part.number > 1 { " · " a href=(to(part.number - 1)) { "the part before" } }
+                    @if part.number < part.of { " · " a href=(to(part.number + 1)) { "the next part" } }
+                }
+            }
+        }
+    }
+
+    fn clean(&self, text: &str) -> String {
+        self.redactor.redact(text.to_owned())
+    }
+}
+
+fn messages(drawn: &MessagePreview) -> Markup {
+    let before = drawn.messages.len().saturating_sub(SHOWN);
+    let shown = &drawn.messages[before..];
+    let each = MESSAGES / shown.len().max(1);
+    html! {
+        @if drawn.messages.is_empty() { p { "Nothing yet." } }
+        @if before > 0 { p { (before) " earlier messages" } }
+        @for message in shown {
+            @let text = visible(message);
+            @let (end, cut) = tail(&text, each);
+            div.message { @if cut { "… " } (end) }
+        }
+        @if !drawn.ended { p.tools { "The turn continues." } }
+    }
+}
+
+/// Returns the kind of an input, and its text.
+fn input_text(input: &Input) -> (&'static str, String) {
+    let json = || serde_json::to_string(input).unwrap_or_default();
+    match input {
+        Input::Line(line) => (
+            match line.pipe {
+                Pipe::Stdout => "agent, stdout",
+                Pipe::Stderr => "agent, stderr",
+            },
+            line.text.clone(),
+        ),
+        Input::HttpResponse(response) => ("agent, HTTP response", response.body.clone()),
+        Input::StreamEvent(event) => ("agent, event of a stream", event.data.clone()),
+        Input::HttpFailed(_) => ("HTTP request failed", json()),
+        Input::StreamOpened(_) => ("stream opened", json()),
+        Input::StreamClosed(_) => ("stream closed", json()),
+        Input::Spawned(_) => ("agent started", json()),
+        Input::SpawnFailed(_) => ("agent not started", json()),
+        Input::Exited(_) => ("agent exited", json()),
+        Input::Timer(_) => ("timer", json()),
+        Input::Command(command) => (
+            match command {
+                HostCommand::StartTurn(_) => "gateway: the turn begins",
+                HostCommand::Steer(_) => "gateway: a message for the turn",
+                HostCommand::Interrupt(_) => "gateway: stop the turn",
+                HostCommand::Answer(_) => "gateway: an answer to a question",
+                HostCommand::CloseSession(_) | HostCommand::Shutdown => "gateway: close",
+                HostCommand::Query(_) => "gateway: a query",
+            },
+            json(),
+        ),
+    }
+}
+
+/// Formats actions as indented JSON.
+fn listed(actions: &[Action]) -> String {
+    let each = actions.iter().map(|action| {
+        let json = serde_json::to_string(action).unwrap_or_default();
+        readable(&json)
+    });
+    each.collect::<Vec<_>>().join("\n")
+}
+
+fn label(known: &KnownComponent, recorded: bool) -> String {
+    let place = match known.status {
+        ComponentStatus::Serving => "serves",
+        ComponentStatus::Standby => "not serving",
+        ComponentStatus::Previous => "served earlier",
+        ComponentStatus::Shipped => "shipped with the program",
+    };
+    let version = known.version.as_deref().map(|version| short_line(version, 40));
+    let version = version.map(|version| format!("version {version}, ")).unwrap_or_default();
+    let recorded = if recorded { ", recorded with" } else { "" };
+    format!("{version}{place}{recorded} ({})", short(&known.digest))
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..SHORT).unwrap_or(digest)
+}
+
+fn seconds(ms: f64) -> String {
+    format!("{:.3} s", ms / 1000.0)
+}

@@ -1,0 +1,256 @@
+//! Moves lanes between nodes.
+//!
+//! The first node that notices a dead one takes over everything that it had. A node that is being
+//! drained gives its lanes away one by one, each when nothing runs in it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::mail::{InFlightMessages, InboxGate, patiently};
+use super::node_digests;
+use super::waiting_lanes::WaitingLanes;
+use tokio::sync::watch;
+
+use crate::cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
+use crate::discord::Discord;
+use crate::dispatch::Dispatcher;
+use crate::event::{Lane, LaneFilter};
+use crate::figures;
+use crate::turn::Backends;
+use crate::workspace::Workspace;
+
+/// Time between two looks at the cluster's state.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Time between two computations of the digests that other nodes compare.
+const COMPARE_INTERVAL: Duration = Duration::from_secs(10);
+/// How long moving a lane waits for messages that are being processed. After that, the lane is
+/// tried again later.
+const IN_FLIGHT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The state file of the Discord adapter.
+const DISCORD_FILE: &str = "discord.md";
+
+/// Takes lanes over from other nodes and gives lanes away.
+pub(super) struct LaneMover {
+    pub(super) cluster: Cluster,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) workspace: Workspace,
+    pub(super) discord: Discord,
+    pub(super) in_flight: InFlightMessages,
+    pub(super) gate: InboxGate,
+    /// Largest number of turns that run at the same time.
+    pub(super) slots: usize,
+    pub(super) backends: Arc<dyn Backends>,
+    /// Lanes that were taken over and are still closed.
+    pub(super) waiting: WaitingLanes,
+}
+
+impl LaneMover {
+    /// Runs until the program ends.
+    pub(super) async fn run(mut self, seat: watch::Receiver<bool>) {
+        let (mut drained, mut same) = (false, (String::new(), String::new()));
+        let mut compared: Option<Instant> = None;
+        loop {
+            let peers = self.cluster.peers().borrow().clone();
+            self.discord.share_requests(peers.live_nodes);
+            figures::set_cluster(
+                self.cluster.lease().remaining(),
+                peers.live_nodes,
+                *seat.borrow(),
+            );
+            if compared.is_none_or(|at| at.elapsed() > COMPARE_INTERVAL) {
+                (same, compared) = (self.digests().await, Some(Instant::now()));
+            }
+            self.report(peers.drain_requested, &same);
+            if peers.drain_requested {
+                let left = self.move_all_away().await;
+                if left == 0 && !drained {
+                    tracing::info!(
+                        node = self.cluster.name(),
+                        "drained: this node has no channels any more; it can be stopped"
+                    );
+                }
+                drained = left == 0;
+            } else {
+                drained = false;
+                self.claim_dead().await;
+            }
+            let coming = patiently!(self.cluster.handovers());
+            for handover in coming.unwrap_or_default() {
+                self.import_handover(&handover).await;
+            }
+            self.open_waited().await;
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Opens the lanes in which no agent of another machine can run any more.
+    async fn open_waited(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        // The waiting events run before any new message of these lanes is processed.
+        let _closed = self.gate.write().await;
+        let opened = patiently!(self.cluster.open_waiting_lanes()).unwrap_or_default();
+        if !opened.is_empty() {
+            tracing::info!(
+                lanes = opened.len(),
+                "the agents of another machine have ended; this node goes on with their channels"
+            );
+        }
+        self.waiting.begin(&opened);
+    }
+
+    /// Returns the digests of the operator's files and of the components.
+    async fn digests(&self) -> (String, String) {
+        let folder = self.workspace.folder().to_owned();
+        let files = tokio::task::spawn_blocking(move || node_digests::files(&folder)).await;
+        (files.unwrap_or_default(), node_digests::components(&*self.backends))
+    }
+
+    fn report(&self, draining: bool, (files, components): &(String, String)) {
+        let stats = self.dispatcher.stats();
+        let room = self.slots as f64 - (stats.running + stats.waiting) as f64;
+        self.cluster.report(Load {
+            free_slots: room,
+            running: u32::try_from(stats.running).unwrap_or(u32::MAX),
+            waiting: u32::try_from(stats.waiting).unwrap_or(u32::MAX),
+            draining,
+            files: files.clone(),
+            components: components.clone(),
+        });
+    }
+
+    async fn claim_dead(&self) {
+        match self.cluster.claim_dead().await {
+            // The task that renews the lease reports these.
+            Ok(_) | Err(ClusterError::Away(_) | ClusterError::Fenced) => {}
+            Err(error) => tracing::error!(%error, "cannot take over the lanes of dead nodes"),
+        }
+    }
+
+    async fn import_handover(&mut self, handover: &Handover) {
+        for (thread, root) in &handover.threads {
+            if let Ok(Lane::Channel(root)) = root.parse() {
+                self.dispatcher.learn_parent(*thread, root);
+            }
+        }
+        let failed = |error: String| {
+            let from = &handover.from;
+            tracing::error!(error, from, "cannot import the lanes of another node; trying again");
+        };
+        let Some(first) = patiently!(self.cluster.next_number_block()) else { return };
+        let lanes = self.dispatcher.open_lanes_of(&handover.journal);
+        let Some(others) = patiently!(self.cluster.lanes_of_other_nodes(&lanes)) else { return };
+        let theirs = |lane: &Lane| !others.contains(lane);
+        let absorbed = match self.dispatcher.import_lanes(&handover.journal, first, theirs).await {
+            Ok(absorbed) => absorbed,
+            Err(error) => return failed(error.to_string()),
+        };
+        // The files and the journal of a dead node may contain channels that it gave away before.
+        let handed_lanes = handover.lanes();
+        let handed = |channel| {
+            let lane = Lane::Channel(channel);
+            handed_lanes.iter().any(|row| row.has(&lane))
+        };
+        let mut channels = Vec::new();
+        for (_, body) in handover.files.iter().filter(|(name, _)| name == DISCORD_FILE) {
+            match self.discord.import_channels(body, handed).await {
+                Ok(more) => channels.extend(more),
+                Err(error) => return failed(error.to_string()),
+            }
+        }
+        if let Err(error) = self.workspace.import(&handover.files).await {
+            return failed(error.to_string());
+        }
+        // The state files lack the messages that the other node accepted just before it died.
+        let mut taken = self.dispatcher.accepted_messages();
+        taken.retain(|(channel, _)| handed(*channel));
+        channels.extend(self.discord.mark_handled(&taken));
+        // The imported events run before any new message of these lanes is processed.
+        let _closed = self.gate.write().await;
+        let begun_lanes = self.dispatcher.begun_lanes();
+        let has_begun = |row: &&LaneRow| begun_lanes.iter().any(|lane| row.has(lane));
+        let begun: Vec<String> =
+            handed_lanes.iter().filter(has_begun).map(|row| row.root.clone()).collect();
+        let opened = patiently!(self.cluster.ack_handover(handover.id, &begun)).unwrap_or_default();
+        let stays_closed =
+            |row: &&LaneRow| begun.contains(&row.root) && !opened.contains(&row.root);
+        let waiting: Vec<LaneRow> = handed_lanes.iter().filter(stays_closed).cloned().collect();
+        tracing::warn!(
+            from = handover.from,
+            lanes = handover.roots.len(),
+            waiting = waiting.len(),
+            "this node goes on with what another one had; agent sessions start anew; `waiting` is the number of channels that stay closed until their agents have ended on the other machine"
+        );
+        figures::cluster_takeover(absorbed.len());
+        let is_waiting = |lane: &Lane| waiting.iter().any(|row| row.has(lane));
+        let (later, now) = absorbed.split(is_waiting);
+        self.waiting.add(&waiting, later);
+        self.waiting.begin(&opened);
+        now.begin();
+        // Reads the messages that people wrote while no node had these channels.
+        self.discord.catch_up(channels);
+    }
+
+    /// Moves the lanes that are idle to other nodes. Returns how many lanes are left.
+    async fn move_all_away(&self) -> usize {
+        let lanes = patiently!(self.cluster.my_lanes()).unwrap_or_default();
+        let mut left = lanes.len();
+        for lane in &lanes {
+            if self.is_idle(lane) && self.move_away(lane).await {
+                left -= 1;
+            }
+        }
+        left
+    }
+
+    fn is_idle(&self, row: &LaneRow) -> bool {
+        self.dispatcher.is_idle_in(|lane| row.has(lane))
+            && self.discord.is_idle_in(|id| row.has(&Lane::Channel(id)))
+    }
+
+    /// Moves a lane to another node. Returns `false` if it stays here for now.
+    async fn move_away(&self, row: &LaneRow) -> bool {
+        let root = row.root.as_str();
+        let theirs: LaneFilter = {
+            let row = row.clone();
+            Arc::new(move |lane: &Lane| row.has(lane))
+        };
+        let of_channel = |channel| theirs(&Lane::Channel(channel));
+        patiently!(self.cluster.hold_messages(root, true));
+        let in_hand =
+            tokio::time::timeout(IN_FLIGHT_TIMEOUT, self.in_flight.wait_empty(Some(root))).await;
+        if in_hand.is_err() || !self.is_idle(row) {
+            patiently!(self.cluster.hold_messages(root, false));
+            return false;
+        }
+        // Without these notes, this node does not catch up on missed messages of the channel.
+        let noted = self.discord.export_channels(of_channel).await;
+        if let Err(error) = self.discord.forget_channels(of_channel).await {
+            tracing::warn!(%error, lane = root, "cannot remove the notes of a moved channel from the state files");
+        }
+        let mut gone = None;
+        if self.is_idle(row) {
+            let journal = self.dispatcher.export_lanes(&*theirs);
+            let mut files = self.workspace.export_lanes(Arc::clone(&theirs)).await;
+            files.push((DISCORD_FILE.to_owned(), noted.clone()));
+            gone = patiently!(self.cluster.transfer_lane(root, &journal, &files)).flatten();
+        }
+        if let Some(to) = gone {
+            tracing::info!(lane = root, to, "a channel was moved to another node");
+            self.dispatcher.forget_lanes(&*theirs).await;
+            if let Err(error) = self.workspace.forget_lanes(theirs).await {
+                tracing::warn!(%error, lane = root, "cannot remove the lines of a moved channel from the state files");
+            }
+            return true;
+        }
+        match self.discord.import_channels(&noted, |_| true).await {
+            Ok(channels) => self.discord.catch_up(channels),
+            Err(error) => {
+                tracing::warn!(%error, lane = root, "cannot restore the notes about handled messages");
+            }
+        }
+        patiently!(self.cluster.hold_messages(root, false));
+        false
+    }
+}

@@ -1,0 +1,35 @@
+//! Lanes that this node took over and that stay closed, because a turn had begun there and its
+//! agent may still run on the other machine.
+
+use std::collections::HashMap;
+
+use crate::cluster::LaneRow;
+use crate::dispatch::ImportedEvents;
+
+/// The events of closed lanes, by the root of the lane. They begin when the lane is opened.
+#[derive(Default)]
+pub(super) struct WaitingLanes(HashMap<String, Vec<ImportedEvents>>);
+
+impl WaitingLanes {
+    /// Adds the events of closed lanes.
+    pub(super) fn add(&mut self, lanes: &[LaneRow], events: ImportedEvents) {
+        let mut rest = events;
+        for row in lanes {
+            let (of_row, others) = rest.split(|lane| row.has(lane));
+            self.0.entry(row.root.clone()).or_default().push(of_row);
+            rest = others;
+        }
+    }
+
+    /// Returns `true` if no lane is closed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Begins the events of the lanes that were opened, given by their roots.
+    pub(super) fn begin(&mut self, opened: &[String]) {
+        for events in opened.iter().filter_map(|root| self.0.remove(root)).flatten() {
+            events.begin();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Chooses the settings of folders that must not depend on the working directory.
+
+use std::path::{Path, PathBuf};
+
+use super::existing::ExistingSetup;
+use crate::startup::shipped::{self, has_components};
+
+/// Returns the settings for folders. Folders that are already set keep their value, and so do those
+/// that an existing settings file gets by default. `backends` is the value of the flag.
+///
+/// # Errors
+/// There are no backends, or none in the given folder.
+pub(super) fn find(
+    standing: &ExistingSetup,
+    backends: Option<&Path>,
+) -> Result<Vec<(&'static str, String)>, String> {
+    let is_set = |name: &str| {
+        standing.file_value(name).or_else(|| standing.environment_value(name)).is_some()
+    };
+    let mut places = Vec::new();
+    if !standing.is_default_location && standing.file_value("CONFIG_DIR").is_none() {
+        places.push(("CONFIG_DIR", standing.folder.display().to_string()));
+    }
+    if let Some(folder) = backends_folder(standing, backends)? {
+        places.push(("BACKENDS_DIR", folder.display().to_string()));
+    }
+    if !is_set("RECORDINGS_DIR") && standing.text.is_none() {
+        let own = standing.user_folder("XDG_STATE_HOME", ".local/state", "recordings");
+        places.push(("RECORDINGS_DIR", own.display().to_string()));
+    }
+    Ok(places)
+}
+
+/// Returns the folder of the backends, or `None` if the configured one contains some.
+fn backends_folder(
+    standing: &ExistingSetup,
+    given: Option<&Path>,
+) -> Result<Option<PathBuf>, String> {
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if let Some(given) = given.map(whole) {
+        return match has_components(&given) {
+            true => Ok(Some(given)),
+            false => Err(format!("--backends: there are no backends in {}", given.display())),
+        };
+    }
+    let set =
+        standing.file_value("BACKENDS_DIR").or_else(|| standing.environment_value("BACKENDS_DIR"));
+    let here = whole(Path::new("backends"));
+    let today = set.map_or_else(|| here.clone(), |set| whole(Path::new(set)));
+    let is_today = set.is_some() || standing.text.is_some();
+    if has_components(&today) {
+        return Ok(Some(today).filter(|_| !is_today));
+    }
+    if shipped::folder().is_some() {
+        // The first start copies the backends that were delivered with the program into it.
+        let own = standing.user_folder("XDG_DATA_HOME", ".local/share", "backends");
+        return Ok(Some(own).filter(|_| set.is_none()));
+    }
+    let mut others = [Some(here), shipped::in_clone()].into_iter().flatten();
+    match others.find(|folder| has_components(folder)) {
+        Some(found) => Ok(Some(found)),
+        None => Err(format!(
+            "there are no backends in {}; in a clone, run `make guests` and then this again, or give `--backends FOLDER`",
+            today.display()
+        )),
+    }
+}

@@ -1,0 +1,257 @@
+//! Asks the questions of the setup. Flags answer some of them; a person at the terminal answers the
+//! others. If nobody can be asked, the current settings are kept.
+
+mod access;
+mod backend;
+mod token;
+
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+use tokio::runtime::Runtime;
+
+use super::answers::{self, AccessLists, PERMISSION_MODES};
+use super::existing::ExistingSetup;
+use super::{SetupError, print};
+use crate::cli::{InitArgs, Then};
+use crate::console::TerminalPrompt;
+use crate::discord::ApplicationOwner;
+
+pub(super) struct SetupAnswers {
+    pub token: SecretString,
+    pub backend: String,
+    pub access: AccessLists,
+    /// A value of `PERMISSION_MODE`.
+    pub safety: &'static str,
+    pub workspace: PathBuf,
+}
+
+/// The questions, with the answers given by flags.
+pub(super) struct SetupQuestions<'a> {
+    standing: &'a ExistingSetup,
+    /// Settings for folders.
+    places: Vec<(&'static str, String)>,
+    /// `None` if nobody can be asked.
+    asking: Option<TerminalPrompt>,
+    token: Option<SecretString>,
+    /// Whether the token is from the environment.
+    token_is_from_environment: bool,
+    /// Whether the token file could not be read.
+    token_is_unreadable: bool,
+    /// Owner of the bot's application, as reported by Discord.
+    owner: Option<ApplicationOwner>,
+    backend: Option<String>,
+    /// The current access lists, overridden by flags.
+    access: AccessLists,
+    access_is_given: bool,
+    everybody: bool,
+    safety: Option<&'static str>,
+    workspace: Option<PathBuf>,
+    offline: bool,
+    ask_next_step: Option<Then>,
+}
+
+impl<'a> SetupQuestions<'a> {
+    /// Reads the flags. Also returns their faults and, if nobody can be asked, missing answers.
+    /// Each fault names its flag.
+    pub(super) fn new(
+        wish: &InitArgs,
+        standing: &'a ExistingSetup,
+        places: &[(&'static str, String)],
+        asking: Option<TerminalPrompt>,
+    ) -> (Self, Vec<String>) {
+        let mut faults = Vec::new();
+        let mut list = |flag: &str, given: Option<&String>, variable: &str| {
+            let stands = answers::ids(standing.file_value(variable).unwrap_or_default());
+            let taken = match given {
+                Some(text) => answers::new_ids(text).map_err(|fault| format!("{flag}: {fault}")),
+                None if wish.allow_everybody => Ok(Vec::new()),
+                None => stands.map_err(|fault| {
+                    format!("{variable} in {}: {fault}; or give {flag}", standing.file.display())
+                }),
+            };
+            taken.unwrap_or_else(|fault| {
+                faults.push(fault);
+                Vec::new()
+            })
+        };
+        let access = AccessLists {
+            users: list("--users", wish.users.as_ref(), "ALLOWED_USERS"),
+            roles: list("--roles", wish.roles.as_ref(), "ALLOWED_ROLES"),
+            channels: list("--channels", wish.channels.as_ref(), "ALLOWED_CHANNELS"),
+            guilds: list("--servers", wish.servers.as_ref(), "ALLOWED_GUILDS"),
+        };
+        let given = [&wish.users, &wish.roles, &wish.channels, &wish.servers];
+        let mut told = |flag: &str, fault: String| faults.push(format!("{flag}: {fault}"));
+        let safety = wish
+            .safety
+            .as_deref()
+            .and_then(|text| answers::safety(text).map_err(|fault| told("--safety", fault)).ok());
+        let workspace = wish.workspace.as_deref().and_then(|path| {
+            let text = path.display().to_string();
+            let meant = answers::workspace(&text, &standing.folder, standing.home().as_deref());
+            meant.map_err(|fault| told("--workspace", fault)).ok()
+        });
+        let (token, token_is_unreadable) =
+            match wish.token_file.as_deref().map(token::read).transpose() {
+                Ok(token) => (token.or_else(|| standing.token.clone()), false),
+                Err(fault) => {
+                    told("--token-file", fault);
+                    (None, true)
+                }
+            };
+        if asking.is_none() {
+            // An invalid list is already reported.
+            let lists_are_wrong = faults.iter().any(|fault| fault.contains("Discord id"));
+            if access.is_everybody() && !wish.allow_everybody && !lists_are_wrong {
+                faults
+                    .push(format!("who may use the bot is missing: {}", access::ACCESS_FLAGS_HINT));
+            }
+        }
+        let setup = Self {
+            standing,
+            places: places.to_vec(),
+            asking,
+            token,
+            token_is_unreadable,
+            owner: None,
+            token_is_from_environment: wish.token_file.is_none() && standing.token.is_some(),
+            backend: wish.backend.clone(),
+            access,
+            access_is_given: wish.allow_everybody || given.iter().any(|list| list.is_some()),
+            everybody: wish.allow_everybody,
+            safety,
+            workspace,
+            offline: wish.offline,
+            ask_next_step: wish.then,
+        };
+        (setup, faults)
+    }
+
+    /// Asks the questions that no flag answered. `faults` are the faults of the flags.
+    ///
+    /// # Errors
+    /// The person aborted the setup. If nobody can be asked, returns all faults.
+    pub(super) fn ask(
+        &mut self,
+        runtime: &Runtime,
+        mut faults: Vec<String>,
+    ) -> Result<SetupAnswers, SetupError> {
+        if self.asking.is_some() && !faults.is_empty() {
+            return Err(faults.into());
+        }
+        let token = self.ask_token(runtime);
+        let token = self.collect_faults(token, &mut faults)?;
+        let backend = self.ask_backend(runtime);
+        let backend = self.collect_faults(backend, &mut faults)?;
+        self.ask_access()?;
+        let safety = self.ask_safety()?;
+        let workspace = self.ask_workspace();
+        let workspace = self.collect_faults(workspace, &mut faults)?;
+        match (token, backend, workspace) {
+            (Some(token), Some(backend), Some(workspace)) if faults.is_empty() => {
+                Ok(SetupAnswers { token, backend, access: self.access.clone(), safety, workspace })
+            }
+            _ => Err(faults.into()),
+        }
+    }
+
+    /// Collects the faults of an answer if nobody can be asked again, so that one run reports all
+    /// of them.
+    fn collect_faults<T>(
+        &self,
+        answer: Result<T, SetupError>,
+        faults: &mut Vec<String>,
+    ) -> Result<Option<T>, SetupError> {
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(SetupError::Faults(more)) if self.asking.is_none() => {
+                faults.extend(more);
+                Ok(None)
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    fn ask_safety(&mut self) -> Result<&'static str, SetupError> {
+        let stands = self.standing.file_value("PERMISSION_MODE").map(str::to_owned);
+        let stands = stands.or_else(|| self.standing.current_value("PERMISSION_MODE"));
+        let stands = stands.and_then(|mode| answers::safety(&mode).ok()).unwrap_or("default");
+        match (self.safety, &mut self.asking) {
+            (Some(safety), _) => Ok(safety),
+            (None, None) => Ok(stands),
+            (None, Some(asking)) => {
+                print(
+                    "What may the agent do without asking? Channels and people can only choose less.",
+                );
+                for (mode, _, means) in PERMISSION_MODES {
+                    print(&format!("  {mode:<18} {means}"));
+                }
+                loop {
+                    match answers::safety(&asking.ask("Mode", stands)?) {
+                        Ok(safety) => return Ok(safety),
+                        Err(fault) => print(&fault),
+                    }
+                }
+            }
+        }
+    }
+
+    fn ask_workspace(&mut self) -> Result<PathBuf, SetupError> {
+        let own = self.standing.user_folder("XDG_DATA_HOME", ".local/share", "workspace");
+        let stands = self.standing.file_value("WORKSPACE_DIR").map(str::to_owned);
+        let stands = stands.or_else(|| self.standing.current_value("WORKSPACE_DIR"));
+        let stands = stands.unwrap_or_else(|| own.display().to_string());
+        let (folder, home) = (&self.standing.folder, self.standing.home());
+        let meant = |text: &str| answers::workspace(text, folder, home.as_deref());
+        match (self.workspace.take(), &mut self.asking) {
+            (Some(path), _) => Ok(path),
+            (None, None) => {
+                meant(&stands).map_err(|fault| format!("{fault}; give --workspace").into())
+            }
+            (None, Some(asking)) => loop {
+                match meant(&asking.ask("Working directory of the agent", &stands)?) {
+                    Ok(path) => return Ok(path),
+                    Err(fault) => print(&fault),
+                }
+            },
+        }
+    }
+
+    /// Asks the person to confirm. Returns `true` if nobody can be asked.
+    ///
+    /// # Errors
+    /// The person aborted the setup.
+    pub(super) fn confirm(&mut self, question: &str) -> Result<bool, SetupError> {
+        match &mut self.asking {
+            Some(asking) => Ok(asking.confirm(question, true)?),
+            None => Ok(true),
+        }
+    }
+
+    /// Asks for the step after the setup. The files are already written, so an aborted question
+    /// means [`Then::Nothing`].
+    pub(super) fn then(&mut self) -> Then {
+        let Some(asking) = self.asking.as_mut().filter(|_| self.ask_next_step.is_none()) else {
+            return self.ask_next_step.unwrap_or(Then::Nothing);
+        };
+        print("What next?");
+        for (word, means) in [
+            ("start", "run the gateway here, now"),
+            ("install", "have systemd run it as a service"),
+            ("print", "print the files of that service"),
+            ("nothing", "end here"),
+        ] {
+            print(&format!("  {word:<10} {means}"));
+        }
+        loop {
+            match asking.ask("Next", "nothing").as_deref() {
+                Ok("start") => return Then::Start,
+                Ok("print") => return Then::PrintUnit,
+                Ok("install") => return Then::InstallUnit,
+                Ok("nothing") | Err(_) => return Then::Nothing,
+                Ok(_) => print("Answer start, install, print or nothing."),
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Removes old or excess recordings, and old texts and lines of turns, while the program runs.
+
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::supervisor;
+use crate::turn::recording::{Recorder, RecordingLimits};
+use crate::workspace::{TurnRetention, Workspace};
+
+/// Starts the task that removes old files now and every hour.
+pub(super) fn tidy(recorder: Recorder, workspace: Workspace, kept: TurnRetention) {
+    supervisor::spawn("tidying", async move {
+        let mut hourly = tokio::time::interval(Duration::from_secs(3600));
+        loop {
+            hourly.tick().await;
+            match recorder.tidy().await {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "removed old recordings"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot look through the recordings; check RECORDINGS_DIR")
+                }
+            }
+            if let Err(error) = workspace.turns().tidy(kept).await {
+                tracing::warn!(%error, "cannot remove the texts of old turns; check state/turns");
+            }
+            let lost_turns = workspace.lost_turns();
+            if let Err(error) = lost_turns.forget_without_recording(recorder.folder()).await {
+                tracing::warn!(%error, "cannot forget the lost replies whose recordings are gone");
+            }
+        }
+    });
+}
+
+/// Returns the limits of size and age of the recordings.
+pub(super) fn limits(config: &Config) -> RecordingLimits {
+    RecordingLimits {
+        bytes: config.recordings_max_bytes,
+        age: config.recordings_max_age,
+        lost_bytes: config.lost_max_bytes,
+        lost_age: config.lost_max_age,
+    }
+}

@@ -1,0 +1,30 @@
+//! The parts that stay open until the last turn has ended.
+
+use tokio::task::JoinHandle;
+
+use crate::turn::recording::Recorder;
+use crate::workspace::FinishedTurns;
+
+/// Writers and tasks that must be closed after the last turn.
+pub struct DrainHandle {
+    pub(super) recorder: Recorder,
+    pub(super) turns: FinishedTurns,
+    /// Follows changes of components, profiles and agents.
+    pub(super) following: JoinHandle<()>,
+}
+
+impl DrainHandle {
+    /// Returns the writer of recordings.
+    #[must_use]
+    pub fn recorder(&self) -> Recorder {
+        self.recorder.clone()
+    }
+
+    /// Waits until all recordings and lines of turns were passed to the operating system.
+    pub async fn close(self) {
+        self.following.abort();
+        self.turns.flush().await;
+        // A failed join means that the runtime is shutting down.
+        let _ = tokio::task::spawn_blocking(move || self.recorder.flush()).await;
+    }
+}
