@@ -33,12 +33,12 @@ const OWNERS: [(&str, &str); 8] = [
 const CIRCLES: [&str; 8] = [
     "aetheel::console: editing input outlet reply",
     "aetheel::console: names session",
-    "discord: asks heading notices",
+    "discord: notices questions quote",
     "discord: commands panel",
-    "discord: reception threads",
+    "discord: inbound threads",
     "kit: check golden",
     "model::prompt: marks neutral",
-    "store::workspace: channels remembered",
+    "store::workspace: channels lane_memory",
 ];
 
 /// Folders with our sources.
@@ -340,7 +340,7 @@ fn processes_are_started_and_metrics_are_counted_in_one_place() {
 fn tasks_that_run_as_long_as_the_program_are_supervised() {
     // The threads of these files end on their own, or are restarted by their users.
     let threads = [
-        "crates/model/src/vigil.rs",
+        "crates/model/src/supervisor.rs",
         "src/commands/backend/record/mod.rs",
         "crates/wasm/src/engine.rs",
         "src/console/input.rs",

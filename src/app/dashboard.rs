@@ -36,7 +36,7 @@ pub(super) struct BoundDashboard {
 /// Binds the address and opens the file of sessions. Returns `None` if no dashboard is configured.
 ///
 /// # Errors
-/// Returns [`Refused`] if the address is invalid or taken, or if the file cannot be read.
+/// Returns [`StartRefusal`] if the address is invalid or taken, or if the file cannot be read.
 pub(super) async fn bind(
     config: &Config,
     workspace: &Workspace,

@@ -34,7 +34,7 @@ pub(super) struct GatewayProcess {
 
 impl GatewayProcess {
     /// Starts the log, the signals and the status pages. If the status pages cannot be opened, adds
-    /// that to [`Settings::unavailable`].
+    /// that to [`OperatorSettings::unavailable`].
     ///
     /// # Errors
     /// Returns the exit code after it reported the reason.

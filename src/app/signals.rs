@@ -10,9 +10,9 @@ pub(super) enum ShutdownMode {
     /// Running turns end with the program.
     Stop,
     /// A holder keeps running agents for the next start. Without a holder, the same as
-    /// [`End::Stop`].
+    /// [`ShutdownMode::Stop`].
     HandOver,
-    /// The same as [`End::HandOver`], but the exit code asks the service manager for a restart.
+    /// The same as [`ShutdownMode::HandOver`], but the exit code asks the service manager for a restart.
     Upgrade,
 }
 

@@ -18,7 +18,7 @@ impl BoundWebhooks {
     /// Binds the address.
     ///
     /// # Errors
-    /// Returns [`Refused`] if the address cannot be bound, or if the earlier deliveries or
+    /// Returns [`StartRefusal`] if the address cannot be bound, or if the earlier deliveries or
     /// `webhooks.md` cannot be read.
     pub(super) async fn bind(prepared: &PreparedStart) -> Result<Self, StartRefusal> {
         let Some(address) = prepared.config.webhooks_address else { return Ok(Self(None)) };
@@ -41,7 +41,7 @@ impl BoundWebhooks {
         Ok(Self(Some((bound, definitions, deliveries))))
     }
 
-    /// Starts to answer calls. Until [`Listener::open`], the answer is that it is too early.
+    /// Starts to answer calls. Until [`WebhookService::open`], the answer is that it is too early.
     pub(super) fn serve(self, dispatcher: &Dispatcher) -> WebhookService {
         let serving = |(bound, definitions, deliveries): (WebhookListener, _, _)| {
             bound.serve(WebhookDeps { definitions, dispatcher: dispatcher.clone(), deliveries })

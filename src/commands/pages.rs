@@ -115,7 +115,7 @@ fn write(share: &Path) -> io::Result<()> {
 /// Returns a command without hidden subcommands and arguments, which shells would otherwise
 /// complete.
 fn shown(command: &Command) -> Command {
-    // `Command::new` needs a static name. The leak is harmless, because the program ends soon.
+    // `CliCommand::new` needs a static name. The leak is harmless, because the program ends soon.
     let name: &'static str = command.get_name().to_owned().leak();
     Command::new(name)
         .about(Resettable::from(command.get_about().cloned()))

@@ -1,5 +1,5 @@
 //! The line editor: a thread on which rustyline reads keys, edits the line, searches the history
-//! and completes words. [`Shown`] provides the rows above and below the line.
+//! and completes words. [`EditorRows`] provides the rows above and below the line.
 
 use std::borrow::Cow;
 use std::fs::OpenOptions;

@@ -34,7 +34,7 @@ impl TerminalPrompt {
     /// Asks for a line. `standing` is shown as the default, and is returned for an empty answer.
     ///
     /// # Errors
-    /// Returns [`Left`] if the question is aborted.
+    /// Returns [`PromptAborted`] if the question is aborted.
     pub fn ask(&mut self, question: &str, standing: &str) -> Result<String, PromptAborted> {
         let shown = if standing.is_empty() { String::new() } else { format!(" [{standing}]") };
         match self.editor.readline(&format!("{question}{shown}: ")) {
@@ -51,7 +51,7 @@ impl TerminalPrompt {
     /// Asks for yes or no until the answer is one of them. `standing` is the default.
     ///
     /// # Errors
-    /// Returns [`Left`] if the question is aborted.
+    /// Returns [`PromptAborted`] if the question is aborted.
     pub fn confirm(&mut self, question: &str, standing: bool) -> Result<bool, PromptAborted> {
         loop {
             let answer = self.ask(question, if standing { "yes" } else { "no" })?;
@@ -67,7 +67,7 @@ impl TerminalPrompt {
     /// Asks for a secret without showing the typed keys.
     ///
     /// # Errors
-    /// Returns [`Left`] if the question is aborted.
+    /// Returns [`PromptAborted`] if the question is aborted.
     pub fn ask_secret(&mut self, question: &str) -> Result<SecretString, PromptAborted> {
         let mut out = io::stdout();
         let typed = {

@@ -283,7 +283,7 @@ impl EditorRows {
     }
 
     /// Returns the rows below the line: the last lines of a running tool, and the status. Their
-    /// number was announced by [`Shown::rows_below`].
+    /// number was announced by [`EditorRows::rows_below`].
     pub(super) fn below(&self, rows: usize) -> Vec<String> {
         let columns = size().0;
         let state = self.state();

@@ -21,10 +21,10 @@ use crate::workspace::{CronJobs, Heartbeats, ScheduleProgress, Workspace};
 /// Longest sleep. Changes of the files, and a clock that was set forward, are noticed at least this
 /// often.
 const MAX_SLEEP: SignedDuration = SignedDuration::from_secs(5);
-/// How long [`Running::stop`] waits for events that are being submitted.
+/// How long [`RunningSchedules::stop`] waits for events that are being submitted.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// Submits the events of heartbeats and cron jobs. The caller of [`Schedules::step`] passes the
+/// Submits the events of heartbeats and cron jobs. The caller of [`Scheduler::step`] passes the
 /// current time, for tests.
 pub struct Scheduler {
     dispatcher: Dispatcher,
@@ -41,7 +41,7 @@ pub struct Scheduler {
     saved: BTreeMap<Lane, ScheduleProgress>,
 }
 
-/// A running task of [`Schedules::run`].
+/// A running task of [`Scheduler::run`].
 pub struct RunningSchedules {
     stop: CancellationToken,
     task: JoinHandle<()>,

@@ -15,7 +15,7 @@ use crate::turn::Launcher as _;
 /// after it ended, so that their output is lost.
 ///
 /// # Errors
-/// Returns [`Refused`] if the operator requires a holder and it cannot be used.
+/// Returns [`StartRefusal`] if the operator requires a holder and it cannot be used.
 pub(super) async fn start_or_connect(
     config: &Config,
     sandbox: &Sandbox,

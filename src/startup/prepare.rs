@@ -34,9 +34,9 @@ use crate::workspace::{BootReport, FileError, Journal, Lock, LockError, TurnRete
 pub struct PreparedStart {
     /// The settings, with `AGENT_BACKEND=auto` replaced by the detected backend.
     pub config: Config,
-    /// See [`Settings::redactor`].
+    /// See [`OperatorSettings::redactor`].
     pub redactor: Redactor,
-    /// See [`Settings::webhook_secrets`].
+    /// See [`OperatorSettings::webhook_secrets`].
     pub webhook_secrets: WebhookSecrets,
     variables: HashMap<String, String>,
     /// The files of `CONFIG_DIR`.
@@ -62,7 +62,7 @@ impl PreparedStart {
     /// Prepares everything that the purpose needs.
     ///
     /// # Errors
-    /// Returns [`Refused`] with all problems if one of them prevents a start.
+    /// Returns [`StartRefusal`] with all problems if one of them prevents a start.
     pub async fn prepare(
         settings: OperatorSettings,
         purpose: Purpose,
@@ -223,7 +223,7 @@ impl PreparedStart {
     /// Creates the missing files that `boot.md` lists, and logs which files exist.
     ///
     /// # Errors
-    /// Returns [`Refused`] with the path of a file that cannot be created.
+    /// Returns [`StartRefusal`] with the path of a file that cannot be created.
     pub async fn boot(&self) -> Result<BootReport, StartRefusal> {
         let refused = |error: FileError| {
             StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
@@ -248,7 +248,7 @@ impl PreparedStart {
     /// joins the cluster. The caller holds the lock until the program ends.
     ///
     /// # Errors
-    /// Returns [`Refused`] if another gateway runs or the journal cannot be used.
+    /// Returns [`StartRefusal`] if another gateway runs or the journal cannot be used.
     pub async fn open_journal(
         &mut self,
         waits: impl FnOnce(),
@@ -269,7 +269,7 @@ impl PreparedStart {
     /// [`Self::keep_events`]. The caller must call [`HeldLauncher::leave`] before the program ends.
     ///
     /// # Errors
-    /// Returns [`Refused`] if the operator requires a holder and it cannot be used.
+    /// Returns [`StartRefusal`] if the operator requires a holder and it cannot be used.
     pub async fn start_holder(&mut self) -> Result<Option<HeldLauncher>, StartRefusal> {
         (self.held, self.unwatched_agents) =
             holder::start_or_connect(&self.config, self.custody.sandbox()).await?;

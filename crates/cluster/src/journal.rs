@@ -54,7 +54,7 @@ impl JournalLines {
     /// Replaces the whole journal with these lines.
     ///
     /// # Errors
-    /// Same as [`SharedLines::append`].
+    /// Same as [`JournalLines::append`].
     pub async fn replace(&mut self, lines: &str) -> Result<(), ClusterError> {
         let others = "delete from aetheel.journal using written
              where journal.bot = $1 and journal.node = $2 and (journal.start, journal.batch) < ($3, $4)";

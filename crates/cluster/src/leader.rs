@@ -125,7 +125,7 @@ impl Cluster {
     /// Records a login before it begins.
     ///
     /// # Errors
-    /// Same as [`Cluster::keep_seat_file`]. A node without the seat must not log in.
+    /// Same as [`Cluster::write_leader_file`]. A node without the seat must not log in.
     pub async fn record_login(&self, at_ms: i64) -> Result<(), ClusterError> {
         let statement = format!(
             "{SEAT}, counted as (

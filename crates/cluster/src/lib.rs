@@ -9,7 +9,7 @@
 //! nothing more, measured by its own clock, before another node can take over. A takeover gives the
 //! dead node a new start number. Every write runs in a transaction that checks the start number and
 //! locks the node's row, so the state that another node reads after a takeover is final. A second,
-//! longer lease ([`Cluster::turns`]) limits the node's agents: lanes in which an agent may still run
+//! longer lease ([`Cluster::turn_lease`]) limits the node's agents: lanes in which an agent may still run
 //! stay closed at the new node until that lease is over. `tests/cluster/` tests this crate.
 //!
 //! | module | content |
@@ -181,7 +181,7 @@ impl ClusterState {
         self.write_by(&self.database, statement, more).await
     }
 
-    /// Same as [`Inner::write`], on a given connection.
+    /// Same as [`ClusterState::write`], on a given connection.
     async fn write_by(
         &self,
         database: &Database,
@@ -200,7 +200,7 @@ impl ClusterState {
     }
 
     /// Runs a statement that checks the start number itself, in one round trip. The first three
-    /// parameters are those of [`Inner::write`].
+    /// parameters are those of [`ClusterState::write`].
     async fn fenced(
         &self,
         statement: &str,
@@ -320,7 +320,7 @@ impl Cluster {
         self.inner.away.subscribe()
     }
 
-    /// Returns how this node joined. Restarts keep this value until [`Cluster::settled`] is called,
+    /// Returns how this node joined. Restarts keep this value until [`Cluster::confirm_local_state`] is called,
     /// so that a process that crashes in between is followed by one that does the same work.
     #[must_use]
     pub fn join_kind(&self) -> JoinKind {

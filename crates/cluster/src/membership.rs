@@ -41,7 +41,7 @@ pub struct Load {
 pub struct Peers {
     /// The number of running nodes, including this one.
     pub live_nodes: usize,
-    /// The number of dead nodes from which nobody has taken over ([`super::Cluster::adopt`]).
+    /// The number of dead nodes from which nobody has taken over ([`super::Cluster::claim_dead`]).
     pub dead_nodes: usize,
     /// The number of handovers that wait for this node ([`super::Cluster::handovers`]).
     pub handovers: usize,
@@ -142,7 +142,7 @@ fn lease_spans_ms(options: &NodeOptions) -> (u64, u64) {
 }
 
 /// Registers the node and requests its first leases. Returns the number of this process start, and
-/// how the node joins. A repeated call returns the same [`Joined`].
+/// how the node joins. A repeated call returns the same [`JoinKind`].
 pub(super) async fn register(
     database: &Database,
     options: &NodeOptions,

@@ -174,7 +174,7 @@ impl Handler {
     }
 
     /// Returns whether a message may be for the bot even if the bot takes no part in the channel
-    /// yet. The final decision is made by `Reception::is_for_us`, which knows more.
+    /// yet. The final decision is made by `InboundProcessor::is_for_us`, which knows more.
     fn may_be_addressed(&self, message: &Message, parent: Parent) -> bool {
         let me = self.identity.id;
         // Threads that the bot opened or was addressed in belong to it.

@@ -92,7 +92,7 @@ impl NotesCache {
         self.file.lines_of(wanted).await
     }
 
-    /// Removes the notes that [`Notes::give`] returned.
+    /// Removes the notes that [`NotesCache::export`] returned.
     ///
     /// # Errors
     /// [`FileError`].

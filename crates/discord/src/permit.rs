@@ -43,7 +43,7 @@ impl Permit {
         }
     }
 
-    /// Waits until this node may not be logged in any more. After [`Lost::Stopped`], no method may
+    /// Waits until this node may not be logged in any more. After [`PermitLoss::Stopped`], no method may
     /// be called any more.
     pub(super) async fn wait_until_lost(&mut self) -> PermitLoss {
         let unseated = async {

@@ -10,13 +10,13 @@ use aetheel_model::supervisor;
 use aetheel_store::workspace::FileError;
 
 impl Discord {
-    /// Returns the notes about channels, as lines that [`Discord::absorb`] reads on another node.
+    /// Returns the notes about channels, as lines that [`Discord::import_channels`] reads on another node.
     /// Changes nothing.
     pub async fn export_channels(&self, is_theirs: impl Fn(u64) -> bool) -> String {
         self.inner.notes.export(is_theirs).await
     }
 
-    /// Removes the notes that [`Discord::give`] returned, because another node has them.
+    /// Removes the notes that [`Discord::export_channels`] returned, because another node has them.
     ///
     /// # Errors
     /// [`FileError`]. The notes are removed in memory, and the file is saved with the next note.

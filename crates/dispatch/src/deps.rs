@@ -31,7 +31,7 @@ pub trait Router: Send + Sync {
     /// event whose key was sent before is not sent again.
     ///
     /// # Errors
-    /// [`Refusal::NotSaved`] if the event was not sent, as far as this node knows.
+    /// [`PromptRefusal::NotSaved`] if the event was not sent, as far as this node knows.
     async fn send(&self, event: NewEvent) -> Result<(), PromptRefusal>;
 }
 

@@ -24,7 +24,7 @@
 //! | [`status`] | the state of a lane as people see it |
 //!
 //! A module uses only modules above it in this table. Modules with methods of [`Dispatcher`] or
-//! `Inner` also use this file.
+//! `DispatcherInner` also use this file.
 
 mod channel;
 mod delivery;
@@ -248,8 +248,8 @@ impl Dispatcher {
 
     /// Starts every event that can start now.
     ///
-    /// A runtime that shuts down drops a spawned task at once, and with it the task's [`Slot`],
-    /// which calls this method again. [`Pumping`] keeps that from recursing once per waiting event.
+    /// A runtime that shuts down drops a spawned task at once, and with it the task's [`LaneSlot`],
+    /// which calls this method again. [`PumpGuard`] keeps that from recursing once per waiting event.
     fn pump(&self) {
         self.inner.lanes.changes.notify();
         let Some(_alone) = PumpGuard::begin() else { return };

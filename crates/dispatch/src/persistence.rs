@@ -78,7 +78,7 @@ impl EventProgress {
             && (self.known_answer.is_some() || self.stored_answer().is_none())
     }
 
-    /// Holds the turn's place on its link until [`Kept::let_go`].
+    /// Holds the turn's place on its link until [`EventProgress::release_turn_place`].
     pub(crate) fn hold_turn_place(&self, place: FinishedTurnSlot) {
         *self.turn_place.lock() = place;
     }

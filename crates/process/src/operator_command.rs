@@ -43,7 +43,7 @@ impl OperatorCommand {
     /// Runs the program with our stdout and stderr, and returns its exit code.
     ///
     /// # Errors
-    /// [`ErrandError`]. The program no longer runs in any case.
+    /// [`OperatorCommandError`]. The program no longer runs in any case.
     pub async fn run(&self) -> Result<i32, OperatorCommandError> {
         let mut child = self.command().spawn().map_err(OperatorCommandError::Start)?;
         let ended = timeout(self.limit, child.wait()).await;
@@ -54,7 +54,7 @@ impl OperatorCommand {
     /// Runs the program. Returns its exit code and its stdout without the surrounding whitespace.
     ///
     /// # Errors
-    /// [`ErrandError`]. The program no longer runs in any case.
+    /// [`OperatorCommandError`]. The program no longer runs in any case.
     pub async fn output(&self) -> Result<(i32, String), OperatorCommandError> {
         let output = self.command().stdout(Stdio::piped()).stderr(Stdio::null()).output();
         let ended = timeout(self.limit, output).await;

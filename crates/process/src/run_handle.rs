@@ -88,7 +88,7 @@ impl RunHandle {
         run.signal(Signal::CONT);
     }
 
-    /// Kills the processes that run now, without waiting. [`RunGuard::finish`] waits until none is
+    /// Kills the processes that run now, without waiting. [`RunHandle::finish`] waits until none is
     /// left.
     pub(super) fn kill(&self) {
         if let Some(run) = &self.0 {

@@ -29,7 +29,7 @@ pub(super) struct Pipes {
     pub(super) stderr: PipeReader,
 }
 
-/// Why a run did not start. The caller may try again without a cgroup after [`Refusal::Clone`].
+/// Why a run did not start. The caller may try again without a cgroup after [`SpawnFailure::Clone`].
 pub(super) enum SpawnFailure {
     /// The process was not created.
     Clone(io::Error),
@@ -119,7 +119,7 @@ impl PreparedLaunch<'_> {
     /// Starts the run. Blocks until the program is executed.
     ///
     /// # Errors
-    /// [`Refusal`]. No process and no cgroup is left.
+    /// [`SpawnFailure`]. No process and no cgroup is left.
     pub(super) fn start(&self, cgroup: Option<Cgroup>) -> Result<(RunHandle, Pipes), SpawnFailure> {
         let failed = |source: io::Error| {
             SpawnFailure::Final(LaunchError::Start { program: self.launch.program.clone(), source })

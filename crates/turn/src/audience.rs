@@ -33,7 +33,7 @@ pub trait Audience: Send {
     /// Dropping `answer` unused dismisses the question.
     fn ask(&mut self, ask: &Ask, answer: Answerer);
 
-    /// Called for each question from before a restart ([`Audience::interrupted_before`]) that is
+    /// Called for each question from before a restart ([`Audience::past_interruption`]) that is
     /// still open.
     fn ask_again(&mut self, ask: &Ask, answer: Answerer) {
         self.ask(ask, answer);

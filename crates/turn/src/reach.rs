@@ -1,7 +1,7 @@
 //! The files that a confined agent may access: decided here, enforced by the launcher.
 //!
 //! Everything that the agent may read or write is listed. The rest of the machine is out of its
-//! reach, above all the gateway's own files. A [`Fence`] has the operator's decisions for all
+//! reach, above all the gateway's own files. A [`ReachPolicy`] has the operator's decisions for all
 //! agents, a [`Reach`] the resulting rules for one process.
 
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};

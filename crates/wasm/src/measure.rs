@@ -12,7 +12,7 @@ pub struct ResourceUsage {
     pub call: Duration,
 }
 
-/// Collects [`Used`] from guests that may run in parallel.
+/// Collects [`ResourceUsage`] from guests that may run in parallel.
 #[derive(Debug, Default)]
 pub(super) struct Gauge {
     memory: AtomicUsize,

@@ -32,7 +32,7 @@ pub(super) struct FolderWatch {
 }
 
 impl FolderWatch {
-    /// Prepares a watch on an absolute path. [`Watch::renew`] starts it.
+    /// Prepares a watch on an absolute path. [`FolderWatch::renew`] starts it.
     pub(super) fn new(directory: PathBuf) -> (Self, mpsc::UnboundedReceiver<Hint>) {
         let (hints, receiver) = mpsc::unbounded_channel();
         (Self { directory, hints, watcher: None }, receiver)

@@ -1,7 +1,7 @@
 //! The status pages `/livez`, `/readyz` and `/metrics`, for monitoring.
 //!
 //! Owns the listener, the recorder behind [`aetheel_model::figures`], and the format of the pages.
-//! [`Health`] decides whether the program is alive and ready. The pages contain figures and
+//! [`HealthSource`] decides whether the program is alive and ready. The pages contain figures and
 //! reasons, but never names of people, prompts or secrets. Pinned by `tests/gateway/status.rs`.
 
 use std::io;

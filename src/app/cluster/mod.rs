@@ -82,7 +82,7 @@ impl ClusterNode {
     /// in its channels. The holder ends the agents at the time that it was given.
     ///
     /// # Errors
-    /// Returns [`Refused`] if no holder can end agents at a given time.
+    /// Returns [`StartRefusal`] if no holder can end agents at a given time.
     pub(super) fn start(
         cluster: Cluster,
         held: Option<&HeldLauncher>,

@@ -26,7 +26,7 @@ pub(super) enum TokenCheckError {
 /// well-formed.
 ///
 /// # Errors
-/// [`Doubt`]; its text does not contain the token.
+/// [`TokenCheckError`]; its text does not contain the token.
 pub(super) fn check_token(
     runtime: &Runtime,
     mut config: Config,

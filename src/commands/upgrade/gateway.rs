@@ -107,7 +107,7 @@ impl ServingGateway {
     /// the gateway's turns have, or with a holder its hook.
     ///
     /// # Errors
-    /// [`NotHandedOver`]; the gateway continues to serve.
+    /// [`HandoverError`]; the gateway continues to serve.
     pub(super) async fn hand_over(
         self,
         folder: &Path,

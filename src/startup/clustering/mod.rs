@@ -77,7 +77,7 @@ pub fn faults(config: &Config) -> Vec<String> {
 /// cluster. Calls `waits` before it waits for the database.
 ///
 /// # Errors
-/// Returns [`Refused`] if the journal cannot be used or this node cannot join the cluster.
+/// Returns [`StartRefusal`] if the journal cannot be used or this node cannot join the cluster.
 pub(super) async fn open_journal(
     config: &Config,
     workspace: &Workspace,
@@ -130,7 +130,7 @@ async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, StartRe
 /// this machine. Returns the node's name.
 ///
 /// # Errors
-/// Returns [`Refused`] if a gateway runs, or if files or the database cannot be used.
+/// Returns [`StartRefusal`] if a gateway runs, or if files or the database cannot be used.
 pub async fn import(config: &Config) -> Result<String, StartRefusal> {
     let (workspace, _lock) = locked(config).await?;
     let cluster = join(config, &workspace).await?;
@@ -143,7 +143,7 @@ pub async fn import(config: &Config) -> Result<String, StartRefusal> {
 /// cluster. No gateway may run on this machine. Returns the number of lines.
 ///
 /// # Errors
-/// Returns [`Refused`] if other nodes still have data, or if the journal cannot be written. The
+/// Returns [`StartRefusal`] if other nodes still have data, or if the journal cannot be written. The
 /// cluster then keeps everything.
 pub async fn export(config: &Config) -> Result<usize, StartRefusal> {
     let (workspace, _lock) = locked(config).await?;

@@ -109,7 +109,7 @@ impl LookupCache {
         Ok(role)
     }
 
-    /// Returns the role that [`People::our_role`] found before. Makes no request.
+    /// Returns the role that [`LookupCache::our_role`] found before. Makes no request.
     pub(in super::super) fn known_role(&self, guild: Option<u64>) -> Option<u64> {
         guild.and_then(|guild| self.roles.lock().get(&guild).copied().flatten())
     }

@@ -56,7 +56,7 @@ impl InboundProcessor {
         self.message_for_us(message, names, parent, false).await != MessageOutcome::LeftForNextStart
     }
 
-    /// Like [`Reception::is_for_us`], but waits until Discord answers.
+    /// Like [`InboundProcessor::is_for_us`], but waits until Discord answers.
     pub(super) async fn is_for_us_at_last(&self, message: &Message, parent: Parent) -> bool {
         loop {
             match self.is_for_us(message, parent).await {

@@ -109,7 +109,7 @@ impl PanelAction {
     }
 }
 
-/// Returns the help, with the commands that are useful here. See [`Order::carry_out`] for `alone`
+/// Returns the help, with the commands that are useful here. See [`PanelAction::run`] for `alone`
 /// and `dashboard`.
 fn help(view: &LaneStatus, owner: bool, (alone, dashboard): (bool, bool)) -> String {
     let useful = commands::all(dashboard).filter(|command| {

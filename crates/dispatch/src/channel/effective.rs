@@ -18,7 +18,7 @@ pub struct EffectiveSettings {
     pub model: Option<String>,
     /// The id of the level of thinking, from the descriptor; `None` for the agent's default.
     pub effort: Option<String>,
-    /// The level up to which the agent acts without asking. At most [`Effective::ceiling`].
+    /// The level up to which the agent acts without asking. At most [`EffectiveSettings::ceiling`].
     pub safety: Safety,
     /// The mode of the agent. `Build` if the backend has no mode for planning.
     pub mode: Mode,

@@ -33,7 +33,7 @@ impl Dispatcher {
     /// `None` if the event was accepted or refused before.
     ///
     /// # Errors
-    /// [`Refusal::NotSaved`] if the refusal could not be saved. It must not be sent then.
+    /// [`PromptRefusal::NotSaved`] if the refusal could not be saved. It must not be sent then.
     pub async fn decline(
         &self,
         event: NewEvent,

@@ -40,7 +40,7 @@ impl Accepted {
     /// Waits until the event is on disk.
     ///
     /// # Errors
-    /// [`Refusal::NotSaved`] if the event could not be saved. It is then no longer accepted.
+    /// [`PromptRefusal::NotSaved`] if the event could not be saved. It is then no longer accepted.
     pub async fn wait_until_saved(self) -> Result<Sequence, PromptRefusal> {
         if wait_until_saved(self.saving).await {
             Ok(self.sequence)
@@ -54,7 +54,7 @@ impl Dispatcher {
     /// Accepts or refuses an event. Returns at once; the answer goes to the outlet.
     ///
     /// # Errors
-    /// [`Refusal`], worded for the person who asked. A refused event is not saved.
+    /// [`PromptRefusal`], worded for the person who asked. A refused event is not saved.
     pub fn submit(&self, event: NewEvent) -> Result<Accepted, PromptRefusal> {
         let (lane, kind, asker, limit) =
             (event.lane.clone(), event.kind, event.asker, self.inner.deps.choices.prompt_limit);

@@ -20,7 +20,7 @@ impl Placement {
     /// it its number.
     ///
     /// # Errors
-    /// See [`Accepted::safe`].
+    /// See [`Accepted::wait_until_saved`].
     pub async fn wait_until_saved(self) -> Result<Option<Sequence>, PromptRefusal> {
         match self {
             Self::Local(accepted) => accepted.wait_until_saved().await.map(Some),
@@ -33,7 +33,7 @@ impl Dispatcher {
     /// Accepts an event here, or sends it to the node that has its lane.
     ///
     /// # Errors
-    /// [`Refusal`], worded for the person who asked. A refused event is not saved.
+    /// [`PromptRefusal`], worded for the person who asked. A refused event is not saved.
     pub async fn submit_or_route(&self, event: NewEvent) -> Result<Placement, PromptRefusal> {
         let Some(router) = self.inner.deps.router.clone() else {
             return self.submit(event).map(Placement::Local);

@@ -80,7 +80,7 @@ impl Dispatcher {
     /// next process runs the message as a prompt.
     ///
     /// # Errors
-    /// [`Refusal`], worded for the author. A refused message is not saved.
+    /// [`PromptRefusal`], worded for the author. A refused message is not saved.
     pub async fn steer(&self, event: NewEvent) -> Result<PendingSteering, PromptRefusal> {
         let limit = self.inner.deps.choices.prompt_limit;
         if event.prompt.len() > limit {

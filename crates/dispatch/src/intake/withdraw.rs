@@ -23,7 +23,7 @@ impl Dispatcher {
     /// whether there was one.
     ///
     /// # Errors
-    /// [`Refusal::TooLong`], worded for the author. The old prompt is kept.
+    /// [`PromptRefusal::TooLong`], worded for the author. The old prompt is kept.
     pub fn amend(&self, key: &str, prompt: &str) -> Result<bool, PromptRefusal> {
         let limit = self.inner.deps.choices.prompt_limit;
         let mut queue = self.inner.lanes.queue.lock();

@@ -1,6 +1,6 @@
 //! The waiting events and the running turns of each lane.
 //!
-//! [`Lanes`] owns the queue and a handle to each running turn. [`slot`] frees the lane and the slot
+//! [`LaneRegistry`] owns the queue and a handle to each running turn. [`slot`] frees the lane and the slot
 //! of a finished turn, [`stop`] stops turns, [`paused`] holds lanes whose backend is paused, and
 //! [`panics`] contains panics.
 
@@ -97,7 +97,7 @@ pub(crate) struct LaneRegistry {
     pub(crate) queue: Mutex<Queue>,
     pub(crate) running: Mutex<HashMap<Lane, TurnHandle>>,
     /// Messages that the agents of resumed turns accepted in a previous process. Moved into the
-    /// [`Running`] of the turn when it starts here.
+    /// [`TurnHandle`] of the turn when it starts here.
     carried_messages: Mutex<HashMap<Sequence, Vec<Event>>>,
     /// The last event of each lane whose author was notified that its backend is paused.
     announced_pauses: Mutex<HashMap<Lane, Sequence>>,

@@ -64,7 +64,7 @@ impl Dispatcher {
     /// stopped. With 0, this node keeps its current block.
     ///
     /// # Errors
-    /// [`Refusal::NotSaved`] if the events cannot be saved. None of them is imported then.
+    /// [`PromptRefusal::NotSaved`] if the events cannot be saved. None of them is imported then.
     pub async fn import_lanes(
         &self,
         journal: &str,
@@ -107,7 +107,7 @@ impl Dispatcher {
 
     /// Returns whether matching lanes have no work in progress: no waiting, held or running event,
     /// no answer or question about an event that is being delivered. Events that people were asked
-    /// about, or that were left to the next start, are not in progress. [`Dispatcher::leave`]
+    /// about, or that were left to the next start, are not in progress. [`Dispatcher::export_lanes`]
     /// exports them.
     #[must_use]
     pub fn is_idle_in(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
@@ -123,7 +123,7 @@ impl Dispatcher {
         self.inner.deps.journal.as_ref().map(|journal| journal.lines_of(lanes)).unwrap_or_default()
     }
 
-    /// Forgets lanes that another node has imported from the lines of [`Dispatcher::leave`]. Their
+    /// Forgets lanes that another node has imported from the lines of [`Dispatcher::export_lanes`]. Their
     /// events are not processed here any more, and their agents end. Returns whether that is on
     /// disk. If it is not, writing it is retried.
     pub async fn forget_lanes(&self, lanes: impl Fn(&Lane) -> bool) -> bool {

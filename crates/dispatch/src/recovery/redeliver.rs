@@ -109,7 +109,7 @@ impl Dispatcher {
     /// Returns once it is on disk.
     ///
     /// # Errors
-    /// [`AgainRefusal`] if nothing is delivered, or the reply was delivered before.
+    /// [`OfferRefusal`] if nothing is delivered, or the reply was delivered before.
     pub async fn deliver_lost(&self, turn: &str) -> Result<(), OfferRefusal> {
         let inner = &self.inner;
         let _alone = inner.lost_replies.delivery_lock.lock().await;

@@ -220,7 +220,7 @@ impl Dispatcher {
     /// button is. Returns once that is on disk.
     ///
     /// # Errors
-    /// [`AgainRefusal`], worded for that person. Nothing was started.
+    /// [`OfferRefusal`], worded for that person. Nothing was started.
     pub async fn accept_offer(
         &self,
         id: &str,

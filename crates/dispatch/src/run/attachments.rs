@@ -27,7 +27,7 @@ const NAME_LIMIT: usize = 100;
 /// Checks the announced number and sizes of attached files.
 ///
 /// # Errors
-/// [`Refusal`], worded for the author.
+/// [`PromptRefusal`], worded for the author.
 pub(crate) fn check_announced(
     files: &[AttachedFile],
     choices: &Choices,

@@ -181,7 +181,7 @@ impl StepViewer {
     }
 
     /// Returns the state of the comparison with another component, and starts the replay if
-    /// necessary. `digest` must belong to one of [`Machine::components`].
+    /// necessary. `digest` must belong to one of [`StepViewer::components`].
     pub async fn compare(
         &self,
         film: &Arc<TurnSteps>,

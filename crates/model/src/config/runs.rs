@@ -26,7 +26,7 @@ impl RunMode {
     }
 }
 
-/// The operator's choices of [`Run`].
+/// The operator's choices of [`RunMode`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunModes {
     /// The choice for backends that are not named.

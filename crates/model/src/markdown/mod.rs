@@ -1,6 +1,6 @@
 //! Markdown as this program parses it: files of operators, and answers of agents.
 //!
-//! The same rule for fences ([`Fence`]) and for comments ([`lines`]) applies everywhere, so an
+//! The same rule for fences ([`CodeFence`]) and for comments ([`lines`]) applies everywhere, so an
 //! example inside a fence is never a setting. Pure.
 
 mod fence;

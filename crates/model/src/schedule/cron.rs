@@ -38,7 +38,7 @@ impl Cron {
     /// Returns the first time after an instant, or `None` if the schedule has ended.
     ///
     /// If the clock changes, expressions with fixed hours run once. Expressions that run every hour
-    /// or every few hours (the field begins with `*`) follow the clock; see [`Across`].
+    /// or every few hours (the field begins with `*`) follow the clock; see [`ClockChangePolicy`].
     #[must_use]
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         wall::next(zone, after, self.across, |moment| self.from(moment))

@@ -19,7 +19,7 @@ const DAY: i64 = 86_400;
 /// hours.
 ///
 /// If the clock changes, intervals of up to an hour follow the clock, and longer ones run once; see
-/// [`Across`].
+/// [`ClockChangePolicy`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
     interval: u32,

@@ -1,6 +1,6 @@
 //! Converts local time to instants, with a rule for times that a clock shows twice or never.
 //!
-//! Expressions and intervals are evaluated on a clock that never changes ([`Wall`]); only the
+//! Expressions and intervals are evaluated on a clock that never changes ([`WallSeconds`]); only the
 //! result is converted to the time of a zone. The result is always after the given instant.
 
 use jiff::Timestamp;
@@ -61,7 +61,7 @@ fn wall_time_at(zone: &TimeZone, instant: Timestamp) -> WallSeconds {
     instant.as_second() + i64::from(zone.to_offset(instant).seconds())
 }
 
-/// Returns the instant at which a tick runs with [`Across::Once`].
+/// Returns the instant at which a tick runs with [`ClockChangePolicy::Once`].
 fn once(zone: &TimeZone, tick: WallSeconds) -> Option<Timestamp> {
     match zone.to_ambiguous_timestamp(civil(tick)?).offset() {
         AmbiguousOffset::Unambiguous { offset } => at(tick, offset),

@@ -166,7 +166,7 @@ impl HolderConnection {
     /// process.
     ///
     /// # Errors
-    /// [`NoProcess`]
+    /// [`RequestError`]
     pub(super) async fn request_process(
         self: &Arc<Self>,
         request: impl FnOnce(u64) -> HolderRequest,

@@ -180,7 +180,7 @@ impl HeldLauncher {
         own != 1 && !(managed && together)
     }
 
-    /// Returns whether the holder can end agents at a given time ([`HeldLauncher::until`]). A
+    /// Returns whether the holder can end agents at a given time ([`HeldLauncher::set_deadline`]). A
     /// holder of an earlier version cannot.
     #[must_use]
     pub fn fences(&self) -> bool {

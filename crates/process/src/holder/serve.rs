@@ -55,7 +55,7 @@ pub struct HoldOptions {
     pub limits: HoldLimits,
     /// How the processes of runs are found.
     pub means: Means,
-    /// Whether nothing else in this process starts programs: see [`Custody::alone`].
+    /// Whether nothing else in this process starts programs: see [`Custody::as_sole_spawner`].
     pub sole_spawner: bool,
     /// Called once gateways can connect.
     pub ready: fn(),

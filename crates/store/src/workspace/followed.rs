@@ -25,7 +25,7 @@ pub(super) struct FollowedFile<T> {
 }
 
 impl<T> FollowedFile<T> {
-    /// Names the file without reading it; see [`Followed::require`].
+    /// Names the file without reading it; see [`FollowedFile::require`].
     pub(super) fn new(path: PathBuf, parse: fn(&str) -> T) -> Self {
         Self { path, parse, stamp: None, read: false, reported: false, value: Arc::new(parse("")) }
     }

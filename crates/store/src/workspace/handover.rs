@@ -15,11 +15,11 @@ impl Workspace {
         vec![(SESSIONS.to_owned(), sessions), (HISTORY.to_owned(), history)]
     }
 
-    /// Forgets the lines that [`Workspace::give`] returned, because another machine has the lanes
+    /// Forgets the lines that [`Workspace::export_lanes`] returned, because another machine has the lanes
     /// now.
     ///
     /// # Errors
-    /// [`BindingsError::File`] if a file cannot be read or written. The call can be repeated.
+    /// [`BindingsError::DeliveryFile`] if a file cannot be read or written. The call can be repeated.
     pub async fn forget_lanes(&self, lanes: LaneFilter) -> Result<(), BindingsError> {
         self.bindings.forget_all(lanes.clone()).await?;
         Ok(self.history.forget_all(lanes).await?)
@@ -39,7 +39,7 @@ impl Workspace {
     /// remembers that there was one. Repeating the call changes nothing.
     ///
     /// # Errors
-    /// [`BindingsError::File`] if a file cannot be read or written. The call can be repeated.
+    /// [`BindingsError::DeliveryFile`] if a file cannot be read or written. The call can be repeated.
     pub async fn import(&self, files: &[(String, String)]) -> Result<(), BindingsError> {
         for (name, lines) in files {
             match name.as_str() {

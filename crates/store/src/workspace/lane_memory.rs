@@ -117,7 +117,7 @@ pub fn format_notes(block: &str, who: &str, date: &str) -> String {
 }
 
 impl Workspace {
-    /// Reads all documents as [`Workspace::read`] does, and the notes of a place.
+    /// Reads all documents as [`Workspace::read_documents`] does, and the notes of a place.
     pub async fn read_documents_in(&self, place: &MemoryLocation) -> Documents {
         let mut documents = self.read_documents().await;
         if let MemoryLocation::NotesFile { file, called } = place {

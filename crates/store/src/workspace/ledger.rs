@@ -208,7 +208,7 @@ impl<E: LedgerEntry> LedgerFile<E> {
     }
 
     /// Appends new entries and returns once they are on disk. For many entries this costs far less
-    /// than [`Ledger::save`]. After an error the entries are unknown.
+    /// than [`LedgerFile::save`]. After an error the entries are unknown.
     pub(super) fn append(&mut self, entries: Vec<E>) -> Result<(), FileError> {
         let failed = |source| FileError::new("write", &self.path, source);
         let text: String = entries.iter().map(line_of).collect();

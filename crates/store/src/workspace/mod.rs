@@ -293,7 +293,7 @@ impl Workspace {
     /// Makes sure that no other gateway uses this folder while the lock exists.
     ///
     /// # Errors
-    /// [`Held`] if another gateway has the lock, or the file cannot be locked.
+    /// [`LockError`] if another gateway has the lock, or the file cannot be locked.
     pub fn lock(&self) -> Result<Lock, LockError> {
         Lock::acquire(&self.inner.folder)
     }

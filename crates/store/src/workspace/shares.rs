@@ -109,7 +109,7 @@ impl Shares {
     /// Saves a new link and removes expired ones.
     ///
     /// # Errors
-    /// [`Unshared`], as a text for the person who wants the link; then none is created.
+    /// [`ShareError`], as a text for the person who wants the link; then none is created.
     pub async fn add(&self, share: TurnShare) -> Result<(), ShareError> {
         let shares = self.clone();
         blocking(move || {

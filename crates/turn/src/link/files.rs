@@ -41,7 +41,7 @@ pub(super) struct LinkFiles {
     folder: Option<Folder>,
     /// The beginning of the folder's name.
     prefix: String,
-    /// Whether the folder outlives this value, until [`Files::remove`] is called.
+    /// Whether the folder outlives this value, until [`LinkFiles::remove`] is called.
     outlives: bool,
     /// The number of files written so far, from which temporary names are made.
     written: u32,
@@ -95,7 +95,7 @@ impl Drop for Folder {
 }
 
 impl LinkFiles {
-    /// Creates an empty set. With `outlives`, the files stay until [`Files::remove`] is called,
+    /// Creates an empty set. With `outlives`, the files stay until [`LinkFiles::remove`] is called,
     /// even if the gateway restarts.
     pub(super) fn new(prefix: &str, outlives: bool) -> Self {
         Self { prefix: prefix.to_owned(), outlives, ..Self::default() }

@@ -58,7 +58,7 @@ pub(super) struct LinkQuery {
     pub(super) reply_tx: oneshot::Sender<QueryReply>,
 }
 
-/// The reply to a [`Query`].
+/// The reply to a [`LinkQuery`].
 pub(super) struct QueryReply {
     pub(super) result: QueryResult,
     /// The agent's new id of the session, if the id changed.

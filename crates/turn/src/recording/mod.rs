@@ -47,7 +47,7 @@ const MAX_EVENT_BYTES: usize = 8 << 20;
 /// Size of a recording, in bytes, after which a long-lived link should be replaced.
 const ROTATE_BYTES: u64 = 64 << 20;
 
-/// [`What::In`] without a copy of the input.
+/// [`EntryKind::In`] without a copy of the input.
 #[derive(Serialize)]
 struct InLine<'a> {
     t: f64,
@@ -55,7 +55,7 @@ struct InLine<'a> {
     input: &'a Input,
 }
 
-/// [`What::Out`] without a copy of the action.
+/// [`EntryKind::Out`] without a copy of the action.
 #[derive(Serialize)]
 struct OutLine<'a> {
     t: f64,
@@ -107,7 +107,7 @@ impl Recorder {
     }
 
     /// Begins the recording of a link that outlives the gateway. It loses no line, and reports
-    /// which lines are written to the system ([`Recording::settled`], [`Recording::progress`]).
+    /// which lines are written to the system ([`Recording::wait_written`], [`Recording::progress`]).
     #[must_use]
     pub fn begin_ahead(&self, header: &Header) -> Recording {
         self.begin_at(header, RecordingFile::at(self.path(header)).written_ahead())

@@ -5,7 +5,7 @@ use crate::conservation::OutputLedger;
 use crate::recording::{EntryKind, RecordingEntry};
 use aetheel_model::agent::{Input, TurnDone, TurnKey};
 
-/// Returns the path of the text that a replayed turn lost; see [`Ledger::examine`].
+/// Returns the path of the text that a replayed turn lost; see [`OutputLedger::examine`].
 #[must_use]
 pub fn lost_text(
     entries: &[RecordingEntry],

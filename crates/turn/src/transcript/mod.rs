@@ -207,7 +207,7 @@ pub struct ArtifactBlock {
 /// not stop a read that has begun.
 ///
 /// # Errors
-/// [`Untold`].
+/// [`TranscriptError`].
 pub async fn read(
     folder: &Path,
     recording: &str,

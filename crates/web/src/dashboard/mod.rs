@@ -1,7 +1,7 @@
 //! The dashboard: pages that show the gateway's activity in a browser. Users can stop and steer
 //! turns and answer questions, as with buttons and commands in Discord.
 //!
-//! Owns HTTP, HTML, sign-in links and sessions. With every request it asks [`House`] for the user's
+//! Owns HTTP, HTML, sign-in links and sessions. With every request it asks [`DashboardApi`] for the user's
 //! permissions, which come from Discord and the operator's lists. Actions go to the [`Dispatcher`],
 //! as from other adapters. Nothing is rendered while no page is open. Pinned by
 //! `tests/gateway/dashboard/`.
@@ -145,7 +145,7 @@ pub trait DashboardApi: Send + Sync {
     /// message's id.
     ///
     /// # Errors
-    /// Same as [`House::report`].
+    /// Same as [`DashboardApi::post_action`].
     async fn post_prompt(&self, channel: u64, who: &str, words: &str) -> Result<u64, String>;
 
     /// Returns the schedules and hooks that the files contain now.

@@ -69,7 +69,7 @@ impl WebhookListener {
         Ok(Self { listener, address })
     }
 
-    /// Starts to answer calls, with 503 until [`Serving::open`].
+    /// Starts to answer calls, with 503 until [`WebhookServer::open`].
     #[must_use]
     pub fn serve(self, desk: WebhookDeps) -> WebhookServer {
         let shared = Arc::new(WebhookState {

@@ -41,7 +41,7 @@ pub(super) struct Hello {
     /// The key in the state folder, which proves that the gateway can read it; empty from a holder.
     #[serde(default)]
     pub(super) key: String,
-    /// Whether the holder ends agents at the time given by [`Request::Until`].
+    /// Whether the holder ends agents at the time given by [`HolderRequest::SetDeadline`].
     #[serde(default)]
     pub(super) fences: bool,
 }

@@ -180,7 +180,7 @@ impl Bindings {
     /// Binds a lane and backend to a session, or with `None` forgets the present one.
     ///
     /// # Errors
-    /// [`BindingsError::File`] if the file cannot be read or written.
+    /// [`BindingsError::DeliveryFile`] if the file cannot be read or written.
     pub async fn set_session(
         &self,
         lane: &Lane,
@@ -195,7 +195,7 @@ impl Bindings {
     /// the session was bound.
     ///
     /// # Errors
-    /// [`BindingsError::File`] if the file cannot be read or written.
+    /// [`BindingsError::DeliveryFile`] if the file cannot be read or written.
     pub async fn set_session_if(
         &self,
         lane: &Lane,
@@ -238,7 +238,7 @@ impl Bindings {
     /// Chooses the backend of a lane. Its sessions and settings with other backends stay.
     ///
     /// # Errors
-    /// [`BindingsError::File`] if the file cannot be read or written.
+    /// [`BindingsError::DeliveryFile`] if the file cannot be read or written.
     pub async fn set_backend(&self, lane: &Lane, backend: &str) -> Result<(), BindingsError> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
         self.write(move |state| {
@@ -258,7 +258,7 @@ impl Bindings {
     /// settings stay.
     ///
     /// # Errors
-    /// [`BindingsError::File`] if the file cannot be read or written.
+    /// [`BindingsError::DeliveryFile`] if the file cannot be read or written.
     pub async fn unset_backend(&self, lane: &Lane) -> Result<(), BindingsError> {
         let lane = lane.clone();
         self.write(move |state| {
@@ -322,7 +322,7 @@ impl Bindings {
     /// Returns whether there was a session.
     ///
     /// # Errors
-    /// [`BindingsError::File`] if the file cannot be read or written.
+    /// [`BindingsError::DeliveryFile`] if the file cannot be read or written.
     pub async fn reset(&self, lane: &Lane) -> Result<bool, BindingsError> {
         let lane = lane.clone();
         self.write(move |state| {

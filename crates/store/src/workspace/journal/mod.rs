@@ -318,7 +318,7 @@ impl Journal {
     }
 
     /// Lets an offered event wait as if it were new, except that it keeps the messages of its
-    /// reply. If this cannot be written, [`Journal::put_back`] restores the entry.
+    /// reply. If this cannot be written, [`Journal::restore`] restores the entry.
     pub fn retry(&self, sequence: Sequence) -> PendingSave {
         self.write(Record::Mark(sequence, JournalMark::Retry), true)
     }

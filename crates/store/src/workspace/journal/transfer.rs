@@ -29,7 +29,7 @@ impl JournalState {
         theirs
     }
 
-    /// Adds the part that [`Pages::news`] returned.
+    /// Adds the part that [`JournalState::select_unknown`] returned.
     pub(super) fn import(&mut self, news: &Self) {
         let open = news.open.iter().map(|(sequence, entry)| (*sequence, entry.event.key.clone()));
         let over = news.finished.iter().map(|(sequence, over)| (*sequence, over.key.clone()));
@@ -42,7 +42,7 @@ impl JournalState {
         self.unreadable.extend(news.unreadable.iter().cloned());
     }
 
-    /// Undoes [`Pages::absorb`], because its record could not be written.
+    /// Undoes [`JournalState::import`], because its record could not be written.
     pub(super) fn undo_import(&mut self, news: &Self) {
         news.open.keys().for_each(|sequence| self.forget(*sequence));
         self.finished.retain(|known| !news.finished.contains(known));

@@ -1,7 +1,7 @@
 //! `state/turns/`: one line for each turn that ended, in a file for each day (of its end, in UTC).
 //!
 //! Owns the format of these lines ([`TurnLine`]), how long they are kept, and the sums of their
-//! costs ([`costs`], [`Sheet`]). A thread writes them (`writer`), so that turns do not wait; `days`
+//! costs ([`costs`], [`CostSheet`]). A thread writes them (`writer`), so that turns do not wait; `days`
 //! accesses the files. Reads go through a file once, line by line, and keep only what they return.
 //! A power failure may lose the last lines. Tested here and in `tests/gateway/turns.rs`.
 
@@ -88,7 +88,7 @@ impl FinishedTurns {
         self.writer().line(line.bounded(), false);
     }
 
-    /// Does the same as [`Turns::note`], unless an earlier gateway process already wrote the turn.
+    /// Does the same as [`FinishedTurns::note`], unless an earlier gateway process already wrote the turn.
     pub fn note_if_missing(&self, line: TurnLine) {
         self.writer().line(line.bounded(), true);
     }
@@ -161,7 +161,7 @@ impl FinishedTurns {
         .await
     }
 
-    /// Returns the costs of the turns of these days, by lane; see [`Turns::days`].
+    /// Returns the costs of the turns of these days, by lane; see [`FinishedTurns::days`].
     pub async fn costs(&self, from: Date, to: Date) -> LaneCosts {
         self.days(from, to, LaneCosts::new(), |lanes, line| costs::add(lanes, &line)).await
     }

@@ -44,7 +44,7 @@ impl ExpectedActions {
     /// Collects the actions of a recording.
     ///
     /// # Errors
-    /// [`NotRebuilt`] if the recording does not have all inputs of the old guest.
+    /// [`RebuildError`] if the recording does not have all inputs of the old guest.
     pub(super) fn of(entries: &[RecordingEntry]) -> Result<Self, RebuildError> {
         let mut deeds = Self::default();
         for entry in entries {
@@ -76,7 +76,7 @@ impl ExpectedActions {
     /// recording and must be performed.
     ///
     /// # Errors
-    /// [`NotRebuilt::Differs`] if another action was recorded.
+    /// [`RebuildError::Differs`] if another action was recorded.
     pub(super) fn consume(&mut self, action: &Action) -> Result<bool, RebuildError> {
         if !is_compared(action) {
             return Ok(!self.expected.is_empty());
@@ -101,7 +101,7 @@ impl ExpectedActions {
 /// Replays a recording to a fresh guest, so that it reaches the state of the recorded one.
 ///
 /// # Errors
-/// [`NotRebuilt`] if the guest returns other or additional actions.
+/// [`RebuildError`] if the guest returns other or additional actions.
 pub(super) async fn replay_recording(
     backend: &dyn Backend,
     entries: &[RecordingEntry],

@@ -35,7 +35,7 @@ impl LinkTask {
     /// Replays the recording to the guest and takes over the link's processes.
     ///
     /// # Errors
-    /// [`NotRebuilt`]. In that case, nothing was changed except that a line was added to the
+    /// [`RebuildError`]. In that case, nothing was changed except that a line was added to the
     /// recording.
     pub(super) async fn rebuild(
         &mut self,

@@ -120,7 +120,7 @@ struct SignatureClaims {
 /// secrets.
 ///
 /// # Errors
-/// Returns the [`Fault`].
+/// Returns the [`SignatureFault`].
 pub fn verify(
     scheme: WebhookScheme,
     keys: &[WebhookKey],
