@@ -34,7 +34,7 @@ const RENEW_DELAY: Duration = Duration::from_secs(2);
 /// How a holder is started if none runs.
 #[derive(Clone, Debug, Default)]
 pub struct HolderStart {
-    /// The program; none: the one that runs.
+    /// The program to start, or `None` for the running one.
     pub program: Option<PathBuf>,
     /// How long the holder keeps agents without a gateway.
     pub claim_within: Duration,

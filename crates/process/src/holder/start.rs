@@ -33,7 +33,7 @@ impl StartedHolder {
 /// Starts one for a state folder; `program`: another than ours.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the system.
 pub(super) fn start(
     state: &Path,
     program: Option<&Path>,
