@@ -42,7 +42,7 @@ impl Findings {
     }
 
     /// Adds the problems of the default backend: those that prevent a start to `missing`, temporary
-    /// ones to `told`.
+    /// ones to `told`, which are only logged.
     pub fn sort_faults(&self, name: &str, missing: &mut Vec<String>, told: &mut Vec<String>) {
         for AgentFault { text, passing, .. } in &self.faults {
             match passing {

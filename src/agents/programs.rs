@@ -39,7 +39,7 @@ impl Programs {
     }
 }
 
-/// Returns whether a program was not changed for [`REST_TIMEOUT`]. Returns `true` if its time is in
+/// Returns whether a program was not changed for [`SETTLE_TIME`]. Returns `true` if its time is in
 /// the future, because the clock may have been set back.
 fn has_settled(stamp: &Stamp, now: SystemTime) -> bool {
     stamp.age(now).is_none_or(|age| age >= SETTLE_TIME)

@@ -69,7 +69,7 @@ pub(super) fn open(
     dashboard
 }
 
-/// Implements [`House`] with Discord, the recordings and the operator's files.
+/// Provides the data of the dashboard from Discord, the recordings and the operator's files.
 pub(super) struct DashboardData {
     pub(super) discord: Discord,
     pub(super) workspace: Workspace,

@@ -42,7 +42,7 @@ pub struct ProgramHealth {
 
 impl ProgramHealth {
     /// Creates health checks that examine only the phase and the heartbeat until
-    /// [`Self::know`] is called.
+    /// [`Self::set_targets`] is called.
     pub fn new(phase: watch::Receiver<ProgramPhase>, liveness: Liveness) -> Self {
         Self { phase, targets: Arc::default(), liveness }
     }

@@ -85,7 +85,7 @@ impl Liveness {
         }
     }
 
-    /// Describes the problem if no probe succeeded for [`DEAF_TIMEOUT`].
+    /// Describes the problem if no probe succeeded for [`STALL_TIMEOUT`].
     pub fn problem(&self) -> Option<String> {
         let silence = self.since_success().filter(|silence| *silence > STALL_TIMEOUT)?;
         Some(format!(

@@ -79,7 +79,7 @@ impl LineEditor {
         Ok((Self { editor, history, shown, names }, printer))
     }
 
-    /// Returns the place for the source of names, which is set later.
+    /// Returns the cell for the source of names, which is set later.
     pub(super) fn names(&self) -> Arc<OnceLock<Arc<NameSource>>> {
         Arc::clone(&self.names)
     }

@@ -26,7 +26,7 @@ pub(super) async fn clock_skew(database: &Database) -> Result<Duration, ClusterE
 }
 
 /// Returns an error if the clocks differ by more than [`SKEW_LIMIT`], and logs a warning above
-/// [`SKEW_TOLD`].
+/// [`SKEW_WARNING_LIMIT`].
 pub(super) async fn compare_clocks(database: &Database) -> Result<(), ClusterError> {
     let apart = clock_skew(database).await?;
     let seconds = apart.as_secs();

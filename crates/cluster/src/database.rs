@@ -154,7 +154,7 @@ impl Database {
     }
 
     /// Listens on a channel with a connection of its own, until that connection ends. Returns the
-    /// reason for its end. Calls `heard.notify_one()` when listening begins, because earlier
+    /// reason for its end. Calls `notify_one` on `heard` when listening begins, because earlier
     /// notifications were missed, and for each notification with this payload.
     pub(super) async fn listen(
         &self,

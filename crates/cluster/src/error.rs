@@ -21,8 +21,8 @@ pub enum ClusterError {
         "the certificate of the database's server is not trusted: {0}; hint: name its authority in `SSL_CERT_FILE`, and its host in `CLUSTER_URL` as the certificate does"
     )]
     Untrusted(String),
-    /// This process has left the cluster, another process took over its lanes, or another node has
-    /// the seat.
+    /// This process has left the cluster, another process took over its lanes, or another node is
+    /// the leader.
     #[error("this node was replaced or has left the cluster")]
     Fenced,
 }

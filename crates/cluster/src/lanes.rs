@@ -48,7 +48,7 @@ pub(super) struct NodeLanes {
     held: HashSet<String>,
     /// Messages that were delivered in this process, with their lanes.
     in_flight: BTreeMap<i64, Option<String>>,
-    /// The acknowledged ones of these. They are removed when the next query begins, because a
+    /// Numbers of acknowledged messages of `in_flight`. They are removed when the next query begins, because a
     /// running query may still return them.
     pub(super) acknowledged: Vec<i64>,
 }
@@ -241,8 +241,9 @@ impl Cluster {
         Ok(row.map(|row| row.get(0)))
     }
 
-    /// Returns whether this node has an open lane, as far as this process knows. Events of other
-    /// lanes are posted. They come back if the lane belongs to this node after all.
+    /// Returns whether this node has the lane and it is open, as far as this process knows. Events
+    /// of other lanes must be posted ([`Cluster::post`]). If such a lane belongs to this node after
+    /// all, they are delivered to it.
     #[must_use]
     pub fn has_open_lane(&self, root: &str) -> bool {
         self.inner.lanes.lock().open.contains(root)

@@ -1,4 +1,6 @@
-//! The seat: the node that has it is connected to Discord's gateway and runs the schedules.
+//! The leader of the bot's nodes: it is connected to Discord's gateway and runs the schedules.
+//!
+//! The table `aetheel.seat` has one row per bot, which names the leader.
 
 use std::time::Duration;
 
@@ -6,21 +8,21 @@ use tokio_postgres::types::Type;
 
 use super::{Cluster, ClusterError, ClusterState};
 
-/// Time between two attempts to take the seat.
+/// Time between two attempts to become the leader.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// How long a login counts, in milliseconds.
+/// The time for which [`Cluster::logins`] returns a login, in milliseconds.
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// Common table expression that follows `me`. It has the row of the seat if this process has it.
-/// The row is locked, so that no other node can take the seat before the transaction ends.
+/// Common table expression that follows `me`. It returns a row if this process is the leader. The
+/// row is locked, so that no other node can become the leader before the transaction ends.
 const SEAT: &str = "seat as (
     select seat.bot from aetheel.seat join me on true
     where seat.bot = $1 and seat.node = $2 and seat.start = $3 for share of seat
 )";
 
 impl Cluster {
-    /// Waits until this node has the seat. It keeps the seat until its lease has expired and
-    /// another node takes it. A draining node waits until it is no longer draining.
+    /// Waits until this node is the leader. It stays the leader until its lease has expired and
+    /// another node takes its place. A draining node waits until it is no longer draining.
     ///
     /// # Errors
     /// Returns [`ClusterError::Fenced`] if this node was taken over while it waited, and
@@ -45,7 +47,7 @@ impl Cluster {
         }
     }
 
-    /// Returns whether this process has the seat.
+    /// Returns whether this process is the leader.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
@@ -60,7 +62,7 @@ impl Cluster {
         Ok(row.is_some())
     }
 
-    /// Gives up the seat if this node has it, so that another node can take it.
+    /// Gives up the leadership if this node has it, so that another node can become the leader.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
@@ -72,7 +74,7 @@ impl Cluster {
         self.inner.write(statement, &[]).await
     }
 
-    /// Returns the content of a file that belongs to the seat.
+    /// Returns the content of a file that belongs to the leader, whichever node it is.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
@@ -87,11 +89,11 @@ impl Cluster {
         Ok(row.map(|row| row.get(0)))
     }
 
-    /// Saves the content of a file that belongs to the seat.
+    /// Saves the content of a file that belongs to the leader, whichever node it is.
     ///
     /// # Errors
-    /// Returns a [`ClusterError`]; [`ClusterError::Fenced`] also if this node does not have the
-    /// seat.
+    /// Returns a [`ClusterError`]; [`ClusterError::Fenced`] also if this node is not the
+    /// leader.
     pub async fn write_leader_file(&self, name: &str, body: &str) -> Result<(), ClusterError> {
         let statement = format!(
             "{SEAT}, kept as (
@@ -125,7 +127,7 @@ impl Cluster {
     /// Records a login before it begins.
     ///
     /// # Errors
-    /// Same as [`Cluster::write_leader_file`]. A node without the seat must not log in.
+    /// Same as [`Cluster::write_leader_file`]. Only the leader may log in.
     pub async fn record_login(&self, at_ms: i64) -> Result<(), ClusterError> {
         let statement = format!(
             "{SEAT}, counted as (
@@ -141,11 +143,11 @@ impl Cluster {
     }
 }
 
-/// Takes the seat unless a node with a valid lease has it.
+/// Makes this node the leader unless another node with a valid lease is.
 async fn try_become_leader(inner: &ClusterState) -> Result<bool, ClusterError> {
     let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
-    // Writers that need the seat lock its row, so this statement waits for them. It writes nothing
-    // while another node has the seat, because all nodes call it regularly.
+    // Writers that must be the leader lock its row, so this statement waits for them. It writes
+    // nothing while another node is the leader, because all nodes call it regularly.
     let statement = "insert into aetheel.seat as seat (bot, node, start)
          select $1, $2, $3 from aetheel.node
          where bot = $1 and name = $2 and start = $3 and lease > clock_timestamp()

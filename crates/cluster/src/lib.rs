@@ -9,8 +9,13 @@
 //! nothing more, measured by its own clock, before another node can take over. A takeover gives the
 //! dead node a new start number. Every write runs in a transaction that checks the start number and
 //! locks the node's row, so the state that another node reads after a takeover is final. A second,
-//! longer lease ([`Cluster::turn_lease`]) limits the node's agents: lanes in which an agent may still run
-//! stay closed at the new node until that lease is over. `tests/cluster/` tests this crate.
+//! longer lease ([`Cluster::turn_lease`]) limits the node's agents: lanes in which an agent may
+//! still run stay closed at the new node until that lease is over. `tests/cluster/` tests this
+//! crate.
+//!
+//! A lane is a queue of events whose turns run one after the other: a channel with its threads, for
+//! example. Its *root* is the lane's name, such as `channel:7`; a thread belongs to the root of its
+//! channel.
 //!
 //! | module | content |
 //! |---|---|
@@ -19,14 +24,14 @@
 //! | [`clocks`] | the difference between this machine's clock and the database's |
 //! | [`membership`] | this node, its leases and its published description |
 //! | [`nodes`] | the list of all nodes |
-//! | [`seat`] | the node that is logged in to Discord |
+//! | [`leader`] | the node that is logged in to Discord and runs the schedules |
 //! | [`lanes`] | which node has which lane |
 //! | [`mail`] | messages to the node that has a lane |
 //! | [`handover`] | state that one node gives to another |
-//! | [`leaving`] | the end of a cluster |
-//! | [`look`] | reading the state without joining |
+//! | [`dissolution`] | the end of a cluster |
+//! | [`inspect`] | reading the state without joining |
 //! | [`components`] | components that an operator sent to all nodes |
-//! | [`lines`] | a node's journal in the database |
+//! | [`journal`] | a node's journal in the database |
 //! | [`mirror`] | a node's state files in the database |
 //!
 //! Operations of more than one statement are functions of the database (`schema/`): one call is one
@@ -123,7 +128,7 @@ struct ClusterState {
     database: Database,
     /// The connection for renewals.
     renewals: Database,
-    /// The connection for journal lines, which people wait for.
+    /// The connection for journal lines, so that they never wait for other calls.
     journal: Database,
     options: NodeOptions,
     membership: Membership,
@@ -320,8 +325,9 @@ impl Cluster {
         self.inner.away.subscribe()
     }
 
-    /// Returns how this node joined. Restarts keep this value until [`Cluster::confirm_local_state`] is called,
-    /// so that a process that crashes in between is followed by one that does the same work.
+    /// Returns how this node joined. Restarts keep this value until
+    /// [`Cluster::confirm_local_state`] is called, so that a process that crashes in between is
+    /// followed by one that does the same work.
     #[must_use]
     pub fn join_kind(&self) -> JoinKind {
         self.inner.membership.join_kind

@@ -47,7 +47,7 @@ pub struct Peers {
     pub handovers: usize,
     /// Whether an operator asked this node to transfer its lanes.
     pub drain_requested: bool,
-    /// The node that has the seat, or had it last.
+    /// The node that is the leader, or was the last one.
     pub leader: Option<String>,
     /// Number of the latest component that was sent to all nodes
     /// ([`super::Cluster::next_component`]).

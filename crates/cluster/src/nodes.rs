@@ -20,7 +20,7 @@ pub struct Node {
     pub joined: Timestamp,
     /// Remaining time of its lease in milliseconds; negative if it has expired.
     pub lease_ms: i64,
-    /// Whether it has its bot's seat, or had it last.
+    /// Whether it is the leader, or was the last one.
     pub is_leader: bool,
     /// Labels that its operator gave it.
     pub labels: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Node {
     pub messages: u64,
     /// The id of the machine that has the name, or had it last.
     pub identity: String,
-    /// Whether it has anything that another node must take over when it is dead.
+    /// Whether it has lanes or state that another node must take over if it is dead.
     pub has_something: bool,
 }
 

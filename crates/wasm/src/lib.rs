@@ -8,11 +8,12 @@
 //! * A component: `admission` examines it, `engine` compiles it, `sandbox`, `deadline` and `measure`
 //!   limit it, `instance` and `component` run it, `bindings` and `convert` convert its types, `log`
 //!   forwards its output, and `breaker` stops a component that keeps failing.
-//! * The operator's approval: `trust` with `standing`, and `wants`.
-//! * The folder: `loader` follows it (`watch`, `source`, `order`, `load`), `candidates` has the
-//!   admitted components, and `choice` selects the one that serves. `rollback` and `stand_in` restore
-//!   earlier ones, and `tried` opens one beside the one that serves. `staged` and `install` put a new
-//!   file into the folder, and `shipped` puts the components there that belong to the program.
+//! * The operator's approval: `trust` with `trust_state`, and `requested`.
+//! * The folder: `loader` follows it (`watch`, `source`, `load_order`, `load`), `candidates` has the
+//!   admitted components, and `choice` selects the one that serves. `rollback`, `fallback` and
+//!   `previous` load earlier ones, and `trial_components` opens one beside the one that serves.
+//!   `staged` and `install` put a new file into the folder, and `shipped` puts the components there
+//!   that belong to the program.
 //!
 //! `tests/backend` (hostile guests, trust, several versions, rollbacks) and `tests/reload.rs` (files
 //! replaced in every way) test this crate.

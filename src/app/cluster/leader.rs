@@ -188,7 +188,8 @@ impl LeaderOnly {
     }
 }
 
-/// Waits until the value of `seat` is `wanted`. Never returns if the sender is dropped before.
+/// Waits until `seat`, which says whether this node is the leader, has the value `wanted`. Never
+/// returns if the sender is dropped before.
 async fn wait_for_leadership(wanted: bool, seat: &mut watch::Receiver<bool>) {
     if seat.wait_for(|has| *has == wanted).await.is_err() {
         pending::<()>().await;

@@ -7,12 +7,12 @@
 //! |---|---|
 //! | [`components`] | installs the components that an operator sent to all nodes |
 //! | [`mail`] | sends events from Discord to the node that has the channel, and receives them |
-//! | [`moving`] | takes over lanes from other nodes, and gives lanes away |
+//! | [`lane_moves`] | takes over lanes from other nodes, and gives lanes away |
 //! | [`router`] | sends events of webhooks and schedules to the node that has the lane |
-//! | [`sameness`] | digests of files and components that should be the same on all nodes |
-//! | [`seat`] | leadership: the login to Discord and the schedules |
+//! | [`node_digests`] | digests of files and components that should be the same on all nodes |
+//! | [`leader`] | leadership: the login to Discord and the schedules |
 //! | [`unposted`] | events from Discord that are not in the database yet |
-//! | [`waiting`] | lanes that stay closed until agents on another machine have ended |
+//! | [`waiting_lanes`] | lanes that stay closed until agents on another machine have ended |
 
 mod components;
 mod lane_moves;
@@ -130,7 +130,7 @@ impl ClusterNode {
     }
 
     /// Creates the channels through which Discord's events go to other nodes and come from them.
-    /// Discord gets [`Sharing`]; the other ends are for [`Self::begin`].
+    /// The adapter for Discord gets the [`EventSharing`]; the other ends are for [`Self::serve`].
     pub(super) fn sharing(&self) -> (EventSharing, SharingEnds) {
         let (out, heard) = mpsc::unbounded_channel();
         let (letters, from) = mpsc::unbounded_channel();

@@ -51,7 +51,7 @@ struct BenchResult {
     /// Lines of the agent's output in the recording, and their bytes.
     lines: usize,
     bytes: usize,
-    /// Throughput with one input per call, and with [`BATCH`] inputs per call.
+    /// Throughput with one input per call, and with [`LINES_PER_CALL`] inputs per call.
     single: Throughput,
     many: Throughput,
     /// Median, 99th percentile and maximum duration of calls with one input.

@@ -41,7 +41,7 @@ pub(super) fn capture() -> GuestOutput {
 }
 
 impl GuestOutput {
-    /// Returns the first [`MOST`] distinct lines, in order of first appearance.
+    /// Returns the first [`MAX_LINES`] distinct lines, in order of first appearance.
     pub(super) fn lines(&self) -> Vec<String> {
         self.0.lock().distinct.clone()
     }

@@ -1,6 +1,6 @@
 //! `aetheel migrate`: imports the configuration of another app into the operator's markdown files.
 //!
-//! One module per app reads its files into common types ([`found`]). [`plan`] turns them into
+//! One module per app reads its files into common types ([`imported`]). [`plan`] turns them into
 //! additions to the operator's files. Everything is shown before it is written. Secrets are never
 //! copied. The app's files are untrusted, because its agents can write to them. Pinned by
 //! `tests/gateway/migrate.rs`.

@@ -1,6 +1,6 @@
 //! The start of a node: it joins its cluster and continues with its journal from the database.
 //!
-//! The state files in [`MOVING`] are copied to the database too, so that another machine can take
+//! The state files in [`LANE_FILES`] are copied to the database too, so that another machine can take
 //! over the lanes of this one. A node whose lanes were taken over starts with empty files.
 
 mod store;
