@@ -55,7 +55,7 @@ pub trait Audience: Send {
 pub enum AskCloseReason {
     /// The agent no longer needs the answer.
     Withdrawn,
-    /// `ASK_TIMEOUT_MS` elapsed, and the agent got [`Decision::Dismissed`].
+    /// `ASK_TIMEOUT_MS` elapsed, and the agent got [`AskDecision::Dismissed`].
     Expired,
     /// The turn of the question ended.
     TurnEnded,

@@ -1,8 +1,8 @@
 //! Drives one turn on its link: passes the agent's events to the audience and people's decisions to
 //! the agent, until the turn has exactly one outcome.
 //!
-//! Owns the steps by which a turn is stopped. Its time limits are in `clock`. Processes and the
-//! guest belong to the link. `tests/dispatch` tests this module.
+//! Owns the steps by which a turn is stopped. The time limits of the turn are in `clock`. Processes
+//! and the guest belong to the link. `tests/dispatch` tests this module.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub struct TurnRequest {
     pub stop: watch::Receiver<Option<StopReason>>,
     /// Messages for the agent while it works. Used only for backends with the feature `steer`.
     pub steers: mpsc::UnboundedReceiver<Steering>,
-    /// The turn's place on a link, if it began before a restart of the gateway.
+    /// The position of the turn on a link, if it began before a restart of the gateway.
     pub continued: Option<ContinuedTurn>,
 }
 

@@ -87,8 +87,8 @@ impl Ending {
     }
 
     /// Replaces a failure by [`ORPHANED`] if the agent was lost for a reason outside the turn, such
-    /// as the end of the holder: then the agent did not fail by itself, and nothing that it wrote
-    /// was unreadable.
+    /// as the end of the process that held it: then the agent did not fail by itself, and nothing
+    /// that it wrote was unreadable.
     #[must_use]
     pub(super) fn unless_orphaned(self, orphaned: bool) -> Self {
         match self {
@@ -380,7 +380,7 @@ pub struct TurnResult {
     /// The positions of text in the output, if the answer can be read and positions are still
     /// learned.
     pub positions: Option<Positions>,
-    /// The turn's place on the link. The caller keeps it until the answer is saved. Once it is
+    /// The slot of the turn on the link. The caller keeps it until the answer is saved. Once it is
     /// dropped, the turn cannot be continued after a restart of the gateway.
     pub slot: FinishedTurnSlot,
 }

@@ -1,4 +1,7 @@
 //! The port to agent processes. The product starts real processes; tests use scripted ones.
+//!
+//! A launcher may start its processes in a *holder*: a separate process that keeps agents and their
+//! output while the gateway restarts.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -85,9 +88,9 @@ pub enum ProcessCommand {
         /// Time until SIGKILL.
         grace: Duration,
     },
-    /// Confirms that this many of the process's lines, from its first one on, are recorded. The end
-    /// of the process counts as one more line. A launcher whose processes outlive the gateway can
-    /// then forget these lines. Other launchers ignore the command.
+    /// Confirms that this many lines of the process, counted from its first one, are recorded. The
+    /// end of the process counts as one more line. A launcher whose processes outlive the gateway
+    /// can then forget these lines. Other launchers ignore the command.
     Recorded(u64),
 }
 
@@ -191,7 +194,8 @@ pub trait Launcher: Send + Sync {
     /// lines; the events begin after them.
     ///
     /// # Errors
-    /// [`LaunchError`] if the process does not exist, or lines after the first `heard` are no
+    /// [`LaunchError`] if the process does not exist, or if lines after the first `heard` are no
+    /// longer available.
     /// longer available.
     async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<AgentProcess, LaunchError> {
         let _ = heard;

@@ -1,15 +1,16 @@
 //! One turn: from a prompt to exactly one outcome.
 //!
-//! Owns the turn engine and the recordings. [`run`] drives a turn on a link of [`Links`], which is a
-//! guest with its agent. Its ports are [`Backend`] and [`Guest`] (`guest`), [`Launcher`] (`launch`)
-//! and [`Audience`]. Must not know wasmtime, processes or chat platforms.
+//! Owns the turn engine and the recordings. [`run`] drives a turn on a link of [`Links`]. A link is
+//! a guest (a running instance of a backend component) together with the agent process that it
+//! controls. The ports of the crate are [`Backend`] and [`Guest`] (`guest`), [`Launcher`]
+//! (`launch`) and [`Audience`]. Must not know wasmtime, processes or chat platforms.
 //!
 //! * A turn: `driver`, with its `clock`, its `guard` and its end (`ending`, `reason`).
 //! * Links: `links` selects the link of a turn, and `link` runs it. `plan` and `reach` decide what
 //!   its guest may start, from the operator's settings (`host`).
 //! * Recordings: `recording` writes them and manages their folder, `replay` replays one to a guest,
-//!   `reread` finds a lost answer in one, and `told` converts a recorded turn to a transcript.
-//!   `conservation` detects answers that were lost.
+//!   `reread` finds a lost answer in one, and `transcript` converts a recorded turn to a
+//!   transcript. `conservation` detects answers that were lost.
 
 mod audience;
 mod blob;

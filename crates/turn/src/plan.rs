@@ -410,8 +410,8 @@ mod tests {
     }
 
     proptest! {
-        /// Invariants 5 and 6: whatever a guest returns, a command that passes consists of declared
-        /// flags and words, and free text occurs only after a flag that takes a value.
+        /// Whatever a guest returns, a command that passes the check consists of declared flags and
+        /// words, and free text occurs only after a flag that takes a value.
         #[test]
         fn free_text_never_becomes_a_flag(arguments in proptest::collection::vec("(--yolo|--resume|--tools|-p|exec|[-a-z =]{0,12})", 0..6)) {
             let texts: Vec<&str> = arguments.iter().map(String::as_str).collect();

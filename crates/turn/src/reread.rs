@@ -1,8 +1,8 @@
 //! Reads the recordings of turns whose answer was lost again, with a newer parser.
 //!
-//! Owns the rules of what counts as an answer. [`aetheel_store::workspace::LostTurns`] lists the
-//! lost turns, `retention` decides how long their recordings stay, and `dispatch` handles the
-//! result. `tests/dispatch/lost.rs` and `tests/gateway/recovery.rs` test this module.
+//! Owns the rules for which output counts as an answer. `aetheel_store` lists the lost turns,
+//! `recording::retention` decides how long their recordings are kept, and the dispatcher handles
+//! the result. `tests/dispatch/lost.rs` and `tests/gateway/recovery.rs` test this module.
 
 use std::fs;
 use std::path::Path;

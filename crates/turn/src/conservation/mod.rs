@@ -20,8 +20,8 @@ use aetheel_model::agent::{
 use aetheel_model::baseline::{Baseline, Positions};
 use aetheel_model::fold::MAX_TEXT_BYTES;
 
-/// Maximum raw output kept of the open turns of a link, in bytes. The oldest units are dropped
-/// first.
+/// Maximum raw output that is kept of the open turns of a link, in bytes. The oldest units are
+/// dropped first.
 const RAW_LIMIT: usize = 512 << 10;
 /// Maximum size of a line or body that is examined, in bytes. Larger ones are ignored.
 const UNIT_LIMIT: usize = 256 << 10;
@@ -97,7 +97,8 @@ impl VisibleAnswer {
 pub struct Examination {
     /// The path, in the agent's output, of an answer that people could not read.
     pub lost: Option<String>,
-    /// The positions of text, if people could read the answer and the baseline is still learning.
+    /// The positions of text in the output, if people could read the answer and the baseline (the
+    /// usual output of this version of the agent) is still learning.
     pub positions: Option<Positions>,
 }
 

@@ -177,8 +177,8 @@ fn is_lost(texts: &[String], shown: &ShownIndex, prose: fn(&str) -> bool) -> boo
     run.is_some_and(|run| prose(run_text(&joined, &places, run)))
 }
 
-/// Returns the part of a text between two of its alphanumeric characters, including what follows
-/// the second one.
+/// Returns the part of a text that corresponds to the normalised characters `from` to `to`, up to
+/// the beginning of the next one. `places` has the byte offset of each normalised character.
 fn run_text<'t>(text: &'t str, places: &[usize], (from, to): (usize, usize)) -> &'t str {
     let end = places.get(to + 1).copied().unwrap_or(text.len());
     &text[places[from]..end]

@@ -301,7 +301,7 @@ mod tests {
             (std::fs::read_to_string(&place).expect("read").as_str(), &files.paths["prompt.md"]),
             ("two", &place)
         );
-        // The same holds if the whole folder is replaced.
+        // The handle is not affected if the whole folder is replaced.
         let (folder, _) = files.folders().expect("made");
         let (elsewhere, aside) =
             (tempfile::tempdir().expect("a folder"), folder.with_extension("aside"));
@@ -337,7 +337,7 @@ mod tests {
         for _ in 0..DELIVERIES {
             assert_eq!(stock.body(&body), Ok(b"<iVBORw==>".to_vec()));
         }
-        // However often a guest repeats it, the memory of the host is bounded.
+        // The memory of the host is bounded, however often a guest repeats the request.
         assert!(stock.body(&body).is_err_and(|reason| reason.contains("4 times")));
         assert!(stock.body(&[Chunk::Base64(1)]).is_err(), "no turn has this blob");
         stock.forget_blobs(2);

@@ -1,5 +1,6 @@
-//! The data that the holder stores for a link, in addition to its recording: secrets, which a
-//! recording must not contain, and the paths and ports of the link.
+//! The data that is stored for a link in addition to its recording: secrets, which a recording must
+//! not contain, and the paths and ports of the link. The holder (the process that keeps agents
+//! alive while the gateway restarts) stores it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;

@@ -123,7 +123,7 @@ pub(super) enum LinkReport {
     Active,
     /// The agent exited with code 0.
     ExitedWell,
-    /// The agent was lost for a reason outside the turn: the holder of its process ended, or the
+    /// The agent was lost for a reason outside the turn: the process that held it ended, or the
     /// agent was already exiting when the turn began.
     Orphaned,
     /// The agent exceeded its output limit.
@@ -202,7 +202,7 @@ struct LinkState {
 pub(super) struct LinkDeps {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) host: Arc<Host>,
-    /// Bound to one holder once the link runs; see [`Launcher::bind`].
+    /// Bound to one holder process once the link runs; see [`Launcher::bind`].
     pub(super) launcher: Arc<dyn Launcher>,
     /// Receives turns that the agent begins by itself.
     pub(super) unsolicited: mpsc::UnboundedSender<UnsolicitedTurn>,

@@ -100,7 +100,7 @@ impl LinkProcesses {
         }
     }
 
-    /// Adds a process that outlived the gateway, of which `heard` lines are recorded.
+    /// Adds a process that outlived the gateway. `heard` is the number of its recorded lines.
     pub(super) fn take_over(
         &mut self,
         proc: ProcKey,
@@ -123,8 +123,8 @@ impl LinkProcesses {
         }
     }
 
-    /// Adds a process that outlived the gateway and whose end is already recorded. `heard` counts
-    /// its lines and its end.
+    /// Adds a process that outlived the gateway and whose end is already recorded. `heard` is the
+    /// number of its recorded lines, including one for its end.
     pub(super) fn add_ended(&mut self, proc: ProcKey, process: AgentProcess, heard: u64) {
         self.records.lines.insert(proc, heard.saturating_sub(1));
         self.records.ended.insert(proc, process);
@@ -145,7 +145,7 @@ impl LinkProcesses {
     }
 
     /// Confirms to the processes everything that is in the first `lines` lines of the recording, so
-    /// that their holder can forget it.
+    /// that their holder can drop it.
     pub(super) fn ack_recorded(&mut self, lines: u64) {
         while let Some((_, proc, heard)) = self.records.acks.pop_front_if(|due| due.0 <= lines) {
             let recorded = ProcessCommand::Recorded(heard);

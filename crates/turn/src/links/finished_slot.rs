@@ -1,8 +1,8 @@
-//! The place of a finished turn on its link, until its answer is saved.
+//! Keeps the slot of a finished turn on its link until the answer of the turn is saved.
 
 use super::TurnSlot;
 
-/// The place of a finished turn. Dropping it ends the turn for its link.
+/// The slot of a finished turn. Dropping it ends the turn for its link.
 #[derive(Default)]
 pub struct FinishedTurnSlot(Option<TurnSlot>);
 

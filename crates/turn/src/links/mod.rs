@@ -74,7 +74,7 @@ struct LaneSession {
     native: Option<String>,
 }
 
-/// A turn's place on a link. Dropping it ends the turn.
+/// A turn's position on a link. Dropping it ends the turn.
 pub(super) struct TurnSlot {
     links: Links,
     pub(super) link: Link,

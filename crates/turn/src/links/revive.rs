@@ -19,8 +19,8 @@ use aetheel_model::plain::with_causes;
 /// the link is suspected of crashing them.
 const MAX_REVIVE_ATTEMPTS: u32 = 10;
 
-/// A turn that began before a restart of the gateway, with its place on a link. Dropping it ends
-/// the turn.
+/// A turn that began before a restart of the gateway, with its slot on a link. Dropping it ends the
+/// turn.
 pub struct ContinuedTurn {
     /// The correlation id.
     pub id: String,

@@ -2,7 +2,7 @@
 //!
 //! Only the thread that writes recordings uses it. Limits are enforced for every line: the oldest
 //! recordings are removed to make room for it. If none can be removed, the recording is cut, and
-//! its last line says so.
+//! its last line states the reason.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, DirBuilder, File, OpenOptions};

@@ -38,7 +38,7 @@ const FLUSH_EVERY: u32 = 256;
 pub const MASKED: &str = "a secret was blanked out in an input above";
 /// Marks the point in a recording after which no guest received the inputs.
 pub const UNSEEN: &str = "no guest sees what follows: the agent is heard to its end";
-/// Marks the point at which a turn had [`EVENTS`] bytes of agent events.
+/// Marks the point at which a turn had [`MAX_EVENT_BYTES`] of agent events.
 pub const SPARSE: &str =
     "events are not written down any more: 8 MiB of them were; the inputs give them again";
 /// Maximum size of the recorded agent events of one turn, in bytes. The inputs are smaller and
@@ -262,7 +262,7 @@ pub struct Recording {
     events: usize,
     /// Whether a secret was removed from the last line.
     masked: bool,
-    /// Whether the recording contains [`MASKED`].
+    /// Whether the recording contains the line [`MASKED`].
     says_masked: bool,
 }
 
@@ -316,7 +316,7 @@ impl Recording {
         let _ = written.wait_for(|written| *written >= sent).await;
     }
 
-    /// Adds an action and returns its size in bytes. Beyond [`EVENTS`] bytes, agent events of a
+    /// Adds an action and returns its size in bytes. Beyond [`MAX_EVENT_BYTES`], agent events of a
     /// turn are only measured.
     pub fn action(&mut self, action: &Action) -> usize {
         let t = self.now();

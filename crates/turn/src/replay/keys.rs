@@ -160,7 +160,7 @@ fn key_in_input(input: &Input) -> Option<(KeyKind, u32)> {
     })
 }
 
-/// Replaces the key that [`named`] found.
+/// Replaces the key that [`key_in_input`] found.
 fn set_key(input: &mut Input, to: u32) {
     match input {
         Input::Spawned(it) => it.proc = to,

@@ -198,7 +198,7 @@ pub struct Replayer<'a> {
     /// The number of inputs in the next call.
     batch_size: usize,
     pending: Vec<TimedInput>,
-    /// The index of the last entry in `waiting`.
+    /// The index of the last entry in `pending`.
     last: usize,
     replayed: ReplayResult,
 }
@@ -299,7 +299,7 @@ impl<'a> Replayer<'a> {
         Ok(())
     }
 
-    /// Calls the guest with the waiting inputs.
+    /// Calls the guest with the pending inputs.
     pub async fn flush(&mut self) {
         if self.pending.is_empty() || self.replayed.failure.is_some() {
             return;

@@ -1,10 +1,10 @@
 //! Converts a recorded turn to a transcript: the prompt, everything the agent did and wrote in
 //! order, and how the turn ended.
 //!
-//! [`read`] reads a recording line by line ([`lines`]) and never holds more of it than a turn may
-//! show. [`teller`] builds the transcript from the entries and is pure. No guest is needed, because
-//! its actions were recorded. Missing parts of the recording are listed in the transcript
-//! ([`Gap`]). `tests/gateway/dashboard/transcripts` also tests this module.
+//! [`read`] reads a recording line by line ([`lines`]) and never keeps more of it than the limits
+//! of a transcript allow. [`builder`] builds the transcript from the entries and is pure. No guest
+//! is needed, because its actions were recorded. Missing parts of the recording are listed in the
+//! transcript ([`Gap`]). `tests/gateway/dashboard/transcripts` also tests this module.
 
 mod builder;
 mod lines;

@@ -14,7 +14,7 @@ use aetheel_model::agent::{HostCommand, Input, Signal, TurnRef};
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 /// Time for a long-lived agent to exit by itself after it was asked to.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
-/// Time, in addition to the grace period, for custody to report that all processes have ended.
+/// Time, in addition to the grace period, for the launcher to report that all processes have ended.
 const CUSTODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for other turns to finish on an agent that ignored an interrupt.
 const OTHER_TURNS_GRACE: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ enum ExitPhase {
     Stays,
     /// The agent may exit by itself.
     MayLeave(Instant),
-    /// SIGTERM was sent. Custody sends SIGKILL later.
+    /// SIGTERM was sent. The launcher sends SIGKILL after the grace period.
     Terminated(Instant),
 }
 
@@ -139,8 +139,8 @@ impl LinkTask {
         }
     }
 
-    /// Takes the next step to end the agent: SIGTERM, which custody follows with SIGKILL. If the
-    /// processes do not end in time, drops them, which kills them as well.
+    /// Takes the next step to end the agent: SIGTERM, which the launcher follows with SIGKILL. If
+    /// the processes do not end in time, drops them, which kills them as well.
     fn terminate(&mut self) {
         self.state.close();
         self.closing.idle_until = None;
@@ -175,7 +175,7 @@ impl LinkTask {
         }
     }
 
-    /// Returns when `clock` must be called next.
+    /// Returns when [`LinkTask::on_deadline`] must be called next.
     pub(super) fn deadline(&self) -> Instant {
         let ClosingState { step, other_turns_until, idle_until, .. } = &self.closing;
         let closing = [step.due(), *other_turns_until, *idle_until];

@@ -125,7 +125,8 @@ pub(super) async fn replay_recording(
     if deeds.is_empty() { Ok(guest) } else { Err(RebuildError::Differs) }
 }
 
-/// Returns whether it would be noticed if an action was performed twice or not at all.
+/// Returns whether an action must be the same as the recorded one, because people or the agent
+/// would notice if it was performed twice or not at all.
 fn is_compared(action: &Action) -> bool {
     match action {
         Action::Event(event) => matches!(event.kind, AgentEventKind::Text(_)),

@@ -1,5 +1,6 @@
-//! A link that outlives the gateway: every effect follows from a recording that is already with the
-//! operating system, and the holder stores the data that a recording must not contain.
+//! A link that outlives the gateway: the recording is written before each effect that depends on
+//! it, and the holder (the process that keeps agents running while the gateway restarts) stores the
+//! data that a recording must not contain.
 
 use std::future::pending;
 
@@ -26,8 +27,8 @@ impl LinkTask {
         self.progress.is_some()
     }
 
-    /// Waits until the causes of the next effect are written. After a crash of the gateway the
-    /// effect is then known and not repeated.
+    /// Waits until the inputs that cause the next effect are written. If the gateway crashes after
+    /// the effect, the rebuilt link then knows it and does not repeat it.
     pub(super) async fn write_ahead(&mut self) {
         if self.is_held() {
             self.recording.wait_written().await;

@@ -47,7 +47,7 @@ impl LinkTask {
         self.send_keepsake(endpoint.as_ref().map(|endpoint| (spawn.proc, endpoint)));
         let launched = self.deps.launcher.launch(launch).await;
         if let Err(LaunchError::HolderLost(_)) = launched {
-            // The prompt is not to blame: its agent never received it.
+            // The agent never received the prompt, so the turn itself did not fail.
             self.turns.report_all(|| LinkReport::Orphaned);
         }
         let process = launched.map_err(|error| {

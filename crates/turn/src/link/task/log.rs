@@ -1,4 +1,4 @@
-//! The log of a link: the span of its lines, and the lines of its guest.
+//! The log of a link: the tracing span of its lines, and the log lines of its guest.
 
 use super::LinkTask;
 use crate::recording::EntryKind;

@@ -1,10 +1,10 @@
-//! The task of a link, which does one thing after the other.
+//! The task of a link, which handles one event at a time.
 //!
 //! This module waits for events and serves requests. `actions` calls the guest and performs its
 //! actions, `launch` starts its processes, `output` processes the agent's output, `closing` ends
 //! the link, `renewal` moves it to a newer generation, and `log` sets the span of its log lines.
-//! `held` handles links that outlive the gateway, and `rebuild` restores one. `deeds` checks
-//! whether a guest agrees with the recorded actions.
+//! `held` handles links that outlive the gateway, and `rebuild` restores one. `expected_actions`
+//! checks whether a guest agrees with the recorded actions.
 
 mod actions;
 mod closing;

@@ -143,7 +143,7 @@ impl RebuildState {
 }
 
 impl RebuildState {
-    /// Counts a command. Returns true if the process did not receive it.
+    /// Counts a command to a process. Returns true if the process did not receive it.
     pub(super) fn is_pending(&mut self, survivor: &Survivor, proc: ProcKey) -> bool {
         let count = self.commands.entry(proc).or_default();
         *count += 1;
