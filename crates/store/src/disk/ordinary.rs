@@ -41,8 +41,8 @@ pub fn read_ordinary(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the content of a file as text before the file is changed. Other content is refused,
-/// because the change would destroy it.
+/// Converts the content of a file to text, for a file that is about to be changed. Content that is
+/// not UTF-8 is refused, because the change would destroy it.
 ///
 /// # Errors
 /// `InvalidData`, with the position of the first byte that is not UTF-8.

@@ -1,6 +1,6 @@
 //! `backends.md`: the operator's decisions about backends, one section for each. A section lists
-//! the trusted components by their SHA-256, capabilities that the backend has beyond those of the
-//! shipped one of its name, and values for its own options.
+//! the trusted components by their SHA-256, the accepted capabilities beyond those of the shipped
+//! backend of that name, and the values of the backend's own options.
 //!
 //! Read again whenever it changes. The gateway only adds entries that the operator agreed to and
 //! changes nothing else. `docs/backends.md` has the format.
@@ -25,11 +25,11 @@ const HEADING: &str = "# Backends\n\nDecisions about backends: which components 
 /// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackendNotes {
-    /// The backends that each digest is pinned for.
+    /// For each pinned digest, the backends that it may serve.
     pins: BTreeMap<String, BTreeSet<String>>,
-    /// The capabilities accepted of each backend.
+    /// The accepted capabilities of each backend.
     accepted: BTreeMap<String, Capabilities>,
-    /// The options chosen of each backend's own.
+    /// The chosen options of each backend.
     options: BTreeMap<String, Vec<ChosenOption>>,
     /// A line for each part that was ignored.
     pub warnings: Vec<String>,
@@ -104,7 +104,7 @@ impl BackendNotes {
         }
     }
 
-    /// Returns the backends that a digest (lower-case hex) is pinned for, or `None` if it is not
+    /// Returns the backends for which a digest (lower-case hex) is pinned, or `None` if it is not
     /// pinned.
     #[must_use]
     pub fn of(&self, digest: &str) -> Option<&BTreeSet<String>> {
@@ -117,7 +117,7 @@ impl BackendNotes {
         &self.options
     }
 
-    /// Returns the capabilities accepted for a backend, or `None` if none were ever accepted.
+    /// Returns the accepted capabilities of a backend, or `None` if none were ever accepted.
     #[must_use]
     pub fn accepted(&self, backend: &str) -> Option<&Capabilities> {
         self.accepted.get(backend)
@@ -232,8 +232,8 @@ impl BackendFile {
     }
 }
 
-/// Returns the text with entries added to the section of a backend. All of them are pins, or none
-/// is.
+/// Returns the text with entries added to the section of a backend. The entries must be either all
+/// pins or all of other kinds.
 fn with_entries(text: &str, backend: &str, entries: &[String]) -> String {
     let added: String = entries.iter().map(|entry| format!("- {entry}\n")).collect();
     let (sections, _) = sections(text);

@@ -1,4 +1,4 @@
-//! `state/baselines.md`: the usual output of each version of an agent.
+//! `state/baselines.md`: the usual output (baseline) of each version of an agent.
 
 use std::collections::BTreeMap;
 use std::path::Path;

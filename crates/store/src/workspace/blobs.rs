@@ -1,6 +1,6 @@
 //! `state/blobs/`: files that agents produced for people, until they are delivered. The name of a
-//! file is the hash of its content, so that each content is stored once. The newest [`KEPT`] files
-//! stay.
+//! file is the hash of its content, so that each content is stored once. The newest [`MAX_BLOBS`]
+//! files are kept.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -14,7 +14,7 @@ use super::{FileError, Workspace};
 use crate::disk::replace;
 use aetheel_model::plain::hex;
 
-/// Most files that are kept.
+/// Maximum number of files that are kept.
 const MAX_BLOBS: usize = 200;
 
 impl Workspace {

@@ -1,8 +1,9 @@
 //! `state/components/`: the components that served, so that an earlier one can be restored.
 //!
-//! It has one folder for each backend, and one file for each component, `<sequence>-<sha256>.wasm`,
-//! with its signature beside it. The newest [`KEPT`] stay. Everything is private, and a file is
-//! only used if its content matches its name.
+//! The folder contains one folder for each backend, and in it one file for each component,
+//! `<sequence>-<sha256>.wasm`, with its signature beside it. The newest [`KEPT_COMPONENTS`] are
+//! kept. All files are readable only by their owner, and a file is only used if its content matches
+//! its name.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -63,10 +64,11 @@ impl Components {
         Self { folder: config_dir.join("state/components") }
     }
 
-    /// Saves the serving component as the newest of its backend, and removes those beyond [`KEPT`].
+    /// Saves the serving component as the newest of its backend, and removes the oldest beyond
+    /// [`KEPT_COMPONENTS`].
     ///
     /// # Errors
-    /// [`FileError`]; the components that were kept stay.
+    /// [`FileError`]; the components that were kept before are still kept.
     pub fn keep(&self, backend: &str, served: &ServedComponent) -> Result<(), FileError> {
         let folder = self.folder.join(backend);
         self.keep_in(&folder, served)
@@ -97,7 +99,7 @@ impl Components {
     /// damaged.
     ///
     /// # Errors
-    /// [`FileError`]; the components that were kept stay.
+    /// [`FileError`]; the components that were kept before are still kept.
     pub fn renew(&self, backend: &str, digest: &str) -> Result<bool, FileError> {
         let folder = self.folder.join(backend);
         self.renew_in(&folder, digest)

@@ -18,7 +18,7 @@ last logins (milliseconds since 1970): after many logins in a short time, the ne
 
 ";
 
-/// Most logins that are kept.
+/// Maximum number of logins that are kept.
 const MAX_LOGINS: usize = 32;
 
 /// The notes about Discord. Cheap to clone; clones share everything.
@@ -143,8 +143,8 @@ impl DiscordNotes {
         self.items().await.into_iter().filter_map(question).collect()
     }
 
-    /// Returns the lines about the wanted channels and their questions. Reads the file again if it
-    /// was changed by hand.
+    /// Returns the lines about the channels for which `wanted` returns true, and about their
+    /// questions. Reads the file again if it was changed by hand.
     pub async fn lines_of(&self, wanted: impl Fn(u64) -> bool) -> String {
         let items = self.items().await;
         let theirs = |item: &&DiscordNote| match item {
@@ -156,7 +156,8 @@ impl DiscordNotes {
         items.iter().filter(theirs).map(line_of).collect()
     }
 
-    /// Parses such lines, or a whole file. Ignores logins and lines that cannot be parsed.
+    /// Parses lines of [`DiscordNotes::lines_of`], or a whole file. Ignores logins and lines that
+    /// cannot be parsed.
     #[must_use]
     pub fn read_lines(text: &str) -> ChannelNotes {
         let mut noted = ChannelNotes::default();

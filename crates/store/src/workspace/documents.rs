@@ -26,7 +26,7 @@ impl WorkspaceInner {
         Ok(())
     }
 
-    /// Reads all documents; see [`Workspace::read_documents`](super::Workspace::read).
+    /// Reads all documents; see [`Workspace::read_documents`](super::Workspace::read_documents).
     pub(super) fn read(&self) -> Documents {
         let known = self.last_texts.lock().clone();
         let outcomes = {

@@ -1,5 +1,5 @@
-//! `state/drift.md`: unknown output of agents, so that a restart does not report anything twice and
-//! other programs can read the counts.
+//! `state/drift.md`: output of agents that their backends do not know (drift), so that a restart
+//! does not report anything twice and other programs can read the counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use super::ledger::{LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, Workspace, blocking};
 
-/// Most kinds that are kept for each backend. The kind that has not occurred for longest is removed
-/// first.
+/// Maximum number of kinds that are kept for each backend. The kind that has not occurred for
+/// longest is removed first.
 const MAX_KINDS: usize = 200;
 
 const HEADING: &str = "# Drift
@@ -50,7 +50,8 @@ pub struct Drift {
     pub recording: String,
 }
 
-/// Removes the kinds of a backend that are too many, oldest first.
+/// Removes the kinds of a backend beyond the maximum, those that have not occurred for longest
+/// first.
 pub fn bound_drift(all: &mut BTreeMap<DriftKey, Drift>, backend: &str) {
     let of = |key: &&DriftKey| key.backend == backend;
     while all.keys().filter(of).count() > MAX_KINDS {

@@ -1,4 +1,4 @@
-//! A file that somebody else writes and that is read again when it changes.
+//! A file that other programs or people write, and that is read again when it changes.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use super::stable_read::{self, ReadOutcome, ReadRequest};
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::Stamp;
 
-/// Longest wait for a file that keeps changing when it is read for the first time.
+/// Maximum wait for a file that keeps changing when it is read for the first time.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The parsed content of a file, as of the last complete read.
@@ -25,7 +25,7 @@ pub(super) struct FollowedFile<T> {
 }
 
 impl<T> FollowedFile<T> {
-    /// Names the file without reading it; see [`FollowedFile::require`].
+    /// Creates a value for the file at `path` without reading it; see [`FollowedFile::require`].
     pub(super) fn new(path: PathBuf, parse: fn(&str) -> T) -> Self {
         Self { path, parse, stamp: None, read: false, reported: false, value: Arc::new(parse("")) }
     }

@@ -1,4 +1,4 @@
-//! The lines of the state files about lanes that move to another machine.
+//! Exports and imports the lines of the state files about lanes that move to another machine.
 
 use super::{BindingsError, Workspace};
 use aetheel_model::event::{Lane, LaneFilter};
@@ -15,11 +15,11 @@ impl Workspace {
         vec![(SESSIONS.to_owned(), sessions), (HISTORY.to_owned(), history)]
     }
 
-    /// Forgets the lines that [`Workspace::export_lanes`] returned, because another machine has the lanes
-    /// now.
+    /// Forgets the lines that [`Workspace::export_lanes`] returned, because another machine serves
+    /// the lanes now.
     ///
     /// # Errors
-    /// [`BindingsError::DeliveryFile`] if a file cannot be read or written. The call can be repeated.
+    /// [`BindingsError::File`] if a file cannot be read or written. The call can be repeated.
     pub async fn forget_lanes(&self, lanes: LaneFilter) -> Result<(), BindingsError> {
         self.bindings.forget_all(lanes.clone()).await?;
         Ok(self.history.forget_all(lanes).await?)
@@ -35,11 +35,11 @@ impl Workspace {
     }
 
     /// Imports state files of another machine, or some lines of them. Existing entries stay, and
-    /// other files are ignored. The sessions stay on that machine; [`super::Binding::moved`]
-    /// remembers that there was one. Repeating the call changes nothing.
+    /// other files are ignored. The sessions stay on the other machine; [`super::Binding::moved`]
+    /// records that there was one. Repeating the call changes nothing.
     ///
     /// # Errors
-    /// [`BindingsError::DeliveryFile`] if a file cannot be read or written. The call can be repeated.
+    /// [`BindingsError::File`] if a file cannot be read or written. The call can be repeated.
     pub async fn import(&self, files: &[(String, String)]) -> Result<(), BindingsError> {
         for (name, lines) in files {
             match name.as_str() {

@@ -21,11 +21,11 @@ again whenever it changes: remove a line to forget a conversation here, or chang
 
 ";
 
-/// Conversations that are kept for a lane and backend.
+/// Maximum number of conversations that are kept for a lane and backend.
 pub(super) const MAX_PER_LANE: usize = 10;
-/// Conversations that are kept for all lanes together.
+/// Maximum number of conversations that are kept for all lanes together.
 const MAX_IN_ALL: usize = 5_000;
-/// How far [`KEPT_IN_ALL`] may be exceeded before the oldest are removed together, because this
+/// How far [`MAX_IN_ALL`] may be exceeded before the oldest are removed together, because this
 /// rewrites the file.
 const PRUNE_MARGIN: usize = 500;
 
@@ -48,7 +48,7 @@ pub struct PastConversation {
 
 /// All earlier conversations. Cheap to clone; clones share everything.
 ///
-/// Every call first reads the file again if somebody changed it.
+/// Every call first reads the file again if another program changed it.
 #[derive(Clone, Debug)]
 pub struct History(Arc<Mutex<LedgerFile<PastConversation>>>);
 
@@ -84,8 +84,8 @@ impl History {
         .await
     }
 
-    /// Saves a conversation, and removes the oldest of too many. With `before`, the conversation
-    /// continues that session of the same lane and backend, and keeps its title.
+    /// Saves a conversation, and removes the oldest ones beyond the maximum. With `before`, the
+    /// conversation continues that session of the same lane and backend, and keeps its title.
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be read or written.

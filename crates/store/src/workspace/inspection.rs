@@ -1,5 +1,5 @@
-//! Reads the state files as a start would, without changing them and without a lock, for commands
-//! that check a folder before a start.
+//! Reads the state files as the gateway does when it starts, without changing them and without a
+//! lock, for commands that check a folder before a start.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
-//! The memories of lanes. `memory.md` is the operator's and is part of every prompt. Notes of
-//! agents in a channel, project, job or webhook stay there, in a file of `memory/`. Each line has
-//! the date and the person in whose turn it was noted.
+//! The memories of lanes. `memory.md` is the operator's own file and is part of every prompt. Notes
+//! of agents in a channel, project, job or webhook are kept separately, in a file below `memory/`.
+//! Each line has the date and the person in whose turn it was noted.
 //!
-//! Pure except for the methods of [`Workspace`]. Tested below and by `dispatch::memory`.
+//! Pure except for the methods of [`Workspace`]. Tested below and by `tests/dispatch/memory.rs`.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub enum MemoryScope {
 }
 
 impl MemoryScope {
-    /// Parses the word of `channels.md`.
+    /// Parses a value of the entry `memory` in `channels.md`.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         let all = [
@@ -42,8 +42,8 @@ impl MemoryScope {
     }
 }
 
-/// The place for the notes of an agent. It also sees the notes of that place, in addition to
-/// `memory.md`.
+/// The location in which an agent's notes are saved. Prompts contain the notes of this location in
+/// addition to `memory.md`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MemoryLocation {
     /// The operator's own file, `memory.md`.
@@ -52,15 +52,15 @@ pub enum MemoryLocation {
     NotesFile {
         /// Name of the file.
         file: String,
-        /// The name of the place for the agent, such as `the project site`.
+        /// The location as the prompt names it, such as `the project site`.
         called: String,
     },
     /// The agent's notes are not kept.
     Discarded,
 }
 
-/// Returns the memory of a lane, or for a thread that of its channel. By default only the terminal
-/// uses the operator's memory.
+/// Returns the memory of a lane. A thread uses the memory of its channel. By default only the
+/// terminal uses the operator's memory.
 #[must_use]
 pub fn place(lane: &Lane, settings: &LaneSettings) -> MemoryLocation {
     let usual = if *lane == Lane::Console { MemoryScope::Shared } else { MemoryScope::Project };
@@ -85,7 +85,7 @@ pub fn place(lane: &Lane, settings: &LaneSettings) -> MemoryLocation {
     }
 }
 
-/// Returns the name of a file that cannot be a path and is different for each name.
+/// Returns a file name that is different for each `name` and cannot be a path.
 fn file(kind: &str, name: &str) -> String {
     let plain: String = name
         .chars()
@@ -117,7 +117,7 @@ pub fn format_notes(block: &str, who: &str, date: &str) -> String {
 }
 
 impl Workspace {
-    /// Reads all documents as [`Workspace::read_documents`] does, and the notes of a place.
+    /// Reads all documents as [`Workspace::read_documents`] does, and the notes of a location.
     pub async fn read_documents_in(&self, place: &MemoryLocation) -> Documents {
         let mut documents = self.read_documents().await;
         if let MemoryLocation::NotesFile { file, called } = place {
@@ -130,7 +130,8 @@ impl Workspace {
         documents
     }
 
-    /// Appends text to the memory of a place and returns once it is on disk. Blank text is ignored.
+    /// Appends text to the memory of a location and returns once it is on disk. Blank text is
+    /// ignored.
     ///
     /// # Errors
     /// See [`Workspace::append_memory`].

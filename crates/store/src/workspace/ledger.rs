@@ -124,7 +124,7 @@ impl<E: LedgerEntry> LedgerFile<E> {
         Ok(true)
     }
 
-    /// Writes all entries: known ones in their places, new ones at the end.
+    /// Writes all entries: existing ones at their positions, new ones at the end.
     pub(super) fn save(&mut self) -> Result<(), FileError> {
         let mut missing: BTreeMap<&E::Key, &E> = self.entries.iter().collect();
         let mut text = String::new();
@@ -158,7 +158,7 @@ impl<E: LedgerEntry> LedgerFile<E> {
         );
         self.outdated = false;
         if self.lines.is_empty() || !self.warnings.is_empty() {
-            // The lines of the heading are unknown, or the line numbers of the warnings have
+            // The lines of the heading are not parsed yet, or the line numbers of the warnings have
             // changed.
             self.parse(&text);
         } else {
@@ -187,7 +187,7 @@ impl<E: LedgerEntry> LedgerFile<E> {
                     FileError::new("write", &self.path, source)
                 })?;
                 self.stamp = Some(stamp);
-                // Lines that another program wrote in the meantime are not known yet.
+                // Lines that another program appended in the meantime have not been read yet.
                 self.read = alone;
                 self.lines.push(LedgerLine::Entry(key));
                 Ok(())
@@ -499,7 +499,7 @@ mod tests {
             let mut ledger = LedgerFile::<Item>::open(&path, "").unwrap();
             assert_eq!(ledger.entries.keys().collect::<Vec<_>>(), ["a"], "{}", &whole[..cut]);
             assert_eq!(ledger.warnings.len(), usize::from(cut > 13), "{:?}", ledger.warnings);
-            // This also holds once a line follows.
+            // The result stays the same once another line follows.
             ledger.put(item("c", "4")).unwrap();
             let again = LedgerFile::<Item>::open(&path, "").unwrap();
             assert_eq!(again.entries.keys().collect::<Vec<_>>(), ["a", "c"], "{}", &whole[..cut]);

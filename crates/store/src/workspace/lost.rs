@@ -24,8 +24,8 @@ write `lost` to have a turn tried again, or remove a line to forget it.
 
 ";
 
-/// Most turns that are kept. The oldest are removed first, beginning with those that are delivered
-/// or given up.
+/// Maximum number of turns that are kept. The oldest are removed first, beginning with those that
+/// are delivered or given up.
 const MAX_TURNS: usize = 1_000;
 
 /// The state of a lost turn.
@@ -121,7 +121,7 @@ impl LostTurn {
 const KEY: &str = "recovered:";
 
 /// The lost turns. Cheap to clone; clones share everything. Every call first reads the file again
-/// if somebody changed it.
+/// if another program changed it.
 #[derive(Clone, Debug)]
 pub struct LostTurns(Arc<LostTurnsInner>);
 

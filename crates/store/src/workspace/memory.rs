@@ -64,8 +64,8 @@ fn append_once(path: &Path, text: &str) -> io::Result<Option<Option<Stamp>>> {
     block.extend_from_slice(text.as_bytes());
     block.push(b'\n');
     if let Err(error) = file.write_all(&block).and_then(|()| file.sync_data()) {
-        // An incomplete fact is worse than a missing one, but text that another program appended is
-        // never removed.
+        // An incomplete note is worse than a missing one, so it is removed. Text that another
+        // program appended is never removed.
         let written = before.len()..=before.len() + block.len() as u64;
         if file.metadata().is_ok_and(|now| written.contains(&now.len())) {
             let _ = file.set_len(before.len());
@@ -81,7 +81,8 @@ fn append_once(path: &Path, text: &str) -> io::Result<Option<Option<Stamp>>> {
     Ok(contains_text(path, &before, length, text)?.then_some(stamp))
 }
 
-/// Returns whether a text that was appended to the file `was` is in the file that has its name now.
+/// Returns whether `text`, which was appended to the file with metadata `was`, is in the file that
+/// is at `path` now.
 fn contains_text(path: &Path, was: &Metadata, length: u64, text: &str) -> io::Result<bool> {
     match fs::metadata(path) {
         Ok(now) if (now.dev(), now.ino()) == (was.dev(), was.ino()) && now.len() >= length => {

@@ -88,7 +88,8 @@ use followed::FollowedFile;
 
 use crate::disk::Stamp;
 
-/// Most bytes read of a document: the last ones of `memory.md`, and the first ones of other files.
+/// Maximum number of bytes read of a document: the last ones of `memory.md`, and the first ones of
+/// other files.
 pub const DOCUMENT_LIMIT: u64 = 1 << 20;
 
 /// A file or folder that could not be read or written.
@@ -125,11 +126,12 @@ pub struct Workspace {
 #[derive(Debug)]
 struct WorkspaceInner {
     folder: PathBuf,
-    /// Locked for writing during our appends, so that none of our reads sees half of one.
+    /// Locked for writing while this program appends, so that its own reads never see half an
+    /// append.
     appending: RwLock<()>,
-    /// The stamp of `memory.md` after our last append.
+    /// The stamp of `memory.md` after this program's last append.
     memory_stamp: Mutex<Option<Stamp>>,
-    /// The stamps of the files below `memory/` after our last appends.
+    /// The stamps of the files below `memory/` after this program's last appends.
     notes_stamps: Mutex<HashMap<PathBuf, Stamp>>,
     /// The last complete text of each document, for when it cannot be read.
     last_texts: Mutex<[Option<String>; 6]>,
@@ -267,8 +269,8 @@ impl Workspace {
         .await
     }
 
-    /// Opens the journal of accepted events, `state/queue.md`. Call it once, because two journals
-    /// would not know of each other.
+    /// Opens the journal of accepted events, `state/queue.md`. Must be called only once, because
+    /// two journals would not know of each other's events.
     ///
     /// # Errors
     /// [`FileError`] if it cannot be read or written.
@@ -392,9 +394,9 @@ impl Workspace {
 
     /// Reads all documents as they are now, and creates `memory.md` if it is missing.
     ///
-    /// Takes well under a millisecond, up to 60 ms if somebody else has just written a file, and at
-    /// most 100 ms while files are being written. If a file keeps changing or cannot be read, its
-    /// last complete text is used, if there is one, and a warning is added.
+    /// Takes well under a millisecond, up to 60 ms if another program has just written a file, and
+    /// at most 100 ms while files are being written. If a file keeps changing or cannot be read,
+    /// its last complete text is used, if there is one, and a warning is added.
     pub async fn read_documents(&self) -> Documents {
         let inner = Arc::clone(&self.inner);
         blocking(move || inner.read()).await

@@ -22,7 +22,7 @@ a cron job is made up for. If you remove the line of a job, it begins anew.
 /// The time up to which one heartbeat or cron job has run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleProgress {
-    /// Its rhythm and time zone, as text.
+    /// Its schedule and time zone, as text.
     pub schedule: String,
     /// Every tick up to this time has run or was skipped.
     pub through: Timestamp,
@@ -43,8 +43,8 @@ impl ScheduleNotes {
         Ok(Self(Arc::new(Mutex::new(LedgerFile::open(path, HEADING)?))))
     }
 
-    /// Returns the notes. Reads the file again if somebody changed it; if it cannot be read, the
-    /// last content stays in force.
+    /// Returns the notes. Reads the file again if another program changed it; if it cannot be read,
+    /// the last content stays in force.
     pub async fn read(&self) -> BTreeMap<Lane, ScheduleProgress> {
         let notes = self.clone();
         blocking(move || {

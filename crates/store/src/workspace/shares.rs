@@ -12,7 +12,7 @@ use super::ledger::{LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, blocking};
 use aetheel_model::event::Lane;
 
-/// Most links of one person, and of all together, that are valid at the same time.
+/// Maximum number of valid links of one person.
 const OF_ONE: usize = 20;
 const OF_ALL: usize = 500;
 
@@ -62,7 +62,8 @@ pub struct Shares(Arc<SharesInner>);
 #[derive(Debug)]
 struct SharesInner {
     ledger: Mutex<LedgerFile<TurnShare>>,
-    /// When each of these people ended all their links. This takes effect before it is saved.
+    /// When each of these people ended all their links. This takes effect before the file is
+    /// changed.
     ended: Mutex<HashMap<u64, Timestamp>>,
 }
 

@@ -15,21 +15,22 @@ use crate::disk::{self, Stamp};
 
 const TRIES: usize = 6;
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
-/// Longer than a busy machine usually delays a writer, and short compared with a turn.
+/// Minimum time for which a file must be unchanged. Longer than a busy machine usually delays a
+/// writer, and short compared with a turn.
 pub(super) const REST_TIMEOUT: Duration = Duration::from_millis(60);
 
 /// A file to read.
 #[derive(Clone, Debug)]
 pub(super) struct ReadRequest {
     pub path: PathBuf,
-    /// Most bytes that are read.
+    /// Maximum number of bytes that are read.
     pub limit: u64,
     /// Whether the end of a file longer than the limit is read, instead of its beginning.
     pub keep_end: bool,
     /// Whether the file existed before. If it is missing, it may be being replaced.
     pub expected: bool,
-    /// Its stamp after our own last write. In this state nobody else is writing it, so it need not
-    /// have been unchanged for a while.
+    /// Its stamp after the last write of this program. If the file still has this stamp, no other
+    /// program is writing it, so it need not have been unchanged for a while.
     pub ours: Option<Stamp>,
 }
 
@@ -99,8 +100,8 @@ pub(super) fn read(wants: &[ReadRequest]) -> Vec<ReadOutcome> {
     outcomes.into_iter().map(|(outcome, _)| outcome).collect()
 }
 
-/// Reads a file once. `seen` is the stamp seen by earlier attempts and the least time for which it
-/// was seen, for file systems whose clock is not ours.
+/// Reads a file once. `seen` contains the stamp that earlier attempts saw and the minimum time for
+/// which they saw it, for file systems whose clock differs from that of this machine.
 fn read_attempt(
     want: &ReadRequest,
     seen: &mut Option<(Stamp, Duration)>,

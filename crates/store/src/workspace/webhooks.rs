@@ -37,7 +37,7 @@ pub enum WebhookScheme {
 pub struct CallRate {
     /// The sustained rate.
     pub per_minute: NonZeroU32,
-    /// Most calls that are accepted at once.
+    /// Maximum number of calls that are accepted at once.
     pub burst: NonZeroU32,
 }
 

@@ -10,7 +10,7 @@ pub(in crate::workspace) struct SavedBinding {
     pub(super) lane: Lane,
     pub(super) backend: String,
     pub(super) current: bool,
-    /// Whether its session is on another machine and there has been no other since.
+    /// Whether its session stayed on another machine and it has had no other session since.
     pub(super) moved: bool,
     pub(super) session: Option<SessionId>,
     pub(super) settings: BTreeMap<String, String>,
@@ -28,13 +28,13 @@ impl SavedBinding {
         }
     }
 
-    /// Binds it to a session, or to none.
+    /// Sets the session. `None` removes the present one.
     pub(super) fn bind(&mut self, session: Option<SessionId>) {
         self.moved &= session.is_none();
         self.session = session;
     }
 
-    /// Returns whether its line is worth keeping.
+    /// Returns whether the binding contains anything that must be saved.
     pub(super) fn is_worth_keeping(&self) -> bool {
         self.current || self.moved || self.session.is_some() || !self.settings.is_empty()
     }

@@ -85,7 +85,7 @@ pub struct Binding {
     /// Counts how often the lane was reset or resumed a session since the program began; see
     /// [`Bindings::set_session_if`].
     pub epoch: u64,
-    /// Whether its session stayed on another machine and there has been no other since.
+    /// Whether its session stayed on another machine and the lane has had no other session since.
     pub moved: bool,
     /// Whether the file has a line about it that could not be read.
     pub unreadable: bool,
@@ -180,7 +180,7 @@ impl Bindings {
     /// Binds a lane and backend to a session, or with `None` forgets the present one.
     ///
     /// # Errors
-    /// [`BindingsError::DeliveryFile`] if the file cannot be read or written.
+    /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn set_session(
         &self,
         lane: &Lane,
@@ -195,7 +195,7 @@ impl Bindings {
     /// the session was bound.
     ///
     /// # Errors
-    /// [`BindingsError::DeliveryFile`] if the file cannot be read or written.
+    /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn set_session_if(
         &self,
         lane: &Lane,
@@ -238,7 +238,7 @@ impl Bindings {
     /// Chooses the backend of a lane. Its sessions and settings with other backends stay.
     ///
     /// # Errors
-    /// [`BindingsError::DeliveryFile`] if the file cannot be read or written.
+    /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn set_backend(&self, lane: &Lane, backend: &str) -> Result<(), BindingsError> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
         self.write(move |state| {
@@ -258,7 +258,7 @@ impl Bindings {
     /// settings stay.
     ///
     /// # Errors
-    /// [`BindingsError::DeliveryFile`] if the file cannot be read or written.
+    /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn unset_backend(&self, lane: &Lane) -> Result<(), BindingsError> {
         let lane = lane.clone();
         self.write(move |state| {
@@ -322,7 +322,7 @@ impl Bindings {
     /// Returns whether there was a session.
     ///
     /// # Errors
-    /// [`BindingsError::DeliveryFile`] if the file cannot be read or written.
+    /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn reset(&self, lane: &Lane) -> Result<bool, BindingsError> {
         let lane = lane.clone();
         self.write(move |state| {
@@ -353,7 +353,7 @@ impl Bindings {
     }
 
     /// Imports lines of another machine, except those about a lane and backend that are known here.
-    /// Their sessions stay on that machine; the binding only remembers that there was one.
+    /// Their sessions stay on that machine; the binding only records that there was one.
     pub(super) async fn import(&self, lines: &str) -> Result<(), BindingsError> {
         let items: Vec<SavedBinding> = parse_entries(lines);
         self.write(move |state| {

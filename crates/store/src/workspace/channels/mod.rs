@@ -43,7 +43,7 @@ pub struct LaneSettings {
     pub require_mention: Option<bool>,
     /// The project it belongs to, in lower case.
     pub project: Option<String>,
-    /// The memory for what agents note, or `None` for the usual one.
+    /// The memory in which the agent's notes are saved, or `None` for the default one.
     pub memory: Option<MemoryScope>,
     /// Time after which the person who asked is pinged when the answer is complete.
     pub ping: Option<Duration>,

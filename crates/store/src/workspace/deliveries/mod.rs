@@ -23,10 +23,10 @@ accepted again.
 
 /// How long a delivery is remembered, in milliseconds.
 const KNOWN_MS: i64 = 24 * 3_600_000;
-/// Most deliveries of one webhook that are remembered.
+/// Maximum number of remembered deliveries of one webhook.
 const MAX_DELIVERIES: usize = 10_000;
-/// How long a delivery is remembered however many there are, in milliseconds. A signature with a
-/// time is valid for this long.
+/// Minimum time for which a delivery is remembered, however many there are, in milliseconds. A
+/// signature that contains a time is valid for this long.
 const MIN_KNOWN_MS: i64 = 15 * 60_000;
 
 /// The accepted deliveries. Cheap to clone; clones share everything.
@@ -49,7 +49,7 @@ struct DeliveryFile {
 
 #[derive(Debug, Default)]
 struct KnownDeliveries {
-    /// The time at which each was accepted, in milliseconds since 1970.
+    /// The time at which each delivery was accepted, in milliseconds since 1970.
     taken: HashMap<DeliveryKey, i64>,
     /// Deliveries that are being accepted.
     claimed: HashSet<DeliveryKey>,
@@ -86,8 +86,8 @@ pub struct DeliveryClaim {
 }
 
 impl Workspace {
-    /// Reads the accepted deliveries. Call it once, because two values would not know of each
-    /// other.
+    /// Reads the accepted deliveries. Must be called only once, because two values would not know
+    /// of each other's deliveries.
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be read.
@@ -178,7 +178,7 @@ impl DeliveryFile {
     fn add(&mut self, deliveries: &[WebhookDelivery], now_ms: i64) -> Result<bool, FileError> {
         let changed = self.ledger.refresh()?;
         if deliveries.iter().any(|delivery| self.ledger.entries.contains_key(&delivery.key())) {
-            // It is accepted again after a day, so its line changes.
+            // The delivery is accepted again after a day, so its line changes.
             self.ledger
                 .entries
                 .extend(deliveries.iter().map(|delivery| (delivery.key(), delivery.clone())));
@@ -215,7 +215,7 @@ impl DeliveryFile {
         if !gone.is_empty() {
             self.ledger.save()?;
         }
-        // So that the cost stays small compared with the lines appended since.
+        // This keeps the cost small compared with that of the lines appended since.
         self.prune_at = 2 * (self.ledger.length() + MAX_DELIVERIES);
         Ok(!gone.is_empty())
     }

@@ -24,7 +24,8 @@ const KEYS: [&str; 9] = [
     "zone",
     "missed",
 ];
-/// Length, in characters, of the name that is made from the instruction of a job without a name.
+/// Maximum length, in characters, of the name that is made from the instruction of a job without a
+/// name.
 const MAX_NAME_CHARS: usize = 40;
 
 /// A task that runs at the times of a cron expression.
@@ -224,7 +225,7 @@ fn draft_of_heading(part: &OutlineSection) -> JobDraft {
     JobDraft { line: part.line, title, expression, block }
 }
 
-/// A line that contains an expression.
+/// A line that contains a cron expression, split into its parts.
 struct JobHeading {
     before: String,
     expression: String,

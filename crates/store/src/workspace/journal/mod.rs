@@ -45,7 +45,7 @@ pub struct Journal {
     failing: Arc<AtomicBool>,
 }
 
-/// Reports whether a record reached the disk.
+/// Reports whether a record has been written to disk. A record is written in the background.
 #[derive(Clone, Debug)]
 pub struct PendingSave(watch::Receiver<Option<bool>>);
 
@@ -141,9 +141,9 @@ impl Journal {
         Ok(Self { pages, jobs: Arc::new(Mutex::new(jobs)), failing })
     }
 
-    /// Reads the file as a start would, without changing it. Returns the number of open events, and
-    /// a line for each part that cannot be read. A last line that is still being written is
-    /// ignored. Blocks.
+    /// Reads the file as the gateway does when it starts, without changing it. Returns the number
+    /// of open events, and a line for each part that cannot be read. A last line that is still
+    /// being written is ignored. Blocks.
     pub(super) fn inspect(path: &Path) -> Result<(usize, Vec<String>), FileError> {
         let text = read_text(path)?;
         let tail = text.rfind('\n').map_or(0, |end| end + 1);
@@ -301,7 +301,7 @@ impl Journal {
         self.mark(sequence, JournalMark::Answered(answer))
     }
 
-    /// Records that a turn was interrupted and will begin again with the next process.
+    /// Records that a turn was interrupted and will begin again with the next gateway process.
     pub fn deferred(&self, sequence: Sequence) {
         self.mark(sequence, JournalMark::Waiting);
     }
@@ -311,14 +311,15 @@ impl Journal {
         self.mark(sequence, JournalMark::JoinedTurn(turn));
     }
 
-    /// Records that people were asked whether to repeat the event. `aside` tells whether the event
-    /// was set aside because the gateway died too often while it ran.
+    /// Records that people were asked whether to repeat the event. `aside` states whether the event
+    /// was set aside because the gateway crashed too often while it ran.
     pub fn offered(&self, sequence: Sequence, now_ms: i64, aside: bool) {
         self.mark(sequence, JournalMark::Offered { at_ms: now_ms, aside });
     }
 
-    /// Lets an offered event wait as if it were new, except that it keeps the messages of its
-    /// reply. If this cannot be written, [`Journal::restore`] restores the entry.
+    /// Makes an offered event (see [`Journal::offered`]) wait as if it were new, except that it
+    /// keeps the messages of its reply. If this cannot be written, [`Journal::restore`] restores
+    /// the entry.
     pub fn retry(&self, sequence: Sequence) -> PendingSave {
         self.write(Record::Mark(sequence, JournalMark::Retry), true)
     }

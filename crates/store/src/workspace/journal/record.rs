@@ -39,10 +39,10 @@ pub(super) enum JournalMark {
     /// People were asked at this time whether to repeat it.
     Offered {
         at_ms: i64,
-        /// Whether it was set aside because it ended the gateway too often.
+        /// Whether it was set aside because the gateway crashed too often while it ran.
         aside: bool,
     },
-    /// Somebody had it repeated.
+    /// A person requested that it is repeated.
     Retry,
     Finished(FinishedEvent),
     /// Another node has it now, and this node forgets it.
@@ -81,9 +81,9 @@ impl Record {
         }
     }
 
-    /// Moves the number of an event into a block, if the event comes from a gateway that did not
-    /// share its bot. The buttons of an earlier offer name the old number, so the offer is dropped
-    /// and people are asked again.
+    /// Moves the number of an event into a block, if the event comes from a gateway that was not
+    /// part of a cluster. The buttons of an earlier offer to repeat the event contain the old
+    /// number, so the offer is dropped and people are asked again.
     pub(super) fn with_block(self, first: Sequence) -> Self {
         let lift =
             |number: Sequence| if number >> BLOCK_BITS == 0 { number | first } else { number };

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use super::record::{FinishedEvent, JournalMark, Record};
 use aetheel_model::event::{Event, Sequence, UNSAVED_START, is_in_block};
 
-/// Finished events that are remembered, so that none is accepted twice.
+/// Maximum number of finished events that are remembered, so that none of them is accepted twice.
 const MAX_FINISHED: usize = 4_096;
-/// The same for a node of a cluster, which also remembers events of other nodes.
+/// The maximum for a node of a cluster, which also remembers events of other nodes.
 const MAX_FINISHED_OF_NODE: usize = 4 * MAX_FINISHED;
 const FINISHED_SPAN_MS: i64 = 24 * 3_600_000;
 /// Time after which an offer to repeat an event expires.
@@ -42,9 +42,9 @@ pub struct JournalEntry {
     pub answer: Option<String>,
     /// When people were asked whether to repeat it, in milliseconds since 1970.
     pub offered_ms: Option<i64>,
-    /// Whether it was set aside because the gateway died too often while it ran.
+    /// Whether it was set aside because the gateway crashed too often while it ran.
     pub set_aside: bool,
-    /// How often people had it repeated.
+    /// How often people requested that it is repeated.
     pub retries: u32,
     /// The event whose running turn received it; `None` again once it has a turn of its own.
     pub joined_turn: Option<Sequence>,
@@ -120,7 +120,7 @@ impl JournalState {
         (pages, warnings)
     }
 
-    /// Returns the shortest text of the file.
+    /// Returns the compact text of the file.
     pub(super) fn render(&self) -> String {
         let mut text = HEADING.to_owned();
         text.push_str(&Record::Mark(self.last, JournalMark::Last).write());
@@ -258,8 +258,9 @@ impl JournalState {
         }
     }
 
-    /// Forgets events that were finished long ago. Returns the open events that nobody waits for:
-    /// offers that expired, and events that belonged to an earlier gateway process.
+    /// Forgets events that were finished long ago. Returns the open events that nothing waits for:
+    /// those whose offer to repeat them expired, and events that belonged to an earlier gateway
+    /// process.
     pub(super) fn prune(&mut self, now_ms: i64) -> Vec<Event> {
         while self
             .finished

@@ -90,7 +90,7 @@ impl LineFile {
         Self { path, tail, length, torn: false, incomplete: true }
     }
 
-    /// Removes the rest of a failed write, which would corrupt the next line.
+    /// Removes the incomplete end that a failed write left, because it would corrupt the next line.
     fn cut_torn_end(&mut self) -> io::Result<()> {
         if self.torn {
             self.tail.cut(self.length)?;
@@ -99,7 +99,8 @@ impl LineFile {
         Ok(())
     }
 
-    /// Removes `complete.md`. An earlier process may have left it, so its absence is not assumed.
+    /// Removes `complete.md`. Does so even if this process never wrote it, because an earlier
+    /// process may have left it.
     fn note_incomplete(&mut self) {
         self.incomplete = true;
         match fs::remove_file(self.path.with_file_name(COMPLETE_FILE)) {

@@ -73,7 +73,7 @@ proptest! {
         theirs in records(),
     ) {
         let mut of_theirs = JournalState::default();
-        // They have a block of their own, as nodes do.
+        // The events of the other node have numbers in a block of their own, as in a cluster.
         theirs.into_iter().for_each(|record| of_theirs.apply(&record.with_block(7 << BLOCK_BITS)));
         let absorbed = Record::Mark(0, JournalMark::Imported(of_theirs.lines()));
         let first = 5 << BLOCK_BITS;

@@ -68,7 +68,8 @@ impl JournalState {
         of
     }
 
-    /// Forgets which messages of some lanes were finished, because another node catches up there.
+    /// Forgets which messages of some lanes were finished, because another node handles missed
+    /// messages there.
     pub(super) fn forget_messages_in(&mut self, lanes: impl Fn(&Lane) -> bool) {
         for (_, finished) in &mut self.finished {
             finished.message =

@@ -13,12 +13,12 @@ use super::record::{JournalMark, Record};
 use super::state::JournalState;
 use super::store::LineStore;
 
-/// Most lines that are written together.
+/// Maximum number of lines that are written together.
 const MAX_BATCH_LINES: usize = 4_096;
 /// Delay before a failed write is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// The journal is compacted once it is larger than this and twice its size after the last time.
-/// The finished events that it keeps take up to 0.7 MiB (`FINISHED_MOST`).
+/// The journal is compacted once it is larger than this and twice as large as after the last
+/// compaction. The finished events that it keeps take up to 0.7 MiB.
 pub(super) const COMPACTION_BYTES: usize = 1 << 20;
 
 /// A line to write, and the caller that waits until it is on disk.
@@ -123,11 +123,11 @@ impl JournalWriter {
         }
     }
 
-    /// Replaces the lines in the store by the present content, in one step.
+    /// Replaces the lines in the store by the current content of the journal, in one step.
     fn compact(&mut self) {
         let (text, rest) = {
             let pages = self.pages.lock();
-            // Jobs are sent under this lock, so these pages contain all of them.
+            // Jobs are sent under this lock, so the rendered text contains their lines.
             let rest: Vec<WriteJob> = self.jobs.try_iter().collect();
             (pages.render(), rest)
         };

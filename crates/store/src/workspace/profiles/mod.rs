@@ -201,7 +201,7 @@ impl Profile {
         if profile.program.is_empty() {
             return Err("it has no `command`".to_owned());
         }
-        // Checked now, so that the operator learns of it before anybody uses the agent.
+        // Checked now, so that the operator learns of a fault before the agent is used.
         profile.check().map_err(|error| error.to_string())?;
         Ok(profile)
     }

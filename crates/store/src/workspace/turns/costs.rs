@@ -132,7 +132,7 @@ impl CostSum {
 pub enum Requester {
     /// A Discord user.
     User(u64),
-    /// Somebody else, by name, or a source such as `heartbeats`.
+    /// Another person, by name, or a source such as `heartbeats`.
     Other(String),
 }
 

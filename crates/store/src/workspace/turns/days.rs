@@ -2,7 +2,7 @@
 //! that are too old.
 //!
 //! Only complete lines are read. Everything else in a file is skipped, such as a line that a crash
-//! cut off or that somebody wrote by hand.
+//! cut off or that a person added.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::line::TurnLine;
 use crate::disk::{open_ordinary, replace_with};
 
-/// Longest line that is read, in bytes. The gateway writes no longer ones.
+/// Maximum length of a line that is read, in bytes. The gateway writes no longer lines.
 pub(super) const LINE_LIMIT: usize = 128 << 10;
 
 /// How long turns are kept.

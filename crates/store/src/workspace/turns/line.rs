@@ -13,11 +13,11 @@ use aetheel_model::agent::Usage;
 use aetheel_model::event::{EventKind, Lane, Sequence};
 use aetheel_model::plain::{cut, short_line};
 
-/// Most characters of a prompt that are stored.
+/// Maximum number of stored characters of a prompt.
 pub const ASKED_LIMIT: usize = 2_000;
-/// Most characters of an answer that are stored.
+/// Maximum number of stored characters of an answer.
 pub const ANSWERED_LIMIT: usize = 4_000;
-/// Most models of a turn that are stored, and most characters of a name.
+/// Maximum number of models that are stored for a turn, and maximum length of a name in characters.
 const MAX_MODELS: usize = 20;
 const NAME_LIMIT: usize = 100;
 
@@ -57,12 +57,13 @@ pub struct TurnLine {
     pub turn: String,
     /// The number of its event.
     pub event: Sequence,
-    /// The lane it ran in. A hook that ran around another turn has the lane of the hook.
+    /// The lane it ran in. The turn of a hook that ran around another turn has the lane of the
+    /// hook.
     #[serde(serialize_with = "write_text", deserialize_with = "read_text")]
     pub lane: Lane,
     /// The kind of event that started it.
     pub kind: EventKind,
-    /// The Discord id of the person who asked, or `None` if nobody did, or somebody outside
+    /// The Discord id of the person who asked. `None` if no person asked, or a person outside
     /// Discord.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<u64>,
@@ -112,7 +113,7 @@ pub struct TurnLine {
 }
 
 impl TurnLine {
-    /// Returns whether it has fields that are removed together with its recording.
+    /// Returns whether the line has fields that are removed together with its recording.
     pub(super) fn has_texts(&self) -> bool {
         self.asked.is_some() || self.answered.is_some() || self.recording.is_some()
     }

@@ -30,11 +30,11 @@ use self::writer::TurnWriter;
 use super::{Workspace, blocking};
 use aetheel_model::event::Lane;
 
-/// Most bytes that one search reads.
+/// Maximum number of bytes that one search reads.
 const SEARCH_LIMIT: u64 = 256 << 20;
-/// Most searches that run at the same time.
+/// Maximum number of searches that run at the same time.
 const READERS: usize = 2;
-/// Longest wait for lines that are not written yet.
+/// Maximum wait for lines that are not written yet.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The criteria of a search.
@@ -47,7 +47,7 @@ pub struct TurnSearch {
     pub lane: Option<Lane>,
     /// If set, only turns that ended before this time are found.
     pub before: Option<Timestamp>,
-    /// Most turns that are returned.
+    /// Maximum number of turns that are returned.
     pub most: usize,
 }
 
@@ -58,7 +58,7 @@ pub struct FinishedTurns(Arc<TurnsInner>);
 #[derive(Debug)]
 struct TurnsInner {
     folder: PathBuf,
-    /// Started by the first line.
+    /// The writer thread. The first line starts it.
     writer: OnceLock<TurnWriter>,
     readers: Arc<Semaphore>,
 }

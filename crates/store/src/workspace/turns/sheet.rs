@@ -1,7 +1,7 @@
 //! Sums as a table for other programs: comma-separated values (RFC 4180) in UTF-8. Pure.
 //!
 //! Spreadsheet programs interpret a cell such as `=1+1` as a formula, and people choose their names
-//! freely. Such a cell gets a quote at its beginning.
+//! freely. Therefore a cell that could be a formula begins with a quote.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

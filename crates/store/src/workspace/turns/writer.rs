@@ -16,7 +16,7 @@ use super::line::TurnLine;
 use aetheel_model::figures;
 use aetheel_model::supervisor;
 
-/// Most lines that wait for the disk.
+/// Maximum number of lines that wait for the disk.
 const MAX_WAITING_LINES: usize = 2_000;
 
 enum TurnWriterCommand {
@@ -27,7 +27,7 @@ enum TurnWriterCommand {
     Flush(oneshot::Sender<()>),
 }
 
-/// Sends orders to the thread.
+/// Sends commands to the thread.
 #[derive(Debug)]
 pub(super) struct TurnWriter {
     orders: Sender<TurnWriterCommand>,
@@ -92,7 +92,7 @@ impl TurnWriter {
         }
     }
 
-    /// Removes what is too old.
+    /// Removes lines and texts that are too old.
     ///
     /// # Errors
     /// Returns the error of the system, or an error if the thread has ended.
@@ -105,7 +105,7 @@ impl TurnWriter {
 }
 
 fn run(folder: PathBuf, orders: &Receiver<TurnWriterCommand>, state: &TurnWriterState) {
-    // Nothing is known about the files of earlier processes.
+    // The state of the files of earlier processes is not known.
     let mut clean_until = Date::MIN;
     while let Ok(order) = orders.recv() {
         match order {
