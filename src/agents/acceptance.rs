@@ -2,7 +2,7 @@
 //! approve them with a button.
 //!
 //! The id of the button identifies the backend and the capabilities. So the button works after a
-//! restart, and never approves other capabilities than its message shows. Pinned by
+//! restart, and never approves other capabilities than its message shows. Tested by
 //! `tests/gateway/capabilities.rs`.
 
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::dispatch::{Notice, Offer, OfferEffect, OfferRefusal, Outlet, Person};
 use crate::plain::with_causes;
 use crate::workspace::BackendFile;
 
-/// Prefix of the ids of offers.
+/// Prefix of the ids of offers. An offer is a button below a notice.
 const PREFIX: &str = "approve-";
 const BUTTON_LABEL: &str = "Accept";
 /// Largest number of characters of a notice's list of capabilities.

@@ -4,7 +4,7 @@
 //! [`AgentRegistry`] builds a backend from a loaded component and the operator's configuration: a
 //! launch profile makes a backend from the component for ACP agents, and a backend can run live or
 //! once a turn. It examines every agent, and again when its component, profile or program changes.
-//! It does not load components or start turns. Pinned by `tests/gateway/backends.rs`.
+//! It does not load components or start turns. Tested by `tests/gateway/backends.rs`.
 
 pub mod acceptance;
 pub mod auto;

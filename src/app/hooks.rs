@@ -1,5 +1,5 @@
 //! Submits the hooks `startup` and `shutdown` and the instructions of the first start as events in
-//! lanes of their own. Pinned by `tests/gateway/hooks.rs`.
+//! lanes of their own. Tested by `tests/gateway/hooks.rs`.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! As described in `sd_notify(3)`, the program sends datagrams with `NAME=value` lines to the
 //! socket in `NOTIFY_SOCKET`. It feeds the watchdog only while the dispatcher responds. Without
-//! `NOTIFY_SOCKET`, nothing is sent. Pinned by `tests/gateway/status.rs` and, for the holder,
+//! `NOTIFY_SOCKET`, nothing is sent. Tested by `tests/gateway/status.rs` and, for the holder,
 //! `tests/process/holder.rs`.
 
 use std::os::linux::net::SocketAddrExt as _;

@@ -2,7 +2,7 @@
 //! health check.
 //!
 //! Asks the status pages if they are enabled; otherwise checks the lock, and when the gateway
-//! last updated it. Loads no backend, starts nothing, and returns within two seconds. Pinned by
+//! last updated it. Loads no backend, starts nothing, and returns within two seconds. Tested by
 //! `tests/gateway/health.rs`.
 
 use std::fs;

@@ -31,7 +31,8 @@ impl TerminalPrompt {
         Some(Self { editor: DefaultEditor::new().ok()? })
     }
 
-    /// Asks for a line. `standing` is shown as the default, and is returned for an empty answer.
+    /// Asks for a line. `standing` is the current value: it is shown as the default, and is
+    /// returned for an empty answer.
     ///
     /// # Errors
     /// Returns [`PromptAborted`] if the question is aborted.

@@ -32,7 +32,7 @@ pub(super) struct StatusLine {
 struct StatusTurn {
     since: Instant,
     activity: String,
-    /// The tool that is shown instead of `doing`, if one runs.
+    /// The tool that is shown instead of `activity`, if one runs.
     tool: Option<StatusTool>,
     /// Start of each running tool, by id.
     began: HashMap<String, Instant>,

@@ -5,7 +5,7 @@
 //! stdin stays open: its first line is the prompt, and each further line answers a question of the
 //! agent. This module owns the protocol below and the sessions, one file of prompts each, in
 //! `DEMO_AGENT_HOME` or else `.demo-agent/` in the working directory. It does not know the gateway;
-//! `guest-backends/demo` is the backend for it. Its tests pin every kind of line.
+//! `guest-backends/demo` is the backend for it. Its tests cover every kind of line.
 //!
 //! | line | meaning |
 //! |---|---|

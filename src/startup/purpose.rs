@@ -9,7 +9,7 @@ pub enum Purpose {
     Console,
     /// Only to check everything, including the things that a start ignores.
     Check,
-    /// The same as [`Purpose::Look`], while a gateway runs.
+    /// The same as [`Purpose::Check`], while a gateway runs.
     Rehearse,
 }
 

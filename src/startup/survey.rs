@@ -39,7 +39,7 @@ pub fn files(config: &Config, secrets: &WebhookSecrets) -> Vec<String> {
     let (agents, heartbeats, channels) =
         (text("agents.md"), text("heartbeat.md"), text("channels.md"));
     faults.extend(Hooks::parse(&agents).warnings);
-    // `unplaced` reports missing channels for answers.
+    // `without_channel` reports missing channels for answers.
     let placed = true;
     let (heartbeats, jobs) = (Heartbeats::parse(&heartbeats), CronJobs::parse(&agents));
     faults.extend(

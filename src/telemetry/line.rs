@@ -23,7 +23,7 @@ use crate::figures;
 /// Note on the last line before similar ones are omitted.
 const LEFT_OUT: &str = "more lines like this are left out for up to a minute";
 
-/// Limits warnings by their place in the code.
+/// Limits the number of warnings from each position in the code.
 #[derive(Debug, Default)]
 struct WarningLimiter(Mutex<Flood<Identifier>>);
 

@@ -2,7 +2,7 @@
 //! otherwise.
 //!
 //! A filter that is only a level, such as `debug`, applies to the events of this program. For
-//! libraries, only warnings and errors are then logged. Pinned by `tests/gateway/secrets.rs` and
+//! libraries, only warnings and errors are then logged. Tested by `tests/gateway/secrets.rs` and
 //! `tests/gateway/logs.rs`.
 
 mod flood;

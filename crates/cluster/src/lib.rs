@@ -13,9 +13,9 @@
 //! still run stay closed at the new node until that lease is over. `tests/cluster/` tests this
 //! crate.
 //!
-//! A lane is a queue of events whose turns run one after the other: a channel with its threads, for
-//! example. Its *root* is the lane's name, such as `channel:7`; a thread belongs to the root of its
-//! channel.
+//! A lane is a queue of events whose turns run one after the other, such as that of a channel or of
+//! a thread. A channel and its threads always belong to the same node, so this crate names them
+//! together by the *root*: the lane of the channel, such as `channel:7`.
 //!
 //! | module | content |
 //! |---|---|

@@ -4,7 +4,7 @@
 //! This node installs such a component as its operator would, without any question. A component
 //! that this node does not trust, or that fails its checks here, changes nothing. A component that
 //! needs more capabilities than were accepted is written to the folder of backends and waits there
-//! for approval; until then the previous version serves. Pinned by `tests/gateway/distribution.rs`.
+//! for approval; until then the previous version serves. Tested by `tests/gateway/distribution.rs`.
 
 use std::future::pending;
 use std::path::Path;

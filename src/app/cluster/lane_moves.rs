@@ -19,7 +19,7 @@ use crate::figures;
 use crate::turn::Backends;
 use crate::workspace::Workspace;
 
-/// Time between two looks at the cluster's state.
+/// Time between two checks of the cluster's state.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Time between two computations of the digests that other nodes compare.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(10);

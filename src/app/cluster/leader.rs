@@ -19,7 +19,7 @@ use crate::supervisor;
 
 /// The state file that moves to each new leader: the time up to which schedules were handled.
 const SCHEDULES_FILE: &str = "schedules.md";
-/// Time between two looks at that file.
+/// Time between two checks of that file.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Largest size of that file, in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;

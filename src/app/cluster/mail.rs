@@ -94,7 +94,7 @@ impl Poster {
         Self { cluster, discord, workspace, roots, owned, unowned, unposted }
     }
 
-    /// Sends events until the sender of `heard` is dropped.
+    /// Sends the events that arrive in `heard` until its sender is dropped.
     pub(super) async fn run(mut self, mut heard: mpsc::UnboundedReceiver<GatewayEvent>) {
         let mut batch = Vec::new();
         while heard.recv_many(&mut batch, MAX_BATCH).await > 0 {

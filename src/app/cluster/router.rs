@@ -11,7 +11,7 @@ use crate::event::NewEvent;
 use crate::startup::clustering::EVENT_MESSAGE;
 use crate::workspace::Workspace;
 
-/// Time between two looks at a lane that is on its way to or from this node.
+/// Time between two checks of a lane that is on its way to or from this node.
 const MOVING_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Router for a node of a cluster.

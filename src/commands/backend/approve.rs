@@ -1,4 +1,4 @@
-//! `aetheel backend approve`: accepts the capabilities of a component. Pinned by
+//! `aetheel backend approve`: accepts the capabilities of a component. Tested by
 //! `tests/gateway/capabilities.rs`.
 
 use std::io::Write as _;

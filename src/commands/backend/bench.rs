@@ -211,7 +211,7 @@ async fn measure_idle_memory(
 ) -> Result<(usize, Option<usize>), KitError> {
     let start = inputs(&case.tape.entries)
         .find(|input| matches!(input.input, Input::Command(HostCommand::StartTurn(_))));
-    // Opened again, because `used` must not include the earlier measurements.
+    // Opened again, because `resource_usage` must not include the earlier measurements.
     let opened = open::component(&open::engine(true)?, component).await?;
     let mut guests = Vec::with_capacity(IDLE_GUESTS);
     let before = resident_bytes();

@@ -1,6 +1,6 @@
 //! `aetheel backend install`: checks a component and puts it into the folder of backends.
 //!
-//! All steps that can fail run before anything changes; the last step is a single rename. Pinned by
+//! All steps that can fail run before anything changes; the last step is a single rename. Tested by
 //! `tests/gateway/components.rs`.
 
 use std::io::Write as _;

@@ -1,7 +1,7 @@
 //! `aetheel backend new`: creates a project for a backend that builds and passes its first test.
 //!
 //! This module validates the name and writes the files, whose contents are in [`super::templates`].
-//! An existing folder is never changed. Pinned by `tests/kit/templates.rs`.
+//! An existing folder is never changed. Tested by `tests/kit/templates.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

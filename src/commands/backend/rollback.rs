@@ -1,4 +1,4 @@
-//! `aetheel backend rollback`: restores the previous version of a component. Pinned by
+//! `aetheel backend rollback`: restores the previous version of a component. Tested by
 //! `tests/gateway/components.rs`.
 
 use std::io::Write as _;

@@ -1,5 +1,5 @@
 //! Shared parts of the commands that change which component serves: loading the components, and
-//! telling the operator when the change takes effect.
+//! explaining to the operator when the change takes effect.
 
 use crate::cli::exit;
 use crate::config::{Config, LogFormat};

@@ -211,8 +211,8 @@ fn report_channel(report: &mut DoctorReport, channel: u64, why: &str, place: Cha
     }
 }
 
-/// Returns the channels in use, each with the place that names it. If there are several places, the
-/// most explicit one is used.
+/// Returns the channels in use, each with the setting or file that names it. If several name it,
+/// the most explicit one is used.
 fn channels(config: &Config) -> BTreeMap<u64, &'static str> {
     let text = |name: &str| {
         let read = read_ordinary(&config.config_dir.join(name), MAX_FILE_BYTES);

@@ -2,7 +2,7 @@
 //! the settings). It changes nothing and prints no secrets.
 //!
 //! Every line is ok, a warning or a fault; warnings and faults have a hint. Unreachable Discord is
-//! a fault, but all other checks still run. Pinned by `tests/gateway/doctor.rs`.
+//! a fault, but all other checks still run. Tested by `tests/gateway/doctor.rs`.
 
 mod agents;
 mod cluster;

@@ -2,7 +2,7 @@
 //!
 //! Each question can also be answered by a flag. Nothing is written before the last answer, and a
 //! second run changes only the settings that are answered differently. The token is typed without
-//! echo, and is neither an argument nor part of any output. Pinned by `tests/gateway/init.rs`.
+//! echo, and is neither an argument nor part of any output. Tested by `tests/gateway/init.rs`.
 
 mod agents;
 mod answers;

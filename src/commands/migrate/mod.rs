@@ -2,7 +2,7 @@
 //!
 //! One module per app reads its files into common types ([`imported`]). [`plan`] turns them into
 //! additions to the operator's files. Everything is shown before it is written. Secrets are never
-//! copied. The app's files are untrusted, because its agents can write to them. Pinned by
+//! copied. The app's files are untrusted, because its agents can write to them. Tested by
 //! `tests/gateway/migrate.rs`.
 
 mod cc_connect;

@@ -81,7 +81,7 @@ impl SourceSecrets {
     fn note(&mut self, file: &str, path: &str, value: &str) {
         let value = value.trim();
         let name = path.rsplit('.').next().unwrap_or(path);
-        // `${NAME}` is a reference to a value in another place.
+        // `${NAME}` refers to a value that is stored elsewhere.
         let elsewhere = value.starts_with('$') || value.contains(char::is_whitespace);
         if is_secret_name(name) && value.len() >= MIN_SECRET_BYTES && !elsewhere {
             self.values.push(value.to_owned().into());

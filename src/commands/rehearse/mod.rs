@@ -2,7 +2,7 @@
 //! reads everything that it would take over (settings, state, recordings), and changes nothing.
 //!
 //! The current components replay the recordings, and their actions are compared with the recorded
-//! ones. Pinned by the tests here and by `tests/gateway/upgrade.rs`.
+//! ones. Tested by the tests here and by `tests/gateway/upgrade.rs`.
 
 mod facts;
 mod recordings;

@@ -2,7 +2,7 @@
 //!
 //! The new program rehearses first. If the rehearsal fails, nothing is changed. Otherwise its file
 //! replaces the old one, and the running gateway is asked to hand over (SIGUSR2): it exits and
-//! leaves its work running for the next gateway. Pinned by `tests/gateway/upgrade.rs`.
+//! leaves its work running for the next gateway. Tested by `tests/gateway/upgrade.rs`.
 
 mod gateway;
 mod swap;

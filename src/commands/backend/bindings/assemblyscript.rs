@@ -4,7 +4,7 @@
 //! There are three files: the types with code that lifts and lowers them by the canonical ABI, the
 //! four exports around the author's `backend.ts`, and a transform for `asc` that gives the exports
 //! the names of the contract. A variant is an abstract class with one subclass per case. Optional
-//! numbers are boxed in `Some`, because numbers in AssemblyScript cannot be null. Pinned by the
+//! numbers are boxed in `Some`, because numbers in AssemblyScript cannot be null. Tested by the
 //! tests below, and by `languages/assemblyscript` over all recordings.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,8 @@ use wit_parser::{Resolve, SizeAlign, Type, TypeDefKind, TypeId};
 use super::super::contract::EXPORT as CONTRACT;
 use super::typescript::{camel, pascal, write_docs};
 
-/// Name for a kind of type that the contract does not use. It makes the compiler report the place.
+/// Name for a kind of type that the contract does not use. The compiler reports each use of it,
+/// because it is not defined.
 const UNSUPPORTED_TYPE: &str = "NotInTheContract";
 const MEMORY: &str = include_str!("assemblyscript_memory.ts");
 const EXPORTS: &str = include_str!("assemblyscript_exports.ts");

@@ -2,7 +2,7 @@
 //! componentize-qjs passes values.
 //!
 //! Names are in camelCase, enums are string literals, variants are `{ tag, val }`, and a missing
-//! value is `null`. An error result is thrown as an exception. Pinned by the tests below, and by
+//! value is `null`. An error result is thrown as an exception. Tested by the tests below, and by
 //! `tsc` over the backends in `languages/typescript`.
 
 use std::fmt::Write as _;
@@ -123,7 +123,7 @@ fn anonymous_type_name(resolve: &Resolve, kind: &TypeDefKind) -> String {
                 tuple.types.iter().map(|of| type_name(resolve, of)).collect::<Vec<_>>().join(", ")
             )
         }
-        // The contract has no other anonymous types; if it gets one, `tsc` reports the place.
+        // The contract has no other anonymous types; if it gets one, `tsc` reports its use.
         _ => "unknown".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! `aetheel backend record`: runs an agent and records its output. Pinned by
+//! `aetheel backend record`: runs an agent and records its output. Tested by
 //! `tests/kit/recording.rs`.
 
 mod script;
