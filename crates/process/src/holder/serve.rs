@@ -117,8 +117,7 @@ struct Holder {
     gateways: TaskTracker,
     /// Whether the holder is ending, so that no process is started or adopted.
     ending: AtomicBool,
-    /// Whether agents were ended because no gateway connected or the lease ended, so that output
-    /// may be lost.
+    /// Whether agents were ended without a gateway, so that output may be lost.
     ended_agents: AtomicBool,
     closing: CancellationToken,
 }
