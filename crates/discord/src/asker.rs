@@ -8,7 +8,7 @@ use super::Identity;
 use super::wire::Message;
 use aetheel_model::access::{self, AccessDecision, AccessRequest};
 
-/// How long further refusals of a person are not logged.
+/// The time after a logged refusal in which further refusals of the same person are not logged.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// A person who wants to use the bot.

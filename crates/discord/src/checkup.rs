@@ -17,7 +17,7 @@ use super::wire::guilds::{ChannelDetails, GuildDetails, MemberDetails};
 use super::wire::id;
 use super::{DiscordOptions, StartError};
 
-/// Short, because a person waits for the result.
+/// Time limits of all requests here. Short, because a person waits for the result.
 const CHECKUP_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(8));
 /// The flags `GATEWAY_MESSAGE_CONTENT` and `GATEWAY_MESSAGE_CONTENT_LIMITED` of an application.
 const MESSAGE_CONTENT: u64 = (1 << 18) | (1 << 19);
@@ -86,7 +86,7 @@ pub enum ChannelCheck {
     },
     /// The channel does not exist, or the bot cannot see it.
     Inaccessible,
-    /// Discord did not answer, with the error.
+    /// Discord did not answer. Contains the error.
     Unknown(String),
 }
 
@@ -168,7 +168,7 @@ impl Checkup {
     /// Prepares the checks. Makes no request.
     ///
     /// # Errors
-    /// [`StartError`] if the text cannot be a token.
+    /// [`StartError`] if the configured text cannot be a token.
     pub fn new(options: &DiscordOptions) -> Result<Self, StartError> {
         check_shape(options.token.expose_secret())?;
         let unreachable = |error: reqwest::Error| StartError::Unreachable {

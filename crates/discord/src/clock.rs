@@ -1,4 +1,4 @@
-//! The clock for all waiting in this crate. Tests advance it instead of waiting.
+//! The clock for waiting in this crate. Tests advance the clock instead of waiting.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ impl OffsetClock {
             }
             tokio::select! {
                 () = tokio::time::sleep(left) => {}
-                // The sender is in `self`.
+                // This cannot fail, because the sender is in `self`.
                 _ = moved.changed() => {}
             }
         }

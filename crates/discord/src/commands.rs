@@ -22,7 +22,7 @@ pub(super) enum Verb {
     Steer,
     /// Gives a link to the dashboard.
     Dashboard,
-    /// Shows or changes something; see `panel`.
+    /// Shows or changes something through the module `panel`.
     Panel(PanelAction),
 }
 
@@ -208,7 +208,7 @@ const TABLE: [SlashCommand; 19] = [
     panel("help", "Show the commands that you can use here", &[], PanelAction::Help),
 ];
 
-/// Returns the commands, with or without the one of the dashboard.
+/// Returns the commands, with or without `/dashboard`.
 pub(super) fn all(dashboard: bool) -> impl Iterator<Item = &'static SlashCommand> {
     TABLE.iter().filter(move |command| dashboard || command.verb != Verb::Dashboard)
 }

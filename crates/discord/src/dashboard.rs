@@ -1,5 +1,5 @@
 //! The command that signs people in to the dashboard, and the notices in channels about actions
-//! from the dashboard. Pinned by `tests/gateway/dashboard/`.
+//! from the dashboard. Tested by `tests/gateway/dashboard/`.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub trait SignInService: Send + Sync {
     /// Creates a sign-in link for a person. It works once, within a few minutes.
     ///
     /// # Errors
-    /// The reason of the refusal, in words for that person.
+    /// The reason for the refusal, worded for that person.
     fn link(&self, visitor: SignInRequest) -> Result<String, String>;
 
     /// Ends all sessions and links of a user. Returns the number of sessions.
@@ -64,7 +64,7 @@ pub(super) fn run_command(
 }
 
 impl Discord {
-    /// Enables `/dashboard`. Only the first call has an effect.
+    /// Enables `/dashboard`, with the given service. Only the first call has an effect.
     pub fn set_sign_in(&self, sign_in: Arc<dyn SignInService>) {
         let _ = self.inner.sign_in.set(sign_in);
     }
@@ -86,7 +86,7 @@ impl Discord {
     /// id of the message.
     ///
     /// # Errors
-    /// As [`Discord::report`].
+    /// See [`Discord::report`].
     pub async fn report_message(
         &self,
         channel: u64,

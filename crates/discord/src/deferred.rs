@@ -14,16 +14,17 @@ use super::wire::Message;
 const WAITS: &str = "I have received this and am waiting for my database. I will answer as soon as I can. (storage)";
 const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(10));
 
-/// Returns the nonce of the notice that a message waits. Discord posts one message with it.
+/// Returns the nonce of the notice that a message waits. Discord posts only one message with a
+/// nonce.
 pub(super) fn waiting_nonce(message: u64) -> String {
     format!("wait{message}")
 }
 
 impl Discord {
     /// Notifies the author of a prompt that it was received and waits for the database. People who
-    /// may not use the bot there get no notice. Without the database no node knows which one has
-    /// the channel, so this is sent without a lease. All nodes use the same nonce for a message, so
-    /// that Discord posts one notice.
+    /// may not use the bot there get no notice. Without the database, no node knows which node
+    /// serves the channel, so the notice is sent without a lease. All nodes use the same nonce for
+    /// a message, so that Discord posts one notice.
     pub async fn report_waiting(&self, heard: &GatewayEvent) {
         let Ok(message) = Message::deserialize(&heard.data) else { return };
         let identity = &self.inner.identity;

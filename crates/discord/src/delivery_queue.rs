@@ -1,8 +1,9 @@
-//! Answers that cannot be sent yet: their order in a channel, and the events that they wait for.
+//! Answers that cannot be sent yet: their order in a channel, and the conditions that they wait
+//! for.
 //!
-//! Delivery is never given up here. An answer that Discord refuses for now is tried again as soon
-//! as the obstacle is gone (Discord answers again, a rate limit ends, a permission is granted), and
-//! also at intervals. Later answers of the channel wait for it. Pinned by
+//! Delivery is never given up here. An answer that Discord refuses for now is sent again as soon as
+//! the obstacle is gone (Discord answers again, a rate limit ends, a permission is granted), and
+//! also at intervals. Later answers of the channel wait for it. Tested by
 //! `tests/discord/holding.rs` and `tests/gateway/delivery.rs`.
 
 use std::collections::HashMap;
@@ -14,14 +15,15 @@ use tokio::sync::{oneshot, watch};
 use super::BotContext;
 use super::rest::RestError;
 
-/// Maximum pause between two attempts while Discord is away. Other requests notice its return, too.
+/// Maximum pause between two attempts while Discord is unreachable. The pause ends earlier if
+/// another request succeeds.
 const AWAY_RETRY_INTERVAL: Duration = Duration::from_secs(30);
-/// Number of channels above which those without a waiting answer are removed.
+/// Number of channels above which the channels without a waiting answer are removed.
 const PRUNE_THRESHOLD: usize = 512;
 
 /// The order of deliveries in all channels, and the notification about changed permissions.
 pub(super) struct DeliveryQueues {
-    /// By channel, resolves when the last delivery is over.
+    /// The end of the last delivery, by channel.
     last_deliveries: Mutex<HashMap<u64, oneshot::Receiver<()>>>,
     permissions: watch::Sender<u64>,
 }
@@ -70,8 +72,8 @@ impl DeliveryQueues {
         self.last_deliveries.lock().get_mut(&channel).is_some_and(is_waiting)
     }
 
-    /// Wakes the deliveries that wait for permissions, because those of the bot have changed
-    /// somewhere.
+    /// Wakes the deliveries that wait for permissions, because the permissions of the bot have
+    /// changed somewhere.
     pub(super) fn permissions_changed(&self) {
         self.permissions.send_modify(|count| *count += 1);
     }
@@ -109,7 +111,8 @@ pub(super) struct ObstacleWatch {
 }
 
 impl ObstacleWatch {
-    /// Begins to observe, before the attempt, so that no change during the attempt is missed.
+    /// Begins to observe. Called before the attempt, so that no change during the attempt is
+    /// missed.
     pub(super) fn begin(inner: &BotContext) -> Self {
         Self {
             recoveries: inner.api.rest.recoveries(),
@@ -117,8 +120,8 @@ impl ObstacleWatch {
         }
     }
 
-    /// Waits until another attempt may succeed, the `tries`-th after this error. Returns `false` if
-    /// none can.
+    /// Waits until another attempt may succeed. Returns `false` if no attempt can. `tries` is the
+    /// number of attempts so far, from which the pause is computed.
     pub(super) async fn wait_until_over(
         mut self,
         inner: &BotContext,
@@ -128,7 +131,7 @@ impl ObstacleWatch {
         let Some(obstacle) = Obstacle::of(error) else { return false };
         let (clock, (first, most)) = (inner.api.rest.clock(), inner.options.time_limits.retry);
         let pause = first.saturating_mul(1 << tries.min(16)).min(most);
-        // The senders outlive this future.
+        // No wait fails, because the senders outlive this future.
         match obstacle {
             Obstacle::Limit(wait) => clock.sleep(wait).await,
             Obstacle::Away => tokio::select! {

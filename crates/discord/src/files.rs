@@ -16,7 +16,7 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub(super) struct Fetcher {
     http: Client,
-    /// Discord's address, which is a local one in tests.
+    /// The configured address of Discord, which in tests is a local server.
     base: String,
 }
 
@@ -33,7 +33,7 @@ impl Fetcher {
     /// Fetches a file of at most `limit` bytes.
     ///
     /// # Errors
-    /// The reason for which it cannot be fetched, in words for the person who attached it.
+    /// The reason, worded for the person who attached the file.
     pub(super) async fn fetch(&self, file: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
         let too_large = || format!("it has more than {limit} bytes");
         let url = allowed_url(&file.source, &self.base).ok_or("it is not stored by Discord")?;
@@ -58,7 +58,7 @@ impl Fetcher {
     }
 }
 
-/// Parses an address. Returns `None` if it is not one of Discord's.
+/// Parses an address. Returns `None` unless it is on one of Discord's file servers or on `base`.
 fn allowed_url(source: &str, base: &str) -> Option<Url> {
     let url = Url::parse(source).ok()?;
     let plain = url.username().is_empty() && url.password().is_none();
@@ -69,7 +69,8 @@ fn allowed_url(source: &str, base: &str) -> Option<Url> {
     (plain && (server || same)).then_some(url)
 }
 
-/// Describes an error without the address, with which anybody could read the file.
+/// Describes an error without the address of the file, because anybody who has the address can read
+/// the file.
 fn describe_failure(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         "Discord took too long to send it"

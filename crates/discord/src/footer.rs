@@ -16,10 +16,11 @@ pub(super) const MAX_MESSAGE_CHARS: usize = 2_000;
 /// documentation of uploads, 2026-08: 10 MiB).
 pub(super) const MAX_FILE_BYTES: usize = 10 << 20;
 const EMPTY_ANSWER: &str = "-# The agent finished without an answer.";
-/// Characters that are kept free for the note about the rest.
+/// Number of characters reserved for the note that the rest of a text follows elsewhere.
 const NOTE_CHARS: usize = 100;
 
-/// Returns the lines below an answer, without secrets. `awaited` means that a person waits for it.
+/// Returns the lines below an answer, without secrets. `awaited` means that a person waits for the
+/// answer.
 pub(super) fn lines(
     answer: &TurnAnswer,
     footer_parts: &[FooterPart],
@@ -37,8 +38,8 @@ pub(super) fn lines(
     lines
 }
 
-/// Returns the footer: the backend, and what the turn cost. A failure has no footer, and facts that
-/// the agent did not report are left out.
+/// Returns the footer: the backend, the duration and the cost of the turn, as far as `parts` has
+/// them. A failure has no footer, and facts that the agent did not report are left out.
 fn footer(answer: &TurnAnswer, parts: &[FooterPart]) -> Option<String> {
     if answer.failure.is_some() {
         return None;
@@ -117,7 +118,7 @@ pub(super) fn first_messages(text: &str, most: usize, note: &str) -> Vec<String>
     pieces
 }
 
-/// Returns a long text as files of at most [`FILE`] bytes.
+/// Returns a long text as files of at most [`MAX_FILE_BYTES`] bytes.
 pub(super) fn files(text: &str) -> Vec<(String, Vec<u8>)> {
     let mut parts = Vec::new();
     let mut rest = text;

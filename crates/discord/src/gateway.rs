@@ -1,8 +1,8 @@
 //! The connection to Discord's gateway: a login for each shard, and its supervision.
 //!
-//! Each shard's keeper runs on the caller's runtime and replaces a login that was not connected for
-//! a while. serenity handles short interruptions: it resumes the session, and nothing is lost.
-//! After every new login, `reception` catches up.
+//! Each shard has a [`ShardKeeper`], which runs on the caller's runtime and replaces a login that
+//! was not connected for a while. serenity handles short interruptions: it resumes the session, and
+//! no event is lost. After every new login, the module `inbound` catches up with missed messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +28,8 @@ const LOGIN_PAUSE_LIMIT: Duration = Duration::from_secs(60);
 /// Discord resets the token of a bot that logs in more than 1,000 times a day. Below this number of
 /// remaining logins we slow down.
 const FEW_LOGINS: u64 = 50;
-/// Limits for a program that crashes and is restarted repeatedly: logins, or logins of all shards,
-/// within [`LOGIN_SPAN`].
+/// Limits for a program that crashes and is restarted repeatedly: single logins, and rounds of
+/// logins of all shards, within [`LOGIN_SPAN`].
 const MAX_LOGINS: usize = 20;
 const MAX_ROUNDS: usize = 5;
 const LOGIN_SPAN: Duration = Duration::from_secs(600);
@@ -112,7 +112,7 @@ struct ShardKeeper {
     count: u32,
     /// How many shards may log in at the same time.
     max_concurrency: u32,
-    /// The generation of the current login. Events of older ones are ignored.
+    /// The generation of the current login. Events of older logins are ignored.
     current: Arc<AtomicU64>,
 }
 
@@ -120,7 +120,7 @@ struct ShardKeeper {
 enum KeeperEnd {
     /// All shards log out.
     Left,
-    /// Discord recommends more shards, so all have to log in again.
+    /// Discord recommends more shards, so all shards have to log in again.
     Recount,
     /// Discord refuses the bot.
     Refused(StartError),
@@ -256,7 +256,7 @@ impl ShardKeeper {
 
 /// Waits until all shards should log out.
 async fn wait_to_leave(leaving: &mut watch::Receiver<bool>) {
-    // Without a sender, the supervision has ended.
+    // If the sender was dropped, `keep_connected` has ended, so the shard leaves too.
     let _ = leaving.wait_for(|leaving| *leaving).await;
 }
 

@@ -1,7 +1,8 @@
 //! An event of the gateway, in the form in which nodes pass it to each other.
 //!
-//! Defines the transmitted parts of an event, its key (which removes duplicates from several
-//! logins), and its channel. The node that gets it interprets it in `reader`.
+//! Defines the transmitted parts of an event, its key (by which duplicates from several logins are
+//! recognised), and its channel. The node that receives the event interprets it in the module
+//! `router`.
 
 use std::fmt::{self, Debug, Formatter};
 
@@ -12,20 +13,21 @@ use sha2::{Digest, Sha256};
 use super::mention::Name;
 use super::wire::id_in;
 
-/// The name for all events after which the bot may have other permissions; one of them is enough.
+/// The name of the derived event that the bot's permissions may have changed. It replaces several
+/// events of Discord.
 pub(super) const PERMISSIONS_CHANGED: &str = "PERMISSIONS";
 
-/// The name for a press of a button that the channel's node does not know. Another node may have
-/// posted it, about something that does not belong to the channel.
+/// The name of the derived event that a person pressed a button which the channel's node does not
+/// know. Another node may have posted the button, for example below a notice to the operator.
 pub(super) const FORWARDED_PRESS: &str = "PRESS";
 
 /// The channel that a thread belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Parent {
-    /// It has to be requested from Discord.
+    /// The channel has to be requested from Discord.
     Unknown,
-    /// `None` if it is not a thread.
+    /// The channel, or `None` if the place is not a thread.
     Known(Option<u64>),
 }
 
@@ -35,15 +37,16 @@ pub enum Parent {
 pub struct GatewayEvent {
     /// Discord's name of the event, or a name of ours for a derived event.
     pub name: String,
-    /// Its content, as Discord sends it. For a login, only the account's name and the number of
+    /// The content as Discord sends it. For a login, only the account's name and the number of
     /// guilds.
     pub data: Value,
-    /// Readable names of what it mentions: the form in the text, and the name.
+    /// Readable names of the mentions in it: the form in the text, and the name.
     pub names: Vec<(String, String)>,
-    /// The channel that its thread belongs to.
+    /// The channel that the thread of the event belongs to.
     pub parent: Parent,
-    /// Whether it may be for the bot. Otherwise it matters only if the bot already takes part in
-    /// the channel or reads everything, so it is not passed on if no node has the channel.
+    /// Whether the message may be for the bot. Otherwise it matters only if the bot already takes
+    /// part in the channel or reads everything, so it is not passed on if no node serves the
+    /// channel.
     pub addressed: bool,
 }
 
@@ -65,7 +68,8 @@ impl GatewayEvent {
         Self::for_all(PERMISSIONS_CHANGED, Value::Null)
     }
 
-    /// Creates the event that a person used a command, a button or a menu. It contains its channel.
+    /// Creates the event that a person used a command, a button or a menu. The channel is taken
+    /// from `data`.
     pub(super) fn interaction(data: Value) -> Self {
         let channel = &data["channel"];
         let parent = match (channel["type"].as_u64(), data.get("guild_id")) {
@@ -93,7 +97,7 @@ impl GatewayEvent {
     }
 
     /// Returns a key of at most 100 characters, which is the same if several logins receive the
-    /// event or it comes repeatedly. An event for every node has only its name as the key.
+    /// event or Discord sends it repeatedly. The key of an event for every node is its name.
     #[must_use]
     pub fn key(&self) -> String {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -114,14 +118,14 @@ impl GatewayEvent {
         .collect()
     }
 
-    /// Returns its channel or thread, or `None` if it is for every node.
+    /// Returns the channel or thread of the event, or `None` if the event is for every node.
     #[must_use]
     pub fn channel(&self) -> Option<u64> {
         match self.name.as_str() {
             "MESSAGE_CREATE" | "MESSAGE_UPDATE" | "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => {
                 id_in(&self.data["channel_id"])
             }
-            // Without a channel, its own id decides which node gets it.
+            // Without a channel, the id of the interaction decides which node gets it.
             "INTERACTION_CREATE" => id_in(&self.data["channel_id"])
                 .or_else(|| id_in(&self.data["channel"]["id"]))
                 .or_else(|| id_in(&self.data["id"])),
@@ -129,13 +133,13 @@ impl GatewayEvent {
         }
     }
 
-    /// Returns whether it is a message that may be for the bot.
+    /// Returns whether the event is a message that may be for the bot.
     #[must_use]
     pub fn is_addressed_message(&self) -> bool {
         self.addressed && self.name == "MESSAGE_CREATE"
     }
 
-    /// Returns the id of the interaction, or `None` if it is another event.
+    /// Returns the id of the interaction, or `None` for any other event.
     pub(super) fn interaction_id(&self) -> Option<u64> {
         (self.name == "INTERACTION_CREATE").then(|| id_in(&self.data["id"])).flatten()
     }

@@ -1,5 +1,5 @@
-//! The destination of the events that logins receive: this node, or the nodes that have their
-//! channels.
+//! The destination of the events that logins receive: this node, or the nodes that serve the
+//! channels of the events.
 
 use tokio::sync::mpsc;
 
@@ -12,9 +12,9 @@ use super::sharing::EventForwarder;
 /// The destination of the events that logins receive.
 #[derive(Clone)]
 pub(super) enum GatewaySink {
-    /// Reads events on this node, in the login's own runtime.
+    /// Processes events on this node, in the login's own runtime.
     Local(RouterDeps),
-    /// Sends events to the nodes that have their channels.
+    /// Sends events to the nodes that serve their channels.
     Cluster(mpsc::UnboundedSender<GatewayEvent>),
 }
 

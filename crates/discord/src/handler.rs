@@ -1,7 +1,7 @@
 //! The events that serenity delivers, on the gateway's thread.
 //!
 //! That thread runs one task at a time, in order, and the task of an event never waits here. So
-//! events leave in the order in which Discord sent them.
+//! events are passed on in the order in which Discord sent them.
 //!
 //! serenity parses events into types that need every field it knows; an event that lacks one is
 //! delivered as raw JSON. Here all events are read from JSON, either as Discord sent it or as
@@ -127,7 +127,7 @@ impl Handler {
             "RESUMED" => Some(GatewayEvent::for_all(&name, Value::Null)),
             "MESSAGE_CREATE" => {
                 let message: Message = self.read(&name, &data)?;
-                // Messages of bots are never for us, and not examined further.
+                // Messages of bots are never for this bot, and not examined further.
                 if message.author.bot {
                     return None;
                 }
@@ -138,8 +138,8 @@ impl Handler {
             }
             "MESSAGE_UPDATE" => {
                 let edit: MessageEdit = self.read(&name, &data)?;
-                // Without the time, Discord only added previews. Bots edit all the time, and this
-                // one most of all.
+                // Without the time of an edit, Discord only added previews. Edits of bots are
+                // frequent and never relevant.
                 if edit.edited_timestamp.is_none()
                     || edit.author.as_ref().is_some_and(|author| author.bot)
                 {
@@ -177,7 +177,7 @@ impl Handler {
     /// yet. The final decision is made by `InboundProcessor::is_for_us`, which knows more.
     fn may_be_addressed(&self, message: &Message, parent: Parent) -> bool {
         let me = self.identity.id;
-        // Threads that the bot opened or was addressed in belong to it.
+        // In threads that the bot opened or was addressed in, messages need no mention.
         let perhaps_ours = self.identity.reads_all && parent != Parent::Known(None);
         message.guild_id.is_none()
             || perhaps_ours

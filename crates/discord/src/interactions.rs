@@ -26,7 +26,7 @@ pub(super) enum Ack {
 pub(super) struct InteractionToken {
     pub(super) interaction: u64,
     pub(super) value: String,
-    /// It is not used after this time. Discord forgets it after 15 minutes.
+    /// The time after which the token is not used. Discord forgets it after 15 minutes.
     pub(super) expires: Instant,
     pub(super) ack: watch::Receiver<Ack>,
 }
@@ -62,7 +62,7 @@ impl Interactions {
         let (sender, ack) = watch::channel(Ack::Pending);
         let now = Instant::now();
         let mut tokens = self.tokens.lock();
-        // A turn that begins late can still use the token to say that its answer follows elsewhere.
+        // A turn that begins late can still use the token for a note that its answer follows below.
         tokens.retain(|_, token| token.expires + Duration::from_secs(60) > now);
         tokens.insert(
             interaction,
@@ -71,8 +71,8 @@ impl Interactions {
         sender
     }
 
-    /// Removes and returns the token of a command, or restores that of a previous process. Returns
-    /// `None` if it is too old or was not saved.
+    /// Removes and returns the token of a command, or restores the token that a previous process
+    /// saved. Returns `None` if it is too old or was not saved.
     pub(super) fn take_or_restore(
         &self,
         interaction: u64,
@@ -94,7 +94,7 @@ impl Interactions {
         })
     }
 
-    /// Returns a token for a message before the answer.
+    /// Returns a copy of a token, for a message before the answer.
     pub(super) fn peek(&self, interaction: u64) -> Option<InteractionToken> {
         self.tokens.lock().get(&interaction).cloned()
     }

@@ -5,18 +5,19 @@
 //! questions and buttons. Must not decide anything about turns or sessions: the [`Dispatcher`]
 //! does that, and [`aetheel_model::access`] decides who may use the bot. This is the only crate
 //! that uses `serenity`, which keeps the gateway connection. Requests use the client in `rest`,
-//! which explains why. `tests/discord/` tests this crate against a local Discord that checks every
-//! request against Discord's own API description.
+//! which explains why. `tests/discord/` tests this crate against a simulated Discord server, which
+//! checks every request against Discord's own API description.
 //!
 //! ```text
-//! gateway thread: serenity → handler ─(Heard)─▶ reader ─(in order)─▶ reception ─▶ Dispatcher
-//!                                                 ├─(buttons)─▶ asks ──▶ Dispatcher
-//!                                                 └─(menus, most commands)─▶ panel ──▶ Dispatcher
-//! several nodes:  serenity → handler ─(Heard)─▶ Sharing::out ┄▶ Sharing::from ─▶ reader
-//! other runtime:  Outlet::open → reply (one task per turn) ─▶ live messages ─▶ api → rest
+//! gateway thread: serenity → handler ─(GatewayEvent)─▶ router ─(in order)─▶ inbound ─▶ Dispatcher
+//!                                                        ├─(buttons)─▶ questions ─▶ Dispatcher
+//!                                                        └─(menus, commands)─▶ panel ─▶ Dispatcher
+//! several nodes:  serenity → handler ─(GatewayEvent)─▶ EventSharing::outgoing
+//!                                    EventSharing::incoming ─(GatewayEvent)─▶ router
+//! other runtime:  Outlet::open → reply (one task per turn) ─▶ live (messages) ─▶ api → rest
 //! ```
 //!
-//! With several nodes, the reader runs in the caller's runtime, like everything in the last line.
+//! With several nodes, `router` runs in the caller's runtime, as everything in the last line does.
 
 mod api;
 mod asker;
@@ -165,7 +166,7 @@ pub enum StartError {
 #[derive(Clone)]
 pub struct OfferHandler(Arc<dyn Fn(String, Person) -> OfferFuture + Send + Sync>);
 
-/// Resolves to the result, or to `None` if it is another offer.
+/// Resolves to the result, or to `None` if the handler does not know the offer.
 type OfferFuture = Pin<Box<dyn Future<Output = Option<Result<OfferEffect, OfferRefusal>>> + Send>>;
 
 impl OfferHandler {
@@ -202,14 +203,14 @@ struct BotContext {
     notes: Arc<NotesCache>,
     delivery_queues: DeliveryQueues,
     permission_cache: PermissionCache,
-    /// The channels, members and roles that were looked up.
+    /// The cache of channels, members and roles.
     lookups: Arc<LookupCache>,
     channel_queues: Arc<ChannelQueues>,
     /// Whether this node should be logged in.
     logs_in: AtomicBool,
-    /// Sends arrivals to `reception`, once [`Discord::listen`] was called.
+    /// Sends events to the module `inbound`. Set by [`Discord::listen`].
     inbound: OnceLock<mpsc::UnboundedSender<(InboundEvent, Receipt)>>,
-    /// Signs people in to the dashboard, once it is available.
+    /// Signs people in to the dashboard. Set by [`Discord::set_sign_in`].
     sign_in: OnceLock<Arc<dyn SignInService>>,
     /// Which shards are connected.
     shards: Shards,
@@ -312,8 +313,8 @@ impl Discord {
 
     /// Logs in to the gateway and accepts prompts from then on. Returns when the bot is ready, and
     /// keeps trying while Discord is not reachable. Dropping the future disconnects. With
-    /// `sharing`, it processes the events that come from there, returns at once, and logs in while
-    /// this node is the leader.
+    /// `sharing`, it returns at once, processes the events of [`EventSharing::incoming`], and is
+    /// logged in while this node is the leader.
     ///
     /// # Errors
     /// [`StartError`] if Discord refuses the bot.
@@ -324,8 +325,8 @@ impl Discord {
         sharing: Option<EventSharing>,
     ) -> Result<GatewayListener, StartError> {
         let inner = Arc::clone(&self.inner);
-        // In a task of its own, because Discord may be slow and prompts should not wait for old
-        // questions.
+        // Old questions are closed in a task of its own, because Discord may be slow and prompts
+        // should not wait for that.
         supervisor::spawn_finite("old questions", async move {
             inner.questions.close_stale(&inner.api, inner.options.time_limits.send).await
         });
@@ -421,7 +422,7 @@ pub struct GatewayListener {
     closing: Arc<IntakeState>,
     stop: Option<oneshot::Sender<()>>,
     gateway: Option<JoinHandle<()>>,
-    /// Reads the events that come from other nodes.
+    /// The task that processes the events from other nodes.
     incoming: Option<JoinHandle<()>>,
     reception: JoinHandle<()>,
     saving: JoinHandle<()>,
@@ -436,8 +437,8 @@ impl GatewayListener {
         self.probe_sender.clone()
     }
 
-    /// Stops accepting prompts, which the next process will find, and refuses commands. Authors of
-    /// prompts get a notice of that, unless `silently` is set because the next process follows at
+    /// Stops accepting prompts, which the next process will find, and refuses commands. The authors
+    /// of these prompts get a notice, unless `silently` is set because the next process follows at
     /// once. Can be called again to change `silently`.
     pub fn stop_intake(&self, silently: bool) {
         self.closing.close(silently);
@@ -480,7 +481,7 @@ impl GatewayListener {
 
     async fn wait_for_phase(&self, wanted: impl Fn(&ConnectionPhase) -> bool) -> ConnectionPhase {
         let mut phase = self.phase.subscribe();
-        // The sender is in `self`.
+        // This cannot fail, because the sender is in `self`.
         phase
             .wait_for(|phase| wanted(phase))
             .await

@@ -2,7 +2,7 @@
 //!
 //! serenity 0.12.5 can stall for more than a minute after an outage, spinning on its thread, and
 //! its shutdown can hang or do nothing while it reconnects. So each login has its own thread and
-//! runtime, which can be abandoned at any moment. serenity's runner of a shard is used here without
+//! runtime, which can be abandoned at any moment. serenity's `ShardRunner` is used here without
 //! serenity's client. If a session is lost, the client would log in by itself, regardless of other
 //! shards. Here the login ends instead, and `gateway` decides when the next one begins.
 
@@ -34,22 +34,22 @@ use super::{BotContext, StartError};
 pub(super) const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// Time for serenity to close the connection.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time for its thread to end after that.
+/// Time for serenity's thread to end after that.
 const THREAD_END_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// One login on its thread.
 pub(super) struct Login {
     status: Arc<LoginStatus>,
     stop: Option<oneshot::Sender<()>>,
-    /// Resolves when it ended by itself.
+    /// Resolves when the login ends by itself.
     pub(super) ended: oneshot::Receiver<LoginEnd>,
 }
 
-/// The state of a login that its supervisor sees.
+/// The state that the thread of a login reports.
 struct LoginStatus {
-    /// When it was last connected, or at first, when it began.
+    /// When the login was last connected. Initially, the time of its start.
     connected: Mutex<Instant>,
-    /// Whether it has identified itself to Discord.
+    /// Whether the login has identified itself to Discord.
     identified: AtomicBool,
 }
 
@@ -118,12 +118,12 @@ impl Login {
         Self { status, stop: Some(stop), ended }
     }
 
-    /// Returns for how long it was not connected.
+    /// Returns how long ago the login was last connected.
     pub(super) fn since_connected(&self) -> Duration {
         self.status.connected.lock().elapsed()
     }
 
-    /// Returns whether it has identified itself to Discord.
+    /// Returns whether the login has identified itself to Discord.
     pub(super) fn is_identified(&self) -> bool {
         self.status.identified.load(Ordering::SeqCst)
     }
@@ -152,7 +152,7 @@ async fn connect(
     mut stopped: oneshot::Receiver<()>,
 ) -> Result<(), LoginEnd> {
     let other = |error: &dyn std::error::Error| LoginEnd::Other(error.to_string());
-    // Without its own limiter, serenity uses the base address. It sends no requests.
+    // serenity uses the base address only without its own limiter. It sends no requests here.
     let http = HttpBuilder::new(inner.options.token.expose_secret())
         .proxy(inner.options.api_base.as_str())
         .ratelimiter_disabled(true)

@@ -25,7 +25,7 @@ pub(super) fn readable(content: &str, names: &[Name]) -> String {
     names.iter().fold(content.to_owned(), |text, (token, name)| text.replace(token, name))
 }
 
-/// Returns the forms of a user's mention.
+/// Returns the two forms of a user's mention, with the readable name.
 pub(super) fn user_names(id: u64, shown: &str) -> [Name; 2] {
     [(format!("<@{id}>"), format!("@{shown}")), (format!("<@!{id}>"), format!("@{shown}"))]
 }

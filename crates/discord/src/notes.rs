@@ -78,8 +78,8 @@ impl NotesCache {
         self.save_soon();
     }
 
-    /// Removes and returns the wanted ones of the questions that a previous process left open: id,
-    /// channel and message.
+    /// Removes and returns the wanted questions that a previous process left open: id, channel and
+    /// message.
     pub(super) fn take_open_questions(
         &self,
         wanted: impl Fn(&str) -> bool,
@@ -150,7 +150,7 @@ impl NotesCache {
         self.save_soon();
     }
 
-    /// Saves every few seconds; never returns.
+    /// Saves the notes every few seconds; never returns.
     pub(super) async fn keep_saving(&self) {
         loop {
             tokio::time::sleep(SAVE_INTERVAL).await;

@@ -2,7 +2,7 @@
 //! reply.
 //!
 //! The id of a button contains only the event. Whether it may still be pressed, and by whom, is
-//! checked when it is pressed. Pinned by `tests/discord/notices.rs`.
+//! checked when it is pressed. Tested by `tests/discord/notices.rs`.
 
 use serde_json::{Value, json};
 use tracing::{debug, warn};
@@ -33,9 +33,9 @@ pub(super) async fn post(inner: &BotContext, notice: Notice) -> Result<(), Deliv
 }
 
 /// Posts a notice about a reply that was given up, and marks the last message of the reply, or else
-/// the command's own message, as unfinished. The reply may have one more message than is noted. The
-/// notice is posted with that message's nonce: if the message exists, Discord returns it instead of
-/// posting the notice.
+/// the command's own message, as unfinished. The reply may have one more message than is recorded.
+/// The notice is first posted with the nonce of that message: if the message exists, Discord
+/// returns it instead of posting the notice.
 pub(super) async fn give_up(
     inner: &BotContext,
     event: &Event,
@@ -43,7 +43,7 @@ pub(super) async fn give_up(
     traces: &PriorDelivery,
 ) -> Result<(), DeliveryError> {
     let channel = notice.channel.or(inner.options.output_channel);
-    // 0 is a mark, not the id of a message.
+    // 0 is a separator, not the id of a message.
     let posted: Vec<u64> = traces.posted.iter().copied().filter(|id| *id > 0).collect();
     match (channel, posted.last()) {
         (Some(channel), Some(last)) => mark_unfinished(inner, channel, *last).await,

@@ -22,7 +22,7 @@ pub struct DiscordOptions {
     pub command_alias: Option<String>,
     /// Whether the dashboard, and the command for it, are enabled.
     pub dashboard: bool,
-    /// The channel for answers and notices that nobody asked for.
+    /// The channel for answers and notices that no person in Discord requested.
     pub output_channel: Option<u64>,
     /// The number of characters above which an answer becomes a file. `None` means never.
     pub long_answer: Option<usize>,
@@ -40,7 +40,7 @@ pub struct DiscordOptions {
     pub redactor: Redactor,
     /// Time limits of requests, logins and retries.
     pub time_limits: TimeLimits,
-    /// Requests are sent only while it lasts.
+    /// The lease of this node. Requests are sent only while it is valid.
     pub lease: Lease,
 }
 
@@ -72,7 +72,7 @@ impl DiscordOptions {
 /// Time limits. The defaults are right outside tests.
 #[derive(Clone, Debug)]
 pub struct TimeLimits {
-    /// For an important request.
+    /// Time limits of an important request.
     pub(super) send: Timeouts,
     /// Time after which a login that is not connected is replaced.
     pub(super) reconnect: Duration,

@@ -1,8 +1,8 @@
 //! Computes the permissions of a member, usually the bot, in a channel from roles and overwrites.
 //!
 //! Pure. Follows "Permission Overwrites", "Implicit Permissions" and "Permissions for Timed Out
-//! Members" of Discord's documentation (topic Permissions, 2026-08). Pinned by the tests below and
-//! by `gateway::doctor`.
+//! Members" of Discord's documentation (topic Permissions, 2026-08). Tested below and by
+//! `tests/gateway/doctor.rs`.
 
 /// All permissions, which the owner and administrators have.
 const ALL: u64 = u64::MAX;
@@ -16,8 +16,8 @@ const MANAGE_THREADS: u64 = 1 << 34;
 const CREATE_PUBLIC_THREADS: u64 = 1 << 35;
 const SEND_MESSAGES_IN_THREADS: u64 = 1 << 38;
 
-/// The permissions that the bot uses. Without the needed ones it cannot answer; without the wanted
-/// ones a feature is missing.
+/// The permissions that the bot uses. Without those in `NEEDED` it cannot answer; without those in
+/// `WANTED` a feature is missing.
 const NEEDED: [(u64, &str); 3] = [
     (VIEW_CHANNEL, "View Channel"),
     (SEND_MESSAGES, "Send Messages"),
@@ -57,7 +57,7 @@ pub(super) struct GuildMembership {
     pub(super) user: u64,
     pub(super) guild: u64,
     pub(super) owns_guild: bool,
-    /// The roles of the member, without the one of everyone.
+    /// The roles of the member, without the role of everyone.
     pub(super) roles: Vec<u64>,
     pub(super) timed_out: bool,
 }

@@ -43,8 +43,8 @@ impl Permit {
         }
     }
 
-    /// Waits until this node may not be logged in any more. After [`PermitLoss::Stopped`], no method may
-    /// be called any more.
+    /// Waits until this node may not be logged in any more. After [`PermitLoss::Stopped`], no
+    /// method may be called any more.
     pub(super) async fn wait_until_lost(&mut self) -> PermitLoss {
         let unseated = async {
             match &mut self.leader {
@@ -60,7 +60,7 @@ impl Permit {
     }
 }
 
-/// If the sender is gone, the value never changes.
+/// Waits until the value is `wanted`. Never returns if the sender is dropped before.
 async fn until(seat: &mut watch::Receiver<bool>, wanted: bool) {
     if seat.wait_for(|has| *has == wanted).await.is_err() {
         pending::<()>().await;

@@ -8,6 +8,6 @@ pub(super) enum ConnectionPhase {
     Starting,
     /// Logged in at least once.
     Ready,
-    /// It needs an action of the operator.
+    /// The login failed and needs an action of the operator.
     Failed(StartError),
 }

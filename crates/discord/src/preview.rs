@@ -16,9 +16,9 @@ const MAX_OUTPUT_LINES: usize = 3;
 const MAX_OUTPUT_LINE_CHARS: usize = 120;
 
 impl Discord {
-    /// Renders a finished answer, or the partial one of `shown`, as Discord messages. Both must be
-    /// without secrets. Only the agent's text is rendered, not the prompt of a command, questions,
-    /// files and buttons.
+    /// Renders a finished answer, or the text of `shown` if there is no answer yet, as Discord
+    /// messages. Both must be without secrets. Leaves out the prompt of a command, questions, files
+    /// and buttons.
     #[must_use]
     pub fn preview(&self, shown: &Transcript, answer: Option<&TurnAnswer>) -> Vec<String> {
         let options = &self.inner.options;
@@ -39,7 +39,7 @@ impl Discord {
     }
 }
 
-/// Returns the draft of a text: as many messages as permitted, and the agent's action if there is
+/// Returns the draft of a text: at most `most` messages, and the agent's current action if there is
 /// room.
 pub(super) fn draft(text: &str, status: Option<String>, most: usize) -> Vec<String> {
     // The answer may become a file, so no more messages are posted than can stay.
@@ -87,8 +87,8 @@ pub(super) fn is_long(text: &str, long: Option<usize>) -> bool {
     long.is_some_and(|most| text.len() > most && text.chars().count() > most)
 }
 
-/// Returns the agent's action: one short line and, for a slow tool, the last lines of its output.
-/// `long_since` returns when a slow tool began, by its id.
+/// Returns the agent's current action: one short line and, for a slow tool, the last lines of its
+/// output. `long_since` returns when a slow tool began, by its id.
 pub(super) fn status(
     transcript: &Transcript,
     long_since: impl FnOnce(&str) -> Option<Timestamp>,

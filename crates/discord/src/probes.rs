@@ -1,4 +1,4 @@
-//! The way of a health probe into and out of this crate.
+//! Where a health probe enters and leaves this crate.
 
 use std::sync::Arc;
 
@@ -18,15 +18,16 @@ impl ProbeSender {
         Self(arrivals)
     }
 
-    /// Sends a health probe through reception, intake, queue and journal to the outlet.
+    /// Sends a health probe. It passes the queues of this crate and the dispatcher, and comes back
+    /// to this crate like an answer.
     pub fn send(&self, pulse: HealthProbe) {
-        // If reception has ended, the probe is lost, and its sender notices that.
+        // If the receiver is gone, the probe is dropped, and its sender notices that.
         let _ = self.0.send((InboundEvent::Probe(pulse), Receipt::none()));
     }
 }
 
-/// Returns once an answer could be sent: in a task of its own, like every answer, and with the
-/// state that all requests share.
+/// Returns once an answer could be sent. Like an answer, this spawns a task and locks the state
+/// that all requests share, so it does not return if either is blocked.
 pub(super) async fn check_outlet(inner: &Arc<BotContext>) {
     let inner = Arc::clone(inner);
     let _ = tokio::spawn(async move { inner.api.rest.invalid_requests() }).await;

@@ -18,12 +18,13 @@ use super::rate_share::Rank;
 use super::rest::Timeouts;
 use aetheel_model::event::{Event, EventOrigin};
 
-/// Short, because a number is not important. It is left out if the rate limit has no room for it.
+/// Time limits of adding a number. Short, because a number is not important. It is left out if the
+/// rate limit has no room for it.
 const MARKER_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).with_rank(Rank::Hint);
-/// For removing a mark, which waits for room as long as necessary.
+/// Time limits of removing a mark, which waits for the rate limit as long as necessary.
 const REMOVAL_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(600));
-/// Replaces the place of a command that waits for the next process.
+/// The text of the message of a command that waits for the next process.
 const RESTARTING: &str = "-# I am restarting: the answer follows.";
 /// The numbers from 1 to 10, and a mark for more.
 const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️⃣", "6️⃣", "7️⃣", "8️⃣", "9️⃣", "🔟", "🔢"];

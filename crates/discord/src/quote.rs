@@ -23,7 +23,7 @@ pub(super) fn for_event(event: &Event, redactor: &Redactor) -> Option<String> {
 /// Returns the line above a message about a prompt: the beginning of the prompt without secrets,
 /// mentions and formatting.
 pub(super) fn quote_line(prompt: &str, redactor: &Redactor) -> String {
-    // Redacted before it is cut, so that no part of a secret remains.
+    // The prompt is redacted before it is cut, so that no part of a secret remains.
     let prompt = redactor.redact(prompt.to_owned());
     format!("{MARK}{}", escape(&short_line(&generic_mentions(&prompt), MAX_QUOTE_CHARS)))
 }
@@ -39,7 +39,7 @@ pub(super) fn with_quote(heading: Option<&str>, text: &str) -> String {
     }
 }
 
-/// Removes the line from a message of the bot, because the agent already has its prompt.
+/// Removes the line from a message of the bot, because the agent already has the prompt.
 pub(super) fn strip_quote(content: &str) -> &str {
     if !content.starts_with(MARK) {
         return content;

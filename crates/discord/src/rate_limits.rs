@@ -1,7 +1,7 @@
 //! The rate limits that Discord reported, and the waiting times because of them.
 //!
 //! Does no I/O and reads no clock. No limit is hard-coded; they are learned from the headers of
-//! Discord's answers (Discord documentation, topics/rate-limits). Pinned by the tests below and
+//! Discord's answers (Discord documentation, topics/rate-limits). Tested below and by
 //! `tests/discord/`.
 
 use std::collections::{HashMap, VecDeque};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 /// A route with its own limit: its template, and the channel, guild or interaction in its path.
 pub(super) type Bucket = (&'static str, u64);
 
-/// Discord bans an address after 10,000 answers with 401, 403 or 429 in ten minutes. We stop well
-/// before.
+/// The number of answers with 401, 403 or 429 in ten minutes after which no more requests are sent.
+/// Discord bans an address after 10,000.
 const MAX_INVALID: usize = 9_000;
 const INVALID_SPAN: Duration = Duration::from_secs(600);
-/// The number of windows above which those that ended are dropped.
+/// The number of windows above which windows that have ended are dropped.
 const WINDOWS_KEPT: usize = 512;
 
 /// The rate limit headers of one answer.

@@ -20,12 +20,12 @@ pub(super) enum Rank {
     Hint,
 }
 
-/// The times of the requests of the last second and of those that wait. Any second has at most
-/// `most` requests.
+/// The times of the requests of the last second and of the waiting requests. At most `per_second`
+/// requests are sent in any second.
 #[derive(Debug)]
 pub(super) struct RateShare {
     per_second: usize,
-    /// In order. For waiting requests, the earliest possible time.
+    /// The times in order. A waiting request has the earliest time at which it may be sent.
     times: VecDeque<Instant>,
     /// How many times were dropped from the front.
     forgotten: u64,
@@ -36,18 +36,18 @@ pub(super) struct RateShare {
 pub(super) struct Ticket(u64);
 
 impl RateShare {
-    /// Creates a limit of `most` requests per second; 0 means no limit.
+    /// Creates a limit of `per_second` requests per second; 0 means no limit.
     pub(super) fn new(per_second: usize) -> Self {
         Self { per_second, times: VecDeque::new(), forgotten: 0 }
     }
 
-    /// Changes the limit. Places that were given stay valid.
+    /// Changes the limit. Reserved places stay valid.
     pub(super) fn set_limit(&mut self, most: usize) {
         self.per_second = most;
     }
 
-    /// Reserves a place. An answer always gets one; other requests get one only if enough are left
-    /// for answers. Returns `None` if there is no limit.
+    /// Reserves a place. An answer always gets a place. Other requests get one only if enough
+    /// places are left for answers. Returns `None` if there is no limit.
     ///
     /// # Errors
     /// The time to wait before another attempt.
@@ -74,13 +74,13 @@ impl RateShare {
         Ok(Some(Ticket(self.forgotten + taken as u64)))
     }
 
-    /// Sends the request, if its time has come. If it is late, the requests after it may have to
-    /// wait longer, because Discord counts by the time of arrival.
+    /// Starts the request if its time has come. If it starts late, the requests after it may have
+    /// to wait longer, because Discord counts requests when they arrive.
     ///
     /// # Errors
     /// The time to wait.
     pub(super) fn start(&mut self, ticket: Ticket, now: Instant) -> Result<(), Duration> {
-        // A place that was dropped was due more than a second ago.
+        // A place that is no longer in `times` was due more than a second ago.
         let Some(mut at) = ticket
             .0
             .checked_sub(self.forgotten)

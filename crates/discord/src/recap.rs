@@ -9,7 +9,7 @@ use aetheel_dispatch::{RECAP_MESSAGES, RecapMessage};
 use aetheel_model::event::{Event, EventOrigin};
 use aetheel_model::plain::short_line;
 
-/// Short, because a turn waits for it.
+/// Time limits of the request. Short, because a turn waits for the result.
 const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(3), Duration::from_secs(5));
 /// Types of messages with a written text: ordinary, reply, answer to a command and to a context
 /// menu.
@@ -34,7 +34,7 @@ impl BotContext {
     }
 }
 
-/// Returns `None` if the message has no text, or is from another bot.
+/// Converts a message. Returns `None` if it has no text, or is from another bot.
 fn said(message: &Message, me: u64) -> Option<RecapMessage> {
     let own = message.author.id == me;
     if !WRITTEN.contains(&message.kind)

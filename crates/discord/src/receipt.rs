@@ -1,4 +1,4 @@
-//! The confirmation that nothing of an event can be lost any more.
+//! The confirmation that an event from Discord was processed and cannot be lost any more.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// Confirms to the sender of an event that nothing of it can be lost any more: it is saved, refused
-/// or not relevant. A receipt that is dropped without [`Receipt::done`] confirms nothing; the node
-/// ended before, and its next process must handle the event.
+/// Confirms to the sender of an event that the event cannot be lost any more: it is saved, refused
+/// or not relevant. A receipt that is dropped without [`Receipt::done`] confirms nothing: the node
+/// is ending, and its next process must handle the event.
 #[derive(Default)]
 pub struct Receipt(Option<Arc<ReceiptState>>);
 
@@ -28,12 +28,12 @@ impl Receipt {
         })))
     }
 
-    /// Returns a receipt that confirms nothing to anybody.
+    /// Returns a receipt whose confirmation has no effect.
     pub(super) fn none() -> Self {
         Self::default()
     }
 
-    /// Confirms that nothing of the event can be lost any more.
+    /// Confirms that the event cannot be lost any more.
     pub fn done(self) {
         let Some(parts) = self.0 else { return };
         if parts.open.fetch_sub(1, Ordering::SeqCst) == 1

@@ -1,8 +1,8 @@
 //! Interprets the events of the gateway and passes each to the module that handles it.
 //!
-//! Reads events that any node received, in the runtime in which it is called. It never waits, so
-//! that arrivals leave in the order of the events. Responses that Discord expects within three
-//! seconds are sent from that runtime, over connections of its own.
+//! The events may have been received by any node. They are processed in the runtime of the caller,
+//! without waiting, so that they are passed on in order. Responses that Discord expects within
+//! three seconds are sent from that runtime, over connections of their own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,25 +30,25 @@ use super::{BotContext, OfferHandler};
 use aetheel_dispatch::Dispatcher;
 use aetheel_model::event::Lane;
 
-/// Discord waits three seconds for the acknowledgement of an interaction.
+/// Time limits of the acknowledgement of an interaction, for which Discord waits three seconds.
 const ACK_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
 
-/// The dependencies of a reader.
+/// The dependencies of an [`EventRouter`].
 #[derive(Clone)]
 pub(super) struct RouterDeps {
     pub(super) inner: Arc<BotContext>,
     pub(super) dispatcher: Dispatcher,
     pub(super) accept: Option<OfferHandler>,
     pub(super) inbound: mpsc::UnboundedSender<(InboundEvent, Receipt)>,
-    /// Runs work that may outlive the reader's runtime.
+    /// Runs work that may outlive the runtime in which events are routed.
     pub(super) runtime: Handle,
 }
 
-/// Reads events and passes them on.
+/// Interprets events and passes them on.
 pub(super) struct EventRouter {
     parts: RouterDeps,
-    /// Sends from the reader's runtime.
+    /// Sends requests from the runtime in which events are routed.
     api: Api,
     panels: Arc<Panels>,
     /// Asks the other nodes about buttons that are not known here. `None` if there are no other
@@ -57,7 +57,8 @@ pub(super) struct EventRouter {
 }
 
 impl EventRouter {
-    /// Creates a reader with connections of its own. Its events must be read in one runtime.
+    /// Creates a router with connections of its own. [`EventRouter::route`] must always be called
+    /// in the same runtime.
     ///
     /// # Errors
     /// If the HTTP client cannot be created.
@@ -85,7 +86,7 @@ impl EventRouter {
         age_by_discord(id, self.parts.inner.api.rest.clock_ahead())
     }
 
-    /// Reads an event and passes it on. Must be called within a Tokio runtime.
+    /// Interprets an event and passes it on. Must be called within a Tokio runtime.
     pub(super) fn route(&self, heard: &GatewayEvent, receipt: Receipt) {
         let data = &heard.data;
         let arrival = match heard.name.as_str() {
@@ -152,7 +153,7 @@ impl EventRouter {
         receipt.done();
     }
 
-    /// Wakes everything that waits because Discord was away. Permissions may have changed
+    /// Wakes everything that waits because Discord was not reachable. Permissions may have changed
     /// meanwhile.
     fn connected(&self) {
         self.parts.inner.api.rest.note_recovery();
@@ -166,7 +167,7 @@ impl EventRouter {
         inner.permission_cache.forget();
     }
 
-    /// Answers a command that needs no saving. Returns the action of all others.
+    /// Answers a command that does not have to be saved. Returns the action of any other command.
     fn answer_at_once(&self, slash: &SlashInteraction) -> Option<Verb> {
         let RouterDeps { inner, dispatcher, .. } = &self.parts;
         let identity = &inner.identity;

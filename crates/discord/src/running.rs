@@ -16,8 +16,8 @@ pub(super) const LONG_TOOL: Duration = Duration::from_secs(3);
 pub(super) struct RunningTools(HashMap<String, (Instant, Timestamp)>);
 
 impl RunningTools {
-    /// Applies an event. A tool that started under a previous process of the gateway counts from
-    /// now.
+    /// Applies an event. The time of a tool that a previous process of the gateway saw start counts
+    /// from now.
     pub(super) fn apply(&mut self, event: &AgentEventKind, now: (Instant, Timestamp)) {
         match event {
             AgentEventKind::ToolStart(start) => {

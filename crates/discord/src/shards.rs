@@ -40,9 +40,9 @@ impl Shards {
     }
 }
 
-/// Lets shards log in one after the other. Discord has `max_concurrency` lines, with a pause
-/// between two logins of a line. A shard belongs to the line of its number modulo
-/// `max_concurrency`.
+/// Delays the logins of shards as Discord requires. Discord divides shards into `max_concurrency`
+/// groups, with a pause between two logins of a group. A shard belongs to the group of its number
+/// modulo `max_concurrency`.
 #[derive(Debug)]
 pub(super) struct LoginPace {
     interval: Duration,
@@ -57,7 +57,8 @@ impl LoginPace {
         Self { interval, groups: Mutex::default() }
     }
 
-    /// Waits until the next shard of a line may log in, in the order of the calls.
+    /// Waits until the next shard of a group may log in, in the order of the calls. `line` is the
+    /// number of the group.
     pub(super) async fn slot(&self, line: u32) -> LoginSlot {
         let line = Arc::clone(self.groups.lock().entry(line).or_default());
         let last = line.lock_owned().await;
@@ -119,13 +120,13 @@ mod tests {
                 Instant::now()
             }
         });
-        // Another line is free.
+        // Another group is free.
         drop(pace.slot(1).await);
         assert!(!next.is_finished(), "one of a line logs in");
         drop(first);
         let freed = Instant::now();
         assert!(next.await.unwrap() + Duration::from_millis(2) >= freed + interval);
-        // A shard that stops waiting does not block its line.
+        // A shard that stops waiting does not block its group.
         let gave_up = tokio::time::timeout(Duration::ZERO, pace.slot(0)).await;
         assert!(gave_up.is_err(), "there is a pause first");
         drop(pace.slot(0).await);

@@ -1,8 +1,8 @@
-//! One bot on several nodes: the leader receives Discord's events, and each node handles those of
-//! its own channels.
+//! One bot on several nodes: the leader receives Discord's events, and each node handles the events
+//! of its own channels.
 //!
-//! Defines the events that enter and leave this crate, and the runtime in which events of other
-//! nodes are read. The caller decides which node has which channel, and transmits the events.
+//! Passes events out of this crate, and processes those that come from other nodes. The caller
+//! decides which node serves which channel, and transmits the events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ pub struct EventSharing {
     /// Accepts the events that this node receives, in order.
     pub outgoing: mpsc::UnboundedSender<GatewayEvent>,
     /// Returns the events for this node, from whichever node received them, in order for each
-    /// channel. Events from Discord are read only from here.
+    /// channel. This node processes no other events, including those of its own login.
     pub incoming: mpsc::UnboundedReceiver<(GatewayEvent, Receipt)>,
     /// Whether this node is the leader. It logs in when this becomes true, and out when it becomes
     /// false.
@@ -58,7 +58,7 @@ impl LoginHistory for NotesCache {
     }
 }
 
-/// Passes the events that a login receives to the nodes that have their channels.
+/// Passes the events that a login receives to the nodes that serve their channels.
 pub(super) struct EventForwarder {
     to: mpsc::UnboundedSender<GatewayEvent>,
     permissions: Arc<Mutex<PermissionThrottle>>,
@@ -106,7 +106,7 @@ impl EventForwarder {
     }
 }
 
-/// Reads the events for this node until the sender is dropped.
+/// Processes the events for this node until the sender is dropped.
 pub(super) async fn read_incoming(
     reader: EventRouter,
     mut from: mpsc::UnboundedReceiver<(GatewayEvent, Receipt)>,

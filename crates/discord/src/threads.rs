@@ -78,7 +78,7 @@ impl InboundProcessor {
 
 /// Opens the thread of a prompt and posts the prompt in it. Each step finds the result of an
 /// earlier attempt or process: the command's message by its token, its id or its nonce; the thread
-/// because it belongs to that message; and the first post by reading the thread.
+/// by that message; and the first message of the thread by reading the thread.
 pub(super) async fn open(
     inner: &Arc<BotContext>,
     event: &Event,

@@ -10,8 +10,8 @@ use aetheel_model::supervisor;
 use aetheel_store::workspace::FileError;
 
 impl Discord {
-    /// Returns the notes about channels, as lines that [`Discord::import_channels`] reads on another node.
-    /// Changes nothing.
+    /// Returns the notes about channels, as lines that [`Discord::import_channels`] reads on
+    /// another node. Changes nothing.
     pub async fn export_channels(&self, is_theirs: impl Fn(u64) -> bool) -> String {
         self.inner.notes.export(is_theirs).await
     }
@@ -26,8 +26,8 @@ impl Discord {
 
     /// Imports the notes of another node about some channels, from its `discord.md` or some lines
     /// of it. If both nodes have notes about a channel, the later message counts, so the import can
-    /// be repeated. Open questions are closed, because their turns are gone. Returns the channels,
-    /// for [`Discord::catch_up`].
+    /// be repeated. Open questions are closed, because their turns have ended. Returns the
+    /// channels, for [`Discord::catch_up`].
     ///
     /// # Errors
     /// [`FileError`]. The notes are used, but a crash may lose them.

@@ -13,7 +13,7 @@ use super::rest::Timeouts;
 
 /// Discord shows the indicator for ten seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(8);
-/// Not repeated, because the next one comes soon.
+/// Time limits of one request. It is not repeated, because the next one follows soon.
 const TYPING_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_secs(5), Duration::ZERO).with_rank(Rank::Draft);
 
@@ -45,13 +45,13 @@ impl Typing {
         Self { refresh, task }
     }
 
-    /// Shows it again, because Discord removes it with every message of the bot.
+    /// Shows the indicator again, because Discord removes it with every message of the bot.
     pub(super) fn again(&self) {
         self.refresh.notify_one();
     }
 
-    /// Ends it. Cancels a pending request, because one that arrives after the answer would show the
-    /// indicator again.
+    /// Ends the indicator. Cancels a pending request, which would show the indicator again if it
+    /// arrived after the answer.
     pub(super) async fn stop(mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;

@@ -1,8 +1,8 @@
 //! The current permissions of a person in a channel, from Discord and the operator's access lists.
 //!
 //! Used for people who see channels outside of Discord, so that they can see and do no more than in
-//! Discord. Discord's answers are cached for [`FRESH`]. A permission that Discord does not confirm
-//! is not granted.
+//! Discord. Discord's answers are cached for [`CACHE_TTL`]. A permission that Discord does not
+//! confirm is not granted.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -24,7 +24,7 @@ use aetheel_model::access::LanePermissions;
 const CACHE_TTL: Duration = Duration::from_secs(10);
 /// Maximum number of cached answers of a kind.
 const CACHE_CAPACITY: usize = 4_096;
-/// Short, because a person waits for a page.
+/// Time limits of a lookup. Short, because a person waits for a page.
 const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(3), Duration::from_secs(4));
 /// The type of a private thread, which only its members see.
 const PRIVATE_THREAD: u8 = 12;
@@ -32,7 +32,7 @@ const PRIVATE_THREAD: u8 = 12;
 /// Recent answers of Discord. Concurrent lookups of a key share one request.
 struct ReplyCache<K, V>(Mutex<HashMap<K, CachedReply<V>>>);
 
-/// The time of a request, and its answer once it is there.
+/// The time of a request, and its answer once it has arrived.
 type CachedReply<V> = (Instant, Arc<OnceCell<V>>);
 
 impl<K, V> Default for ReplyCache<K, V> {
@@ -69,10 +69,10 @@ impl<K: Eq + Hash, V: Clone> ReplyCache<K, V> {
 /// The answers of Discord from which permissions are computed.
 #[derive(Default)]
 pub(super) struct PermissionCache {
-    /// `None` if the bot cannot see the channel.
+    /// Channels by id. `None` if the bot cannot see the channel.
     channels: ReplyCache<u64, Option<Arc<ChannelDetails>>>,
     guilds: ReplyCache<u64, Option<Arc<GuildDetails>>>,
-    /// By guild and user. `None` if the user is not a member.
+    /// Members by guild and user. `None` if the user is not a member.
     members: ReplyCache<(u64, u64), Option<Arc<MemberDetails>>>,
     /// Whether a user is in a private thread, by thread and user.
     thread_members: ReplyCache<(u64, u64), bool>,

@@ -2,8 +2,8 @@
 //!
 //! Owns the queue of events and the running turns. [`Dispatcher`] accepts events, runs each in its
 //! lane and slot, delivers the answer through the [`Outlet`], and saves the state that must survive
-//! a restart. During a turn, people answer its agent's questions and steer it through [`Dispatcher`].
-//! Must not know an adapter. `tests/dispatch/` tests this crate.
+//! a restart. During a turn, people answer its agent's questions and steer it through
+//! [`Dispatcher`]. Must not know an adapter. `tests/dispatch/` tests this crate.
 //!
 //! | module | content |
 //! |---|---|
@@ -249,7 +249,8 @@ impl Dispatcher {
     /// Starts every event that can start now.
     ///
     /// A runtime that shuts down drops a spawned task at once, and with it the task's [`LaneSlot`],
-    /// which calls this method again. [`PumpGuard`] keeps that from recursing once per waiting event.
+    /// which calls this method again. [`PumpGuard`] keeps that from recursing once per waiting
+    /// event.
     fn pump(&self) {
         self.inner.lanes.changes.notify();
         let Some(_alone) = PumpGuard::begin() else { return };

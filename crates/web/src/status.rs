@@ -2,7 +2,7 @@
 //!
 //! Owns the listener, the recorder behind [`aetheel_model::figures`], and the format of the pages.
 //! [`HealthSource`] decides whether the program is alive and ready. The pages contain figures and
-//! reasons, but never names of people, prompts or secrets. Pinned by `tests/gateway/status.rs`.
+//! reasons, but never names of people, prompts or secrets. Tested by `tests/gateway/status.rs`.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! The requests to Discord, one method for each purpose.
 //!
 //! Mentions are disabled except in questions and in the "answer ready" ping. Every new message has
-//! a nonce that Discord enforces, so that a repeated request never posts twice. Pinned by the local
-//! Discord of the tests, which refuses anything else.
+//! a nonce that Discord enforces, so that a repeated request never posts twice. The Discord server
+//! of the tests refuses messages that break these rules.
 
 mod callbacks;
 mod reactions;
@@ -24,7 +24,8 @@ use super::wire::{Application, Channel, GatewayBot, Member, Message, Role, User}
 #[derive(Debug)]
 pub(super) struct PostedMessage {
     pub(super) id: u64,
-    /// Its text, which is an older one if Discord already knew the nonce.
+    /// The text as Discord has it. If Discord already knew the nonce, this is the text of the
+    /// earlier message.
     pub(super) content: String,
 }
 
@@ -117,7 +118,7 @@ impl Api {
         Ok((sorted_messages(found), full))
     }
 
-    /// Returns the last messages before an id, at most `most`, oldest first.
+    /// Returns the last `most` messages before an id, or fewer, oldest first.
     pub(super) async fn messages_before(
         &self,
         channel: u64,
@@ -169,8 +170,8 @@ impl Api {
         self.rest.send(&call, timeouts).await.map(drop)
     }
 
-    /// Opens a public thread on a message. Its id is that of the message. Returns `false` if the
-    /// thread exists already.
+    /// Opens a public thread on a message. The thread has the id of the message. Returns `false` if
+    /// the thread exists already.
     pub(super) async fn thread(
         &self,
         channel: u64,
@@ -186,7 +187,8 @@ impl Api {
             by_interaction: false,
         };
         match self.rest.send(&call, timeouts).await {
-            // 160004: the thread exists, opened by an attempt whose answer was lost.
+            // 160004: the thread exists. An earlier attempt opened it, but Discord's answer was
+            // lost.
             Err(RestError::Refused { code: 160_004, .. }) => Ok(false),
             other => other.map(|_| true),
         }
@@ -338,7 +340,8 @@ impl Api {
         }
     }
 
-    /// Announces an answer within Discord's three seconds (callback type 5).
+    /// Acknowledges an interaction, so that its answer may follow after Discord's three seconds
+    /// (callback type 5).
     pub(super) async fn defer(
         &self,
         interaction: u64,
@@ -414,8 +417,8 @@ impl Api {
         posted(&self.rest.send(&call, timeouts).await?)
     }
 
-    /// Posts a further message of an interaction. It has no nonce, so it is used only where the bot
-    /// may not post.
+    /// Posts a further message through the token of an interaction. Such a message has no nonce, so
+    /// this is used only in channels in which the bot may not post.
     pub(super) async fn follow_up(
         &self,
         application: u64,
@@ -487,7 +490,7 @@ fn unreadable(what: &str, why: &str) -> RestError {
     }
 }
 
-/// Parses messages and sorts them, oldest first. Leaves out those that cannot be parsed.
+/// Parses messages and sorts them, oldest first. Leaves out messages that cannot be parsed.
 fn sorted_messages(found: Vec<Value>) -> Vec<Message> {
     let mut messages: Vec<Message> =
         found.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect();

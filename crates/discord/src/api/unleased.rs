@@ -1,4 +1,5 @@
-//! Messages that wait neither for other requests nor for the lease.
+//! Messages that wait neither for other requests nor for the lease of this node, which otherwise
+//! is needed to send anything.
 
 use reqwest::Method;
 use serde_json::json;
@@ -7,8 +8,8 @@ use super::Api;
 use crate::rest::{RestError, RestRequest, Timeouts};
 
 impl Api {
-    /// Posts a reply that does not wait for other requests of the channel, nor they for it. It is
-    /// sent even without a lease. The same nonce never posts twice.
+    /// Posts a reply, independently of other requests in the channel and even without a lease. The
+    /// same nonce never posts twice.
     pub(crate) async fn post_unleased(
         &self,
         channel: u64,

@@ -21,7 +21,7 @@ const NOTHING_YET: &str = "There is no conversation yet: your next prompt begins
 const EMPTY: &str = "Write your task after the command.";
 
 impl InboundProcessor {
-    /// Processes a command. Its acknowledgement waits for `kept`.
+    /// Processes a command. It is acknowledged when its outcome is sent to `kept`.
     pub(super) async fn command(&self, slash: &SlashInteraction, verb: Verb, kept: OutcomeSender) {
         if self.recent.lock().has(slash.interaction) {
             // Discord sent it twice; the first one is already acknowledged.
@@ -46,13 +46,13 @@ impl InboundProcessor {
                     CommandOutcome::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
                 }));
             }
-            // The reader answers these.
+            // The module `router` answers these.
             Verb::Stop | Verb::Dashboard | Verb::Panel(_) => {}
         }
     }
 
-    /// Saves the prompt of a command. A refused one does not come back, because Discord sends a
-    /// command only once.
+    /// Saves the prompt of a command. A refusal is not saved, because Discord sends a command only
+    /// once.
     async fn ask(&self, slash: &SlashInteraction, verb: Verb) -> Result<CommandOutcome, String> {
         if slash.prompt.trim().is_empty() {
             return Err(EMPTY.to_owned());

@@ -20,9 +20,9 @@ type Members = HashMap<(u64, u64), Arc<OnceCell<Option<Member>>>>;
 #[derive(Default)]
 pub(in super::super) struct LookupCache {
     channels: Mutex<HashMap<u64, Channel>>,
-    /// By guild and user; `None` if Discord knows no such member.
+    /// Members by guild and user; `None` if Discord knows no such member.
     members: Mutex<Members>,
-    /// By guild; `None` if the bot has no role of its own there.
+    /// The bot's own role by guild; `None` if the bot has no role of its own there.
     roles: Mutex<HashMap<u64, Option<u64>>>,
 }
 

@@ -12,7 +12,7 @@ use crate::wire::{Channel, Message, age_by_discord};
 use aetheel_dispatch::{Accepted, AnswerRefusal, Person, PromptRefusal};
 use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
 
-/// Age from which an accepted prompt counts as late, and its author is informed of that.
+/// Age from which an accepted prompt counts as late. The answer then says so.
 const LATE_AFTER: Duration = Duration::from_secs(120);
 
 const HINT: &str = "Yes? Write your task after my name, or use `/ask`.";
@@ -56,7 +56,7 @@ impl InboundProcessor {
         self.message_for_us(message, names, parent, false).await != MessageOutcome::LeftForNextStart
     }
 
-    /// Like [`InboundProcessor::is_for_us`], but waits until Discord answers.
+    /// Like [`InboundProcessor::is_for_us`], but repeats the lookup until Discord answers.
     pub(super) async fn is_for_us_at_last(&self, message: &Message, parent: Parent) -> bool {
         loop {
             match self.is_for_us(message, parent).await {
@@ -67,7 +67,7 @@ impl InboundProcessor {
         }
     }
 
-    /// Returns a channel, or `None` if Discord refuses. Waits until Discord answers.
+    /// Returns a channel, or `None` if Discord refuses. Repeats the request until Discord answers.
     pub(super) async fn channel_at_last(&self, channel: u64) -> Option<Channel> {
         loop {
             match self.lookups.channel(&self.api, channel).await {
@@ -100,7 +100,7 @@ impl InboundProcessor {
             self.recent.lock().note(id);
             self.identity.log_refusal(&asker, message.author.display_name(), &why);
             if asker.guild.is_none() {
-                // In a direct message, no reaction would look like a fault.
+                // In a direct message, a bot that does not respond would look broken.
                 self.report(channel, id, STRANGER.to_owned());
             }
             return MessageOutcome::NotAdmitted;
@@ -183,8 +183,9 @@ impl InboundProcessor {
         }
     }
 
-    /// Submits an event until it, or its refusal, is saved. While neither can be saved, the author
-    /// gets a notice that it waits; after a crash, catching up finds the message again.
+    /// Submits an event repeatedly, until the event or its refusal is saved. While neither can be
+    /// saved, the author gets a notice that the message waits; after a crash, the message is found
+    /// again when the channel catches up.
     async fn submit_until_saved(
         &self,
         event: &NewEvent,
@@ -192,7 +193,7 @@ impl InboundProcessor {
     ) -> MessageOutcome {
         loop {
             if self.notes.last_handled(channel).is_none() {
-                // In a channel without an earlier message, catching up begins here.
+                // In a channel without an earlier message, the next process catches up from here.
                 self.notes.start_channel(channel, message - 1);
             }
             if self.intake.is_closed() {
@@ -267,8 +268,8 @@ impl InboundProcessor {
     }
 
     /// Submits an event, and shows its place in the queue if it has to wait. An event that is
-    /// already known counts as accepted: Discord sends some events twice, and catching up finds
-    /// events that were accepted before a restart.
+    /// already known counts as accepted: Discord sends some events twice, and messages that were
+    /// accepted before a restart are read again afterwards.
     ///
     /// # Errors
     /// See [`Dispatcher::submit`](aetheel_dispatch::Dispatcher::submit).
@@ -331,8 +332,8 @@ impl InboundProcessor {
             || self.belongs_to_us(message, parent).await?)
     }
 
-    /// Returns whether it mentions the role that Discord created for the bot. It has the name of
-    /// the bot, so people choose it by mistake.
+    /// Returns whether the message mentions the role that Discord created for the bot. The role has
+    /// the name of the bot, so people choose it by mistake.
     async fn names_our_role(&self, message: &Message) -> Result<bool, RestError> {
         let Some(guild) = message.guild_id.filter(|_| !message.mention_roles.is_empty()) else {
             return Ok(false);

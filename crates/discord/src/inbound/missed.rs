@@ -3,7 +3,7 @@
 //! Each channel is read page by page, from the last message that was handled there. All messages
 //! for the bot are processed in order, before any newer message of the channel. The progress is
 //! noted with every message, so that the next process continues there after a crash. Messages that
-//! are too old are counted and reported. Pinned by `tests/gateway/intake.rs` and
+//! are too old are counted and reported. Tested by `tests/gateway/intake.rs` and
 //! `tests/gateway/faults`.
 
 use std::collections::{HashSet, VecDeque};
@@ -22,12 +22,12 @@ use aetheel_model::event::NewEvent;
 
 /// Missed messages that are older are not answered.
 const MISSED_SPAN: Duration = Duration::from_secs(600);
-/// How far back, and on how many pages of 100 messages, the older ones are counted.
+/// How far back, and on how many pages of 100 messages, messages that are too old are counted.
 const COUNTED_SPAN: Duration = Duration::from_secs(24 * 3600);
 const COUNTED_PAGES: usize = 5;
-/// How many of the older messages get a reaction. The newest of them gets a reply.
+/// How many of the messages that are too old get a reaction. The newest of them gets a reply.
 const MAX_MARKED: usize = 20;
-/// How many channels are read, those with the latest messages first.
+/// Maximum number of channels that are read. Channels with later messages take precedence.
 const MAX_CHANNELS: usize = 1_000;
 /// How many message ids are remembered to recognise repeated messages.
 const MAX_RECENT_IDS: usize = 4_096;
@@ -41,9 +41,9 @@ struct Tally {
     left_out: usize,
     /// The newest message that was too old, as an event and with its id.
     newest: Option<(NewEvent, u64)>,
-    /// The ids of those before it, at most [`MARKED`].
+    /// The ids of the messages before `newest` that were too old, at most [`MAX_MARKED`].
     older: VecDeque<u64>,
-    /// Whether more messages may be too old than were counted.
+    /// Whether the count is incomplete, so that `left_out` is a minimum.
     at_least: bool,
 }
 
@@ -65,8 +65,8 @@ impl InboundProcessor {
         channels.into_iter().map(|(channel, _)| (channel, since)).collect()
     }
 
-    /// Processes the messages of a channel that were written after the last handled one. The
-    /// channel does no other work meanwhile. Returns `false` if the rest is left to the next
+    /// Processes the messages of a channel that were written after the last handled message. No
+    /// other work of the channel is done meanwhile. Returns `false` if the rest is left to the next
     /// process.
     pub(super) async fn catch_up(&self, channel: u64, since: u64, pressed: &Notify) -> bool {
         if self.notes.last_handled(channel).is_none() {
@@ -250,7 +250,7 @@ impl InboundProcessor {
     }
 }
 
-/// The ids of the latest messages, at most [`IDS_KEPT`].
+/// The ids of the latest messages, at most [`MAX_RECENT_IDS`].
 #[derive(Debug, Default)]
 pub(super) struct RecentIds {
     known: HashSet<u64>,

@@ -1,11 +1,11 @@
-//! Processes what arrives from Discord, in order: decides who may ask, accepts prompts, and catches
-//! up with missed messages.
+//! Processes the events from Discord in order: decides who may ask, accepts prompts, and catches up
+//! with missed messages.
 //!
-//! Every channel has a queue, whose arrivals are processed one after the other. So the events of a
-//! channel have the order of its messages, and no channel waits for another. The next arrival of a
-//! channel begins once the event of the previous one, or its refusal, is saved. Interactions are
-//! acknowledged by `reader`, which waits until this module reports that they are saved. Pinned by
-//! `tests/discord/`, `tests/gateway/intake.rs`, `tests/gateway/journal.rs` and
+//! Every channel has a queue, whose events are processed one after the other. So prompts are
+//! accepted in the order of the channel's messages, and no channel waits for another. The next
+//! event of a channel is processed once the prompt of the previous one, or its refusal, is saved.
+//! Interactions are acknowledged by the module `router` when this module reports that they are
+//! saved. Tested by `tests/discord/`, `tests/gateway/intake.rs`, `tests/gateway/journal.rs` and
 //! `tests/gateway/faults/`.
 
 mod commands;
@@ -48,8 +48,8 @@ use missed::RecentIds;
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// Minimum time between two notices in a channel.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
-/// For requests during which the next arrival of the channel waits. Callers repeat them if Discord
-/// did not answer.
+/// Time limits of requests during which the next event of the channel waits. Callers repeat the
+/// request if Discord did not answer.
 const LOOK_UP_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(3));
 /// How long a command waits for earlier work in its channel. Then it is processed out of order,
 /// because Discord requires an acknowledgement within three seconds.
@@ -78,19 +78,19 @@ pub(super) enum InboundEvent {
     Probe(HealthProbe),
 }
 
-/// The result of a command, sent once nothing of it can be lost any more.
+/// The result of a command, sent once neither the command nor its answer can be lost any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CommandOutcome {
-    /// It is saved; its answer follows later.
+    /// The command is saved; its answer follows later.
     Kept,
-    /// It is complete, with this answer.
+    /// The command is complete, with this answer.
     Done(Cow<'static, str>),
 }
 
 /// Sends the result of a command, or the reason why it is refused.
 pub(super) type OutcomeSender = oneshot::Sender<Result<CommandOutcome, String>>;
 
-/// A command that two tasks may process: the one that takes it first does.
+/// A command that two tasks may process. The task that takes it first processes it.
 type ClaimableCommand = Arc<Mutex<Option<(Box<SlashInteraction>, Verb, OutcomeSender)>>>;
 
 /// A piece of work for a channel.
@@ -103,9 +103,9 @@ enum ChannelWork {
     Edited(Box<MessageEdit>, Vec<Name>),
     Deleted(Vec<u64>),
     Command(ClaimableCommand),
-    /// Catches up with missed messages. Those with smaller ids are too old to be answered.
+    /// Catches up with missed messages. Messages with smaller ids are too old to be answered.
     Missed(u64),
-    /// A request to catch up that is covered by one earlier in the queue.
+    /// A request to catch up that an earlier one in the queue covers.
     Covered,
     Probe(HealthProbe),
 }
@@ -121,8 +121,8 @@ pub(super) struct ChannelQueue {
 /// The channels with work that waits or is being done.
 pub(super) type ChannelQueues = Mutex<HashMap<u64, ChannelQueue>>;
 
-/// Whether the adapter still accepts prompts. The next process catches up with those it does not
-/// accept.
+/// Whether the adapter still accepts prompts. The next process catches up with the messages that
+/// are not accepted.
 #[derive(Debug, Default)]
 pub(super) struct IntakeState {
     begun: AtomicBool,
@@ -145,7 +145,7 @@ impl IntakeState {
     }
 }
 
-/// Processes arrivals, each in the queue of its channel.
+/// Processes events, each in the queue of its channel.
 pub(super) struct InboundProcessor {
     pub(super) api: Api,
     pub(super) identity: Arc<Identity>,
@@ -205,8 +205,8 @@ impl InboundProcessor {
         }
     }
 
-    /// Runs until all senders of arrivals are dropped and all work is done. Dropping the future
-    /// stops all work; arrivals that were not processed by then give no receipt.
+    /// Runs until all senders of events are dropped and all work is done. Dropping the future stops
+    /// all work; the receipts of events that were not processed by then are not confirmed.
     pub(super) async fn run(self, mut arrivals: mpsc::UnboundedReceiver<(InboundEvent, Receipt)>) {
         let (this, mut workers) = (Arc::new(self), JoinSet::new());
         loop {
@@ -269,7 +269,7 @@ impl InboundProcessor {
         self.enqueue(channel, (work, receipt), workers);
     }
 
-    /// Makes channels catch up, each from the given id on.
+    /// Enqueues a catch-up for each channel. Messages before the given id are too old.
     fn enqueue_catch_up(
         self: &Arc<Self>,
         channels: Vec<(u64, u64)>,
@@ -293,7 +293,7 @@ impl InboundProcessor {
         let mut lines = self.channel_queues.lock();
         let begins = !lines.contains_key(&channel);
         let line = lines.entry(channel).or_default();
-        // Each shard that logs in makes all channels catch up. One catch-up that waits is enough.
+        // Each shard that logs in makes all channels catch up. One waiting catch-up is enough.
         if matches!(work.0, ChannelWork::Missed(_))
             && line.work.iter().any(|(waiting, _)| matches!(waiting, ChannelWork::Missed(_)))
         {

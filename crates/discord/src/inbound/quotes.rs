@@ -12,7 +12,7 @@ const MAX_OWN_CHARS: usize = 300;
 /// documentation of messages, 2026-08).
 const MAX_OTHER_CHARS: usize = 4_000;
 
-/// Returns the message that this one replies to, or else the messages that it forwards.
+/// Returns the message that `message` replies to, or else the messages that it forwards.
 pub(super) fn quoted(message: &Message, me: u64, names: &[Name]) -> Option<QuotedMessage> {
     if let Some(referenced) = &message.referenced_message {
         return reply(referenced, me, names);

@@ -14,7 +14,8 @@ use crate::rest::{RestError, Timeouts};
 const FOLLOWS_BELOW: &str = "-# This takes a while: the answer follows below.";
 
 impl Live {
-    /// Returns when the token of the command expires, so that [`Live::abandon_token`] must be called.
+    /// Returns when the token of the command expires, so that [`Live::abandon_token`] must be
+    /// called.
     pub(crate) fn token_expires(&self) -> Option<Instant> {
         self.target.token.as_ref().map(|token| token.expires)
     }

@@ -3,8 +3,8 @@
 //! Operations are idempotent. A message that Discord may or may not have created keeps its nonce,
 //! so that another attempt finds it instead of posting it twice. This also works after a restart,
 //! because nonces are derived from the event and the ids of messages are saved with it. If delivery
-//! stops in the middle, the last message says that the rest follows. Pinned by `tests/discord/`
-//! (cut connections, deleted messages, late interactions, answers that are held up).
+//! stops in the middle, the last message says that the rest follows. Tested by `tests/discord/`
+//! (cut connections, deleted messages, late interactions, delayed answers).
 
 mod command;
 mod slot;
@@ -27,7 +27,8 @@ use aetheel_model::figures;
 
 /// Label of the disabled button below a message while the next one does not exist.
 const MORE: &str = "⏳ The rest follows";
-/// A mark between the ids of a reply: the messages after it are below something else.
+/// A separator in the saved ids of a reply. Another message, such as a question, was posted between
+/// the messages before and after it.
 const BREAK: u64 = 0;
 
 /// The messages of one answer.
@@ -85,7 +86,7 @@ impl Live {
         live
     }
 
-    /// Returns a slot for a message that was not created yet.
+    /// Returns a slot for a message that does not exist yet.
     fn new_slot(&self, index: usize) -> AnswerSlot {
         let number = self.unreachable + self.frozen.len() + index;
         let nonce = match self.recreated.get(index) {
@@ -210,8 +211,8 @@ impl Live {
                     posted = true;
                 }
             }
-            // The previous message no longer needs its "the rest follows". A draft leaves that to
-            // the next edit.
+            // The previous message no longer needs its button "The rest follows". A draft leaves
+            // that to the next edit.
             if let Some(before) = index.checked_sub(1).filter(|_| last)
                 && let AnswerSlot { id: Some(id), shown, .. } = &self.slots[before]
                 && !self.slots[before].shows(shown, SlotButtons::Nothing)
@@ -266,12 +267,13 @@ impl Live {
         self.target = ReplyTarget::in_channel(self.target.channel);
     }
 
-    /// Returns whether this process or a previous one left messages above something else.
+    /// Returns whether this process or a previous one left messages above another message, such as
+    /// a question.
     pub(super) fn has_frozen(&self) -> bool {
         !self.frozen.is_empty()
     }
 
-    /// Returns the text of the last message that a previous process left above something else, or
+    /// Returns the text of the last message that a previous process left above another message.
     /// `None` if no such message exists, it cannot be read, or this process posted it.
     pub(super) async fn last_frozen_text(&self, timeouts: Timeouts) -> Option<String> {
         let id = self.frozen.last().filter(|slot| slot.shown.is_empty())?.id?;
@@ -279,7 +281,8 @@ impl Live {
         found.ok().map(|message| message.content.trim().to_owned())
     }
 
-    /// Deletes the messages above something else, because those below contain the whole text.
+    /// Deletes the messages that were left above another message, because the messages below
+    /// contain the whole text.
     pub(super) async fn delete_frozen(&mut self, timeouts: Timeouts) {
         let above = std::mem::take(&mut self.frozen);
         self.delete(above, timeouts).await;
@@ -320,7 +323,7 @@ impl Live {
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
         match self.try_create(index, body, last, timeouts).await {
-            // A previous process created it, and somebody deleted it.
+            // A previous process created the message, and somebody deleted it.
             Err(error)
                 if error.is_gone()
                     && self.slots[index].id.is_some()
@@ -343,7 +346,7 @@ impl Live {
     ) -> Result<(), RestError> {
         let (piece, below) = body;
         let rows = if below == SlotButtons::Nothing { Value::Null } else { self.rows(below) };
-        // An earlier attempt may have created it with other buttons.
+        // An earlier attempt may have created the message with other buttons.
         let doubtful =
             self.unconfirmed.as_ref().is_some_and(|unsure| unsure.nonce == self.slots[index].nonce);
         let posted = match (&self.target.token, index) {
@@ -415,7 +418,7 @@ impl Live {
         Ok(())
     }
 
-    /// Edits a message. Leaves its buttons alone if they are already right.
+    /// Edits a message. Leaves its buttons unchanged if they are already right.
     async fn edit(
         &mut self,
         index: usize,

@@ -15,16 +15,17 @@ pub(super) enum SlotButtons {
 #[derive(Debug)]
 pub(super) struct AnswerSlot {
     pub(super) nonce: String,
-    /// `None` if the message does not exist, or is not known to exist.
+    /// The id of the message. `None` if it does not exist, or is not known to exist.
     pub(super) id: Option<u64>,
     pub(super) shown: String,
     pub(super) buttons: SlotButtons,
-    /// It was sent through a command, because the bot may not post, and is never edited.
+    /// Whether the message was sent through a command, because the bot may not post. Such a message
+    /// is never edited.
     pub(super) fixed: bool,
 }
 
 impl AnswerSlot {
-    /// Returns whether the message shows this without an edit.
+    /// Returns whether the message already shows this text and these buttons.
     pub(super) fn shows(&self, piece: &str, below: SlotButtons) -> bool {
         self.fixed || (self.shown == piece && self.buttons == below)
     }

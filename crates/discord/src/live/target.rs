@@ -13,7 +13,7 @@ pub(crate) struct ReplyTarget {
     /// Whether it answers a command, whose own message comes first. Without a token, that message
     /// cannot be edited any more.
     pub(crate) command: bool,
-    /// The prompt, shown above the first message. `None` if people see it anyway.
+    /// The prompt, shown above the first message. `None` if people see the prompt anyway.
     pub(crate) heading: Option<String>,
 }
 

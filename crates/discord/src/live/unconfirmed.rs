@@ -9,7 +9,8 @@ use crate::api::PostedMessage;
 use crate::rest::{RestError, Timeouts};
 use crate::wire::first_id_since;
 
-/// Discord recognises a nonce for some minutes. After this time we search for the message.
+/// The time after which the message is searched for. Discord recognises a nonce only for some
+/// minutes.
 const NONCE_SPAN: Duration = Duration::from_secs(120);
 
 /// A message that may or may not have been created.
@@ -40,7 +41,7 @@ impl Live {
                     unsure.texts.push(piece.to_owned());
                 }
             }
-            // The attempt may have taken the whole time limit.
+            // No confirmation. The attempt may have taken the whole time limit.
             other => {
                 let since =
                     now.checked_sub(self.inner.options.time_limits.send.total).unwrap_or(now);

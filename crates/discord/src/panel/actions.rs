@@ -32,8 +32,8 @@ pub(crate) enum PanelAction {
 }
 
 impl PanelAction {
-    /// Returns whether an announced answer is visible only to the person who asked. Discord needs
-    /// to know this before the answer is ready.
+    /// Returns whether a deferred answer is visible only to the person who asked. Discord needs to
+    /// know this before the answer is ready.
     pub(super) fn is_private(self) -> bool {
         !matches!(self, Self::Set(_) | Self::Compact | Self::Project)
     }

@@ -1,5 +1,5 @@
-//! The user of a command or menu, or of an option that is being typed, and the token for the
-//! answer.
+//! The person who used a command or menu, or is typing an option of a command, with the token for
+//! the answer.
 
 use serde::Deserialize;
 use serde_json::Value;

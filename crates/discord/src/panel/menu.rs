@@ -60,8 +60,8 @@ pub(super) fn settings(view: &LaneStatus) -> Response {
     }
 }
 
-/// Returns the menu of a setting, or its button if it is only on or off. Returns `None` if it has
-/// no choices.
+/// Returns the menu of a setting, or a button if the setting can only be on or off. Returns `None`
+/// if the setting has no choices.
 fn row(option: &SettingOption) -> Option<Value> {
     let name = word(option.setting);
     if let Some((off, on)) = option.toggle() {
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// Values, and which one is set.
+    /// Returns the values of a menu, and those that are set.
     fn options(row: &Value) -> (Vec<&str>, Vec<&str>) {
         let options = || row["components"][0]["options"].as_array().into_iter().flatten();
         let value = |option: &'_ Value| option["value"].as_str().map(str::to_owned);

@@ -1,8 +1,8 @@
 //! Commands and menus that show or change something, such as `/status`, `/settings` and `/model`.
 //!
-//! This module renders them and acknowledges each in time; the [`Dispatcher`] carries them out. A
-//! change is visible to everybody. Failures, and answers that change nothing, are visible only to
-//! the person who asked. Pinned by `tests/discord/panel.rs`.
+//! This module acknowledges each in time and renders the answer; the [`Dispatcher`] carries out
+//! the change. A change is visible to everybody. Failures, and answers that change nothing, are
+//! visible only to the person who asked. Tested by `tests/discord/panel.rs`.
 
 mod actions;
 mod caller;
@@ -30,12 +30,13 @@ use super::commands::{self, CommandAccess};
 use super::rest::Timeouts;
 use aetheel_dispatch::{Dispatcher, Setting};
 
-/// After this time an answer is announced first, because Discord waits three seconds.
+/// The time after which an answer is deferred: acknowledged, and sent later. Discord waits three
+/// seconds for the acknowledgement.
 const ANSWER_GRACE: Duration = Duration::from_millis(1_200);
-/// For the acknowledgement.
+/// Time limits of the acknowledgement.
 const ACK_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_millis(1_200), Duration::from_millis(1_700));
-/// For suggestions, which cannot be announced.
+/// Time limit of suggestions, which cannot be deferred.
 const SUGGESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// The answer to a command or menu.
@@ -76,22 +77,23 @@ impl Response {
 
 /// Answers commands, menus and suggestions.
 pub(super) struct Panels {
-    /// Sends from the reader's runtime.
+    /// Sends requests from the runtime in which events are routed.
     pub(super) api: Api,
-    /// Sends from `runtime`.
+    /// Sends requests from `runtime`.
     pub(super) sender: Api,
     pub(super) identity: Arc<Identity>,
     pub(super) dispatcher: Dispatcher,
-    /// Runs work that may outlive the reader's runtime.
+    /// Runs work that may outlive the runtime in which events are routed.
     pub(super) runtime: Handle,
-    /// For requests after the acknowledgement.
+    /// Time limits of requests after the acknowledgement.
     pub(super) timeouts: Timeouts,
     pub(super) alias: Option<String>,
     pub(super) dashboard: bool,
 }
 
 impl Panels {
-    /// Answers a command of a person who may use the bot. Called in the reader's runtime.
+    /// Answers a command of a person who may use the bot. Called in the runtime in which events are
+    /// routed.
     pub(super) fn slash(
         self: &Arc<Self>,
         caller: InteractionCaller,
@@ -123,7 +125,7 @@ impl Panels {
         });
     }
 
-    /// Announces an answer, and sends it when it is ready.
+    /// Defers an answer, and sends it when it is ready.
     async fn answer_later(
         self: Arc<Self>,
         caller: InteractionCaller,
@@ -147,8 +149,8 @@ impl Panels {
         });
     }
 
-    /// Answers a menu or button of `/settings`. Returns `false` if it is another one. Called in the
-    /// reader's runtime.
+    /// Answers a menu or button of `/settings`. Returns `false` for any other menu or button.
+    /// Called in the runtime in which events are routed.
     pub(super) fn press(self: &Arc<Self>, value: &Value) -> bool {
         let custom_id = value["data"]["custom_id"].as_str().unwrap_or_default();
         let Some((setting, pressed)) = menu::read(custom_id) else { return false };
@@ -219,7 +221,7 @@ impl Panels {
         self.runtime.spawn(async move { this.post(channel, &text).await });
     }
 
-    /// Suggests values for an option. Called in the reader's runtime.
+    /// Suggests values for an option. Called in the runtime in which events are routed.
     pub(super) fn complete(self: &Arc<Self>, value: &Value) {
         let Some(caller) = InteractionCaller::read(value) else { return };
         let Some((command, typed)) = suggestions::read(value) else { return };

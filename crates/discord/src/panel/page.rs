@@ -3,7 +3,7 @@
 use crate::questions::escape;
 use aetheel_dispatch::StatusRow;
 
-/// Maximum number of characters. Leaves room for additions of a command.
+/// Maximum number of characters of a text. Leaves room for lines that a command adds.
 const MAX_PAGE_CHARS: usize = 1_900;
 
 pub(super) use crate::questions::escape as escaped;

@@ -156,7 +156,7 @@ pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
                 row.push(button(PressChoice::Allow, 3, ALLOW_ONCE));
                 row.extend(question.always().map(|label| button(PressChoice::Always, 1, &label)));
             }
-            // The agent's own options are above ours, which always include one to deny.
+            // The agent's own options are above the bot's, which always include one to deny.
             let style = |option: &AskOption| match (option.allows, option.scope) {
                 (true, DecisionScope::Once) => 3,
                 (true, _) => 1,
@@ -308,11 +308,11 @@ pub(super) fn settled_text(last: &str, how: &Settlement) -> String {
     with_note(last, &format!("{mark} {}", escape(&short_line(&how.summary(), 250))))
 }
 
-/// Returns the message of a question of which the result is not known, marked as no longer open.
+/// Returns the message of a question that is no longer open and whose result is not known.
 pub(super) fn stale_text(content: &str, restarted: bool) -> String {
     let why =
         if restarted { "No longer open: the gateway was restarted." } else { "No longer open." };
-    // An edit whose answer was lost may have marked it already.
+    // An earlier edit may have marked the message, although Discord's answer was lost.
     if content.contains("No longer open") {
         content.to_owned()
     } else {

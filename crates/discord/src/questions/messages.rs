@@ -16,7 +16,7 @@ use crate::footer::MAX_FILE_BYTES;
 use crate::rest::{RestError, Upload};
 use aetheel_dispatch::{OpenQuestion, QuestionDismissal, Settlement};
 
-/// Posted in place of the file.
+/// Posted in place of the file with the whole request, if the bot may not attach files.
 const NO_FILE: &str = "⚠️ The request of the agent is longer than shown, and I may not attach it here: I need the permission Attach Files.";
 
 /// An operation between two parts of the agent's text.
@@ -32,7 +32,7 @@ pub(crate) enum QuestionOperation {
     ResumeAbove(String),
 }
 
-/// The operations that a turn requests and its writer carries out.
+/// The operations that a turn requests. The task that writes the reply carries them out.
 pub(crate) struct QuestionOperations {
     inner: Arc<BotContext>,
     list: Mutex<Vec<QuestionOperation>>,
@@ -76,14 +76,14 @@ impl QuestionOperations {
     }
 }
 
-/// The parts of a question that are posted. Another attempt continues after them.
+/// The parts of a question that are posted. The next attempt continues after them.
 #[derive(Default)]
 struct PostedSteps {
-    /// Whether its subject is attached as a file.
+    /// Whether the subject of the question is attached as a file.
     file: bool,
-    /// How many messages of its text are posted.
+    /// How many messages of the question's text are posted.
     pieces: usize,
-    /// Whether these are new messages, because those of a previous process were deleted.
+    /// Whether these are new messages, because the messages of a previous process were deleted.
     anew: bool,
 }
 
@@ -127,7 +127,7 @@ impl QuestionMessages {
         mut left: Option<MessageLocation>,
     ) {
         if let Some(at) = left {
-            // Also if the question is settled by now, because the message has to show that.
+            // Also done if the question is settled by now, because the message has to show that.
             self.take_over(&question.id, at);
         }
         let mut steps = PostedSteps::default();
@@ -201,7 +201,8 @@ impl QuestionMessages {
         self.inner.questions.set_location(id, at);
     }
 
-    /// Shows a question. Returns its message, unless that is the one of a previous process.
+    /// Shows a question. Returns its message, or `None` if a message of a previous process shows
+    /// it.
     async fn try_show(
         &mut self,
         question: &OpenQuestion,

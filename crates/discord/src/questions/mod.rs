@@ -1,9 +1,9 @@
 //! Questions of agents in Discord, as messages with buttons. The id of a button contains the
-//! question and the choice; the state is kept here.
+//! question and the choice; [`QuestionBoard`] has the state of the questions.
 //!
-//! A question is known here from before it is posted until its result is shown. The last settled
-//! questions are remembered, so that a late click shows the result. All other questions are of a
-//! previous process. Pinned by `tests/discord/asks.rs`.
+//! A question is registered before it is posted and removed when its result is shown. The last
+//! settled questions are remembered, so that a late click shows the result. All other questions
+//! belong to a previous process. Tested by `tests/discord/asks.rs`.
 
 mod layout;
 mod messages;
@@ -35,12 +35,12 @@ use aetheel_model::agent::AskDecision;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
 
-/// Discord waits three seconds for the acknowledgement of an interaction.
+/// Time limits of the acknowledgement of an interaction, for which Discord waits three seconds.
 const ACK_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
-/// For a private message after the acknowledgement.
+/// Time limits of a private message after the acknowledgement.
 const NOTE_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(15));
-/// How long other nodes may take to answer a press that this node does not know.
+/// How long other nodes may take to answer a press of a button that this node does not know.
 const OTHERS_GRACE: Duration = Duration::from_secs(1);
 /// How many settled questions are remembered.
 const REMEMBERED: usize = 256;
@@ -88,7 +88,8 @@ impl QuestionBoard {
     fn open(&self, question: &OpenQuestion) -> Option<MessageLocation> {
         let standing = QuestionProgress { question: question.clone(), answers: Vec::new() };
         self.open.lock().insert(question.id.clone(), standing);
-        // Removed last, so that a press finds the question in one of the two maps.
+        // Removed after the question was added to `open`, so that a press always finds it in one of
+        // the two maps.
         self.resuming.lock().remove(&question.id)
     }
 
@@ -246,9 +247,10 @@ enum PressResponse {
 /// Whether other nodes may know the question of a button.
 pub(super) enum OtherNodes {
     SingleNode,
-    /// The function asks the other nodes. If none of them answers, this node does.
+    /// Other nodes may know the question. The function passes the press on to them. If none of them
+    /// answers, this node does.
     Forward(Box<dyn FnOnce() + Send>),
-    /// Another node asked. It answers if no other node does.
+    /// Another node passed the press on to this node. If no other node answers, that node does.
     Forwarded,
 }
 
@@ -292,7 +294,8 @@ impl PressHandler {
         }
     }
 
-    /// Sends a response to Discord. With `may_be_answered`, another node may have sent one before.
+    /// Sends a response to Discord. `may_be_answered` means that another node may have sent one
+    /// before.
     async fn respond(&self, press: &Press, reaction: PressResponse, may_be_answered: bool) {
         let (interaction, token) = (press.interaction, press.token.as_str());
         let none = json!({"parse": []});
@@ -348,7 +351,7 @@ impl PressHandler {
         if self.asks.is_resuming(id) {
             return PressResponse::Private(resumed::RESUMING_TEXT.to_owned());
         }
-        // Checked first, so that people who may not answer see no window and answer no part.
+        // Checked first, so that people who may not answer cannot open the window or answer a part.
         if let Err(refusal) = self.dispatcher.may_answer(id, &person) {
             return refused(refusal);
         }
@@ -451,8 +454,8 @@ impl PressHandler {
         self.dispatcher.accept_offer(id, person, self.admits(press)).await
     }
 
-    /// Stops a turn. The answer of the turn removes the button; if the turn is not running, this
-    /// removes it.
+    /// Stops a turn. The button is removed when the answer of the turn is shown. If the turn is not
+    /// running, this removes the button.
     async fn stop(&self, event: u64, press: &Press) -> PressResponse {
         if !self.admits(press) {
             return PressResponse::Private("You may not use me here.".to_owned());

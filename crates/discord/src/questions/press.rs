@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::wire::{Channel, User, id_in, interacting_user};
 
-/// A choice in a question. Everything else about the question is kept in the program, so that the
-/// id of a button is short.
+/// A choice in a question. The id of a button contains only this and the id of the question,
+/// because Discord limits its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PressChoice {
     Allow,

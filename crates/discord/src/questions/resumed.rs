@@ -39,7 +39,8 @@ impl QuestionBoard {
         self.resuming.lock().values().any(above) || self.locations.lock().values().any(above)
     }
 
-    /// Waits until the turns with open questions in a channel are resumed, at most [`BACK_LIMIT`].
+    /// Waits until the turns with open questions in a channel are resumed, at most
+    /// [`RESUME_LIMIT`].
     pub(crate) async fn wait_for_resumed(&self, channel: u64) {
         let until = Instant::now() + RESUME_LIMIT;
         while Instant::now() < until

@@ -4,8 +4,9 @@
 //! effort and paced. The final text is delivered completely, however long Discord delays it, and
 //! after earlier answers of its channel. A question, or a message to the running turn, is posted
 //! below the text before it and above the text after it. There is no typing indicator while a
-//! question waits. The text is exactly the agent's, without secrets. [`aetheel_model::split`] cuts
-//! it, or it is attached if it is too long, and additions of the gateway are posted below it.
+//! question waits. The text is the agent's, unchanged except for redacted secrets.
+//! [`aetheel_model::split`] cuts it into messages. A text that is too long is attached as a file.
+//! Notices and the footer are posted below the text.
 
 mod settle;
 
@@ -47,11 +48,11 @@ const FIRST_DRAFT_GRACE: Duration = Duration::from_millis(400);
 const WAITS: &str = "-# ⏸️ waiting for your answer below";
 /// Pause between two edits that only add output of a running tool.
 const OUTPUT_INTERVAL: Duration = Duration::from_secs(3);
-/// Short, because the next draft replaces one that fails.
+/// Time limits of a draft. Short, because the next draft replaces one that fails.
 const DRAFT_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).with_rank(Rank::Draft);
 
-/// The progress of the turn, which the writer reads when it has time.
+/// The progress of the turn, which the [`ReplyWriter`] reads before each draft.
 struct Progress {
     transcript: Mutex<Transcript>,
     tools: Mutex<RunningTools>,
@@ -153,8 +154,8 @@ impl Progress {
         self.transcript.lock().text()
     }
 
-    /// Waits until a running tool makes the draft due: the tool has become a long one, or a long
-    /// one printed something.
+    /// Waits until a running tool makes a new draft necessary: the tool has been running for a long
+    /// time, or a tool that has been running for a long time printed something.
     async fn tool_output_due(&self, shown: Instant) {
         let next_long = self.tools.lock().next_long(std::time::Instant::now());
         tokio::select! {
@@ -172,13 +173,13 @@ struct ReplyWriter {
     live: Live,
     /// The prompt, shown above the first message.
     heading: Option<String>,
-    /// The text that was posted above something else.
+    /// The text that was posted above another message, such as a question.
     text_above: String,
     progress: Arc<Progress>,
     questions: QuestionMessages,
     /// The reaction or line shown while the prompt waited.
     marker: Option<QueueMarker>,
-    /// `None` while a question waits for an answer.
+    /// The typing indicator. `None` while a question waits for an answer.
     typing: Option<Typing>,
     /// Whether a draft was posted.
     posted: bool,
@@ -221,7 +222,7 @@ impl ReplyWriter {
                 () = tokio::time::sleep_until(next) => {}
             }
             if self.inner.delivery_queues.is_busy(self.channel) {
-                // An earlier answer is still being delivered, and this one must come after it.
+                // An earlier answer is still being delivered, and this answer must come after it.
                 next = Instant::now() + EDIT_INTERVAL;
                 self.progress.changed.notify_one();
                 continue;
@@ -307,8 +308,8 @@ impl ReplyWriter {
         }
     }
 
-    /// Takes over the text that a previous process left above something else, if `before` ends with
-    /// it. Otherwise returns `false`.
+    /// Takes over the text that a previous process left above another message, if `before` ends
+    /// with it. Otherwise returns `false`.
     async fn resume_above(&mut self, before: &str) -> bool {
         if !self.text_above.is_empty() || before.trim().is_empty() {
             return false;
@@ -321,11 +322,11 @@ impl ReplyWriter {
         stood
     }
 
-    /// Posts the text so far and leaves it there, because something else is posted below it.
+    /// Posts the text so far and leaves it there, because another message is posted below it.
     async fn continue_below(&mut self, before: String) {
         // If the agent replaced the text above, the whole answer is posted below in the end.
         if self.text_below(&before).is_none_or(|rest| rest.trim().is_empty()) {
-            // An empty message of a command would stay above.
+            // A command's own message that is still empty would otherwise stay above.
             if !self.posted {
                 self.live.abandon_token(DRAFT_TIMEOUTS).await;
             }
@@ -341,15 +342,15 @@ impl ReplyWriter {
         match shown {
             Ok(_) => before.trim_end().clone_into(&mut self.text_above),
             Err(error) => {
-                // The whole text is posted below.
+                // The draft is not essential: the whole text is posted below in the end.
                 debug!(channel = self.channel, %error, "cannot show a draft");
                 self.text_above.clear();
             }
         }
     }
 
-    /// Returns the part of a text that belongs below something else, or `None` if it does not begin
-    /// with the text above.
+    /// Returns the part of a text that follows the text posted above, or `None` if the text does
+    /// not begin with that.
     fn text_below<'t>(&self, text: &'t str) -> Option<&'t str> {
         let rest = text.strip_prefix(&self.text_above)?;
         Some(if self.text_above.is_empty() { rest } else { rest.trim_start_matches(['\n', ' ']) })
@@ -360,8 +361,8 @@ impl ReplyWriter {
         !self.text_below(text).unwrap_or(text).trim().is_empty()
     }
 
-    /// Returns the part of a text that is not posted yet, below the prompt if nothing was posted
-    /// above.
+    /// Returns the part of a text that is not posted above. If nothing was posted above, the prompt
+    /// comes first.
     fn remaining_text(&self, text: &str) -> String {
         match self.text_below(text) {
             Some(rest) if !self.text_above.is_empty() => rest.to_owned(),
@@ -375,7 +376,8 @@ impl ReplyWriter {
         }
     }
 
-    /// Returns the draft to show now: the text so far, and the agent's action if there is room.
+    /// Returns the draft to show now: the text so far, and the agent's current action if there is
+    /// room.
     fn draft(&self) -> Vec<String> {
         let (text, status) = {
             let transcript = self.progress.transcript.lock();

@@ -16,15 +16,15 @@ use aetheel_dispatch::{AnswerFile, DeliveryError, Offer, TurnAnswer};
 use aetheel_model::figures;
 use aetheel_model::schedule::is_silent;
 
-/// First number of the files that the agent made. The numbers below are for the parts of a long
+/// First number of the files that the agent made. Smaller numbers are for the parts of a long
 /// answer.
 const MADE: usize = 100;
-/// For uploading one file.
+/// Time limits of uploading one file.
 const UPLOAD_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(120), Duration::from_secs(240));
 
 impl ReplyWriter {
-    /// Delivers the answer after the earlier ones of its channel, as soon as Discord accepts it.
-    /// Visible parts of it stay.
+    /// Delivers the answer after the earlier answers of its channel, as soon as Discord accepts it.
+    /// Parts of it that are already visible stay.
     pub(super) async fn settle(
         &mut self,
         answer: TurnAnswer,
@@ -79,7 +79,7 @@ impl ReplyWriter {
         Ok(())
     }
 
-    /// Shows the whole answer, and reuses the messages that exist.
+    /// Makes one attempt to show the whole answer. Reuses the messages that exist.
     async fn try_settle(&mut self, answer: &TurnAnswer) -> Result<(), RestError> {
         let timeouts = self.inner.options.time_limits.send;
         if self.unasked

@@ -14,14 +14,14 @@ pub(crate) enum RestError {
     /// Discord's rate limit lasts longer than the request may take.
     #[error("discord's rate limit asks for {} s", .0.as_secs())]
     Limited(Duration),
-    /// More important requests take all the room, for at least this time.
+    /// More important requests use up the requests per second, for at least this time.
     #[error("there is no room beside more important requests")]
     Crowded(Duration),
     /// The server's certificate is not trusted. Returned only before Discord answered for the first
     /// time; later it counts as a failed attempt.
     #[error("{0}")]
     Untrusted(String),
-    /// There was no usable answer in time.
+    /// Discord gave no usable answer in time.
     #[error("discord was not reachable for {} s: {last}", .waited.as_secs())]
     Unreachable { waited: Duration, last: String },
 }

@@ -45,7 +45,7 @@ pub(super) struct Timeouts {
     pub(super) attempt: Duration,
     /// Maximum time of all attempts and the pauses between them.
     pub(super) total: Duration,
-    /// Its priority among the requests of the bot.
+    /// The priority among the requests of the bot.
     pub(super) rank: Rank,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct RestRequest {
     pub(super) method: Method,
     /// The part of the path after `/api/v10`.
     pub(super) path: String,
-    /// The bucket of its rate limit. `None` if it has no limit of its own.
+    /// The bucket of the request's rate limit. `None` if it has no limit of its own.
     pub(super) bucket: Option<Bucket>,
     pub(super) body: Option<Value>,
     /// Whether the path contains an interaction's token. Then a 401 is about that token, not about
@@ -112,12 +112,12 @@ struct RestState {
 pub(super) struct Rest {
     http: reqwest::Client,
     shared: Arc<RestState>,
-    /// Requests are sent while it lasts, and wait otherwise.
+    /// The lease of this node. Requests are sent while it is valid, and wait otherwise.
     lease: Lease,
 }
 
 impl Rest {
-    /// Creates a client for `{base}/api/v10` that sends at most `most` requests per second.
+    /// Creates a client for `{base}/api/v10`, with a limit of requests per second.
     pub(super) fn new(
         base: &str,
         token: SecretString,
@@ -170,7 +170,7 @@ impl Rest {
         self.shared.recoveries.subscribe()
     }
 
-    /// Records that Discord is reachable, whether or not it was away.
+    /// Records that Discord is reachable, even if no request had failed.
     pub(super) fn note_recovery(&self) {
         self.shared.recoveries.send_modify(|count| *count += 1);
     }
@@ -426,7 +426,8 @@ impl Rest {
     }
 }
 
-/// Creates an HTTP client with the user agent that Discord requires. serenity gets one too.
+/// Creates an HTTP client with the user agent that Discord requires. serenity uses such a client
+/// too.
 pub(super) fn http_client(limit: Duration) -> Result<reqwest::Client, reqwest::Error> {
     reqwest::Client::builder()
         .user_agent(USER_AGENT)
@@ -440,7 +441,7 @@ enum Attempt {
     Failed(RestError),
     /// Discord reported a rate limit. Wait for it and try again.
     Limited,
-    /// There was no usable answer.
+    /// Discord gave no usable answer.
     Again(String),
 }
 

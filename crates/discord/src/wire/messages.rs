@@ -12,7 +12,7 @@ pub(crate) struct Message {
     pub(crate) id: u64,
     #[serde(deserialize_with = "id")]
     pub(crate) channel_id: u64,
-    /// Missing in messages from Discord's HTTP interface, even in guilds.
+    /// The guild. Missing in messages from Discord's HTTP interface, even in guilds.
     #[serde(default, deserialize_with = "maybe_id")]
     pub(crate) guild_id: Option<u64>,
     pub(crate) author: User,
@@ -27,17 +27,18 @@ pub(crate) struct Message {
     pub(crate) mention_roles: Vec<u64>,
     #[serde(default, deserialize_with = "maybe_id")]
     pub(crate) webhook_id: Option<u64>,
-    /// 0 is a message and 19 a reply. All others are created by Discord.
+    /// Discord's message type: 0 is a message and 19 a reply. Discord itself creates those of all
+    /// other types.
     #[serde(rename = "type", default)]
     pub(crate) kind: u8,
     #[serde(default)]
     pub(crate) referenced_message: Option<ReferencedMessage>,
-    /// The messages that it forwards.
+    /// The messages that this message forwards.
     #[serde(default, deserialize_with = "forwarded")]
     pub(crate) message_snapshots: Vec<ForwardedMessage>,
     #[serde(default)]
     pub(crate) attachments: Vec<MessageFile>,
-    /// Present only in messages from Discord's HTTP interface.
+    /// The reactions. Present only in messages from Discord's HTTP interface.
     #[serde(default)]
     pub(crate) reactions: Vec<Reaction>,
 }
@@ -95,7 +96,7 @@ pub(crate) struct MessageEdit {
     pub(crate) content: Option<String>,
     #[serde(default, deserialize_with = "users")]
     pub(crate) mentions: Vec<User>,
-    /// `None` if its author did not edit it.
+    /// The time of the edit. `None` if the author did not edit the message.
     #[serde(default)]
     pub(crate) edited_timestamp: Option<String>,
 }

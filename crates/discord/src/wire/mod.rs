@@ -73,14 +73,15 @@ pub(super) struct Role {
     pub(super) tags: RoleTags,
 }
 
-/// The tags of a role: the bot that it belongs to.
+/// The tags of a role, which name the bot that the role belongs to.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct RoleTags {
     #[serde(default, deserialize_with = "maybe_id")]
     pub(super) bot_id: Option<u64>,
 }
 
-/// Returns the user of an interaction. In a direct message there is no member.
+/// Returns the user of an interaction, as a user and as a member. In a direct message, the member
+/// is empty.
 pub(super) fn interacting_user(interaction: &serde_json::Value) -> Option<(User, Member)> {
     let member = &interaction["member"];
     match User::deserialize(&member["user"]) {
@@ -108,7 +109,7 @@ pub(super) struct SlashInteraction {
     pub(super) interaction: u64,
     pub(super) token: String,
     pub(super) channel: u64,
-    /// The channel that the thread belongs to.
+    /// The channel that the thread belongs to, if the command was used in a thread.
     pub(super) parent: Option<u64>,
     pub(super) guild: Option<u64>,
     pub(super) user: User,

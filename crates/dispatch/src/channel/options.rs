@@ -1,7 +1,7 @@
 //! The settings of a lane with their current values and their choices, for display.
 //!
 //! The choices come from the descriptor of the lane's backend. Settings that it does not support
-//! are left out. `settings` applies a choice. Pinned by `tests/dispatch/view.rs`.
+//! are left out. `settings` applies a choice. Tested by `tests/dispatch/view.rs`.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //! are written into `channels.md`.
 //!
 //! Only directories below the operator's project roots are accepted. The adapters check who may do
-//! this. Pinned by `tests/gateway/projects.rs`.
+//! this. Tested by `tests/gateway/projects.rs`.
 
 use crate::Dispatcher;
 use aetheel_model::event::Lane;

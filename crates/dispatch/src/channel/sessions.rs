@@ -2,7 +2,7 @@
 //!
 //! A lane never shows the conversations of another lane, and no session is open in two lanes.
 //! Sessions that the agent lists and that the gateway did not start belong to somebody at the
-//! agent's own terminal. Only owners see them. Pinned by `tests/dispatch/sessions.rs`.
+//! agent's own terminal. Only owners see them. Tested by `tests/dispatch/sessions.rs`.
 
 use std::collections::HashSet;
 use std::path::Path;

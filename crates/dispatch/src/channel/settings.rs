@@ -1,7 +1,7 @@
 //! People's choices for a lane: its backend, and the model, thinking, safety and mode of that
 //! backend.
 //!
-//! Choices are saved per lane and backend. Pinned by `tests/gateway/choices.rs`.
+//! Choices are saved per lane and backend. Tested by `tests/gateway/choices.rs`.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@
 //! turn. It counts unknown output by kind ([`unknown`]), notifies the operator of each kind once
 //! ([`messages`], with a redacted [`sample`]), saves the counts in `state/drift.md`, and rolls back
 //! a backend that reads worse since a reload ([`regression`]). `docs/drift.md` describes all of it.
-//! Turns never wait for it: tasks of its own write and notify. Pinned by `tests/dispatch/drift.rs`
+//! Turns never wait for it: tasks of its own write and notify. Tested by `tests/dispatch/drift.rs`
 //! and `tests/gateway/drift.rs`.
 
 mod baseline;

@@ -1,8 +1,8 @@
 //! The waiting events and the running turns of each lane.
 //!
-//! [`LaneRegistry`] owns the queue and a handle to each running turn. [`slot`] frees the lane and the slot
-//! of a finished turn, [`stop`] stops turns, [`paused`] holds lanes whose backend is paused, and
-//! [`panics`] contains panics.
+//! [`LaneRegistry`] owns the queue and a handle to each running turn. [`slot`] frees the lane and
+//! the slot of a finished turn, [`stop`] stops turns, [`paused`] holds lanes whose backend is
+//! paused, and [`panics`] contains panics.
 
 pub(crate) mod panics;
 mod paused;

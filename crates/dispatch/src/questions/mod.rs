@@ -2,7 +2,7 @@
 //!
 //! This module checks who may answer a question and whether a decision fits it, and passes exactly
 //! one decision per question to the agent. The outcome is shown through the [`ReplyHandle`] of the
-//! turn. In turns that only plan, [`planning`] answers in place of people. Pinned by
+//! turn. In turns that only plan, [`planning`] answers in place of people. Tested by
 //! `tests/dispatch/asks.rs`.
 
 mod fit;

@@ -3,7 +3,7 @@
 //!
 //! This rule is the same for all backends. Tools that an agent uses without a request are limited
 //! by its own mode and by its sandbox. Planning ends when a person approves the plan; after that,
-//! the agent's safety level applies. Pinned by `tests/dispatch/planning.rs`.
+//! the agent's safety level applies. Tested by `tests/dispatch/planning.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

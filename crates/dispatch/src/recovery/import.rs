@@ -1,6 +1,6 @@
 //! Moving the open events of lanes between nodes of a cluster.
 //!
-//! An imported event starts here like an event after a restart. Pinned by
+//! An imported event starts here like an event after a restart. Tested by
 //! `tests/dispatch/absorb.rs`.
 
 use crate::Dispatcher;
@@ -107,8 +107,8 @@ impl Dispatcher {
 
     /// Returns whether matching lanes have no work in progress: no waiting, held or running event,
     /// no answer or question about an event that is being delivered. Events that people were asked
-    /// about, or that were left to the next start, are not in progress. [`Dispatcher::export_lanes`]
-    /// exports them.
+    /// about, or that were left to the next start, are not in progress.
+    /// [`Dispatcher::export_lanes`] exports them.
     #[must_use]
     pub fn is_idle_in(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
         !self.inner.lanes.queue.lock().any_in(&lanes)
@@ -123,9 +123,9 @@ impl Dispatcher {
         self.inner.deps.journal.as_ref().map(|journal| journal.lines_of(lanes)).unwrap_or_default()
     }
 
-    /// Forgets lanes that another node has imported from the lines of [`Dispatcher::export_lanes`]. Their
-    /// events are not processed here any more, and their agents end. Returns whether that is on
-    /// disk. If it is not, writing it is retried.
+    /// Forgets lanes that another node has imported from the lines of [`Dispatcher::export_lanes`].
+    /// Their events are not processed here any more, and their agents end. Returns whether that is
+    /// on disk. If it is not, writing it is retried.
     pub async fn forget_lanes(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
         self.inner.links.forget_all(&lanes);
         match &self.inner.deps.journal {

@@ -7,7 +7,7 @@
 //! * An event that was running during three crashes is set aside, and people are asked.
 //!
 //! In a cluster, people are asked about every started turn that does not continue: its node may
-//! have lost its lease before it could record the use of a tool. Pinned by
+//! have lost its lease before it could record the use of a tool. Tested by
 //! `tests/dispatch/kept.rs`.
 
 use crate::outlet::{Notice, Offer, TurnAnswer};

@@ -1,6 +1,6 @@
 //! Replies that no parser could read: their recordings, and their notes in `state/lost.md`.
 //!
-//! `redeliver` reads and delivers them. Pinned by `tests/dispatch/lost.rs`.
+//! `redeliver` reads and delivers them. Tested by `tests/dispatch/lost.rs`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

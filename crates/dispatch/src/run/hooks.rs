@@ -4,7 +4,7 @@
 //! Each hook runs in a new session that is closed afterwards, because lanes run concurrently and
 //! cannot share a session. It uses the backend, the directory and the safety level of the event's
 //! lane. Its questions are dismissed, because nobody is there to answer. A failed hook does not
-//! affect the turn. Pinned by `tests/dispatch/hooks.rs`.
+//! affect the turn. Tested by `tests/dispatch/hooks.rs`.
 
 use std::sync::Arc;
 

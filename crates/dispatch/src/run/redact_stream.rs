@@ -2,7 +2,7 @@
 //! or hide or reorder text, even if these are split over several events.
 //!
 //! The end of a text that may be the beginning of a secret is held back until more text arrives.
-//! Pinned by the tests below and by `tests/gateway/terminal.rs`.
+//! Tested by the tests below and by `tests/gateway/terminal.rs`.
 
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 //! if the gateway restarts.
 //!
 //! A turn's line is saved in the journal together with its answer. A process that delivers the
-//! answer of a previous process checks whether that process wrote the line. Pinned by
+//! answer of a previous process checks whether that process wrote the line. Tested by
 //! `tests/gateway/turns.rs`.
 
 use std::path::Path;

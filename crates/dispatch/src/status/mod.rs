@@ -2,7 +2,7 @@
 //!
 //! This module only reads. [`overview`] has the status of all lanes, [`backends`] that of all
 //! backends, which owners can roll back, and [`render`] formats a status. `channel` has the
-//! settings that people may choose. Pinned by `tests/dispatch/view.rs`.
+//! settings that people may choose. Tested by `tests/dispatch/view.rs`.
 
 pub(super) mod backends;
 pub(super) mod overview;

@@ -1,9 +1,9 @@
 //! The dashboard: pages that show the gateway's activity in a browser. Users can stop and steer
 //! turns and answer questions, as with buttons and commands in Discord.
 //!
-//! Owns HTTP, HTML, sign-in links and sessions. With every request it asks [`DashboardApi`] for the user's
-//! permissions, which come from Discord and the operator's lists. Actions go to the [`Dispatcher`],
-//! as from other adapters. Nothing is rendered while no page is open. Pinned by
+//! Owns HTTP, HTML, sign-in links and sessions. With every request it asks [`DashboardApi`] for the
+//! user's permissions, which come from Discord and the operator's lists. Actions go to the
+//! [`Dispatcher`], as from other adapters. Nothing is rendered while no page is open. Tested by
 //! `tests/gateway/dashboard/`.
 //!
 //! | module | content |

@@ -1,9 +1,9 @@
 //! Read-only links to a turn. Users who may act in its channel can create and end them. Anybody
 //! with the link can open it, without signing in.
 //!
-//! A link shows less than the channel does ([`ViewLevel::SignInLink`], [`blank`]). Each request checks whether
-//! the creator of the link can still see the channel. Expired links and invalid links get the same
-//! response.
+//! A link shows less than the channel does ([`ViewLevel::SignInLink`], [`blank`]). Each request
+//! checks whether the creator of the link can still see the channel. Expired links and invalid
+//! links get the same response.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //!
 //! Pure: headers, body and time are arguments. The response time must not reveal anything. So every
 //! call takes the same passes over its body, whatever its scheme and its faults, and secrets are
-//! compared in constant time. Pinned by the test vectors of Standard Webhooks and GitHub, and by
+//! compared in constant time. Tested by the test vectors of Standard Webhooks and GitHub, and by
 //! property tests.
 
 use std::array;
