@@ -12,7 +12,8 @@ pub(super) enum ShutdownMode {
     /// A holder keeps running agents for the next start. Without a holder, the same as
     /// [`ShutdownMode::Stop`].
     HandOver,
-    /// The same as [`ShutdownMode::HandOver`], but the exit code asks the service manager for a restart.
+    /// The same as [`ShutdownMode::HandOver`], but the exit code asks the service manager for a
+    /// restart.
     Upgrade,
 }
 

@@ -266,7 +266,8 @@ impl PreparedStart {
     }
 
     /// Connects to the holder or starts one, as `AGENT_HOLDER` requires. Must be called after
-    /// [`Self::open_journal`]. The caller must call [`HeldLauncher::leave`] before the program ends.
+    /// [`Self::open_journal`]. The caller must call [`HeldLauncher::leave`] before the program
+    /// ends.
     ///
     /// # Errors
     /// Returns [`StartRefusal`] if the operator requires a holder and it cannot be used.

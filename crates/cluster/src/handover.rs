@@ -124,8 +124,9 @@ impl Cluster {
 
     /// Acknowledges a handover after it was saved in this node's journal and files. Deletes the
     /// handover, opens its lanes and releases their messages. Lanes in which turns had `begun` stay
-    /// closed while an agent on the other machine may still run in them ([`Cluster::open_waiting_lanes`]).
-    /// Returns the lanes that were opened. A repeated call has no effect.
+    /// closed while an agent on the other machine may still run in them
+    /// ([`Cluster::open_waiting_lanes`]). Returns the lanes that were opened. A repeated call has
+    /// no effect.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.

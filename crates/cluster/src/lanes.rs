@@ -48,8 +48,8 @@ pub(super) struct NodeLanes {
     held: HashSet<String>,
     /// Messages that were delivered in this process, with their lanes.
     in_flight: BTreeMap<i64, Option<String>>,
-    /// Numbers of acknowledged messages of `in_flight`. They are removed when the next query begins, because a
-    /// running query may still return them.
+    /// Numbers of acknowledged messages of `in_flight`. They are removed when the next query
+    /// begins, because a running query may still return them.
     pub(super) acknowledged: Vec<i64>,
 }
 

@@ -1,22 +1,23 @@
 //! Backends as WASM components: their sandbox, their admission, and their replacement while the
 //! gateway runs.
 //!
-//! Owns everything that uses `wasmtime`: compilation, limits, the imports of a guest, the conversion
-//! of types at its border, and the current generation of each backend. Must not start a process or
-//! open a connection, and must not trust a guest: [`aetheel_turn`] checks every request of a guest.
+//! Owns everything that uses `wasmtime`: compilation, limits, the imports of a guest, the
+//! conversion of types at its border, and the current generation of each backend. Must not start a
+//! process or open a connection, and must not trust a guest: [`aetheel_turn`] checks every request
+//! of a guest.
 //!
-//! * A component: `admission` examines it, `engine` compiles it, `sandbox`, `deadline` and `measure`
-//!   limit it, `instance` and `component` run it, `bindings` and `convert` convert its types, `log`
-//!   forwards its output, and `breaker` stops a component that keeps failing.
+//! * A component: `admission` examines it, `engine` compiles it, `sandbox`, `deadline` and
+//!   `measure` limit it, `instance` and `component` run it, `bindings` and `convert` convert its
+//!   types, `log` forwards its output, and `breaker` stops a component that keeps failing.
 //! * The operator's approval: `trust` with `trust_state`, and `requested`.
-//! * The folder: `loader` follows it (`watch`, `source`, `load_order`, `load`), `candidates` has the
-//!   admitted components, and `choice` selects the one that serves. `rollback`, `fallback` and
+//! * The folder: `loader` follows it (`watch`, `source`, `load_order`, `load`), `candidates` has
+//!   the admitted components, and `choice` selects the one that serves. `rollback`, `fallback` and
 //!   `previous` load earlier ones, and `trial_components` opens one beside the one that serves.
 //!   `staged` and `install` put a new file into the folder, and `shipped` puts the components there
 //!   that belong to the program.
 //!
-//! `tests/backend` (hostile guests, trust, several versions, rollbacks) and `tests/reload.rs` (files
-//! replaced in every way) test this crate.
+//! `tests/backend` (hostile guests, trust, several versions, rollbacks) and `tests/reload.rs`
+//! (files replaced in every way) test this crate.
 
 mod admission;
 mod bindings;

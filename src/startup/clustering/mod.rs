@@ -1,7 +1,7 @@
 //! The start of a node: it joins its cluster and continues with its journal from the database.
 //!
-//! The state files in [`LANE_FILES`] are copied to the database too, so that another machine can take
-//! over the lanes of this one. A node whose lanes were taken over starts with empty files.
+//! The state files in [`LANE_FILES`] are copied to the database too, so that another machine can
+//! take over the lanes of this one. A node whose lanes were taken over starts with empty files.
 
 mod store;
 
@@ -143,8 +143,8 @@ pub async fn import(config: &Config) -> Result<String, StartRefusal> {
 /// cluster. No gateway may run on this machine. Returns the number of lines.
 ///
 /// # Errors
-/// Returns [`StartRefusal`] if other nodes still have data, or if the journal cannot be written. The
-/// cluster then keeps everything.
+/// Returns [`StartRefusal`] if other nodes still have data, or if the journal cannot be written.
+/// The cluster then keeps everything.
 pub async fn export(config: &Config) -> Result<usize, StartRefusal> {
     let (workspace, _lock) = locked(config).await?;
     let unavailable = |why: String| StartRefusal::because(exit::UNAVAILABLE, why);
