@@ -1,7 +1,7 @@
 //! The rules for who may use the bot, as pure functions of the operator's lists.
 //!
-//! Owns only the decision. The adapter asks Discord for roles, parents and owners, and reports a
-//! refusal.
+//! Owns only the decision. The Discord adapter looks up roles, parents and owners, and logs
+//! refusals.
 
 use crate::agent::Safety;
 use crate::config::AllowLists;
@@ -34,7 +34,8 @@ pub struct AccessRequest<'a> {
 pub enum AccessDecision {
     /// The request may go on to the dispatcher.
     Allowed,
-    /// The author is not a person. The bot must not answer at all, or two bots would talk for ever.
+    /// The author is not a person. The bot must not answer at all, or two bots could answer each
+    /// other without end.
     Ignored(IgnoredAuthor),
     /// The author is a person without access. The refusal is logged, and shown only in reply to a
     /// command.

@@ -1,6 +1,6 @@
 //! The usual output of an agent, learned for each version of it from turns that succeeded.
 //!
-//! The detector of lost answers (`turn::conservation`) ignores positions that held text beside
+//! The detector of lost answers (`turn::conservation`) ignores positions that contained text beside
 //! readable answers, and a success without an answer is suspicious for a backend that always
 //! answers. `docs/drift.md` states the rules. No I/O and no clock. Tested below and in
 //! `tests/dispatch/baselines.rs`.
@@ -18,13 +18,15 @@ pub const UNKNOWN_VERSION: &str = "unknown";
 const LEARNING_TURNS: u32 = 50;
 /// Number of turns in which a position must contain text beside the answer before it is ignored.
 const CONFIRMATIONS: u32 = 3;
-/// Most positions that are kept for a version, and the longest of them in bytes.
+/// Maximum number of positions that are kept for a version.
 const POSITION_LIMIT: usize = 100;
+/// Maximum length of a position that is kept, in bytes.
 const POSITION_LENGTH: usize = 400;
 /// Number of answered turns of a backend after which a turn without an answer is suspicious.
 const USUAL_TURNS: u32 = 20;
-/// Most versions of an agent that are kept, and the longest of their names in bytes.
+/// Maximum number of versions of an agent that are kept.
 const VERSION_LIMIT: usize = 3;
+/// Maximum length of the name of a version that is kept, in bytes.
 const VERSION_LENGTH: usize = 80;
 
 /// A version of a backend's agent.
@@ -56,7 +58,7 @@ pub struct Baseline {
 pub enum Position {
     /// Text from there was shown in some turn.
     Shown,
-    /// Text from there was never shown; the number of turns that had some.
+    /// Text from there was never shown. Contains the number of turns that had such text.
     Beside(u32),
 }
 
@@ -76,7 +78,7 @@ pub struct Success<'a> {
     pub component: &'a str,
     /// Whether there was text, a file or a question.
     pub answered: bool,
-    /// The positions in its output, where they were examined.
+    /// The positions in its output, if they were examined.
     pub positions: Option<&'a Positions>,
     /// When it ended.
     pub at: Timestamp,

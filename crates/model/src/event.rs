@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Position in the order of acceptance. It increases while the program runs.
 pub type Sequence = u64;
 
-/// The start of the numbers of events that are not saved. No other number is as high.
+/// The start of the numbers of events that are not saved. Numbers of saved events are lower.
 pub const UNSAVED_START: Sequence = u64::MAX / 2;
 
 /// Bits of a number that count within one block. Machines that share a bot assign numbers from
@@ -116,7 +116,7 @@ pub enum EventKind {
 pub enum EventOrigin {
     /// A line typed at the terminal.
     Console,
-    /// A message that somebody wrote in Discord.
+    /// A message that a person wrote in Discord.
     Message {
         /// The channel or thread that contains it.
         channel: u64,
@@ -163,7 +163,7 @@ pub struct AttachedFile {
     pub media_type: Option<String>,
     /// Its announced size in bytes.
     pub size: u64,
-    /// The URL or path from which the outlet gets it.
+    /// The URL or path from which the content is downloaded.
     pub source: String,
 }
 
@@ -208,7 +208,7 @@ pub struct Event {
     /// The message it replies to or forwards, as in [`NewEvent::quoted`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<QuotedMessage>,
-    /// The key that is the same if the same thing happens twice, as in [`NewEvent::key`].
+    /// A key that identifies the cause of the event, as in [`NewEvent::key`].
     #[serde(default)]
     pub key: Option<String>,
     /// Whether a thread must be opened first, as in [`NewEvent::opens_thread`]. It is false once
@@ -257,12 +257,12 @@ pub struct NewEvent {
     /// The message that the prompt replies to or forwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<QuotedMessage>,
-    /// A key that is the same if the same thing happens twice (`discord:…`, `cron:backup:…`). A
-    /// second event with the same key is not accepted.
+    /// A key that identifies the cause of the event (`discord:…`, `cron:backup:…`). A second event
+    /// with the same key is not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Whether a thread must be opened first, in which it is answered. Until then it waits in no
-    /// lane.
+    /// Whether a thread must be opened first, in which the event is answered. Until then the event
+    /// waits in no lane.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_thread: bool,
     /// Whether it was written while the gateway could not receive it. Limits on the rate of prompts

@@ -25,7 +25,7 @@ pub enum FigureKind {
 }
 
 impl FigureKind {
-    /// Returns its name in Prometheus' text format.
+    /// Returns the name of the type in Prometheus' text format.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -60,11 +60,12 @@ const fn f(
 
 use FigureKind::{Counter, Gauge, Histogram};
 
-/// From a short answer to the longest turn, in seconds.
+/// The buckets for turns in seconds, from a short answer to the longest turn.
 const TURN: FigureKind = Histogram(&[
     0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1_800.0, 3_600.0,
 ]);
-/// From an empty call to twice the time limit of a call, in seconds.
+/// The buckets for calls into a guest in seconds, from an empty call to twice the time limit of a
+/// call.
 const CALL: FigureKind = Histogram(&[
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0,
 ]);
@@ -278,7 +279,7 @@ pub fn lines_truncated(backend: &str, count: u64) {
     }
 }
 
-/// Counts an agent that was killed because it still ran.
+/// Counts an agent that was killed because it did not exit by itself.
 pub fn process_killed() {
     counter!(KILLS).increment(1);
 }
@@ -288,12 +289,12 @@ pub fn orphans_killed(count: usize) {
     counter!(ORPHANS).increment(count as u64);
 }
 
-/// Measures the calls into one guest. It is made once for each guest, because a call may be shorter
+/// Measures the calls into one guest. Created once for each guest, because a call may be shorter
 /// than looking up the metric.
 pub struct CallTimer(metrics::Histogram);
 
 impl CallTimer {
-    /// Makes one for the guests of a backend.
+    /// Creates a timer for the guests of a backend.
     #[must_use]
     pub fn of(backend: &str) -> Self {
         Self(histogram!(CALLS, "backend" => backend.to_owned()))
@@ -325,7 +326,7 @@ pub fn count_question(outcome: &'static str) {
     counter!(QUESTIONS, "outcome" => outcome).increment(1);
 }
 
-/// Sets how many of how many shards are connected to Discord's gateway.
+/// Sets the number of shards that are connected to Discord's gateway, and the number of all shards.
 pub fn discord_connected((connected, shards): (usize, usize)) {
     gauge!(CONNECTED).set(connected as f64);
     gauge!(SHARDS).set(shards as f64);
@@ -406,7 +407,7 @@ pub fn log_line_left_out() {
     counter!(LEFT_OUT).increment(1);
 }
 
-/// Sets the metrics of this process that the system reports, or none without `/proc`.
+/// Sets the metrics of this process that the system reports. A value is `None` without `/proc`.
 pub fn set_process(resident_bytes: Option<u64>, descriptors: Option<usize>) {
     if let Some(bytes) = resident_bytes {
         gauge!(MEMORY).set(bytes as f64);

@@ -1,8 +1,8 @@
 //! Folds agent events into the state that people should see.
 //!
-//! [`Transcript`] is the present state of one turn. It has no I/O and no clock, and the way in
-//! which events were batched does not affect it. Applying an event costs time in proportion to its
-//! length, however many came before.
+//! [`Transcript`] is the current state of one turn. It has no I/O and no clock. The result does not
+//! depend on how the events were batched. Applying an event costs time in proportion to its length,
+//! however many came before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,17 +11,18 @@ use crate::agent::{
     ToolStart, ToolStatus, Unrecognised, Usage,
 };
 
-/// Most artifacts of one turn that are kept.
+/// Maximum number of artifacts of one turn that are kept.
 const ARTIFACTS: usize = 10;
-/// Most background tasks of one turn that are kept.
+/// Maximum number of background tasks of one turn that are kept.
 const TASKS: usize = 200;
-/// Most quotas that are kept.
+/// Maximum number of quotas that are kept.
 const QUOTAS: usize = 20;
-/// Most notices of one turn that are kept.
+/// Maximum number of notices of one turn that are kept.
 const NOTICES: usize = 50;
-/// Most kinds of unknown output of one turn that are distinguished.
+/// Maximum number of kinds of unknown output of one turn that are distinguished.
 const UNKNOWN_KINDS: usize = 200;
-/// Bytes of the answer, and of the thinking, of one turn that are kept. The recording has the rest.
+/// Maximum size of the answer, and of the thinking, of one turn, in bytes. The recording has the
+/// rest.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Ends a text that was longer than [`MAX_TEXT_BYTES`].
 const CUT: &str = "\n\n… (cut after 1 MiB; the recording of this turn has the rest)";
@@ -350,7 +351,7 @@ mod tests {
         assert_eq!(pieces, whole);
         assert_eq!(bounded(long), whole.text());
         assert_eq!(bounded(whole.text()), whole.text());
-        // An agent that withdraws the long part can go on.
+        // An agent that withdraws the long part can add text again.
         whole.apply(&text(0, "", true));
         whole.apply(&text(1, "short", false));
         assert_eq!(whole.text(), "short");

@@ -4,7 +4,7 @@
 use crate::agent::descriptor::Framing;
 use crate::lines::{FramedLine, LineSplitter};
 
-/// Longest header line that is kept, in bytes.
+/// Maximum length of a header line that is kept, in bytes.
 const MAX_HEADER_BYTES: usize = 8 << 10;
 
 /// Splits bytes into messages. Keeps at most as many bytes as one message may have.
@@ -17,7 +17,7 @@ pub enum Splitter {
 }
 
 impl Splitter {
-    /// Makes one that keeps up to `limit` bytes of a message.
+    /// Creates a splitter that keeps up to `limit` bytes of a message.
     #[must_use]
     pub fn new(framing: Framing, limit: usize) -> Self {
         match framing {

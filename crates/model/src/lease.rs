@@ -1,8 +1,8 @@
 //! The time until which this gateway may act for its bot.
 //!
-//! On a single machine, the lease never ends. In a cluster, a node may act while no other node can
-//! have taken over. Code that sends or starts something checks the lease first, so that a machine
-//! that was paused for longer does nothing when it continues.
+//! On a single machine, the lease never ends. In a cluster, the lease of a node ends before another
+//! node can take over its work. Code that sends or starts something checks the lease first, so that
+//! a machine that was paused for longer does nothing when it continues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,26 +28,26 @@ const ENDED: u64 = 0;
 pub struct Lease(Arc<watch::Sender<u64>>);
 
 impl Lease {
-    /// Makes a lease that never ends.
+    /// Creates a lease that never ends.
     #[must_use]
     pub fn endless() -> Self {
         Self(Arc::new(watch::Sender::new(ENDLESS)))
     }
 
-    /// Makes a lease that lasts until a time of [`boot_ms`].
+    /// Creates a lease that lasts until a time of [`boot_ms`].
     #[must_use]
     pub fn until(until_ms: u64) -> Self {
         Self(Arc::new(watch::Sender::new(until_ms)))
     }
 
-    /// Returns whether it currently lasts.
+    /// Returns whether the lease currently lasts.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let until = *self.0.borrow();
         until == ENDLESS || boot_ms() < until
     }
 
-    /// Returns how long it still lasts; zero if it has run out.
+    /// Returns how long the lease still lasts; zero if it has run out.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match *self.0.borrow() {
@@ -56,7 +56,7 @@ impl Lease {
         }
     }
 
-    /// Extends it until a time of [`boot_ms`], unless it was ended or already lasts longer.
+    /// Extends the lease until a time of [`boot_ms`], unless it was ended or already lasts longer.
     pub fn extend(&self, until_ms: u64) {
         self.0.send_if_modified(|until| {
             let longer = *until != ENDED && *until < until_ms;
@@ -67,29 +67,29 @@ impl Lease {
         });
     }
 
-    /// Sets the time of [`boot_ms`] until which it lasts, sooner or later than before.
+    /// Sets the time of [`boot_ms`] until which the lease lasts, sooner or later than before.
     pub fn set(&self, until_ms: u64) {
         self.0.send_replace(until_ms);
     }
 
-    /// Returns whether it can end.
+    /// Returns whether the lease can end.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         *self.0.borrow() != ENDLESS
     }
 
-    /// Ends it for good.
+    /// Ends the lease for good.
     pub fn end(&self) {
         self.0.send_replace(ENDED);
     }
 
-    /// Returns whether it was ended for good.
+    /// Returns whether the lease was ended for good.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         *self.0.borrow() == ENDED
     }
 
-    /// Waits until it lasts: returns at once, or when it is extended after it ran out. Never
+    /// Waits until the lease lasts: returns at once, or when it is extended after it ran out. Never
     /// returns if it was ended for good.
     pub async fn wait_until_valid(&self) {
         let mut until = self.0.subscribe();
@@ -99,13 +99,13 @@ impl Lease {
         }
     }
 
-    /// Waits until it is ended for good.
+    /// Waits until the lease is ended for good.
     pub async fn wait_until_ended(&self) {
         // `self` owns the sender.
         let _ = self.0.subscribe().wait_for(|until| *until == ENDED).await;
     }
 
-    /// Returns a receiver of the time of [`boot_ms`] until which it lasts.
+    /// Returns a receiver of the time of [`boot_ms`] until which the lease lasts.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.0.subscribe()

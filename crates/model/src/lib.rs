@@ -2,9 +2,9 @@
 //! schedules.
 //!
 //! Owns everything that is data or a pure function. Times are arguments. Must not read or write
-//! files, sockets or processes, and must not depend on another crate of the workspace. These modules
-//! are exceptions to purity: [`vigil`] starts tasks, [`lease`] and [`figures`] read the clock, and
-//! [`prompt::neutralise`] checks whether files exist.
+//! files, sockets or processes, and must not depend on another crate of the workspace. These
+//! modules are exceptions to purity: [`supervisor`] starts tasks, [`lease`] and [`figures`] read
+//! the clock, and [`prompt::neutralise`] checks whether files exist.
 
 pub mod access;
 pub mod agent;

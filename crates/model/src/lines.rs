@@ -1,5 +1,5 @@
-//! Splits a stream of bytes into lines. Pure: the way in which the bytes were cut does not affect
-//! the lines.
+//! Splits a stream of bytes into lines. Pure: the lines do not depend on how the bytes were divided
+//! into chunks.
 //!
 //! Tested by `any_split_of_the_bytes_gives_the_same_lines`.
 
@@ -16,17 +16,17 @@ pub struct FramedLine {
 /// may have.
 #[derive(Debug)]
 pub struct LineSplitter {
-    /// Most bytes of a line that are kept.
+    /// Maximum number of bytes of a line that are kept.
     limit: usize,
     /// The beginning of the line: up to `limit + 1` bytes, because a `\r` may belong to the line
     /// end.
     begun: Vec<u8>,
-    /// Whether the line has more bytes than these.
+    /// Whether the line has more bytes than `begun` contains.
     dropped: bool,
 }
 
 impl LineSplitter {
-    /// Makes one that keeps up to `limit` bytes of a line.
+    /// Creates a splitter that keeps up to `limit` bytes of a line.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { limit, begun: Vec::new(), dropped: false }
@@ -115,7 +115,7 @@ mod tests {
         all
     }
 
-    /// A naive implementation of the same.
+    /// A naive implementation of the same function.
     fn model(limit: usize, bytes: &[u8]) -> Vec<(String, bool)> {
         let mut pieces: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
         let last = pieces.pop().expect("split gives at least one piece");

@@ -17,7 +17,7 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// Makes one for these values.
+    /// Creates a redactor for these values.
     #[must_use]
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a SecretString>) -> Self {
         let values: Vec<String> = secrets
@@ -35,7 +35,7 @@ impl Redactor {
         Self { secrets, values: values.into_iter().map(SecretString::from).collect() }
     }
 
-    /// Returns one that also hides these words, if they have at least four bytes.
+    /// Returns a redactor that also hides these words, if they have at least four bytes.
     #[must_use]
     pub fn with_words<'a>(&self, words: impl IntoIterator<Item = &'a String>) -> Self {
         let more =

@@ -1,7 +1,7 @@
 //! Parses server-sent events from lines, according to the WHATWG HTML standard, 9.2.6 "Interpreting
 //! an event stream".
 //!
-//! Pure. Its input are the lines of [`LineSplitter`](crate::lines), not bytes.
+//! Pure. Its input consists of the lines of [`LineSplitter`](crate::lines), not of bytes.
 
 /// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

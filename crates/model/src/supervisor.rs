@@ -1,11 +1,12 @@
 //! Supervises the tasks and threads that the program cannot work without.
 //!
 //! Tasks that run as long as the program are started here, each with a name. If one of them ends
-//! earlier, that is a fault: the program would not do part of its work while everything else looks
-//! well. `app` waits for such a fault, logs the name and exits, so that the service manager
-//! restarts the program. There is one supervisor for the whole program. It reports nothing before
-//! [`keep`], so that commands and tests can start such tasks without it. `tests/architecture.rs`
-//! checks that other modules do not start threads or endless tasks themselves.
+//! earlier, that is a fault: the program would not do part of its work while everything else
+//! appears to work. The program waits for such a fault, logs the name and exits, so that the
+//! service manager restarts it. There is one supervisor for the whole program. It reports nothing
+//! before [`supervise`] is called, so that commands and tests can start such tasks without it.
+//! `tests/architecture.rs` checks that other modules do not start threads or endless tasks
+//! themselves.
 
 use std::io;
 use std::sync::{Arc, LazyLock};
@@ -33,7 +34,7 @@ struct SupervisorState {
     failure: Option<TaskFailure>,
 }
 
-/// Is dropped when the task or thread ends.
+/// Reports the end of the task or thread when it is dropped.
 #[derive(Debug)]
 struct WatchGuard {
     vigil: Supervisor,

@@ -15,7 +15,7 @@ pub enum ArgumentValue {
     Inherit,
 }
 
-/// A piece of a body, assembled by the host.
+/// A piece of the body of a message, assembled by the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Chunk {

@@ -74,7 +74,7 @@ pub struct Question {
     pub secret: bool,
 }
 
-/// How long a decision holds, from narrow to wide.
+/// How long a decision applies, from narrow to wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecisionScope {

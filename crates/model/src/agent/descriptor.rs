@@ -30,9 +30,9 @@ pub enum LinkSharing {
 pub enum OneShot {
     #[default]
     Never,
-    /// Only if the operator chooses it.
+    /// Only if the operator chooses one-shot runs.
     Offered,
-    /// Unless the operator chooses otherwise.
+    /// Unless the operator chooses long-lived runs.
     Preferred,
 }
 
@@ -68,7 +68,7 @@ pub enum Feature {
     Models,
     Sessions,
     /// A variable among the credentials is not enough: the agent must also have been signed in,
-    /// which created one of the files among them.
+    /// which created one of the credential files.
     OwnSignIn,
     /// A feature of a newer contract; ignored.
     #[serde(other)]
@@ -115,7 +115,7 @@ pub struct Flag {
     /// levels.
     #[serde(default)]
     pub values: Vec<String>,
-    /// The lowest safety level at which it may be used.
+    /// The lowest safety level at which the flag may be used.
     #[serde(default = "lowest")]
     pub safety: Safety,
 }
@@ -166,7 +166,7 @@ pub struct Environment {
     pub pass: Vec<String>,
 }
 
-/// A way to be signed in.
+/// A credential that shows that the agent is signed in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Credential {
@@ -209,9 +209,9 @@ pub struct Descriptor {
     #[serde(default)]
     pub one_shot: OneShot,
     pub programs: Vec<Program>,
-    /// Versions of the agent that it was made for, as semver requirements. If there are several
-    /// components with the same name, the one that fits the installed agent serves. A warning is
-    /// logged if no component fits.
+    /// Versions of the agent that the backend was made for, as semver requirements. If there are
+    /// several components with the same name, the one that fits the installed agent serves. A
+    /// warning is logged if no component fits.
     #[serde(default)]
     pub understands: Vec<String>,
     #[serde(default)]
@@ -249,7 +249,7 @@ pub struct Descriptor {
     /// JSON Schema of `settings.options`.
     #[serde(default)]
     pub options: serde_json::Value,
-    /// Longest line of output in bytes; the host's own limit also applies.
+    /// Maximum length of an output line in bytes; the host's own limit also applies.
     #[serde(default)]
     pub line_limit: Option<u32>,
 }

@@ -6,11 +6,11 @@ use super::{ProcKey, SessionKey, TurnKey};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Safety {
-    /// It asks before it changes anything, or is denied.
+    /// The agent asks before it changes anything. If it cannot ask, changes are denied.
     Default,
-    /// It also edits files without asking.
+    /// The agent also edits files without asking.
     Edit,
-    /// It does everything without asking.
+    /// The agent does everything without asking.
     Danger,
 }
 

@@ -45,7 +45,7 @@ impl AskOption {
         {
             return does.to_owned();
         }
-        // Avoids "Always allow: Always Allow npm test".
+        // Avoids labels such as "Always allow: Always Allow npm test".
         match lower.strip_prefix("always allow ") {
             Some(rest) if does == "Always allow" && own.is_ascii() => {
                 format!("{does}: {}", &own[own.len() - rest.len()..])

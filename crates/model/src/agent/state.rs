@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Most paths that a descriptor may declare.
+/// Maximum number of paths that a descriptor may declare.
 const PLACES: usize = 16;
 /// Size limit of a path, in bytes.
 const MAX_PATH_BYTES: usize = 256;
@@ -30,7 +30,7 @@ pub struct StatePath {
     /// Whether the agent may change it.
     #[serde(default)]
     pub access: StateAccess,
-    /// The operator's variable that moves it; its value is a folder.
+    /// The operator's variable that moves the path; its value is a folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_by: Option<String>,
     /// The path below that folder; empty for the folder itself.

@@ -105,8 +105,8 @@ fn fault_of(entry: &str) -> Option<String> {
     }
 }
 
-/// Names that the operator may use for kinds of tools: those of Claude Code, which the default of
-/// `ALLOWED_TOOLS` consists of.
+/// Names that the operator may use for kinds of tools. They are the tool names of Claude Code, from
+/// which the default of `ALLOWED_TOOLS` is made.
 const KINDS: [(&str, &str); 12] = [
     ("Bash", "bash"),
     ("Read", "file_read"),

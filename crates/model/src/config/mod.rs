@@ -39,7 +39,7 @@ pub struct Config {
     /// The source of `agent_backend` for messages to the operator: the variable, or an argument of
     /// a command.
     pub agent_backend_source: &'static str,
-    /// Whether agents run live or once for each turn, for all backends and for single ones.
+    /// The run mode of agents, for all backends and for single ones.
     pub backend_run: RunModes,
     /// The program of `agent_backend`.
     pub backend_cli_path: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub struct Config {
     pub backend_model: Option<String>,
     /// The effort of `agent_backend`, as an id or label of that backend.
     pub backend_effort: Option<String>,
-    /// Most rounds with the model in one turn.
+    /// Maximum number of rounds with the model in one turn.
     pub backend_max_turns: u32,
     /// The tools that agents may use.
     pub allowed_tools: AllowedTools,
@@ -55,15 +55,15 @@ pub struct Config {
     pub safety: Safety,
     /// The mode, which is `plan` in the permission mode `plan`.
     pub mode: Mode,
-    /// Longest turn, without the time in which people are asked.
+    /// Maximum duration of a turn, without the time in which people are asked.
     pub query_timeout: Duration,
-    /// Longest time without output of an agent while none of its tools runs.
+    /// Maximum time without output of an agent while none of its tools runs.
     pub idle_timeout: Option<Duration>,
     /// How long a question to people stays open.
     pub ask_timeout: Duration,
     /// How long a long-lived agent is kept without a turn.
     pub link_idle: Duration,
-    /// Most long-lived agents kept without a turn.
+    /// Maximum number of long-lived agents that are kept without a turn.
     pub links_warm: usize,
     /// The time between the steps of stopping an agent.
     pub stop_grace: Duration,
@@ -99,9 +99,9 @@ pub struct Config {
     pub backend_signers: Vec<PublicKey>,
     /// Whether the gateway rolls back a component that parses worse than the previous one.
     pub backend_rollback: bool,
-    /// Most turns that run at the same time.
+    /// Maximum number of turns that run at the same time.
     pub max_concurrent_queries: usize,
-    /// Most events that may wait for a lane or a slot.
+    /// Maximum number of events that may wait for a lane or a slot.
     pub max_queue_depth: usize,
     /// The treatment of a prompt from an idle lane while all slots are taken.
     pub busy_policy: BusyPolicy,
@@ -109,7 +109,8 @@ pub struct Config {
     pub agent_sandbox: SandboxMode,
     /// Whether agents outlive the gateway.
     pub agent_holder: HolderMode,
-    /// How long a holder keeps agents without a gateway.
+    /// How long a holder (the process that keeps agents while the gateway restarts) keeps agents
+    /// without a gateway.
     pub agent_hold: Duration,
     /// The database that several machines share, or `None` if this machine serves alone.
     pub cluster_url: Option<SecretString>,
@@ -135,13 +136,14 @@ pub struct Config {
     pub approvers: Vec<u64>,
     /// Users with the rights of the application's owner, by id.
     pub owners: Vec<u64>,
-    /// Most prompts of one user in a minute, or `None` without a limit.
+    /// Maximum number of prompts of one user in a minute, or `None` without a limit.
     pub user_prompts_per_minute: Option<u32>,
-    /// The channel for output that nobody asked for.
+    /// The channel for the answers of schedules, hooks and webhooks that name no channel, and for
+    /// notices to the operator.
     pub output_channel: Option<u64>,
-    /// Most files of one prompt.
+    /// Maximum number of files of one prompt.
     pub attachments_max: usize,
-    /// Size limit of such a file, in bytes.
+    /// Size limit of an attached file, in bytes.
     pub attachment_limit: u64,
     /// Number of characters above which an answer is sent as a file.
     pub long_answer: Option<usize>,
@@ -163,7 +165,7 @@ pub struct Config {
     pub command_alias: Option<String>,
     /// The URL of Discord, without a trailing slash.
     pub discord_api_base: String,
-    /// Most requests to Discord in a second; 0 without a limit.
+    /// Maximum number of requests to Discord in a second; 0 without a limit.
     pub discord_requests_per_second: usize,
     /// The number of shards of the bot, or `None` for the number that Discord recommends.
     pub shards: Option<u32>,
@@ -175,7 +177,7 @@ pub struct Config {
     pub limits: ResourceLimits,
 }
 
-/// The value of `AGENT_BACKEND` with which the start searches for a backend.
+/// The value of `AGENT_BACKEND` with which the gateway searches for a backend when it starts.
 pub const AUTO: &str = "auto";
 
 /// Returns the additional name of the commands `/ask` and `/reset` for a backend.

@@ -43,7 +43,7 @@ impl VariableReader<'_> {
         self.expanded(&self.text(name))
     }
 
-    /// Reads a list of folders; if it is empty, it consists of the folder of `otherwise`.
+    /// Reads a list of folders; an empty list is replaced by the folder of the setting `otherwise`.
     pub(super) fn paths(&self, name: &str, otherwise: &str) -> Vec<PathBuf> {
         let named: Vec<PathBuf> = self.list(name).iter().map(|text| self.expanded(text)).collect();
         if named.is_empty() { vec![self.path(otherwise)] } else { named }

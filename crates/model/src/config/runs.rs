@@ -12,7 +12,7 @@ pub enum RunMode {
 }
 
 impl RunMode {
-    /// Returns the word that an operator writes for it: `live` or `one-shot`.
+    /// Returns the word for the mode in settings: `live` or `one-shot`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -36,7 +36,8 @@ pub struct RunModes {
 }
 
 impl RunModes {
-    /// Parses items such as `live` and `codex=one-shot`. The second part contains their faults.
+    /// Parses items such as `live` and `codex=one-shot`. The second part of the result contains
+    /// their faults.
     pub(super) fn parse(items: &[String]) -> (Self, Vec<String>) {
         let (mut runs, mut faults) = (Self::default(), Vec::new());
         for item in items {

@@ -36,11 +36,11 @@ impl SandboxMode {
 /// Whether agents outlive the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HolderMode {
-    /// If a holder is available.
+    /// Agents outlive the gateway if a holder (the process that keeps them meanwhile) is available.
     Auto,
-    /// Required. The gateway does not start without a holder.
+    /// Agents must outlive the gateway. It does not start without a holder.
     Require,
-    /// No. They end with the gateway.
+    /// Agents end with the gateway.
     Off,
 }
 
@@ -102,7 +102,7 @@ pub struct AllowLists {
 /// Limits of the resources that a guest and its agent may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceLimits {
-    /// Longest line that is kept completely, in bytes.
+    /// Maximum length of a line that is kept completely, in bytes.
     pub line: usize,
     /// Output of a run, in bytes.
     pub output: u64,
@@ -147,7 +147,7 @@ impl Trust {
     pub(super) const WORDS: [(&str, Self); 3] =
         [("any", Self::Any), ("pinned", Self::Pinned), ("signed", Self::Signed)];
 
-    /// Returns the word that the operator writes for it.
+    /// Returns the word for the rule in settings.
     #[must_use]
     pub fn word(self) -> &'static str {
         Self::WORDS.iter().find(|(_, trust)| *trust == self).map_or("any", |(word, _)| word)

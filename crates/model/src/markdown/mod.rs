@@ -65,7 +65,7 @@ pub fn lines(text: &str) -> impl Iterator<Item = (usize, MarkdownLine<'_>)> {
     })
 }
 
-/// Removes comments from a line. `open` tells whether a comment began in an earlier line, and is
+/// Removes comments from a line. `open` states whether a comment began in an earlier line, and is
 /// updated.
 fn uncommented(line: &str, open: &mut bool) -> String {
     let (mut rest, mut kept) = (line, String::new());

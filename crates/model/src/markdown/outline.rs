@@ -1,9 +1,8 @@
 //! Markdown in which a heading of any level, or a list item, has some `key: value` lines and a
 //! text.
-//!
-//! Comments are removed. Fenced code is an example and is skipped, except by [`OutlineSection::code`], which
-//! returns it as the content of a file. Use [`super::sections`] for files that contain only
-//! settings.
+//! Comments are removed. Fenced code is an example and is skipped, except by
+//! [`OutlineSection::code`], which returns it as the content of a file. Use [`super::sections`] for
+//! files that contain only settings.
 
 use super::{CodeFence, KeyValue, MarkdownLine, lines};
 
@@ -31,12 +30,12 @@ pub struct TextLine {
     pub text: String,
 }
 
-/// The content of a heading or an item: settings, and the text beside them.
+/// The content of a heading or an item: its settings and its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsBlock {
     /// The entries with a known key.
     pub entries: Vec<KeyValue>,
-    /// The text, without common indentation.
+    /// The text, without the common indentation.
     pub text: String,
     /// Lines that look like an entry but have no known key.
     pub unknown: Vec<(usize, String)>,
@@ -93,7 +92,7 @@ pub fn outline(text: &str) -> Vec<OutlineSection> {
     parts
 }
 
-/// Returns the parts below one, up to the next part of the same or a higher level.
+/// Returns the parts below the one at `index`, up to the next part of the same or a higher level.
 pub fn descendants(parts: &[OutlineSection], index: usize) -> &[OutlineSection] {
     let rest = &parts[index + 1..];
     &rest[..rest.iter().take_while(|part| part.level > parts[index].level).count()]
@@ -176,8 +175,8 @@ pub fn parse_block(body: &[TextLine], known: &[&str]) -> SettingsBlock {
     block
 }
 
-/// Parses `key: value`. The third part tells whether it is a list item at the margin. The key may
-/// be emphasised.
+/// Parses `key: value`. The third part of the result states whether the line is a list item at the
+/// margin. The key may be emphasised.
 pub fn parse_entry(line: &str) -> Option<(String, String, bool)> {
     let (rest, item) = strip_bullet(line).map_or((line, false), |rest| (rest, true));
     let (key, value) = rest.split_once(':')?;

@@ -1,5 +1,5 @@
-//! Markdown that operators write by hand: `## title` begins a section, and `- key: value` is an
-//! entry of it.
+//! Markdown that operators write: `## title` begins a section, and `- key: value` is an entry of
+//! it.
 //!
 //! Everything else is for people and is skipped: text before the first section, paragraphs,
 //! indented lines, fenced code and comments. Sections that end with a text of their own have it in
@@ -24,7 +24,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// Appends a line to the prose, unless it would begin with a blank line.
+    /// Appends a line to the prose. A blank line at its beginning is ignored.
     fn push_prose(&mut self, number: usize, line: &str) {
         if self.prose_line.is_none() && line.trim().is_empty() {
             return;

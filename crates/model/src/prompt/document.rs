@@ -53,7 +53,7 @@ impl Document {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Documents {
     texts: [Option<String>; 6],
-    /// The name and the notes of the place that the prompt is for.
+    /// The name and the notes of the channel, project or job that the prompt is for.
     pub notes: Option<(String, String)>,
     /// A line for each fault in reading the files, naming the file.
     pub warnings: Vec<String>,

@@ -17,8 +17,8 @@ pub(super) const SAID: &str = "Said here before";
 /// The beginnings of marks that are not names.
 const WORDS: [&str; 5] = [FILE, NO_FILE, REPLY, FORWARD, SAID];
 
-/// Longest name in brackets that is taken for a mark, in bytes: the longest that [`name`] returns,
-/// in the widest characters.
+/// Maximum length of a name in brackets that is taken for a mark, in bytes: the longest that
+/// [`name`] returns, in the widest characters.
 const MAX_NAME_BYTES: usize = 4 * 80;
 
 /// Returns the mark of a file whose content follows in the prompt.

@@ -8,13 +8,14 @@ use crate::agent::descriptor::Expands;
 /// Precedes a character that would be expanded. It is visible, and every POSIX shell removes it.
 const ESCAPE: char = '\\';
 
-/// Longest name that is shown, in characters.
+/// Maximum length of a name that is shown, in characters.
 const MAX_NAME_CHARS: usize = 80;
 
-/// Most file names that are looked up for one text; all further words count as names of files.
+/// Maximum number of file names that are looked up for one text; all further words count as names
+/// of files.
 const LOOKUP_LIMIT: usize = 256;
 
-/// Longest word that is looked up, in bytes.
+/// Maximum length of a word that is looked up, in bytes.
 const WORD_LIMIT: usize = 1024;
 
 /// The forms that an agent expands in a prompt, and the directory that relative paths start from.

@@ -11,7 +11,7 @@ pub struct WebhookPayload<'a> {
     pub instruction: &'a str,
     /// The body of the call, in readable form.
     pub text: &'a str,
-    /// Most bytes of the payload that are quoted.
+    /// Maximum number of bytes of the payload that are quoted.
     pub limit: usize,
 }
 
@@ -74,7 +74,7 @@ fn longest_row(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// Returns the characters of a word that cannot be anything but a word.
+/// Returns the ASCII letters, digits, `_`, `-` and `.` of a text, at most 64 of them.
 fn plain_word(text: &str) -> String {
     text.chars()
         .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))

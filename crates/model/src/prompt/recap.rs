@@ -6,7 +6,7 @@ use crate::plain::cut;
 
 /// Size limit of the quotation, in bytes.
 pub const RECAP_LIMIT: usize = 8 << 10;
-/// Most characters of one message in it.
+/// Maximum number of characters of one quoted message.
 const MAX_MESSAGE_CHARS: usize = 1_500;
 
 /// Quotes the last of these messages, oldest first, as many as fit. Each has an author, which is

@@ -19,7 +19,7 @@ use crate::event::{Event, EventKind, Lane, NewEvent, Sequence, UNSAVED_START, is
 pub struct QueueLimits {
     /// Number of slots, that is, events that run at the same time. Zero counts as one.
     pub max_concurrent: usize,
-    /// Most events that may wait for a lane or a slot.
+    /// Maximum number of events that may wait for a lane or a slot.
     pub max_depth: usize,
     /// The policy for a message to an idle lane while all slots are taken.
     pub busy_policy: BusyPolicy,
@@ -84,7 +84,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Makes an empty, open queue.
+    /// Creates an empty, open queue.
     #[must_use]
     pub fn new(limits: QueueLimits) -> Self {
         Self {
@@ -132,7 +132,8 @@ impl Queue {
         Ok(event)
     }
 
-    /// Holds an event that was accepted before, with its own number, regardless of the limits.
+    /// Adds an event that was accepted before to the held events, with its own number and
+    /// regardless of the limits.
     pub fn hold_again(&mut self, event: Event) {
         self.note_number(event.sequence);
         self.held.insert(event.sequence, event);

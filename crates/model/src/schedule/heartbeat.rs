@@ -27,7 +27,7 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Makes a heartbeat with an interval in seconds.
+    /// Creates a heartbeat with an interval in seconds.
     ///
     /// # Errors
     /// The interval is less than [`MINIMUM`] or more than a year. The text is for the operator.
@@ -91,7 +91,7 @@ pub struct ActiveHours {
 }
 
 impl ActiveHours {
-    /// Returns the seconds until they begin, or `None` during them.
+    /// Returns the seconds until the active hours begin, or `None` during them.
     fn seconds_until(self, moment: WallSeconds) -> Option<i64> {
         let time = moment.rem_euclid(DAY);
         let inside = if self.begins < self.ends {

@@ -11,7 +11,7 @@ use crate::event::Lane;
 /// A tick that is older than this was missed, for example during downtime, suspend, or when a clock
 /// was set forward.
 pub const LATE_AFTER: SignedDuration = SignedDuration::from_secs(30);
-/// A missed tick is made up for while it is at most this old.
+/// Maximum age of a missed tick that still runs later.
 pub const CATCH_UP_LIMIT: SignedDuration = SignedDuration::from_secs(300);
 /// Delay before a tick that was not accepted is retried.
 pub const RETRY_DELAY: SignedDuration = SignedDuration::from_secs(15);
@@ -23,7 +23,7 @@ const MAX_COUNTED_TICKS: u32 = 1_000;
 /// The policy for missed ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissedPolicy {
-    /// The last one runs, if it is at most [`MAKE_UP`] old.
+    /// The last missed tick runs, if it is at most [`CATCH_UP_LIMIT`] old.
     RunOnce,
     /// None of them runs.
     Skip,
@@ -79,7 +79,7 @@ pub struct Advance {
     pub due: Vec<DueTick>,
     /// The missed ticks that do not run, by lane.
     pub missed: Vec<MissedTicks>,
-    /// The lanes that had run up to more than a day ahead, and begin anew.
+    /// The lanes whose progress was more than a day in the future. They start again from now.
     pub restarted: Vec<Lane>,
 }
 
@@ -105,8 +105,8 @@ pub struct Timetable {
 
 impl Timetable {
     /// Replaces the entries. An entry that had the same rhythm and zone before continues. A new one
-    /// continues from `known`, or else begins now. Heartbeats are never made up for, so they begin
-    /// now.
+    /// continues from `known`, or else begins now. Heartbeats always begin now, because their
+    /// missed ticks never run.
     pub fn replace(
         &mut self,
         plan: Vec<ScheduleEntry>,
@@ -175,7 +175,7 @@ impl Timetable {
         advance
     }
 
-    /// Marks a tick as not done: it is due again after [`AGAIN`], as a missed one.
+    /// Marks a tick as not done. It is due again after [`RETRY_DELAY`], as a missed tick.
     pub fn put_back(&mut self, due: &DueTick, now: Timestamp) {
         if let Some(job) = self.jobs.get_mut(&due.lane) {
             job.through = due.tick - SignedDuration::from_secs(1);

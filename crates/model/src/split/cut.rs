@@ -81,7 +81,7 @@ impl<'a> PieceCutter<'a> {
         let mut opened_here = None;
         let mut after_opening = false;
         let mut after_break = false;
-        // The heading after which there were only headings and blank lines.
+        // The last heading, if only headings and blank lines follow it.
         let mut heading = None;
         loop {
             if at == self.text.len() {
@@ -243,7 +243,7 @@ impl<'a> PieceCutter<'a> {
 
     /// Returns the last place within `room` characters that does not split combined characters or
     /// put a fence marker at the start of a line. If there is no such place nearby, returns the
-    /// very last one.
+    /// very last place.
     fn within_word(&self, start: usize, room: usize) -> usize {
         let rest = &self.text[start..];
         let hard = rest.char_indices().nth(room.max(1)).map_or(rest.len(), |(offset, _)| offset);

@@ -14,6 +14,7 @@ use aetheel_model::event::Lane;
 
 /// Maximum number of valid links of one person.
 const OF_ONE: usize = 20;
+/// Maximum number of valid links of all people together.
 const OF_ALL: usize = 500;
 
 const HEADING: &str = "# Shared turns

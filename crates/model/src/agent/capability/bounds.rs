@@ -1,4 +1,4 @@
-//! The bounds of every descriptor of a component. The operator cannot accept anything beyond them.
+//! The maximum capabilities of a component. The operator cannot accept any beyond them.
 
 use crate::agent::descriptor::{Credential, Descriptor};
 
@@ -65,8 +65,8 @@ const DANGEROUS: &[&str] = &[
 ];
 
 /// Returns a line for each part of a descriptor that exceeds the bounds of every component.
-/// Profiles of `acp.md` have no bounds, because they are the operator's own. `own` contains the
-/// names of the gateway's settings.
+/// Profiles of `acp.md` have no bounds, because the operator wrote them. `own` contains the names
+/// of the gateway's settings.
 #[must_use]
 pub fn overreach(descriptor: &Descriptor, own: &[&str]) -> Vec<String> {
     let mut faults = Vec::new();

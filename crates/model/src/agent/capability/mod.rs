@@ -77,11 +77,11 @@ pub enum Limit {
     Plan,
 }
 
-/// Whether a backend claims to enforce a limit.
+/// Whether, and in which runs, a backend claims to enforce a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitSupport {
     Always,
-    /// In long-lived runs, but not in one-shot runs.
+    /// The limit is enforced in long-lived runs, but not in one-shot runs.
     Live,
     Never,
 }

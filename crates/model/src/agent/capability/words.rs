@@ -115,8 +115,7 @@ fn sentence(capability: &Capability) -> String {
     }
 }
 
-/// Returns a warning for a program that needs careful thought before it is accepted, or an empty
-/// text.
+/// Returns a warning for a program that is dangerous to accept, or an empty text.
 fn warning(name: &str) -> &'static str {
     let plain = name
         .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-')

@@ -13,25 +13,25 @@
 use super::{Document, Documents};
 use crate::markdown::CodeFence;
 
-/// Size limit of a system prompt in bytes, which is that of the contract (`wit/types.wit`,
+/// Maximum size of a system prompt in bytes, as the contract defines it (`wit/types.wit`,
 /// `settings`).
 pub const LIMIT: usize = 1 << 20;
 
 /// Bytes reserved for the preamble and the headings.
 const FRAME_BYTES: usize = 8 << 10;
 
-/// The memory for what the agent notes.
+/// The memory in which the agent's notes are saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryTarget<'a> {
     /// The operator's `memory.md`.
     OperatorFile,
-    /// The notes of a place with this name.
+    /// The notes of a channel, project or job with this name.
     NotesOf(&'a str),
     /// The agent is not asked to note anything.
     Disabled,
 }
 
-/// The title of the section with the notes of the place that the prompt is for.
+/// The title of the section with the notes of the channel, project or job that the prompt is for.
 const NOTED: &str = "Noted Here";
 
 /// A system prompt and its parts.
@@ -129,7 +129,7 @@ Its content is appended to {into} and not shown to anybody. Do not write to the 
     text
 }
 
-/// Returns the notes of the place that the prompt is for.
+/// Returns the section with the notes of the channel, project or job that the prompt is for.
 fn notes_section(documents: &Documents) -> Option<String> {
     let (_, text) = documents.notes.as_ref()?;
     Some(normalize(text)).filter(|content| !content.is_empty())
@@ -218,7 +218,7 @@ fn heading(line: &str) -> Option<usize> {
     fits.then_some(level)
 }
 
-/// Returns the length to which texts are cut so that all fit; shorter texts stay complete.
+/// Returns the length to which texts are cut so that all of them fit. Shorter texts stay complete.
 fn water_level(mut lengths: Vec<usize>, mut room: usize) -> usize {
     lengths.sort_unstable();
     let mut left = lengths.len();

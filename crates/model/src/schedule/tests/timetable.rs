@@ -81,8 +81,8 @@ fn a_clock_that_is_set_back_two_hours_repeats_nothing() {
 #[test]
 fn a_clock_that_is_set_forward_two_hours_makes_up_for_recent_ticks_and_counts_the_rest() {
     let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
-    // The last tick is a minute old: the cron job runs once, and the heartbeat waits for the next
-    // one.
+    // The last tick is one minute old: the cron job runs once, and the heartbeat waits for the next
+    // tick.
     let (ran, missed) = told(&mut timetable, "2026-06-01T11:01:00Z");
     assert_eq!(ran, ["cron:hourly 11:00:00"]);
     assert_eq!(missed, ["heartbeat:look 3", "cron:hourly 2"]);
