@@ -1,5 +1,5 @@
-//! A component with the operator's choices: live or once a turn, and with options or the agent of a
-//! profile.
+//! A component with the operator's choices: one process for many turns (live) or one for each turn,
+//! and with options or the agent of a launch profile.
 
 use std::sync::Arc;
 use std::time::Duration;

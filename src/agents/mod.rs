@@ -1,10 +1,12 @@
 //! The backends as the operator configured them: which exist, how they run, and whether their
 //! agents work on this machine.
 //!
-//! [`AgentRegistry`] builds a backend from a loaded component and the operator's configuration: a
-//! launch profile makes a backend from the component for ACP agents, and a backend can run live or
-//! once a turn. It examines every agent, and again when its component, profile or program changes.
-//! It does not load components or start turns. Tested by `tests/gateway/backends.rs`.
+//! [`AgentRegistry`] builds a backend from a loaded component and the operator's configuration. A
+//! launch profile in `acp.md` makes a backend for one agent from the component for the Agent Client
+//! Protocol (ACP). A backend runs *live* (one process for many turns) or *once a turn* (one process
+//! for each turn). The registry examines every agent, and again when its component, profile or
+//! program changes. It does not load components or start turns. Tested by
+//! `tests/gateway/backends.rs`.
 
 pub mod acceptance;
 pub mod auto;

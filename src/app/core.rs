@@ -1,4 +1,4 @@
-//! Parts that every phase of a gateway uses.
+//! The parts of the gateway that exist during its recovery, its run and its shutdown.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Submits the hooks `startup` and `shutdown` and the instructions of the first start as events in
-//! lanes of their own. Tested by `tests/gateway/hooks.rs`.
+//! Submits the hooks `startup` and `shutdown` (the operator's instructions to the agent for these
+//! moments) and the instructions of the first start as events in lanes of their own. Tested by
+//! `tests/gateway/hooks.rs`.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ pub struct Description {
     pub facts: Vec<String>,
     /// Things that work, but perhaps not as the operator expects.
     pub warnings: Vec<String>,
-    /// Problems of things that a start ignores.
+    /// Problems that a start only logs: it ignores the faulty entries and files.
     pub faults: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The parts that stay open until the last turn has ended.
+//! The parts of the gateway that stay open until the last turn has ended.
 
 use tokio::task::JoinHandle;
 

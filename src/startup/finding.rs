@@ -23,7 +23,7 @@ pub enum FindingLevel {
 }
 
 impl FindingLevel {
-    /// Returns whether something does not work.
+    /// Returns whether the subject does not work, so that a start ignores it or is refused.
     #[must_use]
     pub fn is_fault(self) -> bool {
         self >= Self::LeftOut

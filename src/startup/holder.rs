@@ -1,4 +1,5 @@
-//! Connects to the holder, or starts one, so that agents outlive the gateway.
+//! Connects to the holder, or starts one. The holder is a process that keeps agents running while
+//! the gateway restarts.
 
 use std::path::Path;
 

@@ -52,7 +52,7 @@ pub struct PreparedStart {
     /// How the backend was detected, with `AGENT_BACKEND=auto`.
     pub(super) detected: Option<String>,
     pub(super) warnings: Vec<String>,
-    /// Problems of things that a start ignores.
+    /// Problems that do not prevent a start: it ignores the faulty entries and files.
     pub(super) left_out: Vec<String>,
     /// Saves accepted events. `None` at the terminal.
     journal: Option<Journal>,

@@ -7,7 +7,7 @@ pub enum Purpose {
     Serve,
     /// To serve the terminal, or to answer one prompt.
     Console,
-    /// Only to check everything, including the things that a start ignores.
+    /// Only to check everything, including the faulty entries and files that a start ignores.
     Check,
     /// The same as [`Purpose::Check`], while a gateway runs.
     Rehearse,

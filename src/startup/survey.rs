@@ -1,4 +1,4 @@
-//! Finds problems in the operator's files and settings before a start: things that a start would
+//! Finds problems in the operator's files and settings before a start: entries that a start would
 //! ignore, and resources that are not available.
 
 use std::collections::HashMap;

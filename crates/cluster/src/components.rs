@@ -1,5 +1,5 @@
-//! Components that an operator sent to all nodes. The database keeps the latest one of each file
-//! name.
+//! Components (the WebAssembly files of backends) that an operator sent to all nodes. The database
+//! keeps the latest one of each file name.
 //!
 //! The database stores the bytes unchecked. Each node decides by its own trust rules whether it
 //! uses them.

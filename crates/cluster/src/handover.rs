@@ -49,8 +49,8 @@ impl Cluster {
     }
 
     /// Takes over from all nodes whose lease has expired. Their lanes become this node's, and the
-    /// rest arrives through [`Cluster::handovers`]. Returns the number of nodes from which
-    /// something was taken over.
+    /// rest arrives through [`Cluster::handovers`]. Returns the number of nodes that this node took
+    /// over from.
     ///
     /// Does nothing if this node is draining, if its own lease has run out, or within
     /// [`super::NodeOptions::takeover_grace`].

@@ -1,4 +1,5 @@
-//! A node's journal in the database: the lines of `state/queue.md`.
+//! A node's journal in the database: every accepted event and its state. A machine without a
+//! cluster writes the same lines to `state/queue.md`.
 
 use tokio_postgres::types::Type;
 

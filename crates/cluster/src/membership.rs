@@ -3,8 +3,9 @@
 //! The short lease permits the node to write to Discord and to take over from others. When it has
 //! expired, another node may take over this node's lanes, and then gives it another start number.
 //! Only that number decides whether this process may still write to the database. The long lease
-//! permits the node's agents to run: until it expires, they continue under their holder. A node
-//! that reaches the database again before anybody took over simply continues.
+//! permits the node's agents to run: until it expires, the holder keeps them running, a process
+//! that outlives the gateway. A node that reaches the database again before another node took over
+//! from it simply continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Stops opening guests of a generation that fails repeatedly.
+//! Stops opening instances of a generation (one load of a component) that fails repeatedly.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

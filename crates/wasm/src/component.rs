@@ -1,4 +1,4 @@
-//! Implements the ports [`Backend`] and [`Guest`] for a loaded component.
+//! Implements the traits [`Backend`] and [`Guest`] for a loaded component.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use aetheel_model::agent::{Action, Descriptor, TimedInput};
 use aetheel_model::figures::{self, CallTimer};
 use aetheel_turn::{Backend, Generation, Guest, GuestFailure};
 
-/// One generation of a backend.
+/// One generation of a backend: one load of its component.
 pub struct ComponentBackend {
     descriptor: Descriptor,
     generation: Generation,

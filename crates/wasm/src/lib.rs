@@ -1,6 +1,9 @@
 //! Backends as WASM components: their sandbox, their admission, and their replacement while the
 //! gateway runs.
 //!
+//! A *generation* is one load of a component by a running gateway, a *guest* is a running instance
+//! of a component, and a *link* is one guest together with the agent processes that it talks to.
+//!
 //! Owns everything that uses `wasmtime`: compilation, limits, the imports of a guest, the
 //! conversion of types at its border, and the current generation of each backend. Must not start a
 //! process or open a connection, and must not trust a guest: [`aetheel_turn`] checks every request

@@ -1,5 +1,5 @@
-//! Loads components that served earlier, for links that outlived the gateway. Each is checked and
-//! admitted like any other, and serves no new turn.
+//! Loads components that served earlier, for links whose agents outlived the gateway. Each is
+//! checked and admitted like any other, and serves no new turn.
 
 use std::sync::Arc;
 

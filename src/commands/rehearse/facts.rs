@@ -1,4 +1,5 @@
-//! The observable facts of a link, and the differences between two replays of it. Pure.
+//! The observable facts of a link (one guest with the agent processes that it talks to), and the
+//! differences between two replays of its recording. Pure.
 //!
 //! Internal details of a guest (timers, requests, thoughts, intermediate tool output) are ignored.
 //! Only the started processes, the questions to people, the answers, and the ends of turns count.

@@ -1,4 +1,4 @@
-//! Converts the types of the contract 0.1, which is all that this host does to support it.
+//! Converts between the host's types and those of contract version 0.1.
 //!
 //! Components of that version cannot send newer values. Newer values for such a component are
 //! replaced by the closest older one, which never permits more than was decided.
