@@ -48,7 +48,7 @@ pub(super) fn among(
 /// Returns the field of an input that contains a value.
 fn holder(input: &Input, value: &str) -> Option<String> {
     match input {
-        // Output of an agent is searched by field.
+        // The fields of the agent's output are searched one by one.
         Input::Line(line) => match serde_json::from_str::<Value>(&line.text) {
             Ok(said) => inside(&said, value),
             Err(_) => line.text.contains(value).then(|| "the line itself".to_owned()),

@@ -18,7 +18,7 @@ pub struct LineDifference {
     pub line: usize,
     /// Milliseconds since the link was opened.
     pub t: f64,
-    /// The input on it.
+    /// The input on that line.
     pub input: String,
     /// The actions of the first component.
     pub first: Vec<Action>,
@@ -28,7 +28,7 @@ pub struct LineDifference {
     pub failures: [Option<String>; 2],
 }
 
-/// The longest lists of actions that are compared in detail.
+/// Maximum length of lists of actions that are compared in detail.
 const SIDE_BY_SIDE: usize = 200;
 
 /// Merges two lists of actions in order. Common actions appear once as [`ChangeTag::Equal`], those

@@ -14,7 +14,7 @@ use aetheel_turn::recording::EntryKind;
 use aetheel_turn::replay::{Batches, ReplayResult, replay};
 use aetheel_turn::{Backend, GuestFailure};
 
-/// The largest number of characters of a value that are shown.
+/// Maximum number of characters of a value that are shown.
 const MAX_SHOWN: usize = 300;
 
 /// The first difference of two lists of actions.
@@ -108,7 +108,7 @@ pub(super) fn difference(
         .flat_map(cause::texts)
         .collect();
     let (entry, field) = match (got.get(differ.number - 1), expected.get(differ.number - 1)) {
-        // An action is missing. It should have been caused by a line between those of its
+        // An action is missing. The line that should have caused it is between those of its
         // neighbours.
         (_, Some(_)) if differ.path.is_none() => {
             let after = if differ.number == 1 {

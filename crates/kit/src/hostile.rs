@@ -15,7 +15,8 @@ use aetheel_model::agent::{
 
 /// A key that guests do not use.
 const UNKNOWN_KEY: u32 = 987_654;
-/// The longest line that the host passes on, in bytes, unless the descriptor has a lower limit.
+/// Maximum length of a line that the host passes on, in bytes, unless the descriptor has a lower
+/// limit.
 const MAX_LINE: usize = 8 << 20;
 
 /// The ways in which a process can end.
@@ -250,7 +251,7 @@ pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<GuestTrial> {
     trials
 }
 
-/// Returns a first prompt that is answered with all kinds of garbage.
+/// Returns the steps of a first prompt that is answered with all kinds of garbage.
 pub(super) fn without_recording(descriptor: &Descriptor) -> Vec<TrialStep> {
     let start =
         StartTurn { one_shot: one_shot(descriptor), ..StartTurn::plain(PROMPT, Safety::Default) };
@@ -421,7 +422,7 @@ fn queries(session: u32) -> Vec<TrialStep> {
     kinds.into_iter().enumerate().map(ask).collect()
 }
 
-/// Returns inputs with keys that no guest has.
+/// Returns inputs with keys that the guest never used.
 fn about_unknown_keys() -> Vec<TrialStep> {
     let key = UNKNOWN_KEY;
     let inputs = [

@@ -1,17 +1,17 @@
 //! The test kit for backends: analyses components, without a terminal.
 //!
-//! Uses the ports of the turn driver, and recordings. Must not know wasmtime or how results are
-//! printed. `tests/kit` tests this crate with real components, and with guests that misbehave on
-//! purpose.
+//! Uses the ports of the turn crate (`aetheel_turn`) and its recordings. Must not know wasmtime or
+//! how results are printed. `tests/kit` tests this crate with real components, and with guests that
+//! misbehave on purpose.
 //!
 //! * [`check`] runs trials (`trial`), made by `hostile` and `damage`, against a simulated host
 //!   (`simulator`).
-//! * [`golden`] compares the output with the accepted output, and `cause` finds the input that
-//!   causes a difference.
-//! * [`unread()`] finds answers that the component shows nowhere.
+//! * [`golden`] compares the actions of a replay with the expected ones, and `cause` finds the
+//!   input that causes a difference.
+//! * [`unread()`] finds answers in the agent's output that the component does not show.
 //! * [`selftest`] replays the recordings that come with a component.
 //! * [`summary`] and [`difference`] format results for readers.
-//! * [`machine`] steps through recorded turns.
+//! * [`step_viewer`] shows recorded turns step by step.
 
 mod case;
 mod cause;

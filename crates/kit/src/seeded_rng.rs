@@ -1,6 +1,6 @@
 //! A deterministic random number generator.
 
-/// Returns the same numbers for the same seed on every machine.
+/// A generator that returns the same numbers for the same seed on every machine.
 #[derive(Clone, Debug)]
 pub(super) struct SeededRng(u64);
 

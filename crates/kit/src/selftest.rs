@@ -13,10 +13,11 @@ use aetheel_turn::Backend;
 use aetheel_turn::recording::EntryKind;
 use aetheel_turn::replay::{Batches, ReplayResult, replay};
 
-/// The largest number of recordings, and their largest total size in bytes.
+/// Maximum number of recordings.
 const MAX_RECORDINGS: usize = 64;
+/// Maximum total size of the recordings, in bytes.
 const MAX_BYTES: u64 = 8 << 20;
-/// Time limit for all of them.
+/// Time limit for all recordings together.
 const SELFTEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the folder with a component's recordings.

@@ -17,7 +17,7 @@ pub struct SummaryEntry {
     pub line: usize,
     /// The turn that it belongs to, if any.
     pub turn: Option<u32>,
-    /// The type of the entry: `text`, `bash`, `usage` …
+    /// The type of the entry, for example `text`, `bash` or `usage`.
     pub what: String,
     /// The content. It may have several lines.
     pub text: String,

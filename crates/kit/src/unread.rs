@@ -1,4 +1,4 @@
-//! Answers of the agent that a component shows nowhere, found in a replayed recording.
+//! Answers in the agent's output that a component does not show, found in a replayed recording.
 
 use serde_json::Value;
 
@@ -9,12 +9,12 @@ use aetheel_turn::replay::{ParsedRecording, ReplayResult, lost_text};
 /// The position of a line that is not JSON.
 const PLAIN: &str = "plain text";
 
-/// An answer that no action shows.
+/// An answer that is in no action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
     /// The turn that ended without it.
     pub turn: TurnKey,
-    /// The entry of the recording that holds it.
+    /// The index of the recording's entry that contains the answer.
     pub entry: usize,
     /// The position of the text in the agent's output, for example `message.content[].text`.
     pub position: String,
@@ -56,7 +56,7 @@ pub(super) fn holds(value: &Value, text: &str) -> bool {
     }
 }
 
-/// Finds the last text at a position that is in no action.
+/// Finds the last text at a position that no action contains.
 fn locate(entries: &[RecordingEntry], position: &str, actions: &[Value]) -> (usize, String) {
     let mut last_output = 0;
     for (at, output) in

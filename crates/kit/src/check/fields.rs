@@ -1,5 +1,6 @@
-//! Finds fields of the agent's output that the component does not read, or whose loss it would not
-//! report: typos of the author, and fields that a later version of the agent may rename.
+//! Finds fields of the agent's output that the component does not read, and fields whose absence it
+//! would not report: spelling mistakes of the author, and fields that a later version of the agent
+//! may rename.
 
 use std::collections::BTreeSet;
 
@@ -15,9 +16,9 @@ use aetheel_turn::recording::RecordingEntry;
 use aetheel_turn::replay::{Batches, ReplayResult, replay};
 use aetheel_turn::{Backend, GuestFailure};
 
-/// The largest number of changed recordings in one check.
+/// Maximum number of changed recordings in one check.
 const MAX_CHANGES: usize = 1500;
-/// Inputs per call. The component's actions must not depend on it.
+/// Number of inputs per call. The component's actions must not depend on it.
 const BATCH: usize = 64;
 /// Minimum length of a text that counts as prose, in bytes.
 const PROSE_BYTES: usize = 12;
@@ -69,7 +70,7 @@ pub(super) async fn fields(backend: &dyn Backend, cases: &[Case]) -> Result<Area
         }
     }
     if shows_something {
-        // If other answers are read, the rule may be wrong about one at another position.
+        // If other answers can be read, the rule may be wrong about one at another position.
         area.notes.extend(lost);
     } else if lost.is_empty() {
         silent.into_iter().for_each(|silent| add(&mut area.findings, silent));

@@ -20,17 +20,17 @@ use aetheel_turn::{Backend, GuestFailure};
 /// The number of findings at which an area stops, because further ones probably have the same
 /// cause.
 const MAX_FINDINGS: usize = 20;
-/// Inputs per call. If a trial finds something, it is repeated with one input per call.
+/// Number of inputs per call. If a trial finds something, it is repeated with one input per call.
 const TRIAL_BATCH: usize = 64;
 /// The total number of inputs of all trials. If there are many long recordings, each gets fewer
 /// trials.
 const INPUT_BUDGET: usize = 150_000;
-/// The largest number of trials for a recording.
+/// Maximum number of trials for a recording.
 const MAX_TRIALS: usize = 100;
-/// The largest number of handovers that are tried for a recording.
+/// Maximum number of handovers that are tried for a recording.
 const MAX_HANDOVERS: usize = 4;
 
-/// An area and its results.
+/// An area (a group of related checks) and its results.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Area {
@@ -38,9 +38,9 @@ pub struct Area {
     pub name: &'static str,
     /// How many trials there were.
     pub trials: usize,
-    /// A plural noun for the things tried, for people.
+    /// A plural noun for the kind of trials, for people.
     pub of: &'static str,
-    /// Why nothing was tried, if nothing was.
+    /// Why there were no trials, if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The violations that were found.
@@ -69,8 +69,8 @@ fn is_cut_off(got: &str) -> bool {
     got.contains("cut off")
 }
 
-/// Runs all checks: hostile input, determinism, batching, handover of state where the backend's
-/// guests live longer than a turn, and renamed fields.
+/// Runs all checks: hostile input, determinism, batching, handover of state if the guests of the
+/// backend serve more than one turn, and renamed fields.
 ///
 /// # Errors
 /// Returns the failure if no guest can be opened.

@@ -74,7 +74,7 @@ impl Backend for FaultyBackend {
     }
 }
 
-/// Repeats every line of its agent, numbered.
+/// A guest that repeats every line of its agent, numbered.
 struct FaultyGuest {
     fault: GuestFault,
     slow: Arc<AtomicU32>,

@@ -14,10 +14,11 @@ use aetheel_model::agent::{
 };
 use aetheel_store::workspace::SessionId;
 
-/// Limits in bytes for the sample of unrecognised output, and for a private file.
+/// Maximum size of the sample of unrecognised output, in bytes.
 const MAX_SAMPLE: usize = 2 << 10;
+/// Maximum size of a private file, in bytes.
 const MAX_FILE: usize = 1 << 20;
-/// The largest number of private files of a link.
+/// Maximum number of private files of a link.
 const MAX_FILES: usize = 8;
 
 pub(super) struct SimulatedHost<'a> {
@@ -27,7 +28,7 @@ pub(super) struct SimulatedHost<'a> {
     connections: OpenConnections,
     asks: BTreeSet<u32>,
     launches: Launches<'a>,
-    /// Ids in the agent's output are not checked.
+    /// Whether the agent's output was changed, so that ids in it are not checked.
     forged: bool,
 }
 
@@ -44,7 +45,7 @@ impl<'a> SimulatedHost<'a> {
         }
     }
 
-    /// Records an input that is sent to the guest.
+    /// Records in the host's state an input that is sent to the guest.
     pub(super) fn send(&mut self, input: &Input) {
         match input {
             Input::Command(HostCommand::StartTurn(start)) => {

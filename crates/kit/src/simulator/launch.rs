@@ -14,8 +14,8 @@ pub(super) struct Launches<'a> {
     descriptor: &'a Descriptor,
     files: HashMap<String, PathBuf>,
     safety: HashMap<u32, Safety>,
-    /// Words in the operator's options. A launch profile may allow more than the component
-    /// declares.
+    /// Words in the operator's options. A launch profile (a section of `acp.md`) may allow more
+    /// than the component declares.
     profile: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! A simulated host. It sends the inputs of a trial to a guest, tracks the state that a host
-//! tracks, and checks that the guest follows the contract. It starts nothing and waits for nothing.
+//! A simulated host. It sends the inputs of a trial to a guest, tracks the state that a real host
+//! tracks, and checks that the guest follows the contract. It starts no processes and never sleeps.
 //! At the end it ends everything that is still open.
 //!
 //! [`host`] has the rules, [`open`] the open objects and their ends, [`launch`] the check of
@@ -21,7 +21,7 @@ use aetheel_turn::{Backend, Guest, GuestFailure};
 
 /// A marker in every prompt of the kit. It must not appear in command lines.
 pub(super) const PROMPT: &str = "kit-prompt-7c1f7e52";
-/// The largest number of rounds in which open objects are ended. Each round handles those that the
+/// Maximum number of rounds in which open objects are ended. Each round handles those that the
 /// guest opened in the previous one.
 const MAX_ROUNDS: usize = 64;
 

@@ -7,7 +7,7 @@ use aetheel_model::agent::{
     StreamOpened,
 };
 
-/// The largest number of processes of a turn.
+/// Maximum number of processes of a turn.
 const MAX_SPAWNS: usize = 8;
 
 /// The keys of a session and a turn, as the host assigned them.
@@ -71,7 +71,7 @@ pub(super) struct OpenProcesses {
 }
 
 impl OpenProcesses {
-    /// Returns `false` if the key was used before.
+    /// Adds a process. Returns `false` if the key was used before.
     pub(super) fn start(&mut self, proc: u32) -> bool {
         self.alive.insert(proc, false);
         self.started.insert(proc)

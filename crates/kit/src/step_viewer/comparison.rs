@@ -18,9 +18,9 @@ use aetheel_turn::Backend;
 use aetheel_turn::recording::{EntryKind, RecordingEntry, UNSEEN};
 use aetheel_turn::replay::{Batches, Replayer};
 
-/// The largest total size of the kept actions, in bytes.
+/// Maximum total size of the kept actions, in bytes.
 const MAX_KEPT_BYTES: usize = 16 << 20;
-/// The largest number of actions that are collected before they are compared.
+/// Maximum number of actions that are collected before they are compared.
 const MAX_PENDING_ACTIONS: usize = 10_000;
 /// The number of entries that are read ahead of the guest.
 const READ_AHEAD_ENTRIES: usize = 8;

@@ -1,17 +1,17 @@
-//! The time machine: shows a recorded turn step by step, and how another component would have
-//! handled the same turn.
+//! The step viewer: shows a recorded turn step by step, and how another component would have
+//! handled the same turn. The dashboard calls it the time machine.
 //!
 //! Owns the caches of step lists and of replays, and runs at most one replay at a time. Only
 //! components that the operator admitted can replay a turn. A replay has the limits of normal
 //! operation, and its failures do not affect the serving component. Unused entries are dropped
-//! after a while. Pinned by `tests/kit/machine.rs` and `tests/gateway/dashboard/step_viewer.rs`.
+//! after [`CACHE_TIME`]. Tested by `tests/kit` and `tests/gateway/dashboard/step_viewer.rs`.
 //!
 //! | module | content |
 //! |---|---|
-//! | [`cutter`] | extracts one turn from the entries of a recording |
-//! | [`film`] | the steps of a turn, and their content |
+//! | [`slicer`] | extracts one turn from the entries of a recording |
+//! | [`steps`] | the steps of a turn, and their content |
 //! | [`lines`] | reads the lines of a file |
-//! | [`reading`] | replays a turn with another component |
+//! | [`comparison`] | replays a turn with another component |
 //! | [`search`] | searches steps for words |
 
 mod comparison;
@@ -37,10 +37,11 @@ use aetheel_model::redact::Redactor;
 use aetheel_turn::recording::Recorder;
 use aetheel_turn::{Backends, KnownComponent};
 
-/// Capacities of the caches for recorded turns and for replays.
+/// Maximum number of recorded turns in the cache.
 const MAX_CACHED_TURNS: usize = 4;
+/// Maximum number of replays in the cache.
 const MAX_CACHED_REPLAYS: usize = 2;
-/// The number of tasks that may read files at the same time, so that a slow disk blocks only so
+/// Maximum number of tasks that may read files at the same time, so that a slow disk blocks only so
 /// many threads.
 const MAX_READERS: usize = 4;
 /// How long an unused entry stays in the caches.
@@ -279,7 +280,7 @@ impl StepViewer {
         found.map_err(|error| format!("the recording cannot be read any more: {error}"))
     }
 
-    /// Drops unused cache entries after [`HELD`].
+    /// Drops unused cache entries after [`CACHE_TIME`].
     fn sweep_later(&self) {
         let inner = Arc::downgrade(&self.inner);
         tokio::spawn(async move {
@@ -292,8 +293,8 @@ impl StepViewer {
     }
 }
 
-/// Calls `take` with the actions of the steps up to this one (index): the recorded ones or, where
-/// `other` differs, those of the other replay.
+/// Calls `take` with the actions of the steps up to the one at index `upto`: the recorded ones or,
+/// where `other` differs, those of the other replay.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read any more.

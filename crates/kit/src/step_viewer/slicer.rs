@@ -7,7 +7,7 @@ use aetheel_model::agent::{Action, AgentEventKind, HostCommand, Input, SessionKe
 use aetheel_turn::recording::{EntryKind, RecordingEntry, SPARSE};
 use aetheel_turn::replay::Keys;
 
-/// The largest number of steps that are kept of a turn. Further ones are only counted.
+/// Maximum number of steps that are kept of a turn. Further ones are only counted.
 pub const STEPS: usize = 200_000;
 
 /// The position of a step in the file, and its flags.

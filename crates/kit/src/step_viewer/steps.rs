@@ -20,9 +20,9 @@ use aetheel_model::agent::{Action, Input, SessionKey, TurnKey};
 use aetheel_turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
 use aetheel_turn::replay::Keys;
 
-/// The largest recording that is read, in bytes.
+/// Maximum size of a recording that is read, in bytes.
 const MAX_RECORDING_BYTES: u64 = 256 << 20;
-/// The largest number of the host's notes that a step shows.
+/// Maximum number of the host's notes that a step shows.
 const MAX_NOTES: usize = 20;
 
 /// Properties of a recorded turn.
