@@ -19,7 +19,6 @@ use crate::process::holder::HeldLauncher;
 use crate::web::dashboard::Dashboard;
 use crate::workspace::Lock;
 
-/// A running gateway.
 pub(super) struct Gateway {
     pub(super) core: Core,
     pub(super) listening: GatewayListener,

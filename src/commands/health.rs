@@ -57,7 +57,6 @@ pub(super) fn run(settings: &OperatorSettings, json: bool) -> u8 {
     }
 }
 
-/// Asks `/livez`.
 fn check_livez(address: SocketAddr) -> Result<String, String> {
     let about = |error: io::Error| {
         let why = match error.kind() {

@@ -164,7 +164,6 @@ impl BackendRow {
         ))
     }
 
-    /// Returns whether its agent is the demo agent.
     pub(super) fn is_demo(&self) -> bool {
         self.program.as_deref() == Some(env!("CARGO_PKG_NAME"))
     }

@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 
 use super::outlet::ConsoleState;
 
-/// An input at the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TerminalInput {
     /// A submitted text, which may have several lines.

@@ -69,7 +69,6 @@ struct ScreenState {
     is_too_high: bool,
 }
 
-/// The state of the editor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum EditorState {
     #[default]

@@ -40,7 +40,6 @@ struct StatusTurn {
     asks: bool,
 }
 
-/// A running tool.
 #[derive(Debug)]
 struct StatusTool {
     name: String,

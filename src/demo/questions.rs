@@ -56,7 +56,6 @@ impl AnswerSource {
 }
 
 impl DemoAgent<'_> {
-    /// Asks for permission to run a command.
     pub(super) fn ask_to_run(&mut self, command: &str) -> Result<(), DemoHalt> {
         self.text("I would like to run something. ")?;
         let question = json!({"title": format!("Run `{command}`?"), "tool": "shell", "about": command, "always": "Always in this session"});

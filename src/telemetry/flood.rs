@@ -12,7 +12,6 @@ const MAX_LINES: u32 = 200;
 /// Length of the interval in which lines are counted.
 const COUNT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Decision about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineDecision {
     Show,

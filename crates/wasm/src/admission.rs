@@ -253,7 +253,6 @@ fn failed(step: &'static str) -> impl FnOnce(GuestFailure) -> AdmissionError {
     move |failure| AdmissionError::Trial { step, failure }
 }
 
-/// Returns a simple prompt.
 fn first_prompt() -> TimedInput {
     TimedInput {
         at_ms: 0.0,

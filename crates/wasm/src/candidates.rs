@@ -20,7 +20,6 @@ pub(super) type Current = ArcSwap<BTreeMap<String, ServingBackend>>;
 /// The known versions of the installed agents, by backend.
 pub(super) type AgentVersions = Mutex<BTreeMap<String, String>>;
 
-/// A backend that serves.
 #[derive(Clone)]
 pub(super) struct ServingBackend {
     pub(super) backend: Arc<ComponentBackend>,

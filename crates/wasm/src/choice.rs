@@ -14,7 +14,6 @@ pub(super) struct Contender<'a> {
     pub(super) written: (i64, i64),
 }
 
-/// The selected component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ComponentChoice {
     pub(super) index: usize,

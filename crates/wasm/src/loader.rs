@@ -54,7 +54,6 @@ pub(super) struct Loader {
     waiting: Arc<UnacceptedFiles>,
 }
 
-/// Requests to the loader.
 pub(super) enum LoaderRequest {
     /// Check all files.
     Rescan,
@@ -83,7 +82,6 @@ pub(super) enum LookReason {
     Rescan,
 }
 
-/// The known state of a file.
 #[derive(Debug)]
 pub(super) struct KnownFile {
     /// The stamp of the file, or `None` if the next rescan must read the file again.

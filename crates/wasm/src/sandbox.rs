@@ -52,7 +52,6 @@ pub(super) struct StoreState {
     wasi: WasiCtx,
     handles: ResourceTable,
     bounds: GuestLimits,
-    /// The output of the guest.
     pub(super) log: GuestLog,
 }
 

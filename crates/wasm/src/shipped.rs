@@ -22,7 +22,6 @@ use aetheel_store::disk::{WORLD_READABLE_MODE, replace_for};
 /// `<sha256>  <file>`, the format of `sha256sum`.
 const NOTED: &str = ".shipped";
 
-/// The action for one shipped component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ShippedAction {
     /// It was never installed: install it.

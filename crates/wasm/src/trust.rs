@@ -174,7 +174,6 @@ impl TrustGate {
     }
 }
 
-/// Returns the path of the signature of a file.
 pub(super) fn signature_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".minisig");

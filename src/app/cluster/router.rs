@@ -14,7 +14,6 @@ use crate::workspace::Workspace;
 /// Time between two checks of a lane that is on its way to or from this node.
 const MOVING_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Router for a node of a cluster.
 pub(super) struct ClusterRouter {
     pub(super) cluster: Cluster,
     pub(super) workspace: Workspace,

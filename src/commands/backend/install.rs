@@ -35,9 +35,7 @@ pub(in crate::commands) struct InstallOptions {
     pub all_nodes: bool,
 }
 
-/// An installed component.
 struct Installed {
-    /// The report for the operator.
     report: String,
     /// The installed file, and its contents.
     target: PathBuf,

@@ -44,7 +44,6 @@ pub(super) struct MigrationPlan {
     redactor: Redactor,
 }
 
-/// A file of the operator.
 pub(super) struct PlannedFile {
     path: PathBuf,
     /// The current contents, or `None` if the file does not exist.

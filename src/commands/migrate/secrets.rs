@@ -52,7 +52,6 @@ impl SourceSecrets {
         }
     }
 
-    /// Returns a redactor for all secrets.
     pub(super) fn redactor(&self) -> Redactor {
         Redactor::new(&self.values)
     }

@@ -35,7 +35,6 @@ pub(super) struct Gaps {
     pub(super) sparse: bool,
 }
 
-/// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum DifferenceKind {

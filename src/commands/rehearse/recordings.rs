@@ -42,7 +42,6 @@ pub(super) struct RehearsedRecording {
     pub(super) reading: RehearsalOutcome,
 }
 
-/// The outcome of a replay.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "reading")]
 pub(super) enum RehearsalOutcome {

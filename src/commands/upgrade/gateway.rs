@@ -33,7 +33,6 @@ pub(super) struct ServingGateway {
     is_service: bool,
 }
 
-/// The outcome of a handover.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HandoverResult {
     /// Another gateway serves.

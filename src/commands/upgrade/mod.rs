@@ -174,7 +174,6 @@ fn executable(path: PathBuf) -> Result<PathBuf, UpgradeError> {
     }
 }
 
-/// Returns the version that a program reports.
 async fn version(program: &Path) -> Result<String, UpgradeError> {
     let errand = OperatorCommand {
         program: program.to_owned(),

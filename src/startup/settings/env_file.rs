@@ -9,7 +9,6 @@ use std::ops::Range;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A parsed env file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct EnvFile {
     /// The values by name, each with its line.

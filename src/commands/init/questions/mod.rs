@@ -34,7 +34,6 @@ pub(super) struct SetupQuestions<'a> {
     /// `None` if nobody can be asked.
     asking: Option<TerminalPrompt>,
     token: Option<SecretString>,
-    /// Whether the token is from the environment.
     token_is_from_environment: bool,
     /// Whether the token file could not be read.
     token_is_unreadable: bool,
