@@ -382,7 +382,7 @@ pub fn webhook_called(webhook: Option<&str>, status: u16) {
     counter!(WEBHOOKS, "webhook" => webhook.unwrap_or("-").to_owned(), "status" => status.to_string()).increment(1);
 }
 
-/// Sets the time since a heartbeat last passed intake, queue and reply.
+/// Sets the time since a test event last passed intake, queue and reply.
 pub fn set_heartbeat_age(silence: Duration) {
     metrics::gauge!(HEARTBEAT_AGE).set(silence.as_secs_f64());
 }

@@ -67,7 +67,6 @@ mod tests {
         SseEvent { name: name.map(str::to_owned), id: id.map(str::to_owned), data: data.to_owned() }
     }
 
-    /// These are the examples of the standard.
     #[test]
     fn the_examples_of_the_standard_are_parsed_correctly() {
         assert_eq!(

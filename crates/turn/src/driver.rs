@@ -182,7 +182,7 @@ enum TurnPhase {
     Over,
 }
 
-/// The failures of the link.
+/// The failures of the guest and the agent during a turn.
 #[derive(Debug, Default)]
 struct TurnFailures {
     /// Whether the guest failed before the turn was stopped, while its agent kept running.

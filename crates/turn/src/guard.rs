@@ -96,7 +96,6 @@ impl Guard {
         self.rounds
     }
 
-    /// Returns the transcript so far.
     #[must_use]
     pub(super) fn transcript(&self) -> &Transcript {
         &self.transcript

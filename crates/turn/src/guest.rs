@@ -109,13 +109,13 @@ pub trait Guest: Send {
 /// The role of a known component of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComponentStatus {
-    /// It is the one that serves.
+    /// The component serves now.
     Serving,
-    /// It was admitted, but another component serves.
+    /// The component was admitted, but another one serves.
     Standby,
-    /// It served earlier and its file was kept.
+    /// The component served earlier, and its file was kept.
     Previous,
-    /// It was shipped with the program, but the operator has another one.
+    /// The component was shipped with the program, but the operator installed another one.
     Shipped,
 }
 

@@ -113,7 +113,8 @@ pub struct AgentProcess {
 pub struct Survivor {
     /// The id of the run ([`Launch::run`]).
     pub run: String,
-    /// The latest data that [`Launcher::store_keepsake`] stored for the run; empty if it stored nothing.
+    /// The latest data that [`Launcher::store_keepsake`] stored for the run; empty if it was not
+    /// called.
     pub keepsake: Vec<u8>,
     /// How many gateway processes have asked for this run since lines of it were last confirmed. A
     /// high number suggests that the run crashes the gateway.

@@ -40,7 +40,7 @@ pub struct Area {
     pub trials: usize,
     /// A plural noun for the kind of trials, for people.
     pub of: &'static str,
-    /// Why there were no trials, if there were none.
+    /// The reason why there were no trials. `None` if there were trials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The violations that were found.

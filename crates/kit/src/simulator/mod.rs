@@ -115,8 +115,8 @@ impl Simulator<'_> {
         }
     }
 
-    /// Ends everything that is still open, like a host whose agents die. Timers expire while a turn
-    /// waits for them.
+    /// Ends everything that is still open, as a host does when its agents exit. Timers expire while
+    /// a turn waits for them.
     async fn end_all(&mut self) {
         for _ in 0..MAX_ROUNDS {
             if self.failed {

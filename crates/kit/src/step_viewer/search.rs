@@ -48,7 +48,6 @@ pub(super) fn search(
     Ok(StepSearch::Nothing)
 }
 
-/// Returns all text of a step.
 fn text_of(step: &RecordedStep, more: &[Action]) -> String {
     let mut text = match &step.input {
         Some(Input::Line(line)) => line.text.clone(),

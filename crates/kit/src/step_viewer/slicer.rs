@@ -196,7 +196,6 @@ impl<'a> TurnSlicer<'a> {
         false
     }
 
-    /// Begins a step with an input.
     fn begin_step(&mut self, input: &Input, t: f64, (start, end): (u64, u64), number: usize) {
         let Some(cut) = &mut self.cut else { return };
         if cut.marks.len() >= STEPS {

@@ -1,5 +1,6 @@
 //! Markdown in which a heading of any level, or a list item, has some `key: value` lines and a
 //! text.
+//!
 //! Comments are removed. Fenced code is an example and is skipped, except by
 //! [`OutlineSection::code`], which returns it as the content of a file. Use [`super::sections`] for
 //! files that contain only settings.

@@ -2,10 +2,10 @@
 
 use crate::markdown::CodeFence;
 
-/// The end of a piece.
+/// A place at which the text is cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PieceEnd<'a> {
-    /// The end of its text.
+    /// The end of the text before the cut.
     pub end: usize,
     /// The beginning of the next piece's text; only white space is between.
     pub next: usize,

@@ -26,13 +26,12 @@ pub fn split(text: &str, limit: usize) -> Vec<String> {
     pieces(text, limit).iter().map(|piece| piece.render(text)).collect()
 }
 
-/// A piece of a text.
 #[derive(Debug)]
 struct TextPiece<'a> {
     range: Range<usize>,
-    /// The fence in which it begins.
+    /// The open code fence at its beginning.
     begins_in: Option<CodeFence<'a>>,
-    /// The fence in which it ends.
+    /// The open code fence at its end.
     ends_in: Option<CodeFence<'a>>,
 }
 

@@ -283,7 +283,6 @@ impl<E: LedgerEntry> LedgerFile<E> {
     }
 }
 
-/// Returns the line of an entry.
 pub(super) fn line_of(entry: &impl LedgerEntry) -> String {
     format!("- {}{STOP}\n", entry.write())
 }

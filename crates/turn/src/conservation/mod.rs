@@ -1,8 +1,8 @@
 //! Detects answers that an agent gave and that people could not read, whatever its backend reports.
 //!
-//! It works for every backend without knowing its agent's format: [`OutputLedger`] keeps the agent's raw
-//! output and all text that the backend made of it. When a turn ends without a readable answer,
-//! prose in the raw output that appears nowhere in that text was lost. `docs/drift.md` states the
+//! It works for every backend without knowing its agent's format: [`OutputLedger`] keeps the
+//! agent's raw output and all text that the backend made of it. When a turn ends without a readable
+//! answer, prose in the raw output that appears nowhere in that text was lost. `docs/drift.md` states the
 //! rule and its limits. Pure: no I/O, no clock.
 
 mod prose;

@@ -19,7 +19,7 @@ const STREAM_LIMIT: usize = 256 << 10;
 
 type StreamKey = (&'static str, TurnKey, String);
 
-/// The text that was shown.
+/// The text that reached people, a tool or the agent itself.
 #[derive(Default)]
 pub(super) struct ShownText {
     whole: VecDeque<String>,

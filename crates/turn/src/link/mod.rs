@@ -160,7 +160,6 @@ pub(super) enum LinkReport {
 pub(super) struct Link {
     /// The id of the link, used in logs and as the name of its recording.
     pub(super) id: Arc<str>,
-    /// The path of its recording.
     pub(super) recording: Arc<Path>,
     requests: mpsc::UnboundedSender<LinkRequest>,
     state: Arc<LinkState>,
@@ -198,7 +197,6 @@ struct LinkState {
     generation: parking_lot::Mutex<Generation>,
 }
 
-/// The dependencies of a link.
 pub(super) struct LinkDeps {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) host: Arc<Host>,

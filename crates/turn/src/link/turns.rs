@@ -138,7 +138,7 @@ impl LinkTurns {
         }
     }
 
-    /// Returns an open turn of a session.
+    /// Returns the open turn of a session, if there is one.
     pub(super) fn of_session(&self, session: SessionKey) -> Option<&OpenTurn> {
         self.open.values().find(|open| open.turn.session == session)
     }

@@ -252,7 +252,6 @@ impl RecordingsFolder {
         done
     }
 
-    /// Closes a recording.
     pub(super) fn close(&mut self, target: &Arc<RecordingFile>) -> io::Result<()> {
         let done = self.flush_one(&target.path);
         if let Some(recording) = self.open.remove(&target.path) {

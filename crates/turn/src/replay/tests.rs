@@ -218,8 +218,8 @@ fn input_entries(inputs: &[Input]) -> Vec<RecordingEntry> {
         .collect()
 }
 
-/// Records a guest that counts its keys from 1. The steps are words. Inputs about things that the
-/// guest did not request are left out.
+/// Records a guest that counts its keys from 1. Each step is a word that is an input or a line of
+/// the agent. Inputs about things that the guest did not request are left out.
 fn recorded(steps: &[String], with_actions: bool) -> Vec<RecordingEntry> {
     let mut guest = LineGuest { state: LineGuestState { next: 1, ..LineGuestState::default() } };
     let (mut entries, mut turns) = (Vec::new(), 0);

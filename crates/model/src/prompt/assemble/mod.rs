@@ -5,10 +5,10 @@
 //! a file move down, all by the same number of levels, until the highest is below the section's own
 //! (`# Soul` becomes `### Soul`, its `## Values` becomes `#### Values`). A line of code that looks
 //! like the heading of a section gets a leading blank. A code fence that is left open is closed, so
-//! that it cannot swallow the sections after it. Line breaks of other systems become `\n`, and
+//! that it cannot contain the sections after it. Line breaks of other systems become `\n`, and
 //! other control characters are removed. Everything else is verbatim. So [`sections`] finds the
 //! sections again, whatever the files contain
-//! (`tests::parsing_the_headers_gives_back_the_sections`, requirement 22.5).
+//! (`tests::parsing_the_headers_gives_back_the_sections`).
 
 use super::{Document, Documents};
 use crate::markdown::CodeFence;

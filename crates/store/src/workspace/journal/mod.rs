@@ -1,5 +1,5 @@
 //! `state/queue.md`: every accepted event and its progress, so that no event is lost when the
-//! program dies.
+//! program crashes.
 //!
 //! Owns the file and its format. It does not decide what happens to open events after a restart. An
 //! event that was reported as saved is on disk (fdatasync). One thread writes all waiting records
@@ -266,7 +266,7 @@ impl Journal {
     }
 
     /// Records an accepted event together with its answer, so that it is only delivered, even if
-    /// the program dies.
+    /// the program crashes.
     pub fn accepted_answered(&self, event: &Event, answer: String) -> PendingSave {
         self.write(Record::Accepted(Box::new(event.clone()), Some(answer)), true)
     }

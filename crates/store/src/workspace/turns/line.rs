@@ -78,8 +78,8 @@ pub struct TurnLine {
     /// The version of its component; empty if no component was called.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub component: String,
-    /// SHA-256 of the component, as in [`crate::workspace::ServedComponent`]; empty if no component was
-    /// called.
+    /// SHA-256 of the component, as in [`crate::workspace::ServedComponent`]; empty if no component
+    /// was called.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
     /// The agent's version, if it is known.

@@ -1,9 +1,9 @@
 //! `state/turns/`: one line for each turn that ended, in a file for each day (of its end, in UTC).
 //!
 //! Owns the format of these lines ([`TurnLine`]), how long they are kept, and the sums of their
-//! costs ([`costs`], [`CostSheet`]). A thread writes them (`writer`), so that turns do not wait; `days`
-//! accesses the files. Reads go through a file once, line by line, and keep only what they return.
-//! A power failure may lose the last lines. Tested here and in `tests/gateway/turns.rs`.
+//! costs ([`costs`], [`CostSheet`]). A thread writes the lines (`writer`), so that turns do not
+//! wait; `days` accesses the files. Files are read line by line, and only the lines that match are
+//! kept in memory. A power failure may lose the last lines. Tested here and in `tests/gateway/turns.rs`.
 
 pub mod costs;
 mod days;
@@ -88,7 +88,8 @@ impl FinishedTurns {
         self.writer().line(line.bounded(), false);
     }
 
-    /// Does the same as [`FinishedTurns::note`], unless an earlier gateway process already wrote the turn.
+    /// Does the same as [`FinishedTurns::note`], unless an earlier gateway process already wrote
+    /// the turn.
     pub fn note_if_missing(&self, line: TurnLine) {
         self.writer().line(line.bounded(), true);
     }

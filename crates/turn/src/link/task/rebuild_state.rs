@@ -39,7 +39,6 @@ pub(crate) struct OpenSession {
     pub(crate) native: Option<String>,
 }
 
-/// The state of a rebuild.
 #[derive(Default)]
 pub(super) struct RebuildState {
     /// The recorded actions that the guest has not returned yet.
