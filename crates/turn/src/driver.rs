@@ -46,7 +46,7 @@ pub struct TurnRequest {
     pub id: String,
     /// The event's sequence number.
     pub event: u64,
-    /// The lane of the event, whose session the turn uses.
+    /// The lane of the event. The turn uses the session of this lane.
     pub lane: Lane,
     /// The generation that the turn starts on.
     pub backend: Arc<dyn Backend>,
@@ -200,7 +200,7 @@ struct Driver<'a> {
     /// Sends decisions of people to the driver. Cloned for each question.
     decide: mpsc::UnboundedSender<(AskKey, AskDecision)>,
     backend: Arc<dyn Backend>,
-    /// The version when the turn began.
+    /// The agent's version when the turn began.
     agent_version: Option<String>,
     slot: TurnSlot,
     guard: Guard,

@@ -1,4 +1,4 @@
-//! Reads the recordings of turns whose answer was lost again, with a newer parser.
+//! Reads recordings again with a newer parser, to find answers that an older parser lost.
 //!
 //! Owns the rules for which output counts as an answer. `aetheel_store` lists the lost turns,
 //! `recording::retention` decides how long their recordings are kept, and the dispatcher handles

@@ -24,8 +24,9 @@ use aetheel_model::sse::SseParser;
 const AT_ONCE: usize = 32;
 /// Maximum timeout that a guest may set for a response, in milliseconds.
 const TIMEOUT_MS_LIMIT: u32 = 600_000;
-/// How long the loss of a connection is held back until the process is known to have ended. The end
-/// of a process explains more, and a turn whose agent was lost with its holder has not failed.
+/// Maximum delay of the report that a connection was lost. If the process is found to have ended
+/// meanwhile, its exit is reported first, because it explains more: a turn has not failed if its
+/// agent was lost together with the process that held it.
 const LOSS_GRACE: Duration = Duration::from_secs(2);
 /// Maximum number of inputs that wait for the guest.
 const MAX_WAITING_INPUTS: usize = 64;
