@@ -1,4 +1,4 @@
-//! Delivers answers, however long that takes, without blocking lanes and slots.
+//! Delivers answers, however long that takes, without blocking lanes or the slots of turns.
 //!
 //! An outlet that cannot deliver now waits until it can, and keeps the answers of a channel in
 //! order. A lane waits at most [`LANE_HOLD_LIMIT`] for its answer, then takes its next event while
@@ -52,11 +52,11 @@ impl AnswerDelivery {
 
     /// Returns the number of deliveries in progress.
     pub(crate) fn pending(&self) -> usize {
-        // Each delivery has a receiver.
+        // Each running delivery holds a receiver.
         self.shutting_down.receiver_count()
     }
 
-    /// Stops all deliveries. The next process continues those that the journal has.
+    /// Stops all deliveries. The next process continues those whose events are in the journal.
     pub(crate) fn leave_to_next_start(&self) {
         self.shutting_down.send_replace(true);
     }
@@ -147,8 +147,8 @@ impl AnswerDelivery {
         }
     }
 
-    /// Delivers an answer that the journal does not have. It is dropped if the program ends first.
-    /// `what` names the answer in the log.
+    /// Delivers an answer that is not in the journal. It is lost if the program ends first. `what`
+    /// names the answer in the log.
     pub(crate) async fn send(&self, reply: Box<dyn Reply>, answer: TurnAnswer, what: &'static str) {
         let sent = async move {
             if let Err(error) = reply.finish(answer).await {

@@ -15,7 +15,7 @@ use aetheel_store::workspace::{Journal, Workspace};
 use aetheel_turn::recording::Recorder;
 use aetheel_turn::{Backends, Host, Launcher};
 
-/// Finds the node of a cluster that has a lane, and sends events to it.
+/// Finds the node of a cluster that serves a lane, and sends events to it.
 #[async_trait]
 pub trait Router: Send + Sync {
     /// Returns whether an event does not belong to this node: its lane is assigned to another node
@@ -27,8 +27,8 @@ pub trait Router: Send + Sync {
     /// another node, or the database is not available.
     async fn serves(&self, channel: u64) -> bool;
 
-    /// Sends an event to the node that has its lane. Returns once the event is saved there. An
-    /// event whose key was sent before is not sent again.
+    /// Sends an event to the node that serves its lane. Returns once the event is saved, so that
+    /// the node will receive it. An event whose key was sent before is not sent again.
     ///
     /// # Errors
     /// [`PromptRefusal::NotSaved`] if the event was not sent, as far as this node knows.
@@ -63,14 +63,15 @@ pub struct DispatcherDeps {
     pub recorder: Recorder,
     /// Removes secrets from answers.
     pub redactor: Redactor,
-    /// Whether to roll back a backend that reads worse than its previous generation.
+    /// Whether to roll back a backend that misreads more of its agent's output than its previous
+    /// generation did.
     pub rollback: bool,
 }
 
 /// The operator's settings for every turn. A backend ignores those it does not support.
 #[derive(Clone, Debug)]
 pub struct Choices {
-    /// The backend of lanes that have none of their own.
+    /// The backend of lanes for which no other backend is set.
     pub backend: String,
     /// The other backends that people may choose.
     pub backends: Vec<String>,

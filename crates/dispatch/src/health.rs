@@ -46,7 +46,7 @@ pub struct Stats {
     pub oldest_ms: Option<i64>,
     /// The number of events whose turns run.
     pub running: usize,
-    /// The number of open links.
+    /// The number of open links, which are running backends with their agents.
     pub links: usize,
     /// The number of questions that wait for people.
     pub questions: usize,
@@ -79,7 +79,7 @@ impl DispatcherHealth {
         self.probes.lock().remove(&event.sequence)
     }
 
-    /// Takes a probe through the last stages: the journal and the outlet.
+    /// Passes a probe through the last stages: the journal and the outlet.
     pub(crate) async fn complete(&self, probe: HealthProbe) {
         if let Some(journal) = &self.deps.journal {
             // A failed write is reported elsewhere. A probe only checks that the journal responds.
@@ -92,8 +92,8 @@ impl DispatcherHealth {
 
 impl Dispatcher {
     /// Sends a probe through the queue, the journal and the outlet. It runs no agent and is not
-    /// saved. If turns occupy all slots, it skips the queue, because waiting for a slot then shows
-    /// nothing.
+    /// saved. If turns occupy all slots, the probe skips the queue, because waiting for a slot is
+    /// then normal.
     pub fn probe(&self, probe: HealthProbe) {
         let mut queue = self.inner.lanes.queue.lock();
         if queue.is_closed() || !queue.has_free_slot() {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use aetheel_model::event::{Event, Lane};
 
-/// The set of these events. Cheap to clone; clones share the set.
+/// The set of events in flight. Cheap to clone; clones share the set.
 #[derive(Clone, Default)]
 pub(crate) struct InFlightEvents(Arc<Mutex<InFlightLanes>>);
 
@@ -34,7 +34,7 @@ impl InFlightEvents {
         InFlightGuard { events: self.clone(), number }
     }
 
-    /// Returns whether the set has an event of a matching lane.
+    /// Returns whether the set contains an event of a matching lane.
     pub(crate) fn any_in(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
         self.0.lock().lanes.values().any(lanes)
     }

@@ -8,10 +8,10 @@
 //! | module | content |
 //! |---|---|
 //! | [`outlet`] | the port to people: answers, questions, messages |
-//! | [`parts`] | the operator's settings and the dependencies of a dispatcher |
-//! | [`watching`] | observers of lanes and turns |
-//! | [`durability`] | the journal's state of each event |
-//! | [`in_hand`] | deliveries in progress |
+//! | [`deps`] | the operator's settings and the dependencies of a dispatcher |
+//! | [`observers`] | observers of lanes and turns |
+//! | [`persistence`] | the saved progress of each event |
+//! | [`in_flight`] | deliveries in progress |
 //! | [`questions`] | questions that wait for people |
 //! | [`channel`] | the settings of a lane: backend, directory, memory, sessions |
 //! | [`recovery`] | unfinished events after a restart, and replies that could not be read |
@@ -179,15 +179,16 @@ impl Dispatcher {
             "The conversation could not be forgotten: its file cannot be written. (storage)"
                 .to_owned()
         })?;
-        // If a turn runs, the next turn finds that the session is not its own.
+        // A running turn keeps its link. The next turn finds that the session of the link is no
+        // longer that of the conversation.
         if !self.is_busy(lane) {
             self.inner.links.forget(lane);
         }
         Ok(had)
     }
 
-    /// Moves the running turns of these backends to the generation that serves now, if replaying a
-    /// turn with it gives the same actions.
+    /// Moves the running turns of these backends to the current generation, if replaying a turn
+    /// with that generation gives the same actions.
     pub fn upgrade_turns(&self, backends: &[String]) {
         for backend in backends.iter().filter_map(|name| self.inner.deps.backends.get(name)) {
             self.inner.links.renew(&backend);
@@ -299,8 +300,8 @@ impl Dispatcher {
 }
 
 impl DispatcherInner {
-    /// Handles a panic in our code during a turn: asks people whether to repeat the event if the
-    /// journal has it, and otherwise tells its author to ask again.
+    /// Handles a panic of the gateway during a turn. If the event is in the journal, asks people
+    /// whether to repeat it. Otherwise asks the author to send the prompt again.
     async fn handle_panicked_turn(&self, event: &Event) {
         tracing::error!(event = event.sequence, lane = %event.lane, "a turn panicked; this is a bug of aetheel");
         if self.noted(event).is_some() {

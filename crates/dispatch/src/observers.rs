@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use aetheel_model::agent::AgentEventKind;
 use aetheel_model::fold::Transcript;
 
-/// Notifies observers that something changed. They look up the change themselves. Cheap to clone;
-/// clones share the observers.
+/// Notifies observers that something changed. The notification does not contain the change. Cheap
+/// to clone; clones share the observers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChangeSignal(Arc<watch::Sender<u64>>);
 
@@ -40,7 +40,7 @@ pub(crate) struct LiveTurn {
 }
 
 impl LiveTurn {
-    /// Creates an empty turn. `grown` is notified of each change.
+    /// Creates an empty turn. `changes` is notified of each change.
     pub(crate) fn new(changes: ChangeSignal) -> Self {
         Self { shown: Mutex::default(), version: AtomicU64::new(0), changes }
     }

@@ -29,8 +29,9 @@ pub(crate) struct EventProgress {
     tool_used: Arc<AtomicBool>,
     /// The answer, if this process knew it when it accepted the event.
     known_answer: Option<Arc<TurnAnswer>>,
-    /// The turn's place on its link, held until the answer is saved. After a restart, the next
-    /// process continues the turn if the answer was not saved, and delivers the answer if it was.
+    /// Keeps the finished turn resumable on the link to its agent, until the answer is saved. After
+    /// a restart, the next process continues the turn if the answer was not saved, and delivers the
+    /// answer if it was.
     turn_place: Arc<Mutex<FinishedTurnSlot>>,
 }
 
@@ -56,8 +57,8 @@ impl EventProgress {
         }
     }
 
-    /// Returns the answer that the journal has, or that was known when the event was accepted. The
-    /// saved answer may not have been delivered.
+    /// Returns the answer in the journal, or the answer that was known when the event was accepted.
+    /// The saved answer may not have been delivered.
     pub(crate) fn stored_answer(&self) -> Option<TurnAnswer> {
         if let Some(known) = &self.known_answer {
             return Some((**known).clone());
@@ -78,12 +79,13 @@ impl EventProgress {
             && (self.known_answer.is_some() || self.stored_answer().is_none())
     }
 
-    /// Holds the turn's place on its link until [`EventProgress::release_turn_place`].
+    /// Keeps the finished turn resumable until [`EventProgress::release_turn_place`].
     pub(crate) fn hold_turn_place(&self, place: FinishedTurnSlot) {
         *self.turn_place.lock() = place;
     }
 
-    /// Releases the turn's place: the answer is saved, or the next process continues.
+    /// Ends the effect of [`EventProgress::hold_turn_place`], because the answer is saved or the
+    /// next process continues the turn.
     pub(crate) fn release_turn_place(&self) {
         drop(std::mem::take(&mut *self.turn_place.lock()));
     }
@@ -111,8 +113,8 @@ impl EventProgress {
         first.then(|| journal.used_tool(entry.event.sequence))
     }
 
-    /// Leaves a turn that was stopped by a shutdown to the next start. Returns what the next start
-    /// does with it, or `None` if the journal does not keep the event.
+    /// Leaves a turn that was stopped by a shutdown to the next start. Returns the action of the
+    /// next start, or `None` if the event is not in the journal.
     pub(crate) fn leave_to_next_start(&self) -> Option<NextStart> {
         let (journal, entry) =
             self.journal_entry.as_ref().filter(|(_, entry)| !entry.event.ends_with_process())?;
@@ -124,8 +126,8 @@ impl EventProgress {
     }
 
     /// Saves the answer of the turn. Returns true once it is on disk. Returns false if the gateway
-    /// ends before; the answer must not be delivered then, because the agent would be asked again
-    /// after a crash, or by another node, and people would get two answers.
+    /// ends before. The answer must not be delivered then: the turn is repeated by the next process
+    /// or by another node, and people would get two answers.
     pub(crate) async fn record_answer(&self, answer: &TurnAnswer, stop: &StopSignal) -> bool {
         let Some((journal, entry)) = &self.journal_entry else { return true };
         if journal.answered(entry.event.sequence, answer.to_json()).done().await {
@@ -171,9 +173,9 @@ async fn wait_for_journal(journal: &Journal, entry: &JournalEntry) {
 /// The action of the next start for a stopped turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextStart {
-    /// It repeats the turn from the beginning.
+    /// The turn is repeated from the beginning.
     Rerun,
-    /// It asks people, because the agent had used a tool.
+    /// People are asked whether to repeat the turn, because the agent had used a tool.
     AskPeople,
 }
 
@@ -253,7 +255,7 @@ impl EventPersistence {
     }
 
     /// Returns an event as it is saved: with the secrets in its prompt redacted. If the event is
-    /// repeated after a crash, the agent does not get them.
+    /// repeated after a crash, the agent does not receive the secrets.
     pub(crate) fn redacted(&self, event: &Event) -> Event {
         Event { prompt: self.deps.redactor.redact(event.prompt.clone()), ..event.clone() }
     }
@@ -292,7 +294,8 @@ impl EventPersistence {
         }
     }
 
-    /// Forgets an event that could not be saved. The submitter learns this from the pending write.
+    /// Forgets an event that could not be saved. The pending write reports the failure to the
+    /// submitter.
     pub(crate) fn discard_unsaved(&self, event: &Event) {
         tracing::error!(event = event.sequence, lane = %event.lane, "event discarded: it could not be written to state/queue.md");
         if let Some(journal) = &self.deps.journal {

@@ -1,8 +1,8 @@
 //! Limits for connections: their number, and the time and size of a request's headers.
 //!
-//! A request's handler cannot limit these itself: clients that connect and send nothing, or send
-//! headers without end. The limits do not lock out other clients; see [`super::crowd`]. Each
-//! connection carries one request.
+//! A request's handler cannot stop clients that connect and send nothing, or send headers without
+//! end, because it only runs after the headers. The limits do not lock out other clients; see
+//! [`super::slots`]. Each connection carries one request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -44,7 +44,7 @@ impl Listener for BoundedListener {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (BoundedConnection, SocketAddr) {
-        // The method of the trait retries after errors.
+        // axum's implementation of `accept` retries after errors.
         let (stream, address) = Listener::accept(&mut self.listener).await;
         // If this fails, responses are only slower.
         let _ = stream.set_nodelay(true);
@@ -84,7 +84,7 @@ pub(super) struct HttpCaller {
 }
 
 impl HttpCaller {
-    /// Marks the headers as received. From now on the handler limits what is read.
+    /// Marks the headers as received. From now on the handler limits the data that is read.
     pub(super) fn headers_received(&self) {
         self.head.read.store(true, Ordering::Release);
         self.head.place.protect();

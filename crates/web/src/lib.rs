@@ -1,8 +1,8 @@
 //! The HTTP services of the program, each on its own listener: status pages, webhooks and the
 //! dashboard.
 //!
-//! Must not decide anything about turns or people: it asks the program through traits, and the
-//! dispatcher. This is the only crate that uses `axum`.
+//! Must not decide anything about turns or people: the dispatcher decides, and the program, through
+//! the traits of this crate. This is the only crate that uses `axum`.
 
 mod connection;
 pub mod dashboard;

@@ -1,4 +1,4 @@
-//! A limited number of slots for clients, in which idle clients cannot lock out others.
+//! A limited number of slots for clients, such that idle clients cannot lock out others.
 //!
 //! A new client always gets a slot unless all clients are being served. If no slot is free, the
 //! oldest waiting client of the address with the most slots is evicted. So many idle clients of one
@@ -24,7 +24,7 @@ pub(super) struct CallerSlots {
 #[derive(Debug, Default)]
 struct SlotTable {
     last: u64,
-    /// Sorted by arrival.
+    /// The clients, in the order in which they connected.
     guests: BTreeMap<u64, SlotHolder>,
 }
 
@@ -32,11 +32,11 @@ struct SlotTable {
 struct SlotHolder {
     address: IpAddr,
     leave: CancellationToken,
-    /// Whether it is being served, and cannot be evicted.
+    /// Whether the client is being served, and cannot be evicted.
     served: bool,
 }
 
-/// A slot. Dropping it frees the slot.
+/// The slot of one client. Dropping it frees the slot.
 #[derive(Debug)]
 pub(super) struct CallerSlot {
     crowd: CallerSlots,

@@ -1,7 +1,8 @@
 //! The status pages `/livez`, `/readyz` and `/metrics`, for monitoring.
 //!
-//! Owns the listener, the recorder behind [`aetheel_model::figures`], and the format of the pages.
-//! [`HealthSource`] decides whether the program is alive and ready. The pages contain figures and
+//! Owns the listener, the recorder of the metrics in [`aetheel_model::figures`], and the format of
+//! the pages. [`HealthSource`] decides whether the program is alive and ready. The pages contain
+//! figures and
 //! reasons, but never names of people, prompts or secrets. Tested by `tests/gateway/status.rs`.
 
 use std::io;
@@ -36,18 +37,18 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 #[async_trait]
 pub trait HealthSource: Send + Sync {
     /// Returns the reasons why the program should be restarted, one short line each. An empty list
-    /// means that it is healthy. May never return if the program is stuck.
+    /// means that the program is healthy. May never return if the program is stuck.
     async fn alive(&self) -> Vec<String>;
 
     /// Returns the reasons why the program cannot answer users, one short line each. An empty list
-    /// means that it is ready.
+    /// means that the program is ready.
     async fn unready(&self) -> Vec<String>;
 
     /// Updates the figures that are measured on demand.
     async fn measure(&self);
 }
 
-/// The error when the status pages cannot be opened.
+/// Why the status pages cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
     /// The address is in use, or does not belong to this machine.
@@ -158,8 +159,7 @@ async fn mark_headers_received(
     response
 }
 
-/// Returns 200 while the runtime answers, the dispatcher's locks are free, all critical tasks run
-/// and the heartbeat events arrive.
+/// Returns 200 while the program is healthy, otherwise 503 with the reasons.
 async fn livez(State(shared): State<StatusState>) -> Response {
     let stuck = vec!["the dispatcher does not answer".to_owned()];
     let reasons =

@@ -40,7 +40,7 @@ pub(super) mod names {
 }
 
 /// Computes the effective settings. `own` has people's choices for the lane and the backend, `lane`
-/// the operator's settings for the lane, and `choices` those for all lanes.
+/// the operator's settings for the lane, and `choices` the operator's settings for all lanes.
 #[must_use]
 pub fn effective_settings(
     choices: &Choices,
@@ -90,11 +90,11 @@ pub fn effective_settings(
         .map_or(ceiling, |safety| safety.min(ceiling));
     let plan = planning(choices, lane) || own.get(names::MODE).is_some_and(|mode| mode == "plan");
     let (mode, safety) = match (plan, descriptor.has(Feature::Plan)) {
-        // Agents differ in what they do without asking while they plan. At this level they always
-        // ask.
+        // In their mode for planning, agents differ in the actions that they take without asking.
+        // At this level they always ask.
         _ if unkept => (Mode::Build, Safety::Default),
         (true, true) => (Mode::Plan, safety),
-        // A plan was requested, so changes need a question.
+        // Only planning is allowed, so the agent must ask before each change.
         (true, false) => (Mode::Build, Safety::Default),
         (false, _) => (Mode::Build, safety),
     };

@@ -29,7 +29,8 @@ pub(super) enum ListingKind {
 /// Asks agents for their lists, and caches the answers.
 pub(crate) struct Listings {
     links: Links,
-    /// Answers by generation and kind of list. A receiver has no value until the answer arrives.
+    /// Answers by generation of the backend and kind of list. A receiver has no value until the
+    /// answer arrives.
     cached: Mutex<HashMap<(String, ListingKind), CachedListing>>,
 }
 

@@ -6,8 +6,8 @@ use aetheel_model::prompt::{self, MemoryTarget};
 use aetheel_store::workspace::{LaneSettings, MemoryLocation, format_notes, memory_place};
 
 impl ChannelContext {
-    /// Returns the system prompt of a lane, from files that are read now. Logs a warning about them
-    /// only if the previous call did not have it, because the files are read for every event.
+    /// Returns the system prompt of a lane, from files that are read now. Logs a warning about the
+    /// files only if the previous call did not log it, because they are read for every event.
     pub(crate) async fn system_prompt(&self, lane: &Lane, settings: &LaneSettings) -> String {
         let place = self.memory_of(lane, settings);
         let documents = self.deps.workspace.read_documents_in(&place).await;
@@ -51,7 +51,7 @@ impl ChannelContext {
                 notices.push("The agent's note was dropped: notes are disabled here.".to_owned());
                 return (visible, notices);
             }
-            // The operator writes to the operator's own file, so no name is needed.
+            // At the console, the author is the operator, and the file is the operator's own.
             (MemoryLocation::OperatorFile, Lane::Console) => memory.to_owned(),
             _ => {
                 let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();

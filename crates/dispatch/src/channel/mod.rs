@@ -1,12 +1,13 @@
-//! The settings and the memory of a lane, which is mostly a channel.
+//! The settings and the memory of a lane, which usually is a channel or thread.
 //!
 //! [`ChannelContext`] computes them from the operator's files and people's choices. People choose
-//! through [`settings`] and [`projects`]. [`mod@effective`] has the settings in force, [`options`]
+//! through [`settings`] and [`projects`]. [`effective`] has the settings in force, [`options`]
 //! the values to choose from, and [`offers`] the allowed backends. [`sessions`] resumes
 //! conversations, [`listings`] asks agents for their models and sessions, and [`memory`] has the
 //! system prompt and the agent's notes.
 //!
-//! A thread has its own session. It inherits the settings of its channel that it does not set.
+//! A thread has its own session. It inherits the settings of its channel, unless it has a setting
+//! of its own.
 
 pub(crate) mod effective;
 pub(crate) mod listings;
@@ -55,7 +56,7 @@ impl ChannelContext {
         }
     }
 
-    /// Returns whether a warning has not been reported by this process, and marks it as reported.
+    /// Marks a warning as reported. Returns `true` if it was not reported before by this process.
     fn reports_first(&self, warning: &str) -> bool {
         self.reported.lock().insert(warning.to_owned())
     }

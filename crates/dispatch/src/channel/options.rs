@@ -1,7 +1,7 @@
 //! The settings of a lane with their current values and their choices, for display.
 //!
 //! The choices come from the descriptor of the lane's backend. Settings that it does not support
-//! are left out. `settings` applies a choice. Tested by `tests/dispatch/view.rs`.
+//! are left out. The module `settings` applies a choice. Tested by `tests/dispatch/view.rs`.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ impl SettingOption {
         })
     }
 
-    /// Returns the choices for off and on, if the setting only has these two.
+    /// Returns the choices for off and on, if the setting has only these two.
     #[must_use]
     pub fn toggle(&self) -> Option<(&DescriptorChoice, &DescriptorChoice)> {
         let off = |choice: &DescriptorChoice| {
@@ -172,7 +172,7 @@ pub(super) fn levels(ceiling: Safety) -> Vec<DescriptorChoice> {
         .collect()
 }
 
-/// Returns the modes, or only the one for planning.
+/// Returns the modes that people may choose. With `planning`, only the mode for planning.
 pub(super) fn modes(planning: bool) -> Vec<DescriptorChoice> {
     let all = [("build", "Build"), ("plan", "Plan only")];
     let allowed = all.into_iter().filter(|(id, _)| !planning || *id == "plan");

@@ -1,4 +1,4 @@
-//! Learns the usual output of agents from successful turns, and saves it.
+//! Learns the usual output of agents from successful turns, and saves this baseline.
 
 use std::sync::Arc;
 

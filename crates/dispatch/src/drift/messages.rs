@@ -1,4 +1,5 @@
-//! Notices to the operator about drift. Pure; their arguments must already be clean.
+//! Notices to the operator about drift: output of agents that a backend does not recognise. Pure.
+//! The arguments must already be free of secrets and control characters.
 
 use super::regression::{BadTurns, Regression};
 use aetheel_store::workspace::{Drift, DriftKey};
@@ -24,8 +25,8 @@ pub(super) struct FirstSeen {
     pub(super) recording: String,
 }
 
-/// Returns one notice about kinds of output that were seen for the first time. It only counts
-/// `further` more of them.
+/// Returns one notice about kinds of output that were seen for the first time. `further` is the
+/// number of kinds that are not in `all`, which the notice only counts.
 pub(super) fn first_seen(all: &[FirstSeen], further: usize) -> String {
     let mut text =
         "👀 An agent sent output that its backend does not recognise. (drift)".to_owned();
@@ -64,8 +65,8 @@ pub(super) fn first_seen(all: &[FirstSeen], further: usize) -> String {
     text + &end
 }
 
-/// Returns the notice about a backend that reads worse than its previous generation, and about the
-/// action taken.
+/// Returns the notice about a backend that misreads more than its previous generation did, and
+/// about the action taken.
 pub(super) fn rolled_back(backend: &str, verdict: &Regression, result: &RollbackResult) -> String {
     let measured = measurement(verdict);
     let turned_out = verdict.generation.to_string();
@@ -85,7 +86,7 @@ pub(super) fn rolled_back(backend: &str, verdict: &Regression, result: &Rollback
     }
 }
 
-/// The action taken after a verdict.
+/// The action taken after a [`Regression`] was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RollbackResult {
     /// The backend was rolled back to this generation.
@@ -96,7 +97,7 @@ pub(super) enum RollbackResult {
     Disabled,
 }
 
-/// Describes the counts behind a verdict.
+/// Describes the counts of a [`Regression`].
 pub(super) fn measurement(verdict: &Regression) -> String {
     let Regression { now: BadTurns { bad, of }, before, agent_version, misread, .. } = verdict;
     let how = if *misread {

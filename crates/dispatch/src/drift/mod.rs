@@ -1,12 +1,12 @@
-//! The drift monitor watches for output that a backend does not recognise, and for generations that
-//! read worse than the previous one.
+//! The drift monitor watches for output that a backend does not recognise, and for generations of a
+//! backend that misread more than the previous one.
 //!
 //! It receives each unknown output while the turn runs (`turn::OnUnknown`), and the result of each
 //! turn. It counts unknown output by kind ([`unknown`]), notifies the operator of each kind once
 //! ([`messages`], with a redacted [`sample`]), saves the counts in `state/drift.md`, and rolls back
-//! a backend that reads worse since a reload ([`regression`]). `docs/drift.md` describes all of it.
-//! Turns never wait for it: tasks of its own write and notify. Tested by `tests/dispatch/drift.rs`
-//! and `tests/gateway/drift.rs`.
+//! a backend that misreads more since a reload ([`regression`]). `docs/drift.md` describes all of
+//! it. Turns never wait for the monitor: it saves and notifies in tasks of its own. Tested by
+//! `tests/dispatch/drift.rs` and `tests/gateway/drift.rs`.
 
 mod baseline;
 mod messages;
@@ -35,7 +35,7 @@ use aetheel_turn::{Ending, Generation, TurnResult, UnknownOutput};
 
 /// New kinds of output within this time share one notice.
 const NOTICE_DELAY: Duration = Duration::from_millis(800);
-/// The maximum number of kinds collected for one notice. Further ones are only counted.
+/// The maximum number of kinds collected for one notice. Further kinds are only counted.
 const NOTICE_KIND_LIMIT: usize = 20;
 /// The maximum number of notices in a burst, and the time until one more is allowed. An agent whose
 /// output is new every time must not flood a channel.
@@ -141,7 +141,7 @@ impl DriftMonitor {
             .collect();
         self.note_baseline(backend, result);
         let what = match ending {
-            // Otherwise only the person who asked would see it.
+            // Reported to the operator, because otherwise only the person who asked would see it.
             Ending::Unread(_) if keys.is_empty() => Some("an answer without anything readable"),
             _ if result.suspicious => Some("a success without an answer, unlike all before"),
             _ => None,

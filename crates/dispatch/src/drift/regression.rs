@@ -1,5 +1,5 @@
-//! Detects that a backend reads worse since a new generation took over. Pure. `docs/drift.md` has
-//! the thresholds.
+//! Detects that a backend reads its agent's output worse since a new generation took over. Pure.
+//! `docs/drift.md` has the thresholds.
 //!
 //! The first turns of the new generation are compared with the last turns of the previous one, as
 //! long as the version of the agent is the same: a new version of the agent is not the parser's
@@ -17,7 +17,7 @@ use aetheel_turn::Generation;
 const WINDOW: usize = 20;
 /// The minimum number of turns on the previous generation for a comparison.
 const BASELINE_MIN: usize = 3;
-/// The minimum number of bad turns for a verdict. Fewer may be a coincidence.
+/// The minimum number of bad turns for a [`Regression`]. Fewer may be a coincidence.
 const BAD_MIN: usize = 3;
 /// A fraction of bad turns is worse if it is at least this many times the previous one.
 const WORSE_FACTOR: usize = 2;
@@ -108,13 +108,15 @@ struct GenerationTrial {
 #[derive(Debug, Default)]
 pub(super) struct GenerationTrials {
     backends: BTreeMap<String, GenerationTrial>,
-    /// Digests of components that were found worse once, and of those that replaced them.
+    /// Digests of components that were found worse once, and of the components that replaced them.
+    /// They are not judged.
     exempt: BTreeSet<String>,
 }
 
 impl GenerationTrials {
-    /// Records a finished turn, and returns a verdict if the generation is now found worse. `met`
-    /// returns whether a generation has had a kind of output with the same version of the agent.
+    /// Records a finished turn. Returns a [`Regression`] if the generation is now found worse.
+    /// `met` returns whether a generation has had a kind of output with the same version of the
+    /// agent.
     pub(super) fn record_turn(
         &mut self,
         ended: &EndedTurn<'_>,
@@ -327,8 +329,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// For any sequence of reloads, a component is judged at most once, a restored one never,
-        /// and only worse ones get a verdict.
+        /// For any sequence of reloads, a component is found worse at most once, a restored one
+        /// never, and only components that read worse are.
         #[test]
         fn rollbacks_never_alternate(reloads in proptest::collection::vec((0..4u8, "[.mkn]{0,30}", 0..2u8), 1..12)) {
             let (mut trials, mut number, mut serving) = (GenerationTrials::default(), 0, None);

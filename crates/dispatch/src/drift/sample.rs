@@ -4,7 +4,8 @@
 use aetheel_model::plain::{clean_text, cut};
 use aetheel_model::redact::Redactor;
 
-/// The maximum number of bytes of an output that are examined. The contract promises 2 KiB.
+/// The maximum number of bytes of an output that are examined. The contract of backends (`wit/`)
+/// limits an output to 2 KiB.
 const INPUT_LIMIT: usize = 4 << 10;
 /// The maximum length of a sample, in characters.
 const SAMPLE_LIMIT: usize = 300;
@@ -15,8 +16,8 @@ const TEXT_BEGINNING: usize = 16;
 const SECRET_FIELD_WORDS: [&str; 8] =
     ["token", "secret", "password", "authorization", "apikey", "api_key", "cookie", "credential"];
 
-/// Returns a guest's text as one line of at most `most` characters, which is safe inside a code
-/// span.
+/// Returns a text from a backend as one line of at most `most` characters, which is safe inside a
+/// code span.
 pub(super) fn clean_line(text: &str, most: usize, redactor: &Redactor) -> String {
     let clean = clean_beginning(text, redactor);
     let line = clean.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");

@@ -1,4 +1,4 @@
-//! Unknown output, counted by kind. Pure.
+//! Counts, by kind, the output of agents that a backend does not recognise. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,7 @@ impl UnknownOutputs {
         self.all.contains_key(key)
     }
 
-    /// Returns the kinds that a component had with this version of the agent.
+    /// Returns the kinds of output that a component had with this version of the agent.
     pub(super) fn of<'a>(
         &'a self,
         backend: &'a str,
@@ -72,7 +72,7 @@ impl UnknownOutputs {
         !self.changed.is_empty()
     }
 
-    /// Takes the unsaved counts.
+    /// Returns the unsaved counts, and marks them as saved.
     pub(super) fn take_changes(&mut self) -> Vec<Drift> {
         std::mem::take(&mut self.changed)
             .iter()

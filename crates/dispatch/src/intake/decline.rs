@@ -1,4 +1,4 @@
-//! Refusals that adapters decide on.
+//! Refusals of events that an adapter, such as the one for Discord, decides on.
 //!
 //! A refusal is saved before anybody sees it, so that a crash neither runs the refused event nor
 //! refuses it twice. It is saved as an event with an answer: if the gateway ends before the refusal
@@ -14,7 +14,8 @@ use aetheel_model::event::{Event, NewEvent};
 /// A saved refusal that must now be sent.
 #[derive(Debug)]
 pub struct SavedRefusal {
-    /// See [`PriorDelivery::stem`]. The message of the refusal is the first of its reply.
+    /// See [`PriorDelivery::stem`]. The refusal is posted as the first message of the event's
+    /// reply.
     pub stem: String,
     /// The event, which counts as being delivered until this is dropped.
     in_flight: Option<(Event, InFlightGuard)>,

@@ -2,7 +2,7 @@
 //!
 //! [`steering`] passes messages on to running turns, [`withdraw`] lets people cancel or edit a
 //! waiting prompt, [`decline`] saves refusals that adapters decide on, [`rate_limit`] limits the
-//! prompts of a person, and [`router`] sends events to the node that has their lane.
+//! prompts of a person, and [`router`] sends events to the node that serves their lane.
 
 mod decline;
 pub(super) mod rate_limit;
@@ -133,8 +133,8 @@ impl Dispatcher {
         let inner = self.inner.clone();
         self.inner.tasks.spawn(async move {
             let saved = saving.done().await;
-            // If the event has started, its own task refuses it. That task needs the entry in
-            // `savings`.
+            // If the turn of the event has started, its own task refuses the event. That task needs
+            // the pending write, which is therefore not forgotten.
             let taken_back = !saved && inner.lanes.queue.lock().cancel(event.sequence).is_some();
             if saved || taken_back {
                 inner.durability.forget_saving(event.sequence);

@@ -1,4 +1,4 @@
-//! Events of lanes that another node of the cluster has.
+//! Events of lanes that another node of the cluster serves.
 
 use super::Accepted;
 use crate::Dispatcher;
@@ -16,8 +16,8 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Waits until the event is on disk. Returns `None` for an event of another node, which gives
-    /// it its number.
+    /// Waits until the event is on disk. Returns the number of the event, or `None` for an event of
+    /// another node, which assigns the number.
     ///
     /// # Errors
     /// See [`Accepted::wait_until_saved`].
@@ -30,7 +30,7 @@ impl Placement {
 }
 
 impl Dispatcher {
-    /// Accepts an event here, or sends it to the node that has its lane.
+    /// Accepts an event here, or sends it to the node that serves its lane.
     ///
     /// # Errors
     /// [`PromptRefusal`], worded for the person who asked. A refused event is not saved.
@@ -51,8 +51,8 @@ impl Dispatcher {
         Ok(Placement::Remote)
     }
 
-    /// Returns whether this node may accept messages of a channel or thread that no other node sent
-    /// to it. Always true without a cluster.
+    /// Returns whether this node serves a channel or thread, so that it may accept messages that no
+    /// other node sent to it. Always true without a cluster.
     pub async fn serves(&self, channel: u64) -> bool {
         match self.inner.deps.router.clone() {
             Some(router) => router.serves(channel).await,

@@ -77,12 +77,12 @@ pub(crate) struct TurnHandle {
     pub(crate) live: Option<Arc<LiveTurn>>,
     /// The description of the event, with the start of the turn.
     pub(crate) summary: EventSummary,
-    /// Messages that the agent accepted during the turn. They stay open in the journal until the
-    /// result of the turn is saved. `None` after that.
+    /// Messages that the agent accepted during the turn. They are marked as finished in the journal
+    /// together with the turn. `None` once the result of the turn is saved.
     received_messages: Option<Vec<Event>>,
 }
 
-/// Whether the running turn of a lane accepts messages.
+/// Whether the running turn of a lane accepts messages from people.
 pub(crate) enum Steerable {
     /// No turn runs that could accept a message now.
     NotNow,
@@ -127,7 +127,7 @@ impl LaneRegistry {
         self.queue.lock().lane_busy(lane)
     }
 
-    /// Returns once `holds` is true. It is evaluated each time an event is finished.
+    /// Returns once `holds` returns true. `holds` is called each time an event is finished.
     pub(crate) async fn wait_until(&self, holds: impl Fn(&Queue) -> bool) {
         loop {
             let finished = self.finished.notified();
@@ -202,7 +202,7 @@ impl LaneRegistry {
         }
     }
 
-    /// Sends a message to the running turn of its lane. Returns `None` if no turn can be steered
+    /// Sends a message to the running turn of its lane. Returns `None` if no turn accepts messages
     /// now.
     pub(crate) fn steer(
         &self,

@@ -1,4 +1,4 @@
-//! Containment of panics in our own tasks.
+//! Containment of panics in the gateway's own tasks.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};

@@ -1,8 +1,8 @@
 //! Lanes that wait because their backend is paused.
 //!
-//! A paused backend opens no new links for a while, because its guests failed too often. The lane's
-//! events stay in the queue, in order. The lane continues once its backend opens links again, or
-//! another component or backend serves the lane.
+//! A paused backend starts no agents for a while, because it failed too often. The lane's events
+//! stay in the queue, in order. The lane continues once its backend starts agents again, or another
+//! component or backend serves the lane.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Dispatcher {
         true
     }
 
-    /// Refuses an event that the journal does not keep for the next start.
+    /// Refuses an event that is not in the journal, so that the next start does not find it.
     pub(crate) async fn refuse_unjournaled(&self, event: &Event) {
         if self.inner.noted(event).is_none() {
             self.inner.delivery.refuse(event, &PromptRefusal::ShuttingDown.to_string()).await;

@@ -9,7 +9,7 @@ thread_local! {
     static PUMPING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks this thread as already starting waiting events. See [`Dispatcher::pump`].
+/// Marks this thread as already starting waiting events, while it exists. See [`Dispatcher::pump`].
 pub(crate) struct PumpGuard;
 
 impl PumpGuard {
@@ -25,7 +25,8 @@ impl Drop for PumpGuard {
     }
 }
 
-/// Frees the lane and the slot when dropped, so that even a panic in our code blocks nothing.
+/// Occupies a lane and a slot. Frees both when dropped, so that even a panic during the turn blocks
+/// nothing.
 pub(crate) struct LaneSlot {
     pub(crate) dispatcher: Dispatcher,
     pub(crate) sequence: Sequence,

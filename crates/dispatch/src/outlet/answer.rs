@@ -39,7 +39,7 @@ pub struct TurnAnswer {
     /// Details of a failure, for the operator at the terminal. Never shown in Discord.
     #[serde(skip)]
     pub detail: Option<String>,
-    /// Whether the agent was lost together with the holder.
+    /// Whether the agent was lost, because the holder (the process that runs agents) has ended.
     #[serde(skip)]
     pub agent_lost: bool,
     /// Whether the turn did not start because its backend is paused.
@@ -74,7 +74,7 @@ impl TurnAnswer {
         Self { failure: Some(failure.into()), ..Self::from_backend(backend) }
     }
 
-    /// Returns the form in which the journal has the answer.
+    /// Returns the form in which the answer is saved in the journal.
     pub(crate) fn to_json(&self) -> String {
         serde_json::to_string(self).expect("an answer is plain data")
     }

@@ -26,7 +26,7 @@ pub(crate) fn own_sandbox_fails(label: &str) -> String {
     )
 }
 
-/// Explains that the agent may not report a command that its own sandbox stops.
+/// Explains that the agent may not report when its own sandbox stops a command.
 pub(crate) fn own_sandbox_hides(label: &str) -> String {
     format!(
         "{label} runs its commands in a sandbox of its own at this safety level. It may not report a command that the sandbox stops: \
@@ -109,7 +109,7 @@ impl From<Rejection> for PromptRefusal {
 /// id, for the operator.
 ///
 /// `timeout` is the time limit of the turn, `retry` the failure after which the agent was retrying.
-/// `is_kept` says that the agent's unread output was kept for a newer backend. `docs/messages.md`
+/// `is_kept` means that the agent's unread output is kept for a newer backend. `docs/messages.md`
 /// lists all messages.
 #[must_use]
 pub(crate) fn failure_message(

@@ -1,4 +1,4 @@
-//! The port to people in Discord or at the terminal.
+//! The traits through which the dispatcher reaches people in Discord or at the terminal.
 //!
 //! [`answer`] is the result of a turn, [`messages`] has the wording of refusals and failures, and
 //! [`handle`] shares a turn's reply between tasks. [`question`], [`statement`] and [`excerpt`]
@@ -36,14 +36,14 @@ pub trait Outlet: Send + Sync {
         self.open(event)
     }
 
-    /// Returns once an answer could be sent now, whether or not the service would accept it. A
-    /// health probe waits for this.
+    /// Returns once this outlet is able to send an answer, whether or not the service would accept
+    /// it. A health probe waits for this.
     async fn probe(&self) {}
 
     /// Fetches a file that was attached to a prompt.
     ///
     /// # Errors
-    /// The reason, worded for the author. Also if the file is larger than `limit` bytes.
+    /// The reason, worded for the author. A file of more than `limit` bytes is an error too.
     async fn fetch(&self, attached: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
         let _ = limit;
         Err(format!("{:?} cannot be fetched here", attached.name))
@@ -115,8 +115,8 @@ pub trait Outlet: Send + Sync {
         let _ = id;
     }
 
-    /// Removes the button of a failure, if it still exists, because the offered reply was
-    /// delivered. Best effort.
+    /// Removes the button below the message of a failure, if it still exists, because the reply
+    /// that the button offers was delivered. Best effort.
     async fn remove_offer_button(&self, channel: u64, message: u64) {
         let _ = (channel, message);
     }

@@ -44,7 +44,7 @@ pub enum Subject {
         /// The command, the changes, or other input of the tool.
         about: Option<Excerpt>,
     },
-    /// Whether the agent shall carry out this plan, in Markdown.
+    /// Whether the agent should carry out this plan, in Markdown.
     Plan(String),
     /// One or more questions with options or free text.
     Questions(Vec<agent::Question>),
@@ -71,7 +71,7 @@ pub enum Settlement {
 }
 
 impl Settlement {
-    /// Returns a line about it for people.
+    /// Returns a line about the outcome for people.
     #[must_use]
     pub fn summary(&self) -> String {
         let (by, decision) = match self {
@@ -210,7 +210,8 @@ impl OpenQuestion {
         choices
     }
 
-    /// Returns the label of the button that allows it always, or `None` if that is not offered.
+    /// Returns the label of the button that always allows the request, or `None` if that is not
+    /// offered.
     #[must_use]
     pub fn always(&self) -> Option<String> {
         self.always.as_deref().map(|label| match label {

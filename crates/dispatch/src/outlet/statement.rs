@@ -1,5 +1,5 @@
-//! Presents a permission question so that its command appears once, although agents often repeat it
-//! in the title. Pure.
+//! Presents a permission question so that its command appears only once, although agents often
+//! repeat the command in the title. Pure.
 
 use super::excerpt::Excerpt;
 use super::question::{OpenQuestion, Subject};

@@ -1,4 +1,4 @@
-//! Open questions of agents.
+//! The open questions of agents.
 //!
 //! This module checks who may answer a question and whether a decision fits it, and passes exactly
 //! one decision per question to the agent. The outcome is shown through the [`ReplyHandle`] of the
@@ -233,7 +233,8 @@ impl Questions {
         // The agent may ask again as soon as it receives the decision, so the mode of planning
         // changes first.
         entry.context.planning.on_decision(&entry.ask, &decision);
-        // Both under the lock of the reply: the decision may end the turn, which takes the reply.
+        // The decision is sent and shown under the lock of the reply, because the decision may end
+        // the turn, which takes the reply.
         entry.reply.with(|reply| {
             if entry.answerer.decide(decision) {
                 reply.question_settled(id, &Settlement::Answered { by, decision: shown });
@@ -278,7 +279,7 @@ impl Questions {
 }
 
 /// Returns the id of a question, which is the same after a restart. `time` counts, from 1, how
-/// often the guest has used this key in the turn.
+/// often the backend has used the key `ask` in the turn.
 pub(crate) fn question_id(turn: &str, ask: AskKey, time: u32) -> String {
     short_hash(&format!("{turn}/{ask}/{time}"))
 }

@@ -14,7 +14,7 @@ use aetheel_model::agent::{Ask, AskDecision, AskKind, is_read_only};
 use aetheel_model::plain::one_line;
 use aetheel_model::redact::Redactor;
 
-/// The reason that the agent receives.
+/// The reason for the refusal, which the agent receives.
 const REFUSAL: &str = "Only planning is allowed here: do not change anything and do not run commands. Work out a plan and describe it.";
 /// The maximum number of refused requests that the notice names.
 const NAMED_LIMIT: usize = 3;
@@ -75,7 +75,7 @@ impl Planning {
         refused.dedup();
         let more = refused.len().saturating_sub(NAMED_LIMIT);
         refused.truncate(NAMED_LIMIT);
-        // Redacted before it is cut, so that no part of a secret remains.
+        // The text is redacted before it is cut, so that no part of a secret remains.
         let brief = |what: String| {
             redactor.redact(what).replace('`', "'").chars().take(NAME_LIMIT).collect::<String>()
         };

@@ -8,8 +8,8 @@ use crate::outlet::messages::PromptRefusal;
 use aetheel_model::event::{Lane, Sequence};
 use aetheel_store::workspace::Journal;
 
-/// Events imported from another node that have not started here. If this is dropped, they start
-/// when the gateway starts again.
+/// Events imported from another node that have not started here. If this value is dropped, they
+/// start when the gateway starts again.
 #[must_use]
 pub struct ImportedEvents {
     pub(super) dispatcher: Dispatcher,
@@ -98,8 +98,8 @@ impl Dispatcher {
         Journal::open_lanes(journal)
     }
 
-    /// Returns the channel and the id of every Discord message that the journal knows. These are
-    /// messages that this node accepted, or a node whose journal was imported.
+    /// Returns the channel and the id of every Discord message in the journal. This node accepted
+    /// these messages, or a node whose journal was imported did.
     #[must_use]
     pub fn accepted_messages(&self) -> Vec<(u64, u64)> {
         self.inner.deps.journal.as_ref().map(Journal::messages).unwrap_or_default()

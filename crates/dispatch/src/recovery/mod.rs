@@ -1,8 +1,8 @@
 //! Recovery of unfinished events and lost replies.
 //!
-//! [`restart`] decides how the events continue that a previous process left open, and [`absorb`]
-//! imports those of another node. [`unread`] keeps replies that no backend could read, and
-//! [`redeliver`] reads and delivers them later.
+//! [`restart`] decides how the events of a previous process continue, and [`import`] imports the
+//! events of another node. [`unread`] keeps replies that no backend could read, and [`redeliver`]
+//! reads and delivers them later.
 
 pub(crate) mod import;
 mod redeliver;

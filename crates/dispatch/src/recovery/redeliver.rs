@@ -98,8 +98,8 @@ impl Dispatcher {
         if let Err(error) = inner.deps.outlet.notify(Notice::for_operator(text, offer)).await {
             tracing::warn!(%error, "cannot send the notice about lost replies that can be read; `aetheel recover` delivers them");
         }
-        // Marked after the notice was sent: after a crash in between, the notice is posted a second
-        // time rather than never, and Discord shows a repeated notice once.
+        // The replies are marked after the notice was sent: after a crash in between, the notice is
+        // posted a second time rather than never, and Discord shows a repeated notice once.
         for turn in readable {
             inner.lost_replies.mark(&turn, LostState::Readable, Some(digest)).await;
         }
@@ -178,7 +178,7 @@ impl Dispatcher {
         }
     }
 
-    /// Enqueues those of these turns that can be read, and returns their number.
+    /// Enqueues the replies of these turns that can be read. Returns their number.
     pub async fn deliver_all(&self, turns: &[String]) -> usize {
         let mut count = 0;
         for turn in turns {
@@ -339,7 +339,7 @@ impl Dispatcher {
                     .await;
                 known.recovered_sessions.lock().insert(key, session.as_str().to_owned());
             }
-            // The conversation was reset since.
+            // The conversation has been reset since.
             Ok(false) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot save the session of a recovered turn; the next prompt does not continue it")

@@ -1,8 +1,8 @@
-//! Decides how the events continue that a previous gateway process left open.
+//! Decides how the unfinished events of a previous gateway process continue.
 //!
 //! * A waiting event runs.
 //! * A turn whose agent still runs continues.
-//! * A turn that used no tool runs again. People are asked about one that did.
+//! * A turn that used no tool runs again. People are asked about a turn that used one.
 //! * A saved answer is delivered.
 //! * An event that was running during three crashes is set aside, and people are asked.
 //!
@@ -27,13 +27,13 @@ const RECEIVED_FAILURE: &str = "The agent had received this when I was interrupt
 /// How an event of a previous process continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RestartAction {
-    /// Its turn has ended.
+    /// The event is finished, because its turn has ended.
     Finish,
-    /// It runs, for the first time or again.
+    /// The event runs, for the first time or again.
     Run,
-    /// People are asked about it.
+    /// People are asked whether the event runs again.
     AskPeople,
-    /// Its agent still runs, so its turn continues.
+    /// The agent of the event still runs, so the turn continues.
     Resume,
 }
 
@@ -94,7 +94,7 @@ pub enum OfferEffect {
     Accepted,
 }
 
-/// Why a button press has no effect, worded for the person who pressed.
+/// Why a button press has no effect. `Display` is worded for the person who pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OfferRefusal {
     /// The event was started again already, or the offer is too old.
@@ -111,22 +111,23 @@ pub enum OfferRefusal {
     /// It could not be saved.
     #[error("This could not be saved, so it was not started. Please try again later. (storage)")]
     NotSaved,
-    /// A lost reply, and the person may not use the bot in that channel.
+    /// The button is about a lost reply, and the person may not use the bot in that channel.
     #[error("You may not start this: only people who may use me in this channel can.")]
     NotAdmitted,
-    /// Lost replies of other people, and the person is neither the owner nor an approver.
+    /// The button is about lost replies of other people, and the person is neither the owner nor an
+    /// approver.
     #[error("This is for the bot's owner and its approvers.")]
     NotOperator,
-    /// The abilities of a component, and the person is not the owner.
+    /// The button accepts the abilities of a component, and the person is not the owner.
     #[error("Only my owner may accept this.")]
     NotOwner,
-    /// A lost reply that the current backend cannot read.
+    /// The current backend cannot read the lost reply.
     #[error("No version of the backend can read this answer yet. It is kept.")]
     NotYet,
-    /// A lost reply that is still being read.
+    /// The lost reply is still being read.
     #[error("I am reading it again; if that works, the reply follows.")]
     Reading,
-    /// A lost reply that was delivered, or is being delivered.
+    /// The lost reply was delivered, or is being delivered.
     #[error("This was delivered already.")]
     Delivered,
 }
@@ -138,7 +139,7 @@ impl Dispatcher {
         self.inner.links.revive(&self.inner.deps.backends).await;
     }
 
-    /// Restores the events that a previous process left open. Must be called once, before any event
+    /// Restores the unfinished events of a previous process. Must be called once, before any event
     /// is submitted. People are asked in the background. Returns once the journal records which
     /// events need that, or false if it could not be written.
     pub async fn recover(&self) -> bool {
@@ -155,7 +156,8 @@ impl Dispatcher {
             journal.open_events().into_iter().partition(|entry| closed(&entry.event.lane));
         let later = later.iter().map(|entry| entry.event.sequence).collect();
         let taken = self.inner.take_up(&journal, now);
-        // Recorded, because for the next process the holder is not new, and it would not ask.
+        // Recorded in the journal, because the next process cannot detect that output of these
+        // agents was lost, and would not ask people.
         let savings: Vec<_> = taken
             .to_offer
             .iter()
@@ -216,8 +218,8 @@ impl Dispatcher {
     }
 
     /// Runs an offered event again, or delivers lost replies, because a person pressed a button.
-    /// Only the first press counts. `admitted` says whether the person may use the bot where the
-    /// button is. Returns once that is on disk.
+    /// Only the first press counts. `admitted` means that the person may use the bot in the channel
+    /// of the button. Returns once the result is on disk.
     ///
     /// # Errors
     /// [`OfferRefusal`], worded for that person. Nothing was started.
@@ -291,7 +293,7 @@ pub(crate) enum TurnFollowUp {
 }
 
 impl DispatcherInner {
-    /// Restores entries that were left open, oldest first.
+    /// Restores the unfinished entries of a journal, oldest first.
     pub(super) fn take_up(&self, journal: &Journal, entries: Vec<JournalEntry>) -> RestoredEvents {
         let mut taken = RestoredEvents::default();
         let mut queue = self.lanes.queue.lock();
@@ -301,7 +303,7 @@ impl DispatcherInner {
                 RestartAction::Run => {}
                 _ if entry.answer.is_some() => {}
                 RestartAction::Resume => {
-                    // Finished together with the turn that accepted it.
+                    // The message is finished together with the turn that accepted it.
                     self.lanes
                         .keep_for_resumed_turn(entry.joined_turn.unwrap_or_default(), entry.event);
                     continue;
@@ -346,9 +348,9 @@ impl DispatcherInner {
         Some((journal, journal.entry(event.sequence)?))
     }
 
-    /// Returns how to continue an event whose agent was lost together with the holder, as after a
-    /// crash of the gateway. Returns `None` if the journal does not have the event, so that it has
-    /// failed.
+    /// Returns how to continue an event whose agent was lost because the holder (the process that
+    /// runs agents) has ended. The rules are those after a crash of the gateway. Returns `None` if
+    /// the event is not in the journal; it has then failed.
     pub(crate) fn orphaned(&self, event: &Event) -> Option<TurnFollowUp> {
         let (_, entry) = self.noted(event)?;
         match RestartAction::of(Some(&entry)) {
@@ -361,7 +363,7 @@ impl DispatcherInner {
         }
     }
 
-    /// Asks people whether to run an event again, if the journal has it.
+    /// Asks people whether to run an event again, if it is in the journal.
     pub(crate) async fn ask_about(&self, event: &Event, why: OfferReason) {
         if let Some((journal, entry)) = self.noted(event) {
             self.offer(journal, &entry, why).await;

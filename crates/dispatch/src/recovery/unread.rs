@@ -1,6 +1,6 @@
 //! Replies that no parser could read: their recordings, and their notes in `state/lost.md`.
 //!
-//! `redeliver` reads and delivers them. Tested by `tests/dispatch/lost.rs`.
+//! The module `redeliver` reads and delivers them. Tested by `tests/dispatch/lost.rs`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ pub(super) const ALL: &str = "deliver-";
 /// The maximum number of lost turns whose epoch is remembered.
 const EPOCH_LIMIT: usize = 1_000;
 
-/// The lost replies in `state/lost.md`, with additional data in memory.
+/// The lost replies, which are noted in `state/lost.md`, with additional data in memory.
 pub(crate) struct LostReplies {
     deps: Arc<DispatcherDeps>,
     /// Held while a reply is read and enqueued, so that none is delivered twice.
     pub(super) delivery_lock: tokio::sync::Mutex<()>,
     /// The epoch of the lane's binding when the turn was lost, by turn. See [`Binding::epoch`].
     pub(super) epochs: Mutex<HashMap<String, u64>>,
-    /// The session that a lane and backend continue since a recovered turn.
+    /// By lane and backend, the session of a recovered turn that the conversation continues.
     pub(super) recovered_sessions: Mutex<HashMap<(Lane, String), String>>,
 }
 
@@ -106,7 +106,7 @@ impl LostReplies {
         })
     }
 
-    /// Records the message that has the button of a delivered failure.
+    /// Records the message that has the button of a failure.
     pub(crate) async fn note_button(&self, event: &Event, offer: Option<&Offer>) {
         let Some(turn) = offer.and_then(|offer| offer.id.strip_prefix(ONE)) else { return };
         let entry = self.deps.journal.as_ref().and_then(|journal| journal.entry(event.sequence));
@@ -116,7 +116,7 @@ impl LostReplies {
         }
     }
 
-    /// Gives up the lost replies of previous attempts at an event, because it runs again.
+    /// Gives up the lost replies of previous attempts at an event, because the event runs again.
     pub(crate) async fn supersede(&self, event: &Event, kept: &EventProgress) {
         if !kept.began_before() {
             return;

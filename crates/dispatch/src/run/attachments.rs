@@ -1,7 +1,7 @@
 //! Files that were attached to a prompt. They are fetched when the turn starts, and passed to the
 //! agent in a form that it supports.
 //!
-//! The type of a file is determined from its bytes. The name from the sender is only shown. Pinned
+//! The type of a file is determined from its bytes. The name from the sender is only shown. Tested
 //! by `tests/dispatch/attachments.rs`.
 
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(crate) fn check_announced(
     }
 }
 
-/// The files of a turn, in the form in which the agent gets them. Dropping it removes those on
+/// The files of a turn, in the form in which the agent gets them. Dropping it removes the files on
 /// disk.
 #[derive(Default)]
 pub(super) struct FetchedFiles {
@@ -241,7 +241,8 @@ fn image(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Returns the media type from the sender. Types that the bytes would have shown are not accepted.
+/// Returns the media type that the sender claims, except types that would have been recognised from
+/// the bytes.
 fn claimed_type(file: &AttachedFile) -> String {
     let plain = |text: &&String| {
         let part = |part: &str| {

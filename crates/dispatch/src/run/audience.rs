@@ -33,7 +33,7 @@ pub(super) struct TurnAudience<'a> {
     pub(super) context: QuestionContext,
     /// Ids of the open questions.
     pub(super) asked: HashMap<AskKey, String>,
-    /// How often the guest has used each key.
+    /// How often the backend has used each key.
     pub(super) times: HashMap<AskKey, u32>,
     pub(super) kept: EventProgress,
     /// The start of the first tool, until its record is on disk.
@@ -94,14 +94,14 @@ fn show(shown: &LiveTurn, reply: &ReplyHandle, event: &AgentEventKind) {
 
 impl Audience for TurnAudience<'_> {
     fn event(&mut self, event: &AgentEventKind, transcript: &Transcript) {
-        // This is called with a pending first tool only if the turn is stopped, which does not wait
+        // A first tool is still pending here only if the turn is being stopped, which does not wait
         // for the disk.
         self.pass_first_tool();
         if matches!(event, AgentEventKind::ToolStart(_))
             && let Some(saving) = self.kept.record_tool_use()
         {
-            // Shown once its record is on disk. Otherwise a crash could make people see a tool that
-            // the next process does not know of.
+            // The tool is shown once its record is on disk. Otherwise, after a crash, people could
+            // have seen a tool that the next process does not know of.
             self.first_tool = Some((saving, event.clone()));
             return;
         }

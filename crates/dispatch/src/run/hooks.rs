@@ -73,8 +73,7 @@ impl DispatcherInner {
             return;
         };
         let id = turn_id();
-        // At the level `error`, so that lines of every level have its fields, like the span of a
-        // turn.
+        // The span has the level `error`, so that log lines of every level have its fields.
         let span = tracing::error_span!("hook", hook = name, turn = id, event = event.sequence, lane = %event.lane);
         async {
             tracing::info!(hook = name, "hook fired");
@@ -112,10 +111,10 @@ impl DispatcherInner {
         let (start, _) =
             start_input(&self.channels, choices, &asks, &*backend, &settings, directory, None)
                 .await;
-        // A separate lane for each lane of events, because hooks of the same name may run
-        // concurrently.
+        // The hook has a separate lane for each lane of events, because hooks of the same name may
+        // run concurrently.
         let lane = Lane::Hook(format!("{}:{}", hook.name(), event.lane));
-        // Held until the turn ends, because a closed channel would wake the receiver.
+        // The sender is held until the turn ends, because a closed channel would wake the receiver.
         let (_steer, steers) = mpsc::unbounded_channel();
         let label = backend.descriptor().label().to_owned();
         let (by, sequence, blobs) = (Arc::clone(&backend), event.sequence, Vec::new());

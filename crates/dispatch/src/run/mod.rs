@@ -3,9 +3,9 @@
 //! [`attachments`] fetches the files of the prompt into a [`temp_dir`], [`start`] creates the input
 //! that starts the turn, [`audience`] shows the running turn without secrets ([`redact_stream`]),
 //! and [`artifacts`] stores the agent's files. [`hooks`] run before and after the turn, and
-//! [`thread`] opens a thread before it. [`continued`] resumes a turn whose agent still runs after a
+//! [`thread`] opens a thread before it. [`resumed`] resumes a turn whose agent still runs after a
 //! restart, and [`recap`] gives an agent the previous messages of a channel that moved here.
-//! [`looking_back`] records the finished turn. [`retelling`] renders a recorded turn as people saw
+//! [`turn_log`] records the finished turn. [`turn_renderer`] renders a recorded turn as people saw
 //! it.
 
 mod artifacts;
@@ -67,7 +67,7 @@ struct PreparedTurn {
     planning: bool,
     files: FetchedFiles,
     binding: Binding,
-    /// The turn's place on a link, if a previous process started it.
+    /// The running turn, if a previous process started it.
     continued: Option<ContinuedTurn>,
 }
 
@@ -87,7 +87,7 @@ impl DispatcherInner {
         let continued = self.links.continued_id(event.sequence, &event.lane);
         let (continues, id) = (continued.is_some(), continued.unwrap_or_else(turn_id));
         let unknown = tracing::field::Empty;
-        // At the level `error`, so that lines of every level have its fields.
+        // The span has the level `error`, so that log lines of every level have its fields.
         let span = tracing::error_span!("turn", turn = id, event = event.sequence, lane = %event.lane, backend = unknown, generation = unknown);
         figures::record_wait(event.kind, event.accepted_ms);
         async {
@@ -117,8 +117,8 @@ impl DispatcherInner {
             if !continues {
                 kept.record_start(&stop).await;
             }
-            // Before any work in the thread: after a restart, this is the only record of its
-            // channel.
+            // Recorded before any work in the thread: after a restart, the dispatcher knows the
+            // channel of the thread only from here.
             if let (Lane::Channel(channel), Some(parent)) = (&event.lane, event.parent) {
                 self.channels.learn_parent(*channel, parent);
             }
@@ -486,7 +486,7 @@ impl DispatcherInner {
     }
 }
 
-/// Returns the name and id of the event's author, as notes in the memory have it.
+/// Returns the name and id of the event's author, in the form used in the agent's memory.
 fn on_behalf(event: &Event) -> Option<String> {
     let name = event.author.as_deref()?;
     Some(event.asker.map_or_else(|| name.to_owned(), |id| format!("{name}, {id}")))

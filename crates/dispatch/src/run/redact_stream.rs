@@ -16,9 +16,9 @@ use aetheel_model::redact::Redactor;
 /// Cleans the events of one turn.
 pub(super) struct StreamRedactor<'a> {
     redactor: &'a Redactor,
-    /// The end of a part that is held back.
+    /// The end of a text that is held back.
     held: Option<(GrowingText, TextEvent)>,
-    /// The part that was extended last, with the state of its terminal sequences.
+    /// The text that was extended last, its number, and the state of its terminal sequences.
     cleaner: (GrowingText, u32, Cleaner),
     /// The output of running tools, by id.
     outputs: HashMap<String, PartialOutput>,
@@ -416,7 +416,7 @@ mod tests {
             let mut shown = Vec::new();
             StreamRedactor::new(&redactor).pass(&event, |event| shown.push(format!("{event:?}")));
             let shown = shown.concat();
-            // In the format of Debug. The target and multi-line texts keep their line breaks.
+            // The texts are in the format of `Debug`. Multi-line texts keep their line breaks.
             assert!(
                 !shown.contains("\\u{") && !shown.contains("\\0") && !shown.contains(SECRET),
                 "{shown}"

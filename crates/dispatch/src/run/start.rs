@@ -11,8 +11,8 @@ use aetheel_model::prompt;
 use aetheel_store::workspace::{LaneSettings, SessionId};
 use aetheel_turn::Backend;
 
-/// Returns the input that starts the turn of an event, from files that are read now, and whether
-/// nothing may be changed.
+/// Returns the input that starts the turn of an event, from files that are read now. The flag is
+/// `true` if the turn may only plan and change nothing.
 pub(super) async fn start_input(
     channels: &ChannelContext,
     choices: &Choices,

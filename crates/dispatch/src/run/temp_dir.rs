@@ -1,8 +1,8 @@
 //! A private folder for the files of one turn, in the agent's working directory.
 //!
 //! Every agent may read its working directory at every safety level. The agent may also write
-//! there, so files get names of our own and are opened without following symbolic links. The folder
-//! is removed when dropped.
+//! there, so files get names that the gateway chooses and are opened without following symbolic
+//! links. The folder is removed when the [`TempDir`] is dropped.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -52,7 +52,7 @@ impl TempDir {
         }
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = openat(CWD, path, flags, Mode::empty()).ok()?;
-        // No more files are added to it.
+        // The count does not matter, because no more files are added to this folder.
         Some(Self { folder, path: path.to_owned(), files: 0 })
     }
 

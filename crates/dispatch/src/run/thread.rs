@@ -35,7 +35,7 @@ impl DispatcherInner {
                 self.lanes.queue.lock().cancel(sequence);
                 let reply = ReplyHandle::new(kept.open_reply(&*self.deps.outlet, &event));
                 let answer = TurnAnswer::failed(self.deps.choices.backend.clone(), why);
-                // There is no turn that could be stopped.
+                // No turn runs yet, so the signal never fires.
                 let (_, stop) = watch::channel(None);
                 kept.record_answer(&answer, &stop).await;
                 return self.delivery.deliver(&event, &kept, &reply, answer).await;
@@ -57,7 +57,8 @@ impl DispatcherInner {
             ..event
         };
         if let Some(journal) = &self.deps.journal {
-            // The message in the channel does not belong to the answer.
+            // The saved messages are cleared: the message in the channel does not belong to the
+            // answer.
             journal.posted(sequence, &[]);
             if !wait_until_saved(self.durability.save_event(&event)).await {
                 tracing::warn!(
@@ -66,7 +67,7 @@ impl DispatcherInner {
                 );
             }
         }
-        // If the gateway ends, the journal has the event.
+        // If the gateway is ending, this has no effect, and the journal has the event.
         self.lanes.queue.lock().release(event);
     }
 }

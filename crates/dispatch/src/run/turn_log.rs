@@ -86,7 +86,7 @@ fn word(ending: &Ending) -> String {
 }
 
 impl TurnAnswer {
-    /// Returns the answer with a line, which is added if no agent ran.
+    /// Returns the answer with the line of its turn, which is added if no agent ran.
     pub(super) fn with_line(mut self, event: &Event, id: &str, stopped: bool) -> Self {
         self.turn.get_or_insert_with(|| {
             let how =
@@ -105,15 +105,15 @@ impl DispatcherInner {
         }
     }
 
-    /// Records a turn that ended in a previous process, unless that process did.
+    /// Records a turn that ended in a previous process, unless that process recorded it.
     pub(super) fn note_turn_of_earlier(&self, event: &Event, answer: &TurnAnswer) {
         if let Some(line) = self.whole_line(event, answer) {
             self.deps.workspace.turns().note_if_missing(line);
         }
     }
 
-    /// Returns the line of an answer, with the prompt and the answer. Returns `None` if the answer
-    /// is not the result of a turn.
+    /// Returns the line of a turn, with the texts of the prompt and the answer. Returns `None` if
+    /// the answer is not the result of a turn.
     fn whole_line(&self, event: &Event, answer: &TurnAnswer) -> Option<TurnLine> {
         let line = (**answer.turn.as_ref()?).clone();
         let plain = |text: &str| self.deps.redactor.redact(clean_text(text).into_owned());

@@ -1,4 +1,5 @@
-//! Renders a recorded turn as people saw it, without secrets, from the actions of its guest. Pure.
+//! Renders a recorded turn as people saw it, without secrets, from the actions of its guest (the
+//! backend's component). Pure.
 //!
 //! The actions are processed as in a running turn. Notices of the host about sessions and files,
 //! and the mention at the end, are left out.
@@ -28,8 +29,8 @@ pub struct RecordedEnd<'a> {
     pub turn: &'a str,
     /// The label of the backend.
     pub backend: &'a str,
-    /// The host's word for the ending, as in the recording. `None` if only the guest's outcome is
-    /// known.
+    /// The gateway's word for the ending, as in the recording. `None` if only the guest's outcome
+    /// is known.
     pub ending: Option<&'a str>,
     /// The time from the start of the turn to its end.
     pub took: Duration,

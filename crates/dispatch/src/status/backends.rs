@@ -16,7 +16,7 @@ pub struct BackendView {
     pub generation: Option<String>,
     /// The version that the agent reported.
     pub agent_version: Option<String>,
-    /// Why the backend cannot work here, if that was determined within the time limit.
+    /// Why the backend cannot work here. `None` if it can, or if that is not known in time.
     pub unable: Option<String>,
     /// Whether an earlier component is saved, so that the backend can be rolled back.
     pub has_earlier: bool,

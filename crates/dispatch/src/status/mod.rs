@@ -1,8 +1,8 @@
 //! The status of a lane: its backend and settings, its running turn and its waiting events.
 //!
 //! This module only reads. [`overview`] has the status of all lanes, [`backends`] that of all
-//! backends, which owners can roll back, and [`render`] formats a status. `channel` has the
-//! settings that people may choose. Tested by `tests/dispatch/view.rs`.
+//! backends, which owners can roll back, and [`render`] formats a status. The module `channel` has
+//! the settings that people may choose. Tested by `tests/dispatch/view.rs`.
 
 pub(super) mod backends;
 pub(super) mod overview;
@@ -174,7 +174,7 @@ impl DispatcherInner {
         })
     }
 
-    /// Returns why a backend cannot work, if that is determined within the time limit.
+    /// Returns why a backend cannot work. `None` if it can, or if that is not known in time.
     async fn unable(&self, name: &str) -> Option<String> {
         let reason =
             tokio::time::timeout(AVAILABILITY_TIMEOUT, self.deps.backends.unavailable(name))

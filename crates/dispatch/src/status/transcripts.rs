@@ -27,7 +27,7 @@ impl Dispatcher {
     /// future does not stop the read.
     ///
     /// # Errors
-    /// [`Untold`] if the recording cannot be read.
+    /// [`TranscriptError`] if the recording cannot be read.
     pub async fn transcript(&self, line: &TurnLine) -> Result<TurnTranscript, TranscriptError> {
         let parts = &self.inner.deps;
         let recording =

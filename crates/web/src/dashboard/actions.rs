@@ -1,5 +1,5 @@
-//! The forms of running turns: stop, steer, answer. Each posts in Discord who did it, like a button
-//! does, and returns to the page with a message about the result.
+//! The forms of running turns: stop, steer, answer. Each posts a message in Discord that names the
+//! user and the action, and returns to the page with a message about the result.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ pub(super) async fn steer(
         return back(&guest, NOT_THERE);
     }
     let visitor = &guest.session.visitor;
-    // Posted before the event is submitted, so that an answer appears below it.
+    // The prompt is posted before the event is submitted, so that the answer appears below it.
     let message = match shared.api.post_prompt(channel, &visitor.name, &words).await {
         Ok(message) => message,
         Err(_) => {
@@ -136,8 +136,8 @@ pub(super) async fn answer(
     if let Err(refusal) = shared.dispatcher.answer(&asked.id, &guest.person(&standing), decision) {
         return back(&guest, refusal.to_string());
     }
-    // Posted in addition to the note at the question: a question that is answered immediately never
-    // appears in Discord.
+    // The action is posted even though the question shows its result, because a question that is
+    // answered immediately never appears in Discord.
     if let Lane::Channel(channel) = lane {
         let chosen = asked.choices().into_iter().find(|(word, ..)| *word == fields.one("word"));
         let how = chosen.map_or_else(String::new, |(word, ..)| format!(": {word}"));
@@ -159,7 +159,7 @@ fn decision(asked: &OpenQuestion, fields: &FormFields) -> Option<AskDecision> {
     let answers = questions.iter().enumerate().map(|(at, question)| {
         let mut given: Vec<String> =
             fields.all(&format!("answer{at}")).map(str::to_owned).collect();
-        // A text overrides an option that was chosen too.
+        // If the form has an option and a text, only the text counts.
         if !question.many && given.len() > 1 {
             given.drain(..given.len() - 1);
         }

@@ -18,9 +18,9 @@ use aetheel_model::event::{Lane, Sequence};
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::short_line;
 
-/// The largest number of cards on a page. The others are counted.
+/// The largest number of cards on a page. Further cards are only counted.
 const CARDS: usize = 12;
-/// The largest number of waiting prompts of a lane that are listed. The others are counted.
+/// The largest number of waiting prompts of a lane that are listed. Further ones are only counted.
 const WAITING: usize = 5;
 /// Largest size in bytes on a page, for the text of a turn and for the subject of a question.
 const TEXT: usize = 1_500;
@@ -64,12 +64,12 @@ pub(super) async fn visible_cards(
             (at, Card { lane: view, standing })
         });
     }
-    // A lane whose lookup panicked is not shown.
+    // A lane is not shown if its task panicked.
     let mut cards = Vec::new();
     while let Some(answered) = asking.join_next().await {
         cards.extend(answered.ok().filter(|(_, card)| card.standing.sees));
     }
-    // Lanes with questions come first, then running ones.
+    // Lanes with questions come first, then lanes with running turns.
     cards.sort_by_key(|(at, card)| {
         let running = card.lane.running.as_ref();
         let asks = running.is_some_and(|turn| !turn.questions.is_empty());
@@ -230,8 +230,8 @@ fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, guest: &Signe
     }
 }
 
-/// Returns the answers that get a button. If two answers have the same word, only the first gets
-/// one.
+/// Returns the answers that get a button. If two answers have the same word, only the first gets a
+/// button.
 fn shown_choices(
     asked: &OpenQuestion,
 ) -> Vec<(&'static str, String, aetheel_model::agent::AskDecision)> {
@@ -335,7 +335,7 @@ impl TurnExcerpt {
             @if self.cut { p { "…" } }
             @if !self.text.trim().is_empty() {
                 div.text tabindex="0" dir="auto" {
-                    // The end of a text is not valid Markdown on its own.
+                    // The end of a Markdown text may render wrongly without its beginning.
                     @if self.cut { (self.text) } @else { (rendered::markdown(&self.text)) }
                 }
              }

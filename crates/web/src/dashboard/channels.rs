@@ -17,9 +17,10 @@ use aetheel_model::access::LanePermissions;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
 
-/// The largest number of channels that are looked up in Discord for a page, newest first.
+/// The largest number of channels that are looked up in Discord for a page. The newest channels
+/// take precedence.
 const ASKED: usize = 60;
-/// The largest number of values that a setting's list has.
+/// The largest number of values in the list of a setting.
 const CHOICES: usize = 60;
 /// The value that resets a setting.
 const UNSET: &str = "unset";

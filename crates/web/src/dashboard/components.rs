@@ -59,7 +59,8 @@ pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: Signe
     layout::page(&guest, MenuPage::Components, false, &main)
 }
 
-/// Rolls back to the previous component, if the displayed one still serves.
+/// Rolls a backend back to its previous component, if the displayed component is still the current
+/// one.
 pub(super) async fn roll_back(
     State(shared): State<Arc<DashboardState>>,
     sent: SubmittedForm,

@@ -24,9 +24,10 @@ use aetheel_store::workspace::costs::{CostSum, Costs, LaneCosts, top};
 /// The periods that can be chosen, in days.
 const PERIODS: [u16; 3] = [7, 30, 90];
 const DEFAULT_PERIOD: u16 = 30;
-/// The largest number of lanes that are looked up in Discord for a page, those with the most turns.
+/// The largest number of lanes that are looked up in Discord for a page. Lanes with more turns take
+/// precedence.
 const ASKED: usize = 60;
-/// The largest number of rows of a table. The others are summed up.
+/// The largest number of rows of a table. Further rows are summed up.
 const ROWS: usize = 12;
 /// The largest number of characters of a name.
 const NAME: usize = 32;
@@ -61,8 +62,8 @@ impl VisibleCosts {
     }
 }
 
-/// Sums up the lanes that the user may see. Owners see all lanes, others the channels that they can
-/// see in Discord.
+/// Sums up the lanes that the user may see. Owners see all lanes, other users the channels that
+/// they can see in Discord.
 async fn visible_costs(
     shared: &Arc<DashboardState>,
     guest: &SignedIn,
@@ -83,7 +84,7 @@ async fn visible_costs(
     }
     let mut seen = VisibleCosts { costs: Costs::default(), lanes: Vec::new(), left_out };
     while let Some(answered) = asking.join_next().await {
-        // A lane whose lookup panicked is shown only to owners.
+        // A lane whose task panicked stays in `all`, which is shown only to owners.
         if let Some((standing, lane)) = answered.ok().filter(|(it, _)| owner || it.sees) {
             seen.take(&lane, &all.remove(&lane).unwrap_or_default(), &standing.place);
         }

@@ -26,7 +26,7 @@ pub(super) fn outside(status: StatusCode, title: &str, main: &Markup) -> Respons
     document(status, title, None, &body)
 }
 
-/// Returns a page. With `refresh`, browsers without script reload it after so many seconds.
+/// Returns a page. With `refresh`, browsers without script reload it after this number of seconds.
 pub(super) fn document(
     status: StatusCode,
     title: &str,
@@ -108,7 +108,7 @@ pub(super) fn tail(text: &str, most: usize) -> (&str, bool) {
     (text, false)
 }
 
-/// Includes HTML that `maud` rendered before.
+/// Includes HTML that `maud` has already rendered.
 pub(super) fn made(html: &str) -> PreEscaped<&str> {
     PreEscaped(html)
 }

@@ -1,4 +1,5 @@
-//! The state of the gateway, for owners: the content of the status pages in words.
+//! The page with the state of the gateway, for owners: the content of `/livez` and `/readyz` in
+//! words.
 
 use std::sync::Arc;
 use std::time::Duration;

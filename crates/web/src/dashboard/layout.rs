@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use super::frame::document;
 use super::middleware::SignedIn;
 
-/// Reload interval, in seconds, of a page with live content, if no script runs and the user wants
-/// it.
+/// Reload interval, in seconds, of a page with live content. Used if no script runs and the user
+/// has requested reloading.
 const RELOAD_SECONDS: u32 = 5;
 
 /// A page in the menu.
@@ -34,7 +34,7 @@ impl MenuPage {
         Self::Health,
     ];
 
-    /// Returns whether only owners can open it.
+    /// Returns whether only owners can open the page.
     fn is_for_owners(self) -> bool {
         matches!(self, Self::Components | Self::Schedules | Self::Health)
     }
@@ -64,7 +64,7 @@ impl MenuPage {
     }
 }
 
-/// Returns a page of the menu. `lives` says whether it has live content.
+/// Returns a page of the menu. `lives` means that the page has live content.
 pub(super) fn page(guest: &SignedIn, here: MenuPage, lives: bool, main: &Markup) -> Response {
     let main = html! {
         @if lives { noscript { (reload_notice(guest.reload)) } }
@@ -74,7 +74,8 @@ pub(super) fn page(guest: &SignedIn, here: MenuPage, lives: bool, main: &Markup)
     inner(guest, Some(here), here.title(), again, &main)
 }
 
-/// Returns a page for a signed-in user. With `again`, browsers reload it after so many seconds.
+/// Returns a page for a signed-in user. With `again`, browsers reload it after this number of
+/// seconds.
 pub(super) fn inner(
     guest: &SignedIn,
     here: Option<MenuPage>,
@@ -111,8 +112,8 @@ pub(super) fn inner(
     document(StatusCode::OK, title, refresh, &body)
 }
 
-/// Without script, a page is not reloaded unless the user wants it, because text in its fields
-/// would be lost.
+/// Renders the link that starts or stops reloading for browsers without script. A page is not
+/// reloaded unless the user requests it, because text in its fields would be lost.
 fn reload_notice(again: bool) -> Markup {
     html! {
         p {

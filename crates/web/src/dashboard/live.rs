@@ -52,7 +52,8 @@ impl LiveTexts {
             self.0.lock().remove(&event);
             return None;
         };
-        // Read before the text, so that a change in between gets another version.
+        // The version is read before the text. If the turn changes in between, the text is rendered
+        // again.
         let version = turn.version();
         let mut made = self.0.lock();
         if let Some(known) = made.get(&event).filter(|(of, _)| *of >= version) {
@@ -200,7 +201,8 @@ async fn feed(
                     until = Instant::now() + ACCESS_CHECK_INTERVAL;
                     match middleware::check_access(&shared, Arc::clone(&guest.session)).await {
                         Ok(still) => guest = still,
-                        // Nothing is shown while the permissions are unknown.
+                        // The stream ends, because nothing is shown while the permissions are
+                        // unknown.
                         Err(AccessDenied::PermissionsUnknown) => return,
                         Err(AccessDenied::Forbidden | AccessDenied::NotSignedIn) => return send_over(&events).await,
                     }

@@ -1,8 +1,8 @@
 //! Checks every request before a page is rendered, and sets the headers of every response.
 //!
-//! The checks, in this order: the `Host` header (against DNS rebinding), that no other site's page
-//! made the browser send the request, the session, the user's current permissions, and the secret
-//! of the form.
+//! The checks, in this order: the `Host` header (against DNS rebinding), the headers that show
+//! whether another site's page caused the request, the session, the user's current permissions, and
+//! the secret of the form.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -109,9 +109,9 @@ pub(super) struct SignedIn {
 }
 
 impl SignedIn {
-    /// Returns the user's current permissions in a lane: Discord's for channels, and everything or
-    /// nothing for other lanes, depending on whether the user is an owner. Permissions that cannot
-    /// be looked up count as none.
+    /// Returns the user's current permissions in a lane. For channels, they come from Discord. In
+    /// other lanes, owners have all permissions and other users have none. A user whose permissions
+    /// cannot be looked up has none.
     pub(super) async fn permissions_in(
         &self,
         shared: &DashboardState,
@@ -147,11 +147,11 @@ impl SignedIn {
 
 /// The reason why a user has no access.
 pub(super) enum AccessDenied {
-    /// There is no valid session.
+    /// The request has no valid session.
     NotSignedIn,
     /// The user has lost access.
     Forbidden,
-    /// Discord could not be asked.
+    /// Discord did not answer, so the permissions are unknown.
     PermissionsUnknown,
 }
 
@@ -273,7 +273,8 @@ impl FromRequest<Arc<DashboardState>> for SubmittedForm {
     }
 }
 
-/// A form with a valid secret, from a signed-in user with or without access. Enough to sign out.
+/// A form with a valid secret, from a signed-in user who may have lost access. Used for signing
+/// out.
 pub(super) struct SessionForm {
     pub(super) session: Arc<DashboardSession>,
     fields: FormFields,
@@ -306,7 +307,7 @@ pub(super) async fn fields(
     form.map(|Form(fields)| FormFields(fields)).map_err(|_| invalid_form())
 }
 
-/// Returns the response to a request that is not a valid form, or too long.
+/// Returns the response to a form that is invalid or too long.
 pub(super) fn invalid_form() -> Response {
     let text = "This is not a form of this dashboard, or it is too long.";
     frame::plain(StatusCode::BAD_REQUEST, text)
@@ -323,7 +324,8 @@ pub(super) fn cookie(origin: &DashboardOrigin, secret: Option<&str>) -> HeaderVa
     HeaderValue::from_str(&text).expect("the value is ASCII without control characters")
 }
 
-/// Browsers accept a cookie with the prefix `__Host-` only over TLS, and send it only to this host.
+/// Returns the name of the session cookie. Browsers accept a cookie with the prefix `__Host-` only
+/// over TLS, and send it only to this host.
 fn cookie_name(origin: &DashboardOrigin) -> &'static str {
     if origin.is_secure() { "__Host-aetheel" } else { "aetheel-dashboard" }
 }

@@ -10,16 +10,17 @@
 //! |---|---|
 //! | [`origin`] | the public address of the dashboard |
 //! | [`secret`], [`sessions`] | sign-in links that work once, and sessions |
-//! | [`guard`] | the checks of every request, and the headers of every response |
-//! | [`once`] | detects repeated forms |
+//! | [`middleware`] | the checks of every request, and the headers of every response |
+//! | [`repeated_forms`] | detects repeated forms |
 //! | [`frame`], [`layout`] | the layout of pages, for anybody and for signed-in users |
 //! | [`cards`] | running turns and waiting prompts, as one user may see them |
 //! | [`live`] | streams their changes |
-//! | [`entrance`], [`now`], [`channels`], [`costs`], [`components`], [`schedules`], [`health`] | the pages |
+//! | [`sign_in`], [`overview`], [`channels`], [`costs`] | the pages for all users |
+//! | [`components`], [`schedules`], [`health`] | the pages for owners |
 //! | [`transcripts`] | finished turns, and read-only links to them |
-//! | [`machine`] | a recorded turn, step by step |
+//! | [`step_viewer`] | a recorded turn, step by step |
 //! | [`plot`] | charts |
-//! | [`deeds`] | the forms of running turns |
+//! | [`actions`] | the forms of running turns |
 
 mod actions;
 mod cards;
@@ -83,11 +84,11 @@ const MAX_FORM_BYTES: usize = 64 << 10;
 /// A heartbeat or a cron job, without secrets.
 #[derive(Clone, Debug)]
 pub struct ScheduleView {
-    /// The lane of its events.
+    /// The lane of the schedule's events.
     pub lane: Lane,
-    /// Its schedule and time zone, in words.
+    /// The times and the time zone, in words.
     pub rhythm: String,
-    /// The next run in its own time zone, or `None` if there will be none.
+    /// The next run, in the time zone of the schedule. `None` if the schedule does not run again.
     pub next: Option<String>,
     /// The prompt.
     pub instruction: String,
@@ -107,20 +108,21 @@ pub struct ScheduleOverview {
 /// The record of a finished turn.
 #[derive(Clone, Debug)]
 pub struct RecordedTurn {
-    /// The lane it ran in.
+    /// The lane that the turn ran in.
     pub lane: Lane,
-    /// The name of its backend.
+    /// The name of the turn's backend.
     pub backend: String,
-    /// The path of its recording in the folder of recordings, or `None` if it was deleted.
+    /// The path of the recording in the folder of recordings, or `None` if it was deleted.
     pub recording: Option<String>,
 }
 
 /// The messages of a turn as Discord shows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessagePreview {
-    /// The text of each, in order, without secrets.
+    /// The texts of the messages, in order, without secrets.
     pub messages: Vec<String>,
-    /// Whether they are the complete answer. Otherwise the turn is still running at this point.
+    /// Whether the messages are the complete answer. Otherwise the turn is still running at this
+    /// point.
     pub ended: bool,
 }
 
@@ -134,14 +136,14 @@ pub trait DashboardApi: Send + Sync {
     /// having none.
     async fn permissions(&self, user: u64, channel: u64) -> Result<LanePermissions, String>;
 
-    /// Posts in a channel, or without one in the operator's output channel, what a user did in the
-    /// dashboard. Returns the message's id.
+    /// Posts a message about an action of a user in the dashboard. Without a channel, it is posted
+    /// in the operator's output channel. Returns the message's id.
     ///
     /// # Errors
     /// Returns the reason if the message could not be posted.
     async fn post_action(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String>;
 
-    /// Posts in a channel what a user wrote in the dashboard for the channel's agent. Returns the
+    /// Posts the text that a user sent from the dashboard to a channel's agent. Returns the
     /// message's id.
     ///
     /// # Errors
@@ -152,7 +154,7 @@ pub trait DashboardApi: Send + Sync {
     async fn schedules(&self) -> ScheduleOverview;
 
     /// Returns the event of a schedule as if it were due now, and the channel of its answer.
-    /// Returns `None` if there is no such schedule.
+    /// Returns `None` if the schedule does not exist.
     async fn schedule_event(&self, lane: &Lane) -> Option<(NewEvent, Option<u64>)>;
 
     /// Returns the record of a finished turn, or `None` if it is unknown.
@@ -161,8 +163,8 @@ pub trait DashboardApi: Send + Sync {
     /// Returns the viewer for recorded turns.
     fn step_viewer(&self) -> &StepViewer;
 
-    /// Returns the messages of a turn up to a step (index), as Discord would show them: as recorded
-    /// or, with `other`, as another component reads the turn.
+    /// Returns the messages of a turn up to the step with this index, as Discord would show them.
+    /// With `other`, returns the messages that another component makes of the same recording.
     ///
     /// # Errors
     /// Returns an error if the recording cannot be read any more.
@@ -201,7 +203,7 @@ pub struct DashboardListener {
 }
 
 impl DashboardListener {
-    /// Binds an address. `origin` is the public address, if it is different.
+    /// Binds an address. `origin` is the public address, if it differs from `address`.
     ///
     /// # Errors
     /// Returns the system's error.

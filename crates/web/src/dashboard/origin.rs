@@ -6,11 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 use axum::http::Uri;
 use axum::http::uri::Authority;
 
-/// Scheme, host and port.
+/// The scheme, host and port under which browsers reach the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DashboardOrigin {
     secure: bool,
-    /// In the form that browsers use: lower case, and without the default port.
+    /// Host and port in the form that browsers use: lower case, and without the default port.
     host: String,
 }
 
@@ -18,7 +18,7 @@ impl DashboardOrigin {
     /// Parses `DASHBOARD_URL`.
     ///
     /// # Errors
-    /// Returns a phrase to print after the value.
+    /// Returns the problem, as a phrase to print after the value.
     pub fn parse(url: &str) -> Result<Self, &'static str> {
         let uri: Uri = url.parse().map_err(|_| "is not a URL")?;
         let secure = match uri.scheme_str() {

@@ -1,5 +1,5 @@
-//! Charts that the server draws as SVG. Pure. Each has a description, and a table beside it with
-//! the numbers.
+//! Charts that the server draws as SVG. Pure. Each chart has a description, and its page has a
+//! table with the numbers.
 
 use maud::{Markup, html};
 

@@ -20,7 +20,7 @@ const GROWTH_FREE: usize = 512;
 pub(super) fn markdown(source: &str) -> Markup {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    // One entry for each open link: whether its tag is written.
+    // For each open link, whether its tag is written.
     let mut links = Vec::new();
     let events = Parser::new_ext(source, options).filter_map(|event| safe(event, &mut links));
     let mut rendered = String::new();
@@ -31,7 +31,7 @@ pub(super) fn markdown(source: &str) -> Markup {
     html! { div.markdown { (PreEscaped(rendered)) } }
 }
 
-/// Returns the event as it may be written, or `None` to leave it out.
+/// Returns the event in a form that is safe to write, or `None` to leave it out.
 fn safe<'a>(event: Event<'a>, links: &mut Vec<bool>) -> Option<Event<'a>> {
     Some(match event {
         Event::Html(text) | Event::InlineHtml(text) | Event::Text(text) => {
@@ -49,7 +49,7 @@ fn safe<'a>(event: Event<'a>, links: &mut Vec<bool>) -> Option<Event<'a>> {
             return links.last().is_some_and(|written| *written).then_some(event);
         }
         Event::End(TagEnd::Link) => return links.pop().unwrap_or(false).then_some(event),
-        // The page has headings of its own above these.
+        // Lowered, because the page has headings of its own above the answer.
         Event::Start(Tag::Heading { level, id, classes, attrs }) => {
             Event::Start(Tag::Heading { level: below(level), id, classes, attrs })
         }
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// Every tag that rendering may write.
+    /// All tags that rendering may write.
     const TAGS: [&str; 24] = [
         "a",
         "blockquote",

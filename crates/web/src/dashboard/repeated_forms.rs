@@ -1,4 +1,4 @@
-//! Makes forms idempotent. A double click sends a form twice, and the browser closes the first
+//! Makes forms idempotent. With a double click, the browser sends a form twice, closes the first
 //! connection and ignores its response.
 //!
 //! The forms of a session are processed one after the other, and each is completed even if the

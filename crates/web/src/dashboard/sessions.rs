@@ -24,14 +24,15 @@ use aetheel_store::workspace::{SavedSignIn, SignIns};
 const LINK_AGE: Duration = Duration::from_secs(5 * 60);
 /// Lifetime of a session.
 pub(super) const SESSION_AGE: Duration = Duration::from_secs(12 * 3_600);
-/// The largest number of links and of sessions of a user. A new one replaces the oldest.
+/// The largest number of links, and of sessions, of a user. A new link or session replaces the
+/// oldest.
 const MAX_PER_USER: usize = 5;
 /// The largest number of sessions of all users.
 const SESSIONS: usize = 500;
 /// The largest number of streams of a session, so that the sessions of one user cannot take all
 /// streams.
 const STREAMS: usize = 12;
-/// Limits in [`SPAN`]: links that a user may request, and failed sign-ins of an address.
+/// Limits within [`RATE_WINDOW`]: links that a user may request, and failed sign-ins of an address.
 const MAX_LINK_REQUESTS: usize = 10;
 const MAX_FAILURES: usize = 20;
 const RATE_WINDOW: Duration = Duration::from_secs(60);
@@ -49,7 +50,7 @@ pub(super) struct DashboardSession {
     /// Limits the streams of the session.
     pub(super) streams: Arc<Semaphore>,
     began: Instant,
-    /// The same time on the wall clock.
+    /// The time at which the session began, on the wall clock.
     since: Timestamp,
     /// The message for the next page.
     notice: Mutex<Option<String>>,
@@ -62,7 +63,7 @@ pub(super) struct DashboardSession {
 pub(super) struct CompletedForm {
     pub(super) form: Digest,
     pub(super) at: Instant,
-    /// The page to which it redirected, and the message for that page.
+    /// The page to which the form redirected, and the message for that page.
     pub(super) to: String,
     pub(super) notice: Option<String>,
 }

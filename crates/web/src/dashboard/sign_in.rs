@@ -45,7 +45,8 @@ pub(super) async fn enter(
     };
     let (now, address) = (Instant::now(), caller.address.ip());
     let Some(secret) = shared.sessions.enter(fields.one("link"), now) else {
-        // Checked only for invalid links: failures of others never block the owner of a valid link.
+        // The limit applies only to invalid links, so that failures of other users never block the
+        // owner of a valid link.
         if shared.sessions.is_kept_out(address, now) {
             return frame::plain(
                 StatusCode::TOO_MANY_REQUESTS,

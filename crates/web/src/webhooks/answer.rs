@@ -12,7 +12,7 @@ use aetheel_dispatch::PromptRefusal;
 /// The result of a valid call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WebhookOutcome {
-    /// Its event is saved.
+    /// The event of the call is saved.
     Accepted,
     /// The same delivery was accepted before.
     Duplicate,

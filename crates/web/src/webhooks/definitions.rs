@@ -26,7 +26,7 @@ pub(super) struct CallableWebhook {
 
 type All = BTreeMap<String, Arc<CallableWebhook>>;
 
-/// The definitions. They are read again when the file changes.
+/// The definitions of webhooks. They are read again when the file changes.
 #[derive(Debug)]
 pub struct Definitions {
     file: WebhookFile,
@@ -35,7 +35,8 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// Creates the definitions of a file. The secrets are those of the program's start.
+    /// Creates the definitions from a file. `secrets` has the secrets that were read when the
+    /// program started.
     #[must_use]
     pub fn new(file: WebhookFile, secrets: WebhookSecrets) -> Self {
         Self { file, secrets, armed: Mutex::default() }

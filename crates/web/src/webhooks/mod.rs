@@ -3,8 +3,8 @@
 //! Owns the listener, the limits of a call, its authentication, and its response. [`Definitions`]
 //! has the webhooks and their secrets, and the dispatcher takes the events. A call's signature is
 //! checked before its content is parsed. A caller that cannot authenticate gets no information, not
-//! even which names exist. A call is answered with 202 after its event and its id are saved. Pinned
-//! by the tests of `signature` and by `tests/webhooks` and `tests/gateway/webhooks.rs`.
+//! even which names exist. A call is answered with 202 after its event and its id are saved. Tested
+//! in the module `signature`, by `tests/webhooks`, and by `tests/gateway/webhooks.rs`.
 
 mod answer;
 mod definitions;

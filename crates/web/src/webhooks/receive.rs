@@ -50,7 +50,7 @@ pub(super) enum IntakeStage {
 pub(super) struct WebhookState {
     pub(super) deps: WebhookDeps,
     pub(super) stage: watch::Sender<IntakeStage>,
-    /// Used in place of missing secrets, so that the time of a check is always the same.
+    /// A key for webhooks without a secret, so that the time of a check is always the same.
     pub(super) spare: WebhookKey,
     pub(super) bodies: CallerSlots,
     pub(super) refusals: Refusals,
@@ -105,8 +105,8 @@ async fn take(
         Some(name).filter(|name| Webhook::is_name(name)).and_then(|name| all.get(name)).cloned();
     *known = armed.as_ref().map(|armed| armed.webhook.name.clone());
     let event = only_text(&head.headers, "x-github-event");
-    // Without a signature, only a token can authenticate the call, whatever the webhook's scheme.
-    // So this reveals nothing about names.
+    // A call without a signature is authenticated before its body is read. This depends only on the
+    // call and not on the webhook, so it reveals nothing about names.
     let early = !SIGNATURES.iter().any(|name| head.headers.contains_key(*name));
     let (armed, proof, body) = if early {
         let (proven, _) = prove(shared, armed.clone(), head.headers, Vec::new()).await;
@@ -145,8 +145,8 @@ async fn take(
         quote_payload(&payload),
     );
     new.key = proof.id.as_ref().map(|id| format!("webhook:{}:{id}", webhook.name));
-    // A separate task, so that a caller that disconnects does not leave an event whose id is not
-    // saved.
+    // The event is submitted in a separate task: if the caller disconnects, the id of the delivery
+    // is still saved.
     let (shared, from, name) = (Arc::clone(shared), caller.address.ip(), webhook.name.clone());
     let accepted = tokio::spawn(async move {
         match accept(&shared, &name, proof.id.as_deref(), new).await? {
@@ -192,7 +192,8 @@ async fn accept(
     Ok(sequence)
 }
 
-/// Authenticates the caller. Returns the body to the caller of this function.
+/// Authenticates the caller. Takes the body and returns it, because the work may run on another
+/// thread.
 async fn prove(
     shared: &Arc<WebhookState>,
     armed: Option<Arc<CallableWebhook>>,

@@ -12,7 +12,8 @@ use super::answer::WebhookRefusal;
 /// Time between two lines of the same kind.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The last line for each status and existing webhook. Calls of unknown webhooks share one.
+/// The last log line for each status and existing webhook. Calls of unknown webhooks share one
+/// entry for each status.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Mutex<HashMap<(u16, Option<String>), RefusalCount>>);
 

@@ -1,5 +1,6 @@
-//! The time machine, for owners: shows a recorded turn step by step, with the agent's output, the
-//! component's actions and the messages in Discord, and compares it with another component.
+//! The step viewer for owners, which the dashboard calls the time machine. Shows a recorded turn
+//! step by step, with the agent's output, the component's actions and the messages in Discord, and
+//! compares the result with that of another component.
 //!
 //! | module | content |
 //! |---|---|
@@ -152,13 +153,13 @@ async fn seen(shared: &DashboardState, guest: &SignedIn, turn: &str) -> Option<R
         return None;
     }
     let recorded = shared.api.recorded_turn(turn).await?;
-    // Owners cannot open private conversations of others.
+    // Owners cannot open private conversations of other people.
     let standing = guest.permissions_in(shared, &recorded.lane).await;
     (standing.sees && standing.owner).then_some(recorded)
 }
 
-/// Returns whether a user who may open a turn may also see its recording, which could be of another
-/// lane.
+/// Returns whether a user who may open a turn may also see its recording. People can edit the
+/// record of a turn, so the recording could belong to another lane.
 async fn may_see(
     shared: &DashboardState,
     guest: &SignedIn,

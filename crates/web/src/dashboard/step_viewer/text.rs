@@ -78,7 +78,7 @@ fn indented(json: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TextPart<'a> {
     pub(super) text: &'a str,
-    /// From 1.
+    /// The number of the part, from 1.
     pub(super) number: usize,
     pub(super) of: usize,
 }

@@ -17,20 +17,20 @@ use aetheel_model::plain::short_line;
 use aetheel_model::redact::Redactor;
 use aetheel_turn::{ComponentStatus, KnownComponent};
 
-/// Largest sizes in bytes on a page, for the input, the actions, each side of a difference, and all
-/// messages of a side.
+/// Largest sizes in bytes on a page: of the input, of the actions, of each side of a comparison,
+/// and of all messages of a side.
 const TOLD: usize = 9_000;
 const MADE: usize = 7_000;
 const EDITS: usize = 5_000;
 const MESSAGES: usize = 5_000;
-/// The largest number of actions of a step that are listed, the first ones.
+/// The largest number of actions of a step that are listed. The first actions take precedence.
 const NAMED: usize = 12;
-/// The largest number of messages of a side, the latest ones.
+/// The largest number of messages of a side. The latest messages take precedence.
 const SHOWN: usize = 4;
 
-/// The result of the choice of another component.
+/// The state of the comparison with the component that the user chose.
 pub(super) enum ChosenComponent {
-    /// There is no such component.
+    /// The chosen component does not exist.
     Unknown,
     Compared(ComparisonState),
 }
@@ -67,7 +67,7 @@ impl StepView<'_> {
         }
     }
 
-    /// Returns the index of the step.
+    /// Returns the index of the displayed step.
     fn at(&self) -> usize {
         self.asked.step - 1
     }

@@ -14,7 +14,7 @@ const BLANKED: [(&str, &str); 8] = [
     (r#"/(?:home|Users|var/home)/[^\s/"'`<>:;,()|&]+"#, "~"),
     (r"/root\b", "~"),
     (r#"[A-Za-z]:(?:\\|/)+Users(?:\\|/)+[^\s\\/"'`<>:;,()|&]+"#, "~"),
-    // A snowflake. Other numbers in texts are not as long.
+    // An id in Discord. Other numbers in texts are rarely as long.
     (r"(?-u:\b)[0-9]{17,20}(?-u:\b)", "(id)"),
 ];
 

@@ -1,5 +1,6 @@
-//! Renders the blocks of a turn as HTML. Each is small enough for a page, links to a page with the
-//! rest, and contains only what its reader may see.
+//! Renders the blocks of a turn (texts, tools, questions and plans) as HTML. Each block is small
+//! enough for a page, links to a page with the rest, and contains only the parts that the reader
+//! may see.
 
 use maud::{Markup, html};
 
@@ -33,12 +34,12 @@ pub(super) enum ViewLevel {
     All,
     /// As much as Discord shows in the channel.
     Lane,
-    /// Less than that, without the input of tools: for readers with a link.
+    /// Less than in the channel, without the input of tools: for readers with a link.
     Link,
 }
 
-/// Renders a block. `part` is the URL of the page with all of it. Returns `None` if the reader may
-/// not see it.
+/// Renders a block. `part` is the URL of the page with the complete block. Returns `None` if the
+/// reader may not see the block.
 pub(super) fn shown(block: &Block, eyes: ViewLevel, part: &str) -> Option<Markup> {
     Some(match &block.kind {
         BlockKind::Text(text) if text.text.trim().is_empty() && text.bytes_left_out == 0 => {
@@ -73,7 +74,7 @@ pub(super) fn shown(block: &Block, eyes: ViewLevel, part: &str) -> Option<Markup
 }
 
 /// Returns the title and the complete text of a block, for pages of its own. Returns `None` if the
-/// reader may not see it, or if the block has no further text.
+/// reader may not see the block, or if it has no further text.
 pub(super) fn whole(block: &Block, eyes: ViewLevel) -> Option<(&'static str, String)> {
     let cut = |text: &BoundedText| match text.bytes_left_out {
         0 => text.text.clone(),
@@ -294,7 +295,8 @@ fn about(asked: &AskBlock) -> Option<String> {
     }
 }
 
-/// Returns the subject as Discord shows it. The transcript is already free of secrets.
+/// Returns the subject of a question as Discord shows it. The transcript is already free of
+/// secrets.
 fn subject(asked: &AskBlock) -> Subject {
     OpenQuestion::of(String::new(), &asked.ask, None, &Redactor::default()).subject
 }
@@ -330,7 +332,7 @@ fn question(asked: &AskBlock, eyes: ViewLevel, part: &str) -> Markup {
     }
 }
 
-/// Describes the result of a question. The recording does not contain who decided.
+/// Describes the result of a question. The recording does not contain the person who decided.
 fn settled(asked: &AskBlock) -> String {
     let label = |id: &String| -> String {
         let of_questions = match &asked.ask.kind {

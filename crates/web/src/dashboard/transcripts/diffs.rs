@@ -1,5 +1,5 @@
-//! Formats a change of a file as lines with signs, from either format that agents use. Pure, except
-//! for the clock that limits a long comparison.
+//! Formats a change of a file as lines with signs. Agents report a change either as a unified diff
+//! or as the texts before and after. Pure, except for the clock that limits a long comparison.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const CONTEXT: usize = 3;
 /// The largest total size of both texts, in bytes, for a comparison line by line. If they are
 /// larger, all old lines are listed, then all new ones.
 const COMPARED: usize = 256 << 10;
-/// Time limit for a comparison. The rest counts as changed.
+/// Time limit for a comparison. Lines that are not compared by then count as changed.
 const SPAN: Duration = Duration::from_millis(20);
 
 /// The kind of a line in a diff.

@@ -55,7 +55,7 @@ struct TurnRow {
 /// The results for a page.
 struct FoundTurns {
     rows: Vec<TurnRow>,
-    /// The start of the next page, or `None` if there are no more results.
+    /// The start of the next page, or `None` if this page is the last.
     next: Option<Timestamp>,
     /// Whether the search stopped early: there are more turns, or too many channels to look up.
     stopped: bool,

@@ -4,8 +4,8 @@
 //! | module | content |
 //! |---|---|
 //! | [`diffs`], [`paging`], [`blank`] | pure functions: diffs as lines, splitting long texts, removing personal data |
-//! | [`blocks`], [`sheet`] | a turn as HTML, limited to what its reader may see |
-//! | [`reader`] | the reader of a turn, and the parts that the reader may see |
+//! | [`blocks`], [`sheet`] | a turn as HTML, limited to the parts that its reader may see |
+//! | [`reader`] | decides which parts of a turn a reader may see |
 //! | [`list`] | the list of turns |
 //! | [`turn`] | the page of a finished or running turn |
 //! | [`sharing`] | read-only links |

@@ -1,6 +1,6 @@
 //! Splits long texts into pages, taking escaping into account. Pure.
 
-/// Returns the largest number of bytes that a character takes in a page.
+/// Returns the largest number of bytes that a character takes in a page, where it may be escaped.
 fn size(c: char) -> usize {
     match c {
         '&' | '<' | '>' | '"' => 6,

@@ -13,7 +13,7 @@ use aetheel_model::event::{EventKind, Lane};
 use aetheel_model::plain::short_line;
 use aetheel_store::workspace::TurnLine;
 
-/// The position on the page of a turn, or of a part of one.
+/// The position on the page of a turn, or on the pages of a part of a turn.
 #[derive(Deserialize)]
 pub(in crate::dashboard) struct PagePosition {
     /// The first displayed block.

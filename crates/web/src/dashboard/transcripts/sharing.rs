@@ -1,7 +1,7 @@
 //! Read-only links to a turn. Users who may act in its channel can create and end them. Anybody
 //! with the link can open it, without signing in.
 //!
-//! A link shows less than the channel does ([`ViewLevel::SignInLink`], [`blank`]). Each request
+//! A link shows less than the channel does ([`ViewLevel::Link`], [`blank`]). Each request
 //! checks whether the creator of the link can still see the channel. Expired links and invalid
 //! links get the same response.
 
@@ -134,7 +134,7 @@ pub(in crate::dashboard) async fn share(
         }
         return go(&guest, &turn, refusal.to_string());
     }
-    // The link is only given to the user if the channel was informed.
+    // The user gets the link only if the channel was informed.
     let until = until.strftime("%Y-%m-%d %H:%M UTC");
     let did = format!("made a read-only link to the turn {turn}, until {until}.");
     if shared.api.post_action(Some(channel), &visitor.name, &did).await.is_err() {
@@ -224,8 +224,7 @@ async fn shared_turn(
     shared: &DashboardState,
     key: &str,
 ) -> Option<(TurnLine, Timestamp, Result<TurnTranscript, TranscriptError>)> {
-    // Limits the load, so that readers with links slow down only each other and not signed-in
-    // users.
+    // Limits the load, so that readers with links slow down only each other, not signed-in users.
     let _one = shared.link_requests.acquire().await.ok()?;
     let shares = shared.dispatcher.shares();
     let share = shares.find(&digest(key).to_string(), Timestamp::now()).await?;

@@ -18,7 +18,7 @@ use aetheel_model::access::LanePermissions;
 use aetheel_model::event::{Lane, Sequence};
 use aetheel_store::workspace::{TurnLine, TurnSearch};
 
-/// The number of turns of a lane that are searched for the next one.
+/// The largest number of turns of a lane among which the next turn is searched.
 const AFTER: usize = 200;
 
 /// Shows a turn.
@@ -95,7 +95,7 @@ async fn running(
     layout::page(guest, MenuPage::Transcripts, true, &main)
 }
 
-/// Renders links to the message in Discord, to the turns before and after, and to the time machine.
+/// Renders links to the message in Discord, to the turns before and after, and to the step viewer.
 async fn turn_links(shared: &DashboardState, guest: &SignedIn, seen: &VisibleTurn) -> Markup {
     let line = &seen.line;
     let of_lane = |before, most| TurnSearch {

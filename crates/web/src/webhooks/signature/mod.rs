@@ -1,9 +1,9 @@
 //! Verifies the sender of a call.
 //!
-//! Pure: headers, body and time are arguments. The response time must not reveal anything. So every
-//! call takes the same passes over its body, whatever its scheme and its faults, and secrets are
-//! compared in constant time. Tested by the test vectors of Standard Webhooks and GitHub, and by
-//! property tests.
+//! Pure: headers, body and time are arguments. The response time must not reveal anything. So the
+//! body of every call is hashed equally often, whatever its scheme and its faults, and secrets are
+//! compared in constant time. Tested with the test vectors of Standard Webhooks and GitHub, and
+//! with property tests.
 
 use std::array;
 use std::hint::black_box;
@@ -52,7 +52,7 @@ pub enum SignatureFault {
     /// A header is missing.
     #[error("`{0}` is missing")]
     Missing(&'static str),
-    /// A header occurs more than once, and programs could disagree about which one counts.
+    /// A header occurs more than once, so that programs could disagree about its value.
     #[error("`{0}` occurs more than once")]
     Twice(&'static str),
     /// A header has an invalid value.
@@ -61,7 +61,7 @@ pub enum SignatureFault {
     /// The timestamp is too far from the current time.
     #[error("`webhook-timestamp` is {0} s off; check both clocks")]
     Stale(u64),
-    /// The secret is another one, or the call was changed on the way.
+    /// The sender used another secret, or the call was changed in transit.
     #[error("the signature or token is wrong")]
     Wrong,
 }
@@ -143,7 +143,7 @@ pub fn verify(
     for (key, tag) in keys.iter().zip(tags) {
         for signature in &said.signatures {
             good |= match scheme {
-                // Compares tags of both, which an attacker cannot predict.
+                // Compares tags of the two tokens, which an attacker cannot predict.
                 WebhookScheme::Bearer => spare
                     .tag(&[signature])
                     .verify_slice(&spare.tag(&[&key.0]).finalize().into_bytes())
