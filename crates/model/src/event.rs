@@ -11,8 +11,8 @@ pub type Sequence = u64;
 /// The start of the numbers of events that are not saved. Numbers of saved events are lower.
 pub const UNSAVED_START: Sequence = u64::MAX / 2;
 
-/// Bits of a number that count within one block. Machines that share a bot assign numbers from
-/// blocks of their own; the higher bits are the block.
+/// Number of bits of a sequence number that count within one block. Machines that share a bot
+/// assign numbers from blocks of their own; the higher bits are the number of the block.
 pub const BLOCK_BITS: u32 = 32;
 
 /// Returns whether a number is in the block that begins with `first`. If `first` is zero, the

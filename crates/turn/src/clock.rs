@@ -19,7 +19,7 @@ pub(super) struct TurnTimer {
     /// Whether one of the agent's tools runs. Many tools print nothing until they end.
     set_tool_running: bool,
     ask_timeout: Duration,
-    /// Since when the limits are paused.
+    /// When the limits were paused, or `None` if they run.
     paused: Option<Instant>,
     /// The open questions, and when each expires.
     asks: BTreeMap<AskKey, Instant>,

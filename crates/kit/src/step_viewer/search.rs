@@ -18,7 +18,7 @@ const CLOCK_CHECK_STEPS: usize = 256;
 pub enum StepSearch {
     /// Found in this step (index).
     At(usize),
-    /// Not found.
+    /// No step contains the words.
     Nothing,
     /// The search took too long, and stopped before this step (index).
     Stopped(usize),

@@ -30,9 +30,9 @@ pub enum LinkSharing {
 pub enum OneShot {
     #[default]
     Never,
-    /// Only if the operator chooses one-shot runs.
+    /// One process for each turn is used only if the operator chooses it.
     Offered,
-    /// Unless the operator chooses long-lived runs.
+    /// One process for each turn is used unless the operator chooses otherwise.
     Preferred,
 }
 
@@ -257,7 +257,7 @@ pub struct Descriptor {
 /// The reason why a descriptor cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DescriptorError {
-    /// Not JSON, or not of the right shape.
+    /// The text is not JSON, or does not have the fields of a descriptor.
     #[error("descriptor is not valid: {0}")]
     Shape(#[from] serde_json::Error),
     /// Well-formed, but with invalid content; all faults, joined by `; `.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of paths that a descriptor may declare.
 const PLACES: usize = 16;
-/// Size limit of a path, in bytes.
+/// Maximum length of a path, in bytes.
 const MAX_PATH_BYTES: usize = 256;
 
 /// Whether the agent may change a path.

@@ -7,7 +7,7 @@ use super::{Descriptor, ToolStart};
 pub enum AllowedTools {
     /// All tools that the safety level permits.
     All,
-    /// Only these tools; none if the list is empty.
+    /// Only these tools. An empty list allows no tools.
     Only(Vec<String>),
 }
 

@@ -83,11 +83,11 @@ pub struct Config {
     pub recordings_dir: PathBuf,
     /// Age limit of recordings.
     pub recordings_max_age: Duration,
-    /// Size limit of all recordings, in bytes.
+    /// Maximum size of all recordings together, in bytes.
     pub recordings_max_bytes: u64,
-    /// Age limit of recordings whose answer could not be parsed.
+    /// Maximum age of recordings whose answer could not be parsed.
     pub lost_max_age: Duration,
-    /// Size limit of these recordings, in bytes.
+    /// Maximum size of the recordings whose answer could not be parsed, in bytes.
     pub lost_max_bytes: u64,
     /// How long the lines of finished turns are kept, for searches and costs.
     pub turns_kept: Duration,
@@ -141,7 +141,7 @@ pub struct Config {
     /// The channel for the answers of schedules, hooks and webhooks that name no channel, and for
     /// notices to the operator.
     pub output_channel: Option<u64>,
-    /// Maximum number of files of one prompt.
+    /// Maximum size of an attached file, in bytes.
     pub attachments_max: usize,
     /// Size limit of an attached file, in bytes.
     pub attachment_limit: u64,

@@ -14,11 +14,12 @@ pub enum BusyPolicy {
 /// How agents are confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxMode {
-    /// By Landlock if the kernel supports it. Otherwise they are not confined, which is reported.
+    /// Agents are confined by Landlock if the kernel supports it. Otherwise they are not confined,
+    /// which is reported.
     Auto,
-    /// By Landlock. The gateway does not start without it.
+    /// Agents are confined by Landlock. The gateway does not start without it.
     Landlock,
-    /// By bubblewrap. The gateway does not start without it.
+    /// Agents are confined by bubblewrap. The gateway does not start without it.
     Bwrap,
     /// Agents are not confined.
     Off,
@@ -77,7 +78,7 @@ impl FooterPart {
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people on a terminal, otherwise JSON.
+    /// Lines for people if the output is a terminal, otherwise JSON.
     Auto,
     /// Lines for people.
     Human,
@@ -104,17 +105,17 @@ pub struct AllowLists {
 pub struct ResourceLimits {
     /// Maximum length of a line that is kept completely, in bytes.
     pub line: usize,
-    /// Output of a run, in bytes.
+    /// Maximum output of a run, in bytes.
     pub output: u64,
-    /// Text of a prompt, in bytes.
+    /// Maximum text of a prompt, in bytes.
     pub prompt: usize,
-    /// All memories of one guest, in bytes.
+    /// Maximum size of all memories of one guest together, in bytes.
     pub guest_memory: usize,
-    /// Run time of one call into a guest.
+    /// Maximum run time of one call into a guest.
     pub guest_call: Duration,
-    /// Size of a component, in bytes.
+    /// Maximum size of a component, in bytes.
     pub component: u64,
-    /// Time to compile a component.
+    /// Maximum time to compile a component.
     pub compile: Duration,
 }
 

@@ -4,7 +4,7 @@ use super::marks::SAID;
 use super::neutral::{Expansion, name, neutralise};
 use crate::plain::cut;
 
-/// Size limit of the quotation, in bytes.
+/// Maximum size of the quotation, in bytes.
 pub const RECAP_LIMIT: usize = 8 << 10;
 /// Maximum number of characters of one quoted message.
 const MAX_MESSAGE_CHARS: usize = 1_500;

@@ -25,9 +25,9 @@ pub struct Cron {
     hours: u64,
     days: u64,
     months: u64,
-    /// Bits from Sunday = 0.
+    /// Bit n is set for weekday n, from Sunday = 0.
     weekdays: u64,
-    /// In ascending order; the crate supports 1970 to 2100.
+    /// The years in ascending order; the crate supports 1970 to 2100.
     years: Vec<i16>,
     /// Whether the day of the month or the day of the week is enough.
     either_day: bool,

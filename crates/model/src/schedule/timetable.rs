@@ -15,7 +15,8 @@ pub const LATE_AFTER: SignedDuration = SignedDuration::from_secs(30);
 pub const CATCH_UP_LIMIT: SignedDuration = SignedDuration::from_secs(300);
 /// Delay before a tick that was not accepted is retried.
 pub const RETRY_DELAY: SignedDuration = SignedDuration::from_secs(15);
-/// If a job has run up to a time that is further ahead than this, the clock was wrong.
+/// Maximum time by which the progress of a job may be in the future. If it is later, it was saved
+/// while the clock was wrong.
 const MAX_AHEAD: SignedDuration = SignedDuration::from_hours(24);
 /// Missed ticks are counted up to this number.
 const MAX_COUNTED_TICKS: u32 = 1_000;

@@ -15,7 +15,7 @@ use super::FileError;
 use super::stable_read::{self, ReadOutcome, ReadRequest};
 use crate::disk::{Stamp, replace};
 
-/// Size limit of a file, in bytes.
+/// Maximum size of a file that is read, in bytes.
 const MOST: u64 = 1 << 28;
 /// The last character of an item, which shows that the item is complete.
 const STOP: char = '.';

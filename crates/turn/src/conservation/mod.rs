@@ -25,7 +25,8 @@ use aetheel_model::fold::MAX_TEXT_BYTES;
 const RAW_LIMIT: usize = 512 << 10;
 /// Maximum size of a line or body that is examined, in bytes. Larger ones are ignored.
 const UNIT_LIMIT: usize = 256 << 10;
-/// Number of characters by which the prompt is recognised in what the backend sends to the agent.
+/// Number of characters at the beginning of the prompt by which it is recognised in the data that
+/// the backend sends to the agent.
 const PROMPT_MARK: usize = 24;
 
 /// A piece of raw output: a line of stdout, the body of an HTTP response, or an event of a stream.
@@ -41,7 +42,8 @@ struct VisibleAnswer {
     tools: bool,
     /// Whether the backend reported output that it does not know.
     unknown: bool,
-    /// Number of the first unit that may have arrived after the last tool event.
+    /// The number (in order of arrival) of the first unit that may have arrived after the last tool
+    /// event.
     boundary: u64,
 }
 
@@ -107,9 +109,9 @@ pub struct Examination {
 pub struct OutputLedger {
     units: VecDeque<OutputUnit>,
     bytes: usize,
-    /// Number of the next unit.
+    /// The number of the next unit.
     next: u64,
-    /// Number of the first unit of the last call into the guest.
+    /// The number of the first unit of the last call into the guest.
     batch: u64,
     shown: ShownText,
     turns: BTreeMap<TurnKey, VisibleAnswer>,

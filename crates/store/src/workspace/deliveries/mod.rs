@@ -43,7 +43,7 @@ struct DeliveriesInner {
 #[derive(Debug)]
 struct DeliveryFile {
     ledger: LedgerFile<WebhookDelivery>,
-    /// Number of lines from which the file is searched for deliveries to forget.
+    /// Old deliveries are removed from the file once it has this many lines.
     prune_at: usize,
 }
 

@@ -33,7 +33,7 @@ use crate::disk::{read_ordinary, replace};
 use aetheel_model::event::{Event, Lane, Sequence};
 use aetheel_model::supervisor;
 
-/// Size limit, in bytes, of a file of an earlier process.
+/// Maximum size of a journal file of an earlier process, in bytes. Larger files are refused.
 const MAX_JOURNAL_BYTES: u64 = 1 << 30;
 
 /// The journal of one gateway. Cheap to clone; clones share everything.

@@ -25,9 +25,10 @@ pub(super) struct ClosingState {
     step: ExitPhase,
     /// Whether the link accepts no more turns and ends with the open ones.
     retired: bool,
-    /// Until when other turns may continue although the agent ignored an interrupt.
+    /// The end of the time in which other turns may continue although the agent ignored an
+    /// interrupt.
     other_turns_until: Option<Instant>,
-    /// Until when the link is kept without a turn.
+    /// When the link closes if no turn begins on it.
     idle_until: Option<Instant>,
     /// Whether a turn must end, so that the link waits for nothing once it has no process.
     interrupted: bool,

@@ -82,13 +82,13 @@ struct LinkTask {
 /// Counters since the last turn began.
 #[derive(Default)]
 struct TurnCounters {
-    /// Log lines of the guest.
+    /// The number of log lines of the guest.
     remarks: u32,
-    /// Dropped actions.
+    /// The number of dropped actions.
     dropped: u32,
-    /// Bytes of actions.
+    /// The size of the guest's actions, in bytes.
     actions: u64,
-    /// Bytes of the agent's output.
+    /// The size of the agent's output, in bytes.
     output: u64,
     /// Calls into the guest since the task last waited for an event.
     calls: u32,
