@@ -37,7 +37,8 @@ impl SandboxMode {
 /// Whether agents outlive the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HolderMode {
-    /// Agents outlive the gateway if a holder (the process that keeps them while it restarts) is available.
+    /// Agents outlive the gateway if a holder (the process that keeps them while it restarts) is
+    /// available.
     Auto,
     /// Agents must outlive the gateway. It does not start without a holder.
     Require,

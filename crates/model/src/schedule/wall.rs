@@ -1,7 +1,7 @@
 //! Converts local time to instants, with a rule for times that a clock shows twice or never.
 //!
-//! Expressions and intervals are evaluated on a clock that never changes ([`WallSeconds`]); only the
-//! result is converted to the time of a zone. The result is always after the given instant.
+//! Expressions and intervals are evaluated on a clock that never changes ([`WallSeconds`]); only
+//! the result is converted to the time of a zone. The result is always after the given instant.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;

@@ -2,8 +2,8 @@
 //!
 //! It works for every backend without knowing its agent's format: [`OutputLedger`] keeps the
 //! agent's raw output and all text that the backend made of it. When a turn ends without a readable
-//! answer, prose in the raw output that appears nowhere in that text was lost. `docs/drift.md` states the
-//! rule and its limits. Pure: no I/O, no clock.
+//! answer, prose in the raw output that appears nowhere in that text was lost. `docs/drift.md`
+//! states the rule and its limits. Pure: no I/O, no clock.
 
 mod prose;
 mod scan;

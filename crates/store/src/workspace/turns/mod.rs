@@ -2,8 +2,8 @@
 //!
 //! Owns the format of these lines ([`TurnLine`]), how long they are kept, and the sums of their
 //! costs ([`costs`], [`CostSheet`]). A thread writes the lines (`writer`), so that turns do not
-//! wait; `days` accesses the files. Files are read line by line, and only the lines that match are
-//! kept in memory. A power failure may lose the last lines. Tested here and in `tests/gateway/turns.rs`.
+//! wait; `days` accesses the files. Files are read line by line, and only the results are kept in
+//! memory. A power failure may lose the last lines. Tested here and in `tests/gateway/turns.rs`.
 
 pub mod costs;
 mod days;
