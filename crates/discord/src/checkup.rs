@@ -1,6 +1,6 @@
 //! Checks of the bot before a start, for `aetheel doctor`.
 //!
-//! It only reads, and does not log in to the gateway, so it uses none of the day's logins.
+//! The checks only read, and do not log in to the gateway, so they use none of the day's logins.
 
 use std::collections::HashMap;
 use std::time::Duration;

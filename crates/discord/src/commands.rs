@@ -31,7 +31,7 @@ pub(super) enum Verb {
 pub(super) enum CommandAccess {
     Everyone,
     /// The application's owners. Discord shows the command to people who may manage the server,
-    /// which is only a hint; we check.
+    /// which is only a hint, so the bot checks this too.
     Owners,
 }
 
@@ -267,8 +267,8 @@ fn desired_commands((alias, dashboard): (Option<&str>, bool)) -> Vec<Value> {
     commands
 }
 
-/// Compares only the fields that we set. Discord adds fields, and leaves out empty lists and
-/// default values.
+/// Returns whether the registered commands are the wanted ones. Compares only the fields that the
+/// bot sets, because Discord adds fields, and leaves out empty lists and default values.
 fn is_unchanged(wanted: &[Value], found: &Value) -> bool {
     let essence = |command: &Value| {
         let flag = |value: &Value| value.as_bool().unwrap_or(false);

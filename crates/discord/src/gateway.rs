@@ -25,8 +25,8 @@ use aetheel_model::figures;
 
 /// The longest pause between two logins.
 const LOGIN_PAUSE_LIMIT: Duration = Duration::from_secs(60);
-/// Discord resets the token of a bot that logs in more than 1,000 times a day. Below this number of
-/// remaining logins we slow down.
+/// The number of remaining logins below which the bot logs in less often. Discord resets the token
+/// of a bot that logs in more than 1,000 times a day.
 const FEW_LOGINS: u64 = 50;
 /// Limits for a program that crashes and is restarted repeatedly: single logins, and rounds of
 /// logins of all shards, within [`LOGIN_SPAN`].

@@ -35,7 +35,7 @@ pub enum Parent {
 /// people's messages and tokens of interactions, which `Debug` leaves out.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct GatewayEvent {
-    /// Discord's name of the event, or a name of ours for a derived event.
+    /// Discord's name of the event, or a name defined here for a derived event.
     pub name: String,
     /// The content as Discord sends it. For a login, only the account's name and the number of
     /// guilds.

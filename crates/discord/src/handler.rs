@@ -6,7 +6,7 @@
 //! serenity parses events into types that need every field it knows; an event that lacks one is
 //! delivered as raw JSON. Here all events are read from JSON, either as Discord sent it or as
 //! serenity writes it again. So `wire` describes events and answers to requests alike, and fields
-//! that we do not use may change.
+//! that this crate does not use may change.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl Handler {
     }
 
     /// Returns whether a message may be for the bot even if the bot takes no part in the channel
-    /// yet. The final decision is made by `InboundProcessor::is_for_us`, which knows more.
+    /// yet. `InboundProcessor::is_for_us` makes the final decision, with lookups in Discord.
     fn may_be_addressed(&self, message: &Message, parent: Parent) -> bool {
         let me = self.identity.id;
         // In threads that the bot opened or was addressed in, messages need no mention.
@@ -200,7 +200,7 @@ fn parent(channel: u64, guild: Option<u64>, context: &Context) -> Parent {
     }
 }
 
-/// Returns readable names of what a message mentions.
+/// Returns the readable names of a message's mentions.
 fn names(content: &str, mentions: &[User], guild: Option<u64>, context: &Context) -> Vec<Name> {
     let mut names: Vec<Name> = mentions
         .iter()

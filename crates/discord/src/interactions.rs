@@ -16,7 +16,7 @@ pub(super) enum Ack {
     Pending,
     /// Discord accepted it: the answer can be edited.
     Accepted,
-    /// Too late or refused: the token is useless.
+    /// The acknowledgement was too late or refused, so the token is useless.
     Lost,
 }
 

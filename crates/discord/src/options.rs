@@ -26,7 +26,7 @@ pub struct DiscordOptions {
     pub output_channel: Option<u64>,
     /// The number of characters above which an answer becomes a file. `None` means never.
     pub long_answer: Option<usize>,
-    /// Maximum number of requests per second; 0 means no limit of our own.
+    /// Maximum number of requests per second; 0 means no limit other than Discord's.
     pub requests_per_second: usize,
     /// The number of shards. `None` uses the number that Discord recommends.
     pub shards: Option<u32>,

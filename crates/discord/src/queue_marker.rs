@@ -1,7 +1,7 @@
 //! The place of a prompt in its queue, shown while it waits and removed when its turn begins.
 //!
-//! It is shown without a message of its own: as a number that is a reaction to a message, or as a
-//! line in a command's own message.
+//! The place is shown without a message of its own: as a number that is a reaction to a message, or
+//! as a line in a command's own message.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const MARKER_TIMEOUTS: Timeouts =
 const REMOVAL_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(600));
 /// The text of the message of a command that waits for the next process.
 const RESTARTING: &str = "-# I am restarting: the answer follows.";
-/// The numbers from 1 to 10, and a mark for more.
+/// The emoji of the numbers from 1 to 10, and an emoji for larger numbers.
 const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️⃣", "6️⃣", "7️⃣", "8️⃣", "9️⃣", "🔟", "🔢"];
 
 /// The text of the message of a command that was stopped before its turn.

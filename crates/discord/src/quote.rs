@@ -13,8 +13,8 @@ const MARK: &str = "> 💬 ";
 /// Maximum number of characters shown of a prompt.
 const MAX_QUOTE_CHARS: usize = 200;
 
-/// Returns the line above the answer to an event, or `None` if people see the prompt anyway or
-/// nobody wrote one.
+/// Returns the line above the answer to an event, or `None` if people see the prompt anyway or no
+/// person wrote one.
 pub(super) fn for_event(event: &Event, redactor: &Redactor) -> Option<String> {
     matches!(event.origin, EventOrigin::Interaction { .. })
         .then(|| quote_line(&event.prompt, redactor))

@@ -149,7 +149,7 @@ impl EventRouter {
             Some(3 | 5) => self.press(data),
             _ => {}
         }
-        // It is answered at once, so nothing has to be saved.
+        // The interaction is answered at once, so nothing has to be saved.
         receipt.done();
     }
 

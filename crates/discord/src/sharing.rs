@@ -27,8 +27,8 @@ const INTERACTION_AGE: Duration = Duration::from_secs(10);
 pub struct EventSharing {
     /// Accepts the events that this node receives, in order.
     pub outgoing: mpsc::UnboundedSender<GatewayEvent>,
-    /// Returns the events for this node, from whichever node received them, in order for each
-    /// channel. This node processes no other events, including those of its own login.
+    /// Returns the events for this node, in order for each channel, including those that it
+    /// received itself. This node processes only events from here.
     pub incoming: mpsc::UnboundedReceiver<(GatewayEvent, Receipt)>,
     /// Whether this node is the leader. It logs in when this becomes true, and out when it becomes
     /// false.

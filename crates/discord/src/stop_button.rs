@@ -1,6 +1,6 @@
 //! The button that stops a running turn, below its growing answer.
 //!
-//! Its id contains only the event. People who may use `/stop` in the channel may press it.
+//! The button's id contains only the event. People who may use `/stop` in the channel may press it.
 
 use serde_json::{Value, json};
 

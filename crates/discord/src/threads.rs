@@ -32,7 +32,7 @@ const MENTION_ME: &str = "-# In this thread I read only messages that mention me
 impl InboundProcessor {
     /// Returns whether a message without a mention is for the bot: in a channel where the bot reads
     /// everything, or in a thread that the bot opened or was addressed in. A message that mentions
-    /// or answers somebody else is not for the bot.
+    /// or answers another person is not for the bot.
     ///
     /// # Errors
     /// [`RestError`] if Discord cannot answer now.

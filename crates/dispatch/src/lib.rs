@@ -3,7 +3,8 @@
 //! Owns the queue of events and the running turns. [`Dispatcher`] accepts events, runs each in its
 //! lane and slot, delivers the answer through the [`Outlet`], and saves the state that must survive
 //! a restart. During a turn, people answer its agent's questions and steer it through
-//! [`Dispatcher`]. Must not know an adapter. `tests/dispatch/` tests this crate.
+//! [`Dispatcher`]. Must not depend on an adapter such as Discord. `tests/dispatch/` tests this
+//! crate.
 //!
 //! | module | content |
 //! |---|---|

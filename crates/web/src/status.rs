@@ -2,8 +2,8 @@
 //!
 //! Owns the listener, the recorder of the metrics in [`aetheel_model::figures`], and the format of
 //! the pages. [`HealthSource`] decides whether the program is alive and ready. The pages contain
-//! figures and
-//! reasons, but never names of people, prompts or secrets. Tested by `tests/gateway/status.rs`.
+//! figures and reasons, but never names of people, prompts or secrets. Tested by
+//! `tests/gateway/status.rs`.
 
 use std::io;
 use std::net::SocketAddr;

@@ -20,18 +20,19 @@ const STRANGER: &str = "Here I answer only people whom my operator has allowed. 
 const LATER: &str = "I am restarting. I will answer your message as soon as I am back.";
 const NO_ROOM: &str = "I cannot save anything at the moment, so your message waits. I will answer it as soon as I can. (storage)";
 
-/// The outcome of a message for the bot.
+/// How a message for the bot was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageOutcome {
     /// Accepted and saved, as a prompt or as the answer to a question.
     Taken,
     /// Rejected; the rejection is saved and the author notified.
     Refused,
-    /// Its author may not use the bot.
+    /// The author of the message may not use the bot.
     NotAdmitted,
-    /// It was handled before.
+    /// The message was handled before.
     Known,
-    /// The gateway shuts down: the next process handles it and all later messages of the channel.
+    /// The gateway shuts down: the next process handles the message and all later messages of the
+    /// channel.
     LeftForNextStart,
 }
 
@@ -215,7 +216,7 @@ impl InboundProcessor {
                         self.queue_markers.forget(message);
                         None
                     }
-                    // It may be accepted later, by this process or the next one.
+                    // The message may be accepted later, by this process or the next one.
                     Err(PromptRefusal::NotSaved | PromptRefusal::ShuttingDown) => None,
                     Err(refusal) => Some(refusal.to_string()),
                 }
@@ -259,7 +260,7 @@ impl InboundProcessor {
             } else {
                 mark(&api, channel, message, timeouts).await
             };
-            // Otherwise the next process shows it.
+            // If this fails, the next process shows the refusal.
             if sent {
                 dispatcher.refusal_sent(declined);
             }

@@ -173,7 +173,7 @@ impl InboundProcessor {
             return None;
         }
         if let Some(guild) = channel.guild_id {
-            // The roles may be what permits the author to use the bot.
+            // The author may be permitted to use the bot by a role.
             message.member = loop {
                 match self.lookups.member(&self.api, guild, message.author.id).await {
                     Ok(member) => break member,

@@ -65,8 +65,8 @@ pub(super) enum InboundEvent {
     LoggedIn { user: String, guilds: u64 },
     /// Messages of these channels may have been missed.
     CatchUp(Vec<u64>),
-    /// A message with readable names of what it mentions, and the channel of its thread as far as
-    /// it is known.
+    /// A message with the readable names of its mentions, and the channel of its thread if that is
+    /// known.
     Message { message: Box<Message>, names: Vec<Name>, parent: Parent },
     /// A message was edited by its author.
     Edited(Box<MessageEdit>, Vec<Name>),
@@ -130,7 +130,7 @@ pub(super) struct IntakeState {
 }
 
 impl IntakeState {
-    /// Stops accepting prompts. With `silently`, their authors get no notice.
+    /// Stops accepting prompts. With `silently`, the authors of later prompts get no notice.
     pub(super) fn close(&self, silently: bool) {
         self.silent.store(silently, Ordering::SeqCst);
         self.begun.store(true, Ordering::SeqCst);

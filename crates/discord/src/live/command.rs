@@ -10,7 +10,7 @@ use crate::api::PostedMessage;
 use crate::quote;
 use crate::rest::{RestError, Timeouts};
 
-/// The text of the message once its token expires, or something else was posted below it.
+/// The text of the message once its token expires, or another message was posted below it.
 const FOLLOWS_BELOW: &str = "-# This takes a while: the answer follows below.";
 
 impl Live {

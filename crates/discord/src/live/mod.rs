@@ -35,7 +35,8 @@ const BREAK: u64 = 0;
 pub(super) struct Live {
     inner: Arc<BotContext>,
     target: ReplyTarget,
-    /// Messages that are not edited any more, because something else was posted below them.
+    /// Messages that are not edited any more, because another message, such as a question, was
+    /// posted below them.
     frozen: Vec<AnswerSlot>,
     slots: Vec<AnswerSlot>,
     prior: PriorDelivery,
@@ -250,8 +251,8 @@ impl Live {
         }
     }
 
-    /// Leaves the existing messages as they are and continues in new ones, because something else
-    /// was posted below them.
+    /// Leaves the existing messages as they are and continues in new ones, because another message,
+    /// such as a question, was posted below them.
     pub(super) async fn continue_below(&mut self, timeouts: Timeouts) {
         if self.slots.iter().all(|slot| slot.id.is_none()) {
             // Nothing was posted yet. A command's own message points to the answer below.

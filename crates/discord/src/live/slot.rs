@@ -3,7 +3,7 @@
 /// The buttons of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotButtons {
-    /// Not known, for example because a previous process set them.
+    /// The buttons are not known, for example because a previous process set them.
     Unknown,
     Nothing,
     /// A disabled button that says that the rest follows.

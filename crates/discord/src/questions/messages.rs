@@ -28,7 +28,7 @@ pub(crate) enum QuestionOperation {
     Close(String, String),
     /// Leaves the text above a message that people wrote.
     Below(String),
-    /// Resumes the text that a previous process left above something else.
+    /// Resumes the text that a previous process left above a question or a message of people.
     ResumeAbove(String),
 }
 
@@ -59,7 +59,8 @@ impl QuestionOperations {
         self.list.lock().push(QuestionOperation::Below(before));
     }
 
-    /// Requests to resume `before`, which a previous process left above something else.
+    /// Requests to resume `before`, which a previous process left above a question or a message of
+    /// people.
     pub(crate) fn resume_above(&self, before: String) {
         self.list.lock().push(QuestionOperation::ResumeAbove(before));
     }

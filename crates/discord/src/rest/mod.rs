@@ -258,7 +258,7 @@ impl Rest {
         }
     }
 
-    /// Waits until Discord's limits and our own permit a request.
+    /// Waits until Discord's limits and the limit of requests per second permit a request.
     async fn wait_for_limits(
         &self,
         call: &RestRequest,

@@ -100,7 +100,7 @@ fn parse_id(text: &str) -> Option<u64> {
     text.parse().ok().filter(|id| *id != 0)
 }
 
-/// The options of our commands that contain a text of the user.
+/// The options of the bot's commands that contain a text of the user.
 const PROMPT_OPTIONS: [&str; 2] = ["prompt", "message"];
 
 /// A slash command that a person used. Has no `Debug`, so that the token is never logged.

@@ -1,7 +1,7 @@
 //! The backends that people may choose: those that the operator lists for all lanes or for the
 //! channel, and the backends that are configured there. The console may choose any.
 //!
-//! This is checked when people choose, and each time an earlier choice is used. Tested by
+//! A choice is checked when it is made, and each time it is used later. Tested by
 //! `tests/gateway/allowed_backends.rs`.
 
 use super::ChannelContext;

@@ -1,8 +1,8 @@
 //! Binding a channel to a project at run time: the working directory and the backend of the channel
 //! are written into `channels.md`.
 //!
-//! Only directories below the operator's project roots are accepted. The adapters check who may do
-//! this. Tested by `tests/gateway/projects.rs`.
+//! Only directories below the operator's project roots are accepted. The callers check who may bind
+//! a channel. Tested by `tests/gateway/projects.rs`.
 
 use crate::Dispatcher;
 use aetheel_model::event::Lane;

@@ -1,12 +1,12 @@
 //! The drift monitor watches for output that a backend does not recognise, and for generations of a
 //! backend that misread more than the previous one.
 //!
-//! It receives each unknown output while the turn runs (`turn::OnUnknown`), and the result of each
-//! turn. It counts unknown output by kind ([`unknown`]), notifies the operator of each kind once
-//! ([`messages`], with a redacted [`sample`]), saves the counts in `state/drift.md`, and rolls back
-//! a backend that misreads more since a reload ([`regression`]). `docs/drift.md` describes all of
-//! it. Turns never wait for the monitor: it saves and notifies in tasks of its own. Tested by
-//! `tests/dispatch/drift.rs` and `tests/gateway/drift.rs`.
+//! It receives each unknown output while the turn runs ([`OnUnknown`](aetheel_turn::OnUnknown)),
+//! and the result of each turn. It counts unknown output by kind ([`unknown`]), notifies the
+//! operator of each kind once ([`messages`], with a redacted [`sample`]), saves the counts in
+//! `state/drift.md`, and rolls back a backend that misreads more since a reload ([`regression`]).
+//! `docs/drift.md` describes all of it. Turns never wait for the monitor: it saves and notifies in
+//! tasks of its own. Tested by `tests/dispatch/drift.rs` and `tests/gateway/drift.rs`.
 
 mod baseline;
 mod messages;

@@ -3,8 +3,8 @@
 //!
 //! The first turns of the new generation are compared with the last turns of the previous one, as
 //! long as the version of the agent is the same: a new version of the agent is not the parser's
-//! fault. Two fractions are compared. One is that of misread turns, where nothing was readable or
-//! the backend failed. The other is that of abnormal turns, which were misread or had unknown
+//! fault. Two fractions are compared. One is that of misread turns, in which nothing was readable
+//! or the backend failed. The other is that of abnormal turns, which were misread or had unknown
 //! output. In turns of the new generation, only output that the previous one did not have counts as
 //! unknown.
 

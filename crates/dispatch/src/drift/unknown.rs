@@ -21,8 +21,8 @@ impl UnknownOutputs {
         }
     }
 
-    /// Counts one output. Returns whether its kind is new with this version of the agent, whichever
-    /// component read it.
+    /// Counts one output. Returns whether its kind is new with this version of the agent: no
+    /// component of the backend had it before.
     pub(super) fn count(&mut self, key: DriftKey, recording: &str, now: Timestamp) -> bool {
         if let Some(known) = self.all.get_mut(&key) {
             known.times = known.times.saturating_add(1);

@@ -10,7 +10,7 @@ use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
-/// The number of people above which those who have been quiet are removed from memory.
+/// The number of people above which people without recent prompts are removed from memory.
 const PEOPLE_LIMIT: usize = 1_000;
 
 type Limiter<C> =

@@ -217,8 +217,8 @@ pub trait Reply: Send {
     /// its own rate.
     fn update(&mut self, event: &AgentEventKind, transcript: &Transcript);
 
-    /// Shows a question below the text so far. Must not block. An outlet that cannot show it to
-    /// anybody uses `unseen`.
+    /// Shows a question below the text so far. Must not block. If no person can see the question,
+    /// the outlet dismisses it with `unseen`.
     fn ask(&mut self, question: &OpenQuestion, unseen: QuestionDismissal);
 
     /// Marks a question as closed, so that it no longer invites an answer. Must not block.
@@ -227,8 +227,8 @@ pub trait Reply: Send {
     /// Continues the text below a message that people wrote to the running turn. Must not block.
     fn steered(&mut self) {}
 
-    /// Continues the text below something that a previous process posted after the text so far: a
-    /// question, or a message from people. Must not block.
+    /// Continues the text below a question or a message from people, which a previous process
+    /// posted after the text so far. Must not block.
     fn was_interrupted(&mut self) {}
 
     /// Delivers the complete answer and removes temporary parts such as drafts and the typing
@@ -271,7 +271,7 @@ pub enum DeliveryError {
     /// The service does not accept the answer.
     #[error("cannot deliver the answer: {0}")]
     Refused(String),
-    /// This process no longer delivers it; the next one may.
+    /// This process no longer delivers the answer; the next process may.
     #[error("the answer is left to the next start: {0}")]
     Later(String),
 }

@@ -64,7 +64,7 @@ pub enum Settlement {
     },
     /// The agent withdrew the question.
     Withdrawn,
-    /// It was not answered in time, so the agent was refused.
+    /// The question was not answered in time, so the agent's request was refused.
     Expired,
     /// The turn has ended.
     TurnEnded,
@@ -158,7 +158,7 @@ impl OpenQuestion {
         let always = ask.always_label.as_deref().map(|label| single_line(&clean(label)));
         let takes_options = matches!(subject, Subject::Permission { .. } | Subject::Plan(_));
         let mut options: Vec<&AskOption> = ask.options.iter().filter(|_| takes_options).collect();
-        // The first option grants the least, whatever the agent's order is.
+        // The options are sorted so that the first one grants the least.
         options.sort_by_key(|option| (!option.allows, option.scope));
         let options = options
             .into_iter()

@@ -1,7 +1,7 @@
 //! Turns that only plan. Requests of the agent for tools that do more than read are refused,
 //! without asking people.
 //!
-//! This rule is the same for all backends. Tools that an agent uses without a request are limited
+//! The rule is the same for all backends. Tools that an agent uses without a request are limited
 //! by its own mode and by its sandbox. Planning ends when a person approves the plan; after that,
 //! the agent's safety level applies. Tested by `tests/dispatch/planning.rs`.
 

@@ -73,13 +73,13 @@ pub(super) struct RestoredEvents {
 /// The reason why people are asked whether to run an event again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OfferReason {
-    /// It was running during too many crashes of the gateway.
+    /// The event was running during too many crashes of the gateway.
     SetAside,
-    /// It was interrupted after its agent had used a tool.
+    /// The event was interrupted after its agent had used a tool.
     Interrupted,
-    /// It was interrupted, and its agent may have used a tool.
+    /// The event was interrupted, and its agent may have used a tool.
     PossibleToolUse,
-    /// Its turn panicked.
+    /// The turn of the event panicked.
     Panicked,
 }
 
@@ -108,7 +108,7 @@ pub enum OfferRefusal {
     /// The gateway is stopping.
     #[error("I am restarting. Please try again in a minute.")]
     ShuttingDown,
-    /// It could not be saved.
+    /// The new start of the event could not be saved.
     #[error("This could not be saved, so it was not started. Please try again later. (storage)")]
     NotSaved,
     /// The button is about a lost reply, and the person may not use the bot in that channel.

@@ -3,7 +3,7 @@
 //!
 //! Each hook runs in a new session that is closed afterwards, because lanes run concurrently and
 //! cannot share a session. It uses the backend, the directory and the safety level of the event's
-//! lane. Its questions are dismissed, because nobody is there to answer. A failed hook does not
+//! lane. Its questions are dismissed, because no person could answer them. A failed hook does not
 //! affect the turn. Tested by `tests/dispatch/hooks.rs`.
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use aetheel_turn::transcript::{self, TranscriptError, TurnTranscript};
 
 impl Dispatcher {
     /// Returns the finished turns that match a search, the newest first, without secrets. The
-    /// caller must check who may see their lanes.
+    /// caller must check whether the user may see their lanes.
     pub async fn ended_turns(&self, search: TurnSearch) -> Vec<TurnLine> {
         let found = self.inner.deps.workspace.turns().search(search).await;
         found.into_iter().map(|line| self.cleaned(line)).collect()

@@ -299,7 +299,7 @@ pub(super) struct TurnExcerpt {
 }
 
 impl TurnExcerpt {
-    /// Copies what users may see of the turn now.
+    /// Copies the part of the turn that users may see now.
     pub(super) fn of(turn: &TurnWatch) -> Self {
         turn.read(|transcript: &Transcript| {
             let text = transcript.text();

@@ -93,8 +93,8 @@ pub(super) async fn follow(
     Sse::new(feed).keep_alive(KeepAlive::default()).into_response()
 }
 
-/// Returns what a new stream would send first: `cards` (`null` if one turn is followed), `turns`,
-/// and whether the followed turn has `ended`.
+/// Returns the data that a new stream would send first: `cards` (`null` if one turn is followed),
+/// `turns`, and whether the followed turn has `ended`.
 pub(super) async fn once(
     State(shared): State<Arc<DashboardState>>,
     guest: SignedIn,

@@ -29,7 +29,7 @@ pub(super) async fn once(
     if request.method() != Method::POST {
         return next.run(request).await;
     }
-    // Without a session, no form has an effect that must not be repeated.
+    // Without a session, a form has no effect that could be repeated by mistake.
     let Ok(session) = middleware::session_of(&shared, request.headers()) else {
         return next.run(request).await;
     };

@@ -1,6 +1,6 @@
-//! Decides which parts of a turn a user may see. Users who can see the channel may see what Discord
-//! shows there. Thinking, and the input, output and changes of tools are only for the author of the
-//! prompt, approvers and owners.
+//! Decides which parts of a turn a user may see. Users who can see the channel may see the parts
+//! that Discord shows there. Thinking, and the input, output and changes of tools, are only for the
+//! author of the prompt, approvers and owners.
 
 use serde::Deserialize;
 
