@@ -47,7 +47,6 @@ pub(super) struct SlashCommand {
     pub(super) verb: Verb,
 }
 
-/// An option of a command.
 #[derive(Clone, Copy, Debug)]
 struct CommandOption {
     name: &'static str,

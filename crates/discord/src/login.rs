@@ -61,7 +61,6 @@ pub(super) enum LoginEnd {
     Other(String),
 }
 
-/// The parameters of a login.
 pub(super) struct LoginParams {
     /// The number of the shard, and the number of shards.
     pub(super) shard: (u32, u32),

@@ -1,6 +1,5 @@
 //! One message of an answer, and its buttons.
 
-/// The buttons of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotButtons {
     /// The buttons are not known, for example because a previous process set them.

@@ -11,7 +11,6 @@ use aetheel_dispatch::{Setting, conversation_line};
 use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::plain::short_line;
 
-/// Maximum number of suggestions.
 const MAX_SUGGESTIONS: usize = 25;
 /// Maximum number of characters of the name and of the value of a suggestion.
 const MAX_SUGGESTION_CHARS: usize = 100;

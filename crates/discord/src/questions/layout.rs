@@ -20,12 +20,10 @@ const MAX_SUBJECT_CHARS: usize = 8_000;
 const MAX_DIFF_CHARS: usize = 1_400;
 /// Maximum number of options that are shown as buttons. More are shown as a menu.
 const MAX_OPTION_BUTTONS: usize = 4;
-/// Maximum number of options of a menu.
 const MAX_MENU_OPTIONS: usize = 25;
 /// Maximum number of characters of the label of a button and of an option.
 const BUTTON_LABEL: usize = 80;
 const OPTION_LABEL: usize = 100;
-/// Maximum number of buttons in a row.
 const MAX_ROW_BUTTONS: usize = 5;
 /// Maximum number of characters of a text in a modal window.
 const WINDOW: usize = 4_000;

@@ -229,7 +229,6 @@ enum QuestionStep {
     All(Vec<(String, Vec<String>)>),
 }
 
-/// The response to a press.
 #[derive(Debug)]
 enum PressResponse {
     /// Changes nothing, because the message will be edited soon.

@@ -52,14 +52,12 @@ pub(crate) struct Reaction {
     pub(crate) me: bool,
 }
 
-/// The emoji of a reaction.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Emoji {
     #[serde(default)]
     pub(crate) name: Option<String>,
 }
 
-/// A file that is attached to a message.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct MessageFile {
     pub(crate) filename: String,

@@ -64,7 +64,6 @@ pub(super) struct Member {
     pub(super) nick: Option<String>,
 }
 
-/// A role of a guild.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Role {
     #[serde(deserialize_with = "id")]
@@ -231,7 +230,6 @@ pub(super) struct Team {
     pub(super) members: Vec<TeamMember>,
 }
 
-/// A member of a team.
 #[derive(Debug, Deserialize)]
 pub(super) struct TeamMember {
     pub(super) user: User,

@@ -241,7 +241,7 @@ impl ChannelContext {
     }
 
     /// Records the conversation of an event's turn. `before` is the session that the turn was asked
-    /// to continue, and `past` has the agent's title and the working directory.
+    /// to continue, `title` is the agent's title, and `directory` the working directory.
     pub(crate) async fn note_session(
         &self,
         event: &Event,

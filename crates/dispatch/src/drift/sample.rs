@@ -76,7 +76,6 @@ fn shorten_json(json: &str) -> String {
     short + rest
 }
 
-/// Returns the position of the closing quote.
 fn closing_quote(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.char_indices().find_map(|(at, c)| match c {

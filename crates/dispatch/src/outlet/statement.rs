@@ -89,7 +89,6 @@ fn cut_at<'t>(title: &'t str, about: &str) -> Option<&'t str> {
     Some(&cut[..at])
 }
 
-/// Returns whether a heading names a tool.
 fn names_tool(heading: &str, tool: &str) -> bool {
     let (heading, tool) = (heading.to_lowercase(), tool.to_lowercase());
     let mut words = heading.split(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)));

@@ -11,7 +11,6 @@ use super::middleware::SignedIn;
 /// has requested reloading.
 const RELOAD_SECONDS: u32 = 5;
 
-/// A page in the menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MenuPage {
     Now,

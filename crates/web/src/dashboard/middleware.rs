@@ -237,7 +237,6 @@ impl FromRequestParts<Arc<DashboardState>> for SignedIn {
     }
 }
 
-/// The fields of a form.
 pub(super) struct FormFields(Vec<(String, String)>);
 
 impl FormFields {

@@ -37,7 +37,6 @@ pub(super) fn secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-/// Returns the digest of a secret.
 pub(super) fn digest(secret: impl AsRef<[u8]>) -> Digest {
     Digest(Sha256::digest(secret).into())
 }

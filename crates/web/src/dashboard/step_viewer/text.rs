@@ -74,7 +74,6 @@ fn indented(json: &str) -> String {
     out
 }
 
-/// A part of a text, and the number of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TextPart<'a> {
     pub(super) text: &'a str,

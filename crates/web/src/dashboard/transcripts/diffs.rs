@@ -15,14 +15,10 @@ const COMPARED: usize = 256 << 10;
 /// Time limit for a comparison. Lines that are not compared by then count as changed.
 const SPAN: Duration = Duration::from_millis(20);
 
-/// The kind of a line in a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DiffLineKind {
-    /// An added line.
     Added,
-    /// A removed line.
     Removed,
-    /// An unchanged line.
     Around,
     /// The position of the next lines.
     Place,

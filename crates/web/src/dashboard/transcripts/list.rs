@@ -46,7 +46,6 @@ pub(in crate::dashboard) struct TurnQuery {
     before: String,
 }
 
-/// A turn in the list.
 struct TurnRow {
     line: TurnLine,
     place: String,
