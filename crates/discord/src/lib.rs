@@ -453,8 +453,8 @@ impl GatewayListener {
         }
     }
 
-    /// Removes the marks of prompts that still wait, disconnects, and saves the notes. Removing
-    /// marks and disconnecting take at most five seconds each, even during a reconnect.
+    /// Removes the markers of prompts that still wait, disconnects, and saves the notes. Removing
+    /// markers and disconnecting take at most five seconds each, even during a reconnect.
     pub async fn close(mut self) {
         if !self.closing.is_closed() {
             self.stop_intake(false);

@@ -19,10 +19,10 @@ use super::rest::Timeouts;
 use aetheel_model::event::{Event, EventOrigin};
 
 /// Time limits of adding a number. Short, because a number is not important. It is left out if the
-/// rate limit has no room for it.
+/// rate limit does not permit it at once.
 const MARKER_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).with_rank(Rank::Hint);
-/// Time limits of removing a mark, which waits for the rate limit as long as necessary.
+/// Time limits of removing a marker, which waits for the rate limit as long as necessary.
 const REMOVAL_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(600));
 /// The text of the message of a command that waits for the next process.
 const RESTARTING: &str = "-# I am restarting: the answer follows.";
@@ -32,7 +32,7 @@ const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️�
 /// The text of the message of a command that was stopped before its turn.
 const STOPPED: &str = "-# Stopped before it began.";
 
-/// The mark of a prompt that waits.
+/// The marker of a prompt that waits.
 pub(super) enum QueueMarker {
     /// A number, as a reaction to a message.
     Number { channel: u64, message: u64, emoji: &'static str, shown: JoinHandle<bool> },
@@ -40,7 +40,7 @@ pub(super) enum QueueMarker {
     Line { heading: String, shown: JoinHandle<InteractionToken> },
 }
 
-/// The marks of prompts whose turns have not begun, by message or interaction.
+/// The markers of prompts whose turns have not begun, by message or interaction.
 #[derive(Default)]
 pub(super) struct QueueMarkers(Mutex<HashMap<u64, Option<QueueMarker>>>);
 
@@ -56,7 +56,7 @@ impl QueueMarkers {
         self.lock().remove(&id);
     }
 
-    /// Removes a prompt whose turn begins, and returns its mark.
+    /// Removes a prompt whose turn begins, and returns its marker.
     pub(super) fn take(&self, id: u64) -> Option<QueueMarker> {
         self.lock().remove(&id).flatten()
     }
@@ -108,8 +108,8 @@ impl QueueMarkers {
         *marker = Some(QueueMarker::Line { heading, shown });
     }
 
-    /// Removes all marks, because the next process answers these prompts and does not know the
-    /// marks.
+    /// Removes all markers, because the next process answers these prompts and does not know the
+    /// markers.
     pub(super) async fn clear_all(&self, api: &Api, application: u64) {
         let markers: Vec<QueueMarker> =
             self.lock().drain().filter_map(|(_, marker)| marker).collect();
@@ -164,7 +164,8 @@ impl QueueMarkers {
 }
 
 impl BotContext {
-    /// Removes the mark of an event that waited and is now over, and marks its command as stopped.
+    /// Removes the marker of an event that waited and is now over, and marks its command as
+    /// stopped.
     pub(super) async fn clear_marker(&self, event: &Event) {
         match event.origin {
             EventOrigin::Message { channel, message } => match self.queue_markers.take(message) {
@@ -210,7 +211,7 @@ impl BotContext {
 }
 
 impl QueueMarker {
-    /// Removes the mark. Returns once no pending request for it can overwrite an answer.
+    /// Removes the marker. Returns once no pending request for it can overwrite an answer.
     pub(super) async fn remove(self, api: &Api) {
         match self {
             Self::Number { channel, message, emoji, shown } => {

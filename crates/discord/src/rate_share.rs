@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 const SPAN: Duration = Duration::from_secs(1);
 
-/// The priority of a request if there is no room for all.
+/// The priority of a request if the limit does not permit all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// People wait for it. It is sent as soon as there is room.
+    /// People wait for the request. It is sent as soon as the limit permits.
     Answer,
     /// The typing indicator, and texts that the next one replaces.
     Draft,
-    /// Reactions that carry information. They wait until there is room.
+    /// Reactions that carry information. They wait until the limit permits them.
     Marker,
-    /// Reactions that are left out if there is no room.
+    /// Reactions that are left out if the limit does not permit them now.
     Hint,
 }
 
@@ -65,7 +65,7 @@ impl RateShare {
             Rank::Marker | Rank::Hint => self.per_second.div_ceil(2),
         };
         let taken = self.times.len();
-        // There is room one second after the request that is `share` places earlier.
+        // A place is free one second after the request that is `share` places earlier.
         let free = taken.checked_sub(share).map_or(now, |before| self.times[before] + SPAN);
         if free > now && rank != Rank::Answer {
             return Err(free - now);

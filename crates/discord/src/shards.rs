@@ -1,7 +1,7 @@
 //! The shards of the bot: their number, which are connected, and when each may log in.
 //!
 //! Discord sends the events of a guild to one shard, which the id of the guild determines, and
-//! direct messages to the first. One node has all shards; each is a login of its own (`login.rs`).
+//! direct messages to the first shard. One node has all shards, and each shard logs in separately.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -24,7 +24,7 @@ impl Discord {
         self.inner.notes.forget(is_theirs).await
     }
 
-    /// Imports the notes of another node about some channels, from its `discord.md` or some lines
+    /// Imports the notes of another node about channels, from its file `discord.md` or some lines
     /// of it. If both nodes have notes about a channel, the later message counts, so the import can
     /// be repeated. Open questions are closed, because their turns have ended. Returns the
     /// channels, for [`Discord::catch_up`].

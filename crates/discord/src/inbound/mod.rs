@@ -93,7 +93,7 @@ pub(super) type OutcomeSender = oneshot::Sender<Result<CommandOutcome, String>>;
 /// A command that two tasks may process. The task that takes it first processes it.
 type ClaimableCommand = Arc<Mutex<Option<(Box<SlashInteraction>, Verb, OutcomeSender)>>>;
 
-/// A piece of work for a channel.
+/// An entry of a channel's queue.
 enum ChannelWork {
     Message {
         message: Box<Message>,
@@ -256,8 +256,8 @@ impl InboundProcessor {
             InboundEvent::Slash(slash, verb, kept) => {
                 let (channel, claim) =
                     (slash.channel, Arc::new(Mutex::new(Some((slash, verb, kept)))));
-                // If the channel is busy with missed messages, the command is processed beside
-                // them.
+                // If the channel is busy with missed messages, the command is processed
+                // concurrently.
                 let (this, waits) = (Arc::clone(self), Arc::clone(&claim));
                 workers.spawn(async move {
                     tokio::time::sleep(COMMAND_GRACE).await;
@@ -307,7 +307,7 @@ impl InboundProcessor {
         }
     }
 
-    /// Does the work of a channel, one piece after the other, until its queue is empty.
+    /// Processes the queue of a channel, one entry after the other, until it is empty.
     async fn run_queue(&self, channel: u64) {
         loop {
             let ((work, receipt), pressed) = {
@@ -334,7 +334,7 @@ impl InboundProcessor {
         }
     }
 
-    /// Does one piece of work. Returns `false` if it is left to the next process.
+    /// Processes one entry of a queue. Returns `false` if it is left to the next process.
     async fn run_one(&self, channel: u64, work: ChannelWork, pressed: &Notify) -> bool {
         match work {
             ChannelWork::Message { message, names, parent } => {

@@ -133,7 +133,7 @@ pub(super) fn safety_word(safety: Safety) -> &'static str {
     }
 }
 
-/// Lists the ids of choices for people.
+/// Formats the ids of choices as a list for people.
 pub(super) fn id_list(choices: &[DescriptorChoice]) -> String {
     let ids: Vec<String> = choices.iter().map(|choice| format!("`{}`", choice.id)).collect();
     ids.join(", ")

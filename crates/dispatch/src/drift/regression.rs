@@ -329,8 +329,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// For any sequence of reloads, a component is found worse at most once, a restored one
-        /// never, and only components that read worse are.
+        /// For any sequence of reloads, only components that read worse are found worse, each at
+        /// most once, and a restored component never.
         #[test]
         fn rollbacks_never_alternate(reloads in proptest::collection::vec((0..4u8, "[.mkn]{0,30}", 0..2u8), 1..12)) {
             let (mut trials, mut number, mut serving) = (GenerationTrials::default(), 0, None);

@@ -3,7 +3,7 @@
 //!
 //! The answer is saved in the journal together with its event before anything is posted, and the
 //! event's key keeps it unique. `state/lost.md` records the delivery before the event is marked as
-//! finished, so that after a crash at least one of both files has it. Tested by
+//! finished, so that after a crash at least one of the two files has the delivery. Tested by
 //! `tests/dispatch/lost.rs`.
 
 use std::collections::BTreeMap;

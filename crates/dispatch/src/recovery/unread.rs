@@ -151,8 +151,7 @@ impl LostReplies {
     /// Reads a turn's recording with a backend.
     ///
     /// # Errors
-    /// The reason, for the log. This includes the case that the backend is the one that failed
-    /// before.
+    /// The reason, for the log. A backend that failed to read the recording before is an error too.
     pub(super) async fn read_again(
         &self,
         lost: &LostTurn,
