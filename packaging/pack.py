@@ -1,6 +1,6 @@
 """Packs a tree into the formats of a release, reproducibly: the same tree results in the same bytes.
 
-    pack.py libc BINARY                       `static`, or the required version of glibc, such as 2.36
+    pack.py libc BINARY...                    `static`, or the required version of glibc, such as 2.36
     pack.py tarball TREE OUT                  a .tar.gz of the folder
     pack.py wheel TREE OUT-FOLDER VERSION ARCH LIBC    a wheel for PyPI
     pack.py npm TREE OUT-FOLDER VERSION ARCH           the npm package of one platform
@@ -41,11 +41,13 @@ def mode(path):
     return 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644
 
 
-def libc(binary):
-    said = subprocess.run(["readelf", "-W", "--dynamic", "--version-info", binary], check=True, capture_output=True, text=True).stdout
-    if "(NEEDED)" not in said:
+def libc(*binaries):
+    said = [subprocess.run(["readelf", "-W", "--dynamic", "--version-info", binary], check=True, capture_output=True, text=True).stdout
+            for binary in binaries]
+    dynamic = "".join(one for one in said if "(NEEDED)" in one)
+    if not dynamic:
         return "static"
-    return max(re.findall(r"GLIBC_(\d+\.\d+)", said), key=lambda version: [int(part) for part in version.split(".")])
+    return max(re.findall(r"GLIBC_(\d+\.\d+)", dynamic), key=lambda version: [int(part) for part in version.split(".")])
 
 
 def tarball(entries, out):
@@ -89,8 +91,8 @@ def wheel(tree, out, version, arch, libc_version):
     # components as usual.
     entries = []
     for name, path in files(tree):
-        if name == "bin/aetheel":
-            entries.append((f"{data}/scripts/aetheel", 0o755, path.read_bytes()))
+        if name.startswith("bin/"):
+            entries.append((f"{data}/scripts/{path.name}", 0o755, path.read_bytes()))
         elif name.startswith(("lib/aetheel/", "share/man/", "share/bash-completion/", "share/zsh/", "share/fish/")):
             entries.append((f"{data}/data/{name}", mode(path), path.read_bytes()))
     doc = Path(tree, "share/doc/aetheel")

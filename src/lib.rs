@@ -2,15 +2,17 @@
 //! it runs.
 //!
 //! This package is the program: command line, start, shutdown, and the adapters that are too small
-//! for a crate. The rest is in `crates/`. A crate depends only on crates of lower rows:
+//! for a crate. Its second binary, `aetheel-hold`, uses the crate of that name only. The rest is in
+//! `crates/`. A crate depends only on crates of lower rows:
 //!
 //! | layer | crates and modules |
 //! |---|---|
-//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`progress`] [`telemetry`] [`console`] [`sources`] [`demo`] |
+//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`progress`] [`console`] [`sources`] [`demo`] |
+//! | holder | `aetheel-hold` |
 //! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` |
 //! | use cases | `aetheel-dispatch` `aetheel-kit` |
 //! | turns | `aetheel-turn` |
-//! | files | `aetheel-store` |
+//! | files, log | `aetheel-store` `aetheel-telemetry` |
 //! | data and rules | `aetheel-model` |
 //!
 //! This crate re-exports them under the names that tests and benches use.
@@ -20,11 +22,12 @@ pub use aetheel_discord as discord;
 pub use aetheel_dispatch as dispatch;
 pub use aetheel_kit as kit;
 pub use aetheel_model::{
-    access, agent, baseline, config, event, figures, fold, framing, lease, lines, markdown, plain,
-    prompt, queue, redact, schedule, split, supervisor,
+    access, agent, baseline, config, event, exit, figures, fold, framing, lease, lines, markdown,
+    plain, prompt, queue, redact, schedule, split, supervisor,
 };
 pub use aetheel_process as process;
 pub use aetheel_store::{disk, workspace};
+pub use aetheel_telemetry as telemetry;
 pub use aetheel_turn as turn;
 pub use aetheel_wasm as backend;
 pub use aetheel_web as web;
@@ -38,5 +41,4 @@ pub mod demo;
 pub mod progress;
 pub mod sources;
 pub mod startup;
-pub mod telemetry;
 pub mod terminal;

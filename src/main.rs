@@ -34,9 +34,8 @@ fn main() -> ExitCode {
 /// log of the command would be JSON.
 fn is_json() -> bool {
     let logs = std::env::args().nth(1).is_some_and(|command| aetheel::cli::has_log(&command));
-    match std::env::var("LOG_FORMAT").as_deref().map(str::trim) {
-        Ok("json") => true,
-        Ok("human") => false,
-        _ => logs && aetheel::telemetry::is_json(LogFormat::Auto),
+    match aetheel::telemetry::format_from_environment() {
+        LogFormat::Auto => logs && aetheel::telemetry::is_json(LogFormat::Auto),
+        format => format == LogFormat::Json,
     }
 }

@@ -3,14 +3,12 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::config::LogFormat;
 use crate::kit::summary::Style;
-use crate::telemetry;
+pub use crate::telemetry::faults::{fail, format, log_faults, set_format, warn};
 
 /// Colours the parts of printed results.
 #[derive(Clone, Copy)]
@@ -76,11 +74,6 @@ impl OutputStyle {
     }
 }
 
-/// The value of `LOG_FORMAT`, after the settings were read.
-static FORMAT: OnceLock<LogFormat> = OnceLock::new();
-/// Whether the command writes a log to stderr.
-static LOGS: AtomicBool = AtomicBool::new(false);
-
 /// How much a command prints and logs: from the number of its `-v`, or its `-q`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verbosity {
@@ -127,37 +120,6 @@ pub fn command_log_level() -> &'static str {
         Verbosity::More => "info",
         Verbosity::All => "debug",
     }
-}
-
-/// States that this command writes a log to stderr. Faults before the start of the log then have
-/// its format, so that a program can parse all of stderr.
-pub fn log_faults() {
-    LOGS.store(true, Ordering::Relaxed);
-}
-
-/// Sets the format in which faults are printed. Only the first call has an effect.
-pub fn set_format(format: LogFormat) {
-    let _ = FORMAT.set(format);
-}
-
-/// Returns the format in which faults are printed. `Auto` means text for people.
-pub fn format() -> LogFormat {
-    match FORMAT.get().copied().unwrap_or(LogFormat::Auto) {
-        LogFormat::Auto if LOGS.load(Ordering::Relaxed) && telemetry::is_json(LogFormat::Auto) => {
-            LogFormat::Json
-        }
-        format => format,
-    }
-}
-
-/// Prints a fault to stderr, for use without a log.
-pub fn fail(fault: &str) {
-    let _ = std::io::stderr().write_all(telemetry::fault_line(format(), fault).as_bytes());
-}
-
-/// Prints a warning to stderr, for use without a log.
-pub fn warn(text: &str) {
-    let _ = std::io::stderr().write_all(telemetry::warning_line(format(), text).as_bytes());
 }
 
 /// Prints a line to stderr. Ignores errors, because the exit code still shows the result.

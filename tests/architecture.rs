@@ -9,12 +9,13 @@ use aetheel::config::VARIABLES;
 use aetheel::figures::FIGURES;
 
 /// Crates of the workspace, lowest layer first. A crate may name crates of lower layers only.
-const LAYERS: [&[&str]; 5] = [
+const LAYERS: [&[&str]; 6] = [
     &["model"],
-    &["store"],
+    &["store", "telemetry"],
     &["turn"],
     &["dispatch", "kit"],
     &["cluster", "discord", "process", "wasm", "web"],
+    &["hold"],
 ];
 
 /// Libraries, and the only crate that may depend on each. `aetheel` is the program in `src/`.
@@ -167,6 +168,26 @@ fn crates_depend_on_lower_layers_only_and_each_library_has_one_owner() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Crates of the workspace that must not be in the holder's program, directly or indirectly.
+const NOT_IN_HOLDER: [&str; 6] = ["cluster", "discord", "dispatch", "kit", "wasm", "web"];
+
+#[test]
+fn the_holders_program_contains_no_crate_with_large_libraries() {
+    let main = fs::read_to_string(root().join("src/bin/aetheel-hold.rs")).expect("its source");
+    let code: Vec<&str> = main.lines().map(without_comment).collect();
+    assert_eq!(code.join("\n").matches("aetheel").count(), 1, "it names another crate: {main}");
+    let (mut all, mut next) = (BTreeSet::new(), vec!["hold".to_owned()]);
+    while let Some(name) = next.pop() {
+        let below = dependencies(&name);
+        next.extend(
+            below.iter().filter_map(|name| Some(name.strip_prefix("aetheel-")?.to_owned())),
+        );
+        all.insert(name);
+    }
+    let wrong: Vec<&str> = NOT_IN_HOLDER.into_iter().filter(|name| all.contains(*name)).collect();
+    assert!(wrong.is_empty(), "crates/hold depends on {wrong:?}");
 }
 
 /// Reads a path from the beginning of `code` and adds it to `found`. `a::{b, c::d}` counts as

@@ -5,14 +5,13 @@
 //! `NOTIFY_SOCKET`, nothing is sent. Tested by `tests/gateway/status.rs` and, for the holder,
 //! `tests/process/holder.rs`.
 
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::app::health::ProgramHealth;
+use crate::process::NotifySocket;
 use crate::supervisor;
 use crate::web::status::HealthSource as _;
 
@@ -21,7 +20,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connection to the service manager, if there is one.
 pub struct ServiceManager {
-    socket: Option<(UnixDatagram, SocketAddr)>,
+    socket: NotifySocket,
     /// Longest time between two watchdog messages.
     watchdog: Option<Duration>,
 }
@@ -41,18 +40,6 @@ impl ServiceManager {
     /// Reads `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`.
     #[must_use]
     pub fn from_environment() -> Self {
-        let socket = std::env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty()).and_then(|name| {
-            let address = match name.strip_prefix('@') {
-                Some(name) => SocketAddr::from_abstract_name(name),
-                None => SocketAddr::from_pathname(&name),
-            };
-            let socket = UnixDatagram::unbound().and_then(|socket| {
-                // The program must not wait for the service manager.
-                socket.set_nonblocking(true)?;
-                Ok((socket, address?))
-            });
-            socket.inspect_err(|error| tracing::warn!(%error, "cannot notify the service manager; check NOTIFY_SOCKET")).ok()
-        });
         let ours = std::env::var("WATCHDOG_PID")
             .ok()
             .is_none_or(|pid| pid == std::process::id().to_string());
@@ -60,27 +47,21 @@ impl ServiceManager {
             .ok()
             .filter(|_| ours)
             .and_then(|micros| micros.parse().ok());
+        let socket = NotifySocket::from_environment();
         Self { socket, watchdog: micros.filter(|micros| *micros > 0).map(Duration::from_micros) }
     }
 
     /// Reports that the program is ready, and feeds the watchdog until the result is dropped.
     pub(super) fn ready(&self, health: ProgramHealth) -> Watchdog {
-        self.notify("READY=1");
-        let socket = self
-            .socket
-            .as_ref()
-            .and_then(|(socket, address)| Some((socket.try_clone().ok()?, address.clone())));
-        let (Some((socket, address)), Some(every)) = (socket, self.watchdog) else {
+        self.socket.ready();
+        let (Some(socket), Some(every)) = (self.socket.try_clone(), self.watchdog) else {
             return Watchdog(None);
         };
         Watchdog(Some(supervisor::spawn("watchdog", async move {
             loop {
                 tokio::time::sleep(every / 2).await;
                 match timeout(ANSWER_TIMEOUT, health.alive()).await {
-                    // A failure means that the service manager has ended.
-                    Ok(reasons) if reasons.is_empty() => {
-                        drop(socket.send_to_addr(b"WATCHDOG=1", &address))
-                    }
+                    Ok(reasons) if reasons.is_empty() => socket.watchdog(),
                     Ok(reasons) => tracing::error!(
                         ?reasons,
                         "the program is unhealthy; the service manager's watchdog is not fed"
@@ -93,21 +74,8 @@ impl ServiceManager {
         })))
     }
 
-    /// Reports that the program is ready. For programs without a watchdog.
-    pub fn ready_without_watchdog(&self) {
-        self.notify("READY=1");
-    }
-
     /// Reports that the program is shutting down.
     pub(super) fn stopping(&self) {
-        self.notify("STOPPING=1");
-    }
-
-    fn notify(&self, state: &str) {
-        if let Some((socket, address)) = &self.socket
-            && let Err(error) = socket.send_to_addr(state.as_bytes(), address)
-        {
-            tracing::warn!(%error, state, "cannot notify the service manager");
-        }
+        self.socket.stopping();
     }
 }

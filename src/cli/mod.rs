@@ -6,6 +6,7 @@ mod migrate;
 
 use std::path::PathBuf;
 
+use aetheel_hold::HoldArgs;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
@@ -14,6 +15,7 @@ pub use self::backend::{AgentRunKind, BackendCommand, Language};
 pub use self::init::{InitArgs, Then};
 pub use self::migrate::{MigrateArgs, SourceApp};
 use crate::config::nearest;
+pub use crate::exit;
 use crate::terminal::Verbosity;
 
 /// Coding agents in Discord, through backends that are replaced while it runs.
@@ -321,51 +323,6 @@ impl Common {
             (false, _) => Verbosity::All,
         }
     }
-}
-
-/// Arguments of `aetheel hold`.
-#[derive(Debug, Args)]
-pub struct HoldArgs {
-    /// State folder of the gateway, instead of CONFIG_DIR/state
-    #[arg(long, value_name = "FOLDER")]
-    pub state: Option<PathBuf>,
-    /// End all agents if no gateway connects within this time
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    pub claim_within: u64,
-    /// Exit when there is neither a gateway nor an agent, like a holder that `aetheel run` started
-    #[arg(long)]
-    pub leave_when_empty: bool,
-    /// Detach from the session, file descriptors and cgroup of the parent process.
-    #[arg(long, hide = true)]
-    pub detach: bool,
-}
-
-/// Exit codes, after sysexits.h.
-pub mod exit {
-    /// The command succeeded.
-    pub const OK: u8 = 0;
-    /// The command failed: for example, a prompt of a scripted console got no answer, a rehearsal
-    /// showed differences, or an upgrade was not done.
-    pub const FAILED: u8 = 1;
-    /// `aetheel doctor` found warnings only.
-    pub const WARNINGS: u8 = 1;
-    /// `aetheel doctor` found faults.
-    pub const FAULTS: u8 = 2;
-    /// The command line is wrong.
-    pub const USAGE: u8 = 64;
-    /// A backend, an agent or another resource is missing or unusable.
-    pub const UNAVAILABLE: u8 = 69;
-    /// A bug in this program.
-    pub const SOFTWARE: u8 = 70;
-    /// Another gateway serves the same CONFIG_DIR.
-    pub const LOCKED: u8 = 73;
-    /// Discord, an agent's service or the database of a cluster could not be reached for too long.
-    /// Another start may succeed.
-    pub const TEMPORARY: u8 = 75;
-    /// Discord refused the token.
-    pub const NO_PERMISSION: u8 = 77;
-    /// The configuration is wrong.
-    pub const CONFIG: u8 = 78;
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ mod cluster;
 mod costs;
 mod doctor;
 mod health;
-mod hold;
 mod init;
 mod listing;
 mod migrate;
@@ -48,7 +47,7 @@ pub fn run(cli: Cli) -> u8 {
         }
         CliCommand::Pages { share } => pages::run(&share),
         CliCommand::Completions { shell } => pages::completions(shell),
-        CliCommand::Hold(wish) => hold::run(wish),
+        CliCommand::Hold(arguments) => aetheel_hold::run(arguments),
         CliCommand::Check { common, json } => {
             with_settings(&common, None, |settings| block_on(check::run(settings, json)))
         }

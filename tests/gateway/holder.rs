@@ -8,9 +8,10 @@ use std::time::Duration;
 use aetheel::cli::exit;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::upgrade::executable;
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, TOKEN};
-use crate::support::program::{Installation, LIMIT};
+use crate::support::program::{Installation, LIMIT, aetheel, copy_program};
 
 /// The holders of an installation, which are ended on drop.
 struct Holders(String);
@@ -26,7 +27,9 @@ impl Holders {
         let ours = |pid: &i32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            line.starts_with("aetheel hold ") && line.contains(&self.0)
+            let is_holder =
+                ["aetheel-hold ", "aetheel hold "].iter().any(|name| line.starts_with(name));
+            is_holder && line.contains(&self.0)
         };
         all.filter(ours).collect()
     }
@@ -47,6 +50,11 @@ impl Drop for Holders {
             let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM);
         }
     }
+}
+
+/// Returns the name of a process, which is the name of its program's file.
+fn name_of(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim_end().to_owned()
 }
 
 /// Returns the files that a process has open, without the standard streams and its runtime's own.
@@ -75,6 +83,7 @@ async fn a_started_holder_inherits_nothing_and_ends_with_the_gateway() {
     local.mention(CHANNEL, ANN, "through a holder");
     local.wait_for_message(CHANNEL, |text| text.contains("You said: through a holder")).await;
     let [holder] = holders.pids()[..] else { panic!("{:?}", holders.pids()) };
+    assert_eq!(name_of(holder), "aetheel-hold", "the program beside the gateway's");
     // Only root and the owner can read this.
     if let Ok(environment) = fs::read(format!("/proc/{holder}/environ")) {
         let environment = String::from_utf8_lossy(&environment).into_owned();
@@ -85,6 +94,39 @@ async fn a_started_holder_inherits_nothing_and_ends_with_the_gateway() {
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
     holders.gone().await;
+}
+
+#[tokio::test]
+async fn a_gateway_without_the_holders_program_of_its_version_starts_its_own_program_instead() {
+    let local = LocalDiscord::start().await;
+    for (script, why) in [
+        (None, "aetheel-hold` does not exist"),
+        (Some("echo aetheel-hold 0.0.1"), "prints \"aetheel-hold 0.0.1\" as its version"),
+    ] {
+        let installation = installed(&local).with("AGENT_HOLDER", "require");
+        let holders = Holders::of(&installation);
+        let gateway = installation.path("aetheel");
+        copy_program(aetheel(), &gateway);
+        if let Some(script) = script {
+            executable(&installation.path("aetheel-hold"), &format!("#!/bin/sh\n{script}\n"));
+        }
+        let mut bot = installation.start_in_shell(&format!("exec {} run", gateway.display()));
+        let line = bot.logs("the holder is `aetheel hold`, which uses more memory").await;
+        assert_eq!(line["level"], "WARN");
+        assert!(line["error"].as_str().unwrap().contains(why), "{line}");
+        assert!(
+            line["message"].as_str().unwrap().contains("hint: install `aetheel-hold` "),
+            "{line}"
+        );
+        bot.logs("agents outlive the gateway").await;
+        let [holder] = holders.pids()[..] else { panic!("{:?}", holders.pids()) };
+        assert_eq!(name_of(holder), "aetheel");
+        local.mention(CHANNEL, ANN, "through the other program");
+        local.wait_for_message(CHANNEL, |text| text.contains("You said: through the other")).await;
+        bot.signal(Signal::TERM);
+        assert_eq!(bot.ended().await.code, 0);
+        holders.gone().await;
+    }
 }
 
 #[tokio::test]

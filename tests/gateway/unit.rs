@@ -115,7 +115,7 @@ fn the_holders_unit_has_the_gateways_restrictions_and_shares_its_temporary_folde
         .collect();
     assert_eq!(never, [exit::USAGE, exit::LOCKED, exit::CONFIG]);
     assert_eq!(setting(&holder, "Type"), "notify");
-    assert!(setting(&holder, "ExecStart").starts_with("/usr/local/bin/aetheel hold --state "));
+    assert!(setting(&holder, "ExecStart").starts_with("/usr/local/bin/aetheel-hold --state "));
     for name in ["Wants", "After", "JoinsNamespaceOf"] {
         assert!(
             setting(&gateway, name).split(' ').any(|unit| unit == "aetheel-hold.service"),

@@ -54,7 +54,7 @@ fn change_recordings(installation: &Installation, of: &str, from: &str, to: &str
     }
 }
 
-fn executable(path: &Path, text: &str) {
+pub(super) fn executable(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -196,6 +196,24 @@ async fn without_a_gateway_only_the_file_is_replaced() {
         "the new program replaced the old one"
     );
     assert_eq!(fs::read_to_string(installation.path("aetheel.before")).unwrap(), "old\n");
+}
+
+#[tokio::test]
+async fn the_holders_program_is_replaced_with_the_gateways() {
+    let installation = with_recordings(&["hello"]).await;
+    let old = installation.path("aetheel");
+    executable(&old, "old\n");
+    executable(&installation.path("aetheel-hold"), "old holder\n");
+    fs::create_dir_all(installation.path("config/state")).unwrap();
+    let last = format!("1\n0.0.9\n{}\n", old.display());
+    fs::write(installation.path("config/state/gateway.lock"), last).unwrap();
+    let ended = installation.run(&["upgrade"], "").await;
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    let same = |a: &Path, b: &Path| fs::read(a).unwrap() == fs::read(b).unwrap();
+    assert!(same(&old, aetheel()));
+    assert!(same(&installation.path("aetheel-hold"), &aetheel().with_file_name("aetheel-hold")));
+    let kept = fs::read_to_string(installation.path("aetheel-hold.before")).unwrap();
+    assert_eq!(kept, "old holder\n");
 }
 
 #[tokio::test]

@@ -478,7 +478,7 @@ impl Started {
         let ours = |pid: &i32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            line.starts_with("aetheel hold ") && line.contains(&name)
+            line.starts_with("aetheel-hold ") && line.contains(&name)
         };
         pids().into_iter().filter(ours).collect()
     }
@@ -590,8 +590,7 @@ async fn a_stopped_holder_sends_the_output_but_no_exit() {
 async fn a_service_manager_is_notified_of_readiness_and_ends_everything_with_a_signal() {
     let folder = tempfile::tempdir().unwrap();
     let told = tokio::net::UnixDatagram::bind(folder.path().join("notify")).unwrap();
-    let mut holder = Command::new(env!("CARGO_BIN_EXE_aetheel"))
-        .arg("hold")
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_aetheel-hold"))
         .env_clear()
         .env("CONFIG_DIR", folder.path())
         .env("NOTIFY_SOCKET", folder.path().join("notify"))
@@ -624,8 +623,8 @@ async fn a_service_manager_is_notified_of_readiness_and_ends_everything_with_a_s
 #[tokio::test]
 async fn a_holder_continues_when_its_log_is_no_longer_read() {
     let folder = tempfile::tempdir().unwrap();
-    let mut holder = Command::new(env!("CARGO_BIN_EXE_aetheel"))
-        .args(["hold", "--state"])
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_aetheel-hold"))
+        .arg("--state")
         .arg(folder.path())
         .env_clear()
         .stdin(Stdio::null())
@@ -671,8 +670,8 @@ async fn a_holder_detaches_even_if_its_session_is_in_another_pid_namespace() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut holder = in_namespace(env!("CARGO_BIN_EXE_aetheel"))
-        .args(["hold", "--detach", "--state"])
+    let mut holder = in_namespace(env!("CARGO_BIN_EXE_aetheel-hold"))
+        .args(["--detach", "--state"])
         .arg(folder.path())
         .spawn()
         .unwrap();
@@ -686,8 +685,8 @@ async fn a_holder_detaches_even_if_its_session_is_in_another_pid_namespace() {
 fn a_missing_folder_is_refused_and_not_created() {
     let folder = tempfile::tempdir().unwrap();
     for missing in [folder.path().join("nosuch"), folder.path().join("nosuch/state")] {
-        let refused = Command::new(env!("CARGO_BIN_EXE_aetheel"))
-            .args(["hold", "--state"])
+        let refused = Command::new(env!("CARGO_BIN_EXE_aetheel-hold"))
+            .arg("--state")
             .arg(&missing)
             .stdin(Stdio::null())
             .output()
@@ -701,14 +700,40 @@ fn a_missing_folder_is_refused_and_not_created() {
 
 #[test]
 fn the_help_of_the_holder_describes_it() {
-    let help = Command::new(env!("CARGO_BIN_EXE_aetheel"))
-        .args(["hold", "--help"])
+    let run = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let separate = env!("CARGO_BIN_EXE_aetheel-hold");
+    for (program, arguments) in
+        [(separate, &["--help"][..]), (env!("CARGO_BIN_EXE_aetheel"), &["hold", "--help"][..])]
+    {
+        let (code, help) = run(program, arguments);
+        assert_eq!(code, Some(0));
+        for part in [
+            "Keep agents running while the gateway restarts",
+            "--state <FOLDER>",
+            "--claim-within <SECONDS>",
+            "--leave-when-empty",
+        ] {
+            assert!(help.contains(part), "{help}");
+        }
+        assert!(!help.contains("--detach"), "{help}");
+    }
+    // The gateway compares this line.
+    let version = format!("aetheel-hold {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(run(separate, &["--version"]), (Some(0), version));
+}
+
+#[test]
+fn a_wrong_command_line_is_refused_in_the_form_of_the_log() {
+    let refused = Command::new(env!("CARGO_BIN_EXE_aetheel-hold"))
+        .arg("--nonsense")
+        .env_remove("LOG_FORMAT")
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let help = String::from_utf8(help.stdout).unwrap();
-    for part in ["--state <FOLDER>", "--claim-within <SECONDS>", "--leave-when-empty"] {
-        assert!(help.contains(part), "{help}");
-    }
-    assert!(!help.contains("--detach"), "{help}");
+    assert_eq!(refused.status.code(), Some(64));
+    let line: serde_json::Value = serde_json::from_slice(&refused.stderr).unwrap();
+    assert!(line["message"].as_str().unwrap().contains("--nonsense"), "{line}");
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use aetheel::process::holder::PROGRAM;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a holder may take to end its agents and itself before it is killed.
@@ -18,8 +19,9 @@ pub fn holders(folder: &Path) -> Vec<Pid> {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
         let state = words.iter().skip_while(|word| *word != "--state").nth(1);
-        words.get(1).is_some_and(|word| word == "hold")
-            && state.is_some_and(|state| Path::new(&**state).starts_with(folder))
+        let is_holder = Path::new(&*words[0]).ends_with(PROGRAM)
+            || words.get(1).is_some_and(|word| word == "hold");
+        is_holder && state.is_some_and(|state| Path::new(&**state).starts_with(folder))
     };
     all().filter(serves).filter_map(Pid::from_raw).collect()
 }

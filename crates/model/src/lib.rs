@@ -11,6 +11,7 @@ pub mod agent;
 pub mod baseline;
 pub mod config;
 pub mod event;
+pub mod exit;
 pub mod figures;
 pub mod fold;
 pub mod framing;

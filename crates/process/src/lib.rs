@@ -15,6 +15,7 @@ mod drive;
 mod exec;
 mod gateway_id;
 pub mod holder;
+mod notify;
 mod operator_command;
 mod probe;
 mod process_table;
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant};
 
 pub use custody::{Custody, Means};
 pub use exec::exec_program;
+pub use notify::NotifySocket;
 pub use operator_command::{OperatorCommand, OperatorCommandError};
 pub use probe::ProbeError;
 pub use program::{ProgramError, find_program};

@@ -9,7 +9,8 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::report::DoctorReport;
 use crate::backend::cache_fault;
-use crate::config::Config;
+use crate::config::{Config, HolderWish};
+use crate::process::holder::{PROGRAM, program_beside};
 use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::running::gateway_of;
 use crate::startup::surroundings::nearest;
@@ -91,6 +92,31 @@ fn sandbox(report: &mut DoctorReport, config: &Config) {
                 );
             }
         }
+    }
+}
+
+/// Reports which program keeps agents while the gateway restarts.
+pub(super) async fn holder(report: &mut DoctorReport, config: &Config) {
+    if config.agent_holder == HolderWish::Off {
+        return;
+    }
+    let program = match std::env::current_exe() {
+        Ok(gateway) => program_beside(&gateway).await.map_err(|error| error.to_string()),
+        Err(error) => Err(format!("the folder of this program is unknown: {error}")),
+    };
+    match program {
+        Ok(program) => report.ok(
+            "holder",
+            format!("{} keeps agents while the gateway restarts", program.display()),
+        ),
+        Err(error) => report.warning(
+            "holder",
+            error,
+            format!(
+                "install `{PROGRAM}` {} beside `aetheel`; `aetheel hold` does the same, but uses more memory",
+                env!("CARGO_PKG_VERSION")
+            ),
+        ),
     }
 }
 

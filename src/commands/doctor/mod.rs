@@ -44,6 +44,7 @@ pub(super) async fn examine(settings: OperatorSettings, wish: DoctorOptions) -> 
         return print(&report, wish.json, redactor);
     }
     machine::examine(&mut report, config, variables, settings.env_file.as_deref());
+    machine::holder(&mut report, config).await;
     let found = surroundings::examine(config, variables, redactor, Purpose::Check);
     found.into_iter().for_each(|finding| report.add(finding));
     for fault in survey::files(config, &settings.webhook_secrets) {

@@ -28,6 +28,7 @@ use self::unit::ServiceUnits;
 use crate::cli::{InitArgs, Then, exit};
 use crate::console::{PromptAborted, TerminalPrompt};
 use crate::process;
+use crate::process::holder::PROGRAM;
 use crate::redact::Redactor;
 use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::running::gateway_of;
@@ -200,8 +201,10 @@ fn run_next_step(standing: &ExistingSetup, then: Then, changes: bool) -> Result<
     }
     let own = std::env::current_exe()
         .map_err(|error| format!("cannot find the path of this program: {error}"))?;
+    let holder = Some(own.with_file_name(PROGRAM)).filter(|holder| holder.is_file());
     let service = ServiceUnits {
         program: &own,
+        holder: holder.as_deref(),
         file: &standing.file,
         folder: &standing.folder,
         path: standing.environment_value("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin"),

@@ -45,7 +45,7 @@ Description=Aetheel's agents
 
 [Service]
 Type=notify
-ExecStart={program} hold --state {state}
+ExecStart={holder} --state {state}
 TimeoutStopSec=20
 KillMode=mixed
 Restart=on-failure
@@ -63,6 +63,8 @@ WantedBy=default.target
 pub(super) struct ServiceUnits<'a> {
     /// The path of this program.
     pub program: &'a Path,
+    /// The path of the holder's program, or `None` if it is not installed.
+    pub holder: Option<&'a Path>,
     pub file: &'a Path,
     pub folder: &'a Path,
     /// The folders in which agents are searched for. A service does not have the PATH of a shell.
@@ -72,8 +74,14 @@ pub(super) struct ServiceUnits<'a> {
 impl ServiceUnits<'_> {
     /// Returns the name and the text of each unit.
     pub(super) fn units(&self) -> [(&'static str, String); 2] {
+        let program = quoted(&self.program.display().to_string(), true);
+        let holder = match self.holder {
+            Some(holder) => quoted(&holder.display().to_string(), true),
+            None => format!("{program} hold"),
+        };
         let words = [
-            ("{program}", quoted(&self.program.display().to_string(), true)),
+            ("{program}", program),
+            ("{holder}", holder),
             ("{file}", quoted(&self.file.display().to_string(), true)),
             ("{state}", quoted(&self.folder.join("state").display().to_string(), true)),
             ("{path}", quoted(&format!("PATH={}", self.path), false)),
@@ -154,6 +162,7 @@ mod tests {
     fn service(path: &str) -> ServiceUnits<'_> {
         ServiceUnits {
             program: Path::new("/opt/my $programs/aetheel"),
+            holder: Some(Path::new("/opt/my $programs/aetheel-hold")),
             file: Path::new("/home/x/50%/settings.env"),
             folder: Path::new("/home/x/{path}"),
             path,
@@ -172,6 +181,11 @@ mod tests {
             r#""/opt/my $$programs/aetheel" run --env-file "/home/x/50%%/settings.env""#
         );
         assert_eq!(value(&gateway, "Environment"), r#""PATH=/a b:/c\"d""#);
+        assert_eq!(
+            value(&holder, "ExecStart"),
+            r#""/opt/my $$programs/aetheel-hold" --state "/home/x/{path}/state""#
+        );
+        let [(_, holder), _] = Service { holder: None, ..service("/bin") }.units();
         assert_eq!(
             value(&holder, "ExecStart"),
             r#""/opt/my $$programs/aetheel" hold --state "/home/x/{path}/state""#

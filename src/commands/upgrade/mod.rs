@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::gateway::{HandoverError, HandoverResult, ServingGateway};
-use self::swap::{Swapped, swap};
+use self::swap::{Swapped, swap, swap_beside};
 use crate::cli::{Common, exit};
 use crate::config::Config;
 use crate::plain::with_causes;
+use crate::process::holder::PROGRAM;
 use crate::process::{OperatorCommand, OperatorCommandError};
 use crate::startup::StartRefusal;
 use crate::startup::settings;
@@ -89,13 +90,15 @@ async fn upgrade(
             .filter(|program| program.is_file())
             .unwrap_or(own),
     };
-    let swapped = swap(&new, &installed)
-        .map_err(|why| UpgradeError::NotReplaced { installed: installed.clone(), why })?;
-    if let Some(Swapped { before, .. }) = &swapped {
+    let swapped = swap_programs(&new, &installed)?;
+    for Swapped { installed, before } in &swapped {
+        let kept = before
+            .as_ref()
+            .map(|before| format!("; the previous version is `{}`", before.display()));
         line(&format!(
-            "`{}` is version {version} now; the previous version is `{}`",
+            "`{}` is version {version} now{}",
             installed.display(),
-            before.display()
+            kept.unwrap_or_default()
         ));
     }
     let start = start_command(common, &installed);
@@ -125,14 +128,32 @@ async fn upgrade(
     }
 }
 
-fn put_back(swapped: Option<Swapped>) {
-    let Some(swapped) = swapped else { return };
-    if let Err(error) = swapped.undo() {
-        print_stderr(&format!(
-            "error: the previous program cannot be restored: {error}; rename `{}` to `{}`",
-            swapped.before.display(),
-            swapped.installed.display()
-        ));
+/// Puts the new program, and the holder's program from the same folder, in the place of the installed
+/// ones. Returns the files that changed.
+///
+/// # Errors
+/// A file cannot be replaced. The installed programs are in their places.
+fn swap_programs(new: &Path, installed: &Path) -> Result<Vec<Swapped>, UpgradeError> {
+    let not_replaced = |installed: PathBuf| move |why| UpgradeError::NotReplaced { installed, why };
+    let program = swap(new, installed).map_err(not_replaced(installed.to_owned()))?;
+    match swap_beside(new, installed, PROGRAM) {
+        Ok(holder) => Ok(program.into_iter().chain(holder).collect()),
+        Err(why) => {
+            put_back(program.into_iter().collect());
+            Err(not_replaced(installed.with_file_name(PROGRAM))(why))
+        }
+    }
+}
+
+fn put_back(swapped: Vec<Swapped>) {
+    for swapped in swapped {
+        let Err(error) = swapped.undo() else { continue };
+        let installed = swapped.installed.display();
+        let step = match &swapped.before {
+            Some(before) => format!("rename `{}` to `{installed}`", before.display()),
+            None => format!("remove `{installed}`"),
+        };
+        print_stderr(&format!("error: the previous program cannot be restored: {error}; {step}"));
     }
 }
 

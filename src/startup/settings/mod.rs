@@ -2,15 +2,16 @@
 //! credentials, and a file descriptor.
 
 pub mod env_file;
-mod folder;
 mod sources;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+pub use aetheel_store::config_folder::{
+    ConfigFolder, FolderReason, SETTINGS_FILE, user_folder, xdg_folder,
+};
 use secrecy::SecretString;
 
-pub use self::folder::{ConfigFolder, FolderReason, SETTINGS_FILE, user_folder, xdg_folder};
 use self::sources::SourceValues;
 use crate::cli::Common;
 use crate::cluster::Cluster;

@@ -235,7 +235,7 @@ impl Holders {
         let ours = |pid: &i32| {
             let line = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"));
             let line = String::from_utf8_lossy(&line.unwrap_or_default()).replace('\0', " ");
-            line.starts_with("aetheel hold ") && line.contains(&self.0)
+            line.starts_with("aetheel-hold ") && line.contains(&self.0)
         };
         all.filter(ours).filter_map(Pid::from_raw).collect()
     }

@@ -14,6 +14,7 @@ use super::bound_launcher::BoundLauncher;
 use super::connection::{ConnectError, HolderConnection};
 use super::holder_name;
 use super::log;
+use super::program::HolderProgram;
 use super::protocol::HolderRequest;
 use super::socket::HolderError;
 use super::start::start;
@@ -34,7 +35,8 @@ const RENEW_DELAY: Duration = Duration::from_secs(2);
 /// How a holder is started if none runs.
 #[derive(Clone, Debug, Default)]
 pub struct HolderStart {
-    /// The program to start, or `None` for the running one.
+    /// The gateway's program, or `None` for the one of this process. The holder's program is looked
+    /// for in the same folder.
     pub program: Option<PathBuf>,
     /// How long the holder keeps agents without a gateway.
     pub claim_within: Duration,
@@ -262,8 +264,8 @@ async fn open_or_start(
         Err(HolderError::NoAnswer { .. }) => {}
         opened => return opened,
     }
-    let started = start(state, holding.program.as_deref(), holding.claim_within)
-        .map_err(HolderError::Start)?;
+    let program = HolderProgram::find(holding.program.as_deref()).await;
+    let started = start(state, &program, holding.claim_within).map_err(HolderError::Start)?;
     let until = Instant::now() + START_TIMEOUT;
     loop {
         // Checked before connecting, because a holder that finds another one exits.

@@ -4,6 +4,7 @@
 //! It keeps their pipes, limits, cgroups and exit codes, with the same [`super::Custody`] as the
 //! gateway, and buffers their output until the gateway has recorded it. It knows nothing of
 //! Discord, guests and prompts. The gateway connects to it over a Unix socket in the state folder.
+//! Its program is `aetheel-hold` (`crates/hold`), or `aetheel hold` if that is not installed.
 //!
 //! Pinned by `tests/process/holder.rs`: whenever the gateway ends, no line is lost, repeated or out
 //! of order, and no command is executed twice.
@@ -17,6 +18,7 @@ mod launcher;
 mod log;
 mod outbox;
 mod output_buffer;
+mod program;
 mod protocol;
 mod serve;
 mod socket;
@@ -25,6 +27,7 @@ mod start;
 mod wire;
 
 pub use launcher::{HeldLauncher, HolderStart};
+pub use program::{PROGRAM, UnusableProgram, program_beside};
 pub use serve::{HoldOptions, hold};
 pub use socket::HolderError;
 pub use spool::HoldLimits;

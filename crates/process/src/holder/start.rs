@@ -2,9 +2,8 @@
 #![allow(unsafe_code, reason = "each use gives its reason")]
 
 use std::io;
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::log;
+use super::program::HolderProgram;
 use crate::{cgroup, descent};
 use aetheel_model::supervisor;
 
@@ -30,21 +30,18 @@ impl StartedHolder {
     }
 }
 
-/// Starts one for a state folder; `program`: another than ours.
+/// Starts a holder for a state folder.
 ///
 /// # Errors
-/// The error of the system.
+/// The program or its log cannot be opened.
 pub(super) fn start(
     state: &Path,
-    program: Option<&Path>,
+    program: &HolderProgram,
     claim_within: Duration,
 ) -> io::Result<StartedHolder> {
-    let program = program.map_or_else(own_program, Path::to_owned);
     let environment = VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-    let mut command = Command::new(program);
+    let mut command = program.command();
     command
-        .arg0("aetheel")
-        .arg("hold")
         .arg("--state")
         .arg(std::path::absolute(state)?)
         .arg("--claim-within")
@@ -72,12 +69,6 @@ pub(super) fn start(
         told.store(true, Ordering::SeqCst);
     });
     waiting.map(|_| StartedHolder(ended))
-}
-
-/// This program, also where its file was replaced or removed.
-fn own_program() -> PathBuf {
-    let own = std::env::current_exe().ok().filter(|path| path.exists());
-    own.unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
 }
 
 /// Detaches this process from its parent: closes inherited descriptors and starts a new session.

@@ -18,7 +18,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFi
 use tracing_subscriber::registry::LookupSpan;
 
 use super::flood::{Flood, LineDecision};
-use crate::figures;
+use aetheel_model::figures;
 
 /// Note on the last line before similar ones are omitted.
 const LEFT_OUT: &str = "more lines like this are left out for up to a minute";
@@ -211,7 +211,7 @@ mod tests {
             let _outer = outer.enter();
             outer.record("backend", "demo");
             let _inner = tracing::info_span!("link", link = "aa", backend = "other").entered();
-            tracing::info!(lane = %crate::event::Lane::Channel(5), r#type = "x", ok = true, "say \"{}\"\n{{", 1);
+            tracing::info!(lane = %aetheel_model::event::Lane::Channel(5), r#type = "x", ok = true, "say \"{}\"\n{{", 1);
         });
         let [line] = &lines[..] else { panic!("{lines:?}") };
         for (name, value) in [

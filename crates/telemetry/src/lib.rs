@@ -4,7 +4,12 @@
 //! A filter that is only a level, such as `debug`, applies to the events of this program. For
 //! libraries, only warnings and errors are then logged. Tested by `tests/gateway/secrets.rs` and
 //! `tests/gateway/logs.rs`.
+//!
+//! [`faults`] reports problems that occur before there is a log, or in commands that have none.
+//!
+//! A crate of its own, because the gateway and the holder are two programs.
 
+pub mod faults;
 mod flood;
 mod line;
 
@@ -21,12 +26,12 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use self::line::{Flat, Human};
-use crate::config::LogFormat;
-use crate::plain::escaped;
-use crate::redact::Redactor;
+use aetheel_model::config::LogFormat;
+use aetheel_model::plain::escaped;
+use aetheel_model::redact::Redactor;
 
-/// Prefix of the module paths of this program.
-const OURS: &str = env!("CARGO_PKG_NAME");
+/// The prefix of the names of all our crates and modules.
+const OURS: &str = "aetheel";
 
 /// Starts logging, until the program ends.
 ///
@@ -66,6 +71,16 @@ pub fn is_json(format: LogFormat) -> bool {
         LogFormat::Auto => !io::stderr().is_terminal(),
         LogFormat::Human => false,
         LogFormat::Json => true,
+    }
+}
+
+/// Returns the log format that `LOG_FORMAT` selects, for programs that read no other setting.
+#[must_use]
+pub fn format_from_environment() -> LogFormat {
+    match std::env::var("LOG_FORMAT").as_deref().map(str::trim) {
+        Ok("json") => LogFormat::Json,
+        Ok("human") => LogFormat::Human,
+        _ => LogFormat::Auto,
     }
 }
 
