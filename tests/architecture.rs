@@ -377,7 +377,7 @@ fn tasks_that_run_as_long_as_the_program_are_supervised() {
         if (code.contains("thread::spawn(") || code.contains("thread::Builder"))
             && !threads.contains(&path.as_str())
         {
-            faults.push(format!("{path}: threads are started by `vigil::thread`"));
+            faults.push(format!("{path}: threads are started by `supervisor::spawn_thread`"));
         }
         for (at, spawn) in code.match_indices("tokio::spawn(") {
             let body: Vec<&str> = code[at + spawn.len()..].lines().take(3).map(str::trim).collect();
@@ -393,7 +393,7 @@ fn tasks_that_run_as_long_as_the_program_are_supervised() {
             ];
             if body.iter().any(endless) && !ending.contains(&path.as_str()) {
                 faults.push(format!(
-                    "{path}: tasks without an end are started by `vigil::task`: {}",
+                    "{path}: tasks without an end are started by `supervisor::spawn`: {}",
                     body.join(" ")
                 ));
             }

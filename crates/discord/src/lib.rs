@@ -36,6 +36,7 @@ mod gateway_sink;
 mod handler;
 mod inbound;
 mod interactions;
+mod listener;
 mod live;
 mod login;
 mod mention;
@@ -89,6 +90,7 @@ pub use checkup::{ApplicationOwner, BotProfile, ChannelCheck, Checkup};
 pub use clock::OffsetClock;
 pub use dashboard::SignInService;
 pub use gateway_event::{GatewayEvent, Parent};
+pub use listener::GatewayListener;
 pub use options::{DiscordOptions, TimeLimits};
 pub use permissions::MissingPermissions;
 pub use probes::ProbeSender;
@@ -413,90 +415,5 @@ impl Discord {
     #[must_use]
     pub fn invalid_requests(&self) -> usize {
         self.inner.api.rest.invalid_requests()
-    }
-}
-
-/// A bot that receives events. Dropping it disconnects without waiting.
-pub struct GatewayListener {
-    phase: Arc<watch::Sender<ConnectionPhase>>,
-    closing: Arc<IntakeState>,
-    stop: Option<oneshot::Sender<()>>,
-    gateway: Option<JoinHandle<()>>,
-    /// The task that processes the events from other nodes.
-    incoming: Option<JoinHandle<()>>,
-    reception: JoinHandle<()>,
-    saving: JoinHandle<()>,
-    probe_sender: ProbeSender,
-    inner: Arc<BotContext>,
-}
-
-impl GatewayListener {
-    /// Returns the sender of health probes.
-    #[must_use]
-    pub fn pulses(&self) -> ProbeSender {
-        self.probe_sender.clone()
-    }
-
-    /// Stops accepting prompts, which the next process will find, and refuses commands. The authors
-    /// of these prompts get a notice, unless `silently` is set because the next process follows at
-    /// once. Can be called again to change `silently`.
-    pub fn stop_intake(&self, silently: bool) {
-        self.closing.close(silently);
-    }
-
-    /// Resolves when Discord refuses the bot permanently, because of a revoked token or refused
-    /// intents.
-    pub async fn failed(&self) -> StartError {
-        match self.wait_for_phase(|phase| matches!(phase, ConnectionPhase::Failed(_))).await {
-            ConnectionPhase::Failed(error) => error,
-            ConnectionPhase::Starting | ConnectionPhase::Ready => std::future::pending().await,
-        }
-    }
-
-    /// Removes the markers of prompts that still wait, disconnects, and saves the notes. Removing
-    /// markers and disconnecting take at most five seconds each, even during a reconnect.
-    pub async fn close(mut self) {
-        if !self.closing.is_closed() {
-            self.stop_intake(false);
-        }
-        let BotContext { queue_markers: waiting, api, identity, .. } = &*self.inner;
-        if tokio::time::timeout(
-            Duration::from_secs(5),
-            waiting.clear_all(api, identity.application),
-        )
-        .await
-        .is_err()
-        {
-            debug!("could not remove all marks of waiting prompts from discord in time");
-        }
-        self.stop.take();
-        if let Some(gateway) = self.gateway.take()
-            && tokio::time::timeout(Duration::from_secs(5), gateway).await.is_err()
-        {
-            warn!("the discord connection did not close in time");
-        }
-        self.saving.abort();
-        self.inner.notes.save().await;
-    }
-
-    async fn wait_for_phase(&self, wanted: impl Fn(&ConnectionPhase) -> bool) -> ConnectionPhase {
-        let mut phase = self.phase.subscribe();
-        // This cannot fail, because the sender is in `self`.
-        phase
-            .wait_for(|phase| wanted(phase))
-            .await
-            .map_or(ConnectionPhase::Starting, |phase| phase.clone())
-    }
-}
-
-impl Drop for GatewayListener {
-    fn drop(&mut self) {
-        // The gateway task notices that its stop signal is gone. Events that it already received
-        // are not processed any more.
-        if let Some(letters) = &self.incoming {
-            letters.abort();
-        }
-        self.reception.abort();
-        self.saving.abort();
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct RateLimits {
     names: HashMap<&'static str, String>,
     windows: HashMap<(String, u64), RateWindow>,
     closed_until: Option<Instant>,
-    record_invalid: VecDeque<Instant>,
+    invalid: VecDeque<Instant>,
 }
 
 impl RateLimits {
@@ -106,24 +106,23 @@ impl RateLimits {
     /// Counts an answer that may lead to a ban. Returns how many there were in the last ten
     /// minutes.
     pub(super) fn invalid(&mut self, now: Instant) -> usize {
-        self.record_invalid.push_back(now);
+        self.invalid.push_back(now);
         self.invalid_lately(now)
     }
 
     /// Returns how long no request may be sent because too many were invalid.
     pub(super) fn penalty(&mut self, now: Instant) -> Option<Duration> {
         (self.invalid_lately(now) >= MAX_INVALID).then(|| {
-            let oldest = self.record_invalid.front().expect("there are thousands");
+            let oldest = self.invalid.front().expect("there are thousands");
             INVALID_SPAN.saturating_sub(now - *oldest)
         })
     }
 
     pub(super) fn invalid_lately(&mut self, now: Instant) -> usize {
-        while self.record_invalid.front().is_some_and(|at| now.duration_since(*at) >= INVALID_SPAN)
-        {
-            self.record_invalid.pop_front();
+        while self.invalid.front().is_some_and(|at| now.duration_since(*at) >= INVALID_SPAN) {
+            self.invalid.pop_front();
         }
-        self.record_invalid.len()
+        self.invalid.len()
     }
 
     fn key(&self, bucket: Bucket) -> (String, u64) {

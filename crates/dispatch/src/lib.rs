@@ -164,7 +164,10 @@ impl Dispatcher {
             tasks,
             deps: parts,
         });
-        supervisor::spawn("unasked answers", run::deliver_unasked(Arc::downgrade(&inner), unasked));
+        supervisor::spawn(
+            "unasked answers",
+            run::unsolicited::deliver(Arc::downgrade(&inner), unasked),
+        );
         Self { inner }
     }
 

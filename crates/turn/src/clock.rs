@@ -14,10 +14,10 @@ pub(super) struct TurnTimer {
     /// When `QUERY_TIMEOUT_MS` elapses.
     budget: Instant,
     /// When the agent was last active.
-    mark_active: Instant,
+    last_active: Instant,
     idle_timeout: Option<Duration>,
     /// Whether one of the agent's tools runs. Many tools print nothing until they end.
-    set_tool_running: bool,
+    tool_running: bool,
     ask_timeout: Duration,
     /// When the limits were paused, or `None` if they run.
     paused: Option<Instant>,
@@ -39,9 +39,9 @@ impl TurnTimer {
         Self {
             started,
             budget: started + host.query_timeout,
-            mark_active: Instant::now(),
+            last_active: Instant::now(),
             idle_timeout: host.idle_timeout,
-            set_tool_running: false,
+            tool_running: false,
             ask_timeout: host.ask_timeout,
             paused: None,
             asks: BTreeMap::new(),
@@ -54,7 +54,7 @@ impl TurnTimer {
         let now = Instant::now();
         self.started = now.checked_sub(elapsed).unwrap_or(now);
         self.budget = (self.budget.max(now)).checked_sub(spent).unwrap_or(now).max(now);
-        self.mark_active = now;
+        self.last_active = now;
     }
 
     pub(super) fn elapsed(&self) -> Duration {
@@ -63,16 +63,16 @@ impl TurnTimer {
 
     /// Restarts the limit for an agent without output.
     pub(super) fn active(&mut self) {
-        self.mark_active = Instant::now();
+        self.last_active = Instant::now();
     }
 
     /// Sets whether one of the agent's tools runs. The limit for an agent without output is
     /// suspended while one does.
     pub(super) fn tool_runs(&mut self, runs: bool) {
-        if self.set_tool_running && !runs {
+        if self.tool_running && !runs {
             self.active();
         }
-        self.set_tool_running = runs;
+        self.tool_running = runs;
     }
 
     /// Adds an open question and pauses the limits of the turn.
@@ -91,7 +91,7 @@ impl TurnTimer {
         {
             let stood = since.elapsed();
             self.budget += stood;
-            self.mark_active += stood;
+            self.last_active += stood;
         }
         open
     }
@@ -115,7 +115,7 @@ impl TurnTimer {
     }
 
     fn silence(&self) -> Option<Instant> {
-        self.idle_timeout.filter(|_| !self.set_tool_running).map(|idle| self.mark_active + idle)
+        self.idle_timeout.filter(|_| !self.tool_running).map(|idle| self.last_active + idle)
     }
 
     /// Returns when the first question expires.
@@ -141,9 +141,9 @@ mod tests {
         TurnTimer {
             started: now,
             budget: now + Duration::from_secs(60),
-            mark_active: now,
+            last_active: now,
             idle_timeout: Some(IDLE),
-            set_tool_running: false,
+            tool_running: false,
             ask_timeout: Duration::from_secs(600),
             paused: None,
             asks: BTreeMap::new(),
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(clock.limit(), Some(clock.budget));
         assert_eq!(clock.overdue(clock.budget), Some(Overdue::Budget));
         clock.tool_runs(false);
-        let ended = clock.mark_active;
+        let ended = clock.last_active;
         assert!(ended >= began, "the limit starts again at the tool's end");
         assert_eq!(clock.overdue(ended + IDLE - Duration::from_millis(1)), None);
         assert_eq!(clock.overdue(ended + IDLE), Some(Overdue::Silence));
@@ -173,6 +173,6 @@ mod tests {
         assert_eq!((clock.overdue(clock.budget + IDLE), clock.limit()), (None, None));
         assert!(clock.close_ask(1));
         assert_eq!(clock.overdue(Instant::now()), None);
-        assert_eq!(clock.overdue(clock.mark_active + IDLE), Some(Overdue::Silence));
+        assert_eq!(clock.overdue(clock.last_active + IDLE), Some(Overdue::Silence));
     }
 }

@@ -17,6 +17,7 @@ use super::ending::{Ending, StopReason, TurnEvidence, TurnObservations, TurnResu
 use super::guard::Guard;
 use super::link::{LinkReport, LinkRequest};
 use super::links::{ContinuedTurn, Links, NewTurn, TurnSlot};
+use super::stop::{Cause, stopped};
 use super::{Answerer, AskCloseReason, Audience, Backend, Blob, GuestFailure, Host};
 use aetheel_model::agent::descriptor::{Feature, LinkSharing};
 use aetheel_model::agent::{
@@ -86,7 +87,7 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         backend,
         slot: lease,
         guard: Guard::default(),
-        on_deadline: TurnTimer::new(started, links.host()),
+        timer: TurnTimer::new(started, links.host()),
         observed: TurnObservations::default(),
         trouble: TurnFailures::default(),
         examined: Examination::default(),
@@ -158,18 +159,6 @@ async fn begin(
     }
 }
 
-/// Why the host stopped the turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    Asked(StopReason),
-    TimedOut,
-    Silent,
-    Output,
-    Rounds,
-    /// The turn has more events or tool uses than allowed.
-    Excess,
-}
-
 /// The steps by which a turn ends.
 #[derive(Clone, Copy, Debug)]
 enum TurnPhase {
@@ -204,7 +193,7 @@ struct Driver<'a> {
     agent_version: Option<String>,
     slot: TurnSlot,
     guard: Guard,
-    on_deadline: TurnTimer,
+    timer: TurnTimer,
     observed: TurnObservations,
     trouble: TurnFailures,
     /// The result of comparing the agent's output with the text that people saw.
@@ -234,7 +223,7 @@ impl Driver<'_> {
             },
             Some(LinkReport::Ask(ask)) => {
                 self.observed.asked = true;
-                self.on_deadline.open_ask(ask.ask);
+                self.timer.open_ask(ask.ask);
                 tracing::debug!(
                     ask = ask.ask,
                     title = ask.title.escape_debug().to_string(),
@@ -248,7 +237,7 @@ impl Driver<'_> {
                 ends.iter().for_each(|end| self.audience.event(end, self.guard.transcript()));
             }
             Some(LinkReport::Examined(examined)) => self.examined = examined,
-            Some(LinkReport::Active) => self.on_deadline.active(),
+            Some(LinkReport::Active) => self.timer.active(),
             Some(LinkReport::ExitedWell) => self.observed.exited_well = !self.guard.is_done(),
             Some(LinkReport::Orphaned) => self.observed.orphaned = !self.guard.is_done(),
             Some(LinkReport::OutputLimit) => self.stop_for(Cause::Output),
@@ -321,10 +310,10 @@ impl Driver<'_> {
             }
         };
         if let Some((spent, elapsed)) = caught_up {
-            self.on_deadline.resume(spent, elapsed);
+            self.timer.resume(spent, elapsed);
         }
         for ask in asks.into_values() {
-            self.on_deadline.open_ask(ask.ask);
+            self.timer.open_ask(ask.ask);
             self.audience.ask_again(&ask, Answerer::new(ask.ask, self.decide.clone()));
         }
         if stopping && self.may_stop() {
@@ -334,17 +323,17 @@ impl Driver<'_> {
     }
 
     fn event(&mut self, event: AgentEventKind) {
-        self.on_deadline.active();
+        self.timer.active();
         if matches!(&event, AgentEventKind::Text(text) if text.parent.is_none())
             && !std::mem::replace(&mut self.observed.text, true)
         {
-            figures::first_text(&self.backend.descriptor().name, self.on_deadline.elapsed());
+            figures::first_text(&self.backend.descriptor().name, self.timer.elapsed());
         }
         match self.guard.event(event) {
             Some(event) => self.audience.event(&event, self.guard.transcript()),
             None => self.stop_for(Cause::Excess),
         }
-        self.on_deadline.tool_runs(self.guard.transcript().open_tools().next().is_some());
+        self.timer.tool_runs(self.guard.transcript().open_tools().next().is_some());
         // Enforces the operator's limit for agents that have no limit of their own.
         if self.guard.rounds() > self.host.max_turns
             && !self.backend.descriptor().has(Feature::MaxTurns)
@@ -354,14 +343,14 @@ impl Driver<'_> {
     }
 
     fn on_decision(&mut self, ask: AskKey, decision: AskDecision) {
-        if self.on_deadline.close_ask(ask) {
+        if self.timer.close_ask(ask) {
             self.slot.link.send(LinkRequest::Answer(ask, decision));
         }
     }
 
     /// Closes a question without a decision.
     fn settle(&mut self, ask: AskKey, how: AskCloseReason) {
-        if self.on_deadline.close_ask(ask) {
+        if self.timer.close_ask(ask) {
             self.audience.settled(ask, how);
         }
     }
@@ -369,7 +358,7 @@ impl Driver<'_> {
     /// Handles everything that is due: expired questions, the steps of stopping, and time limits.
     fn clock(&mut self) {
         let now = Instant::now();
-        for ask in self.on_deadline.expired_asks(now) {
+        for ask in self.timer.expired_asks(now) {
             tracing::info!(ask, "the agent's question expired without an answer");
             self.slot.link.send(LinkRequest::Answer(ask, AskDecision::Dismissed));
             self.settle(ask, AskCloseReason::Expired);
@@ -379,7 +368,7 @@ impl Driver<'_> {
             TurnPhase::GivenUp(at) if at <= now => self.phase = TurnPhase::Over,
             _ => {}
         }
-        match self.on_deadline.overdue(now) {
+        match self.timer.overdue(now) {
             Some(Overdue::Budget) => self.stop_for(Cause::TimedOut),
             Some(Overdue::Silence) => self.stop_for(Cause::Silent),
             None => {}
@@ -392,11 +381,8 @@ impl Driver<'_> {
             TurnPhase::Interrupted(at) | TurnPhase::GivenUp(at) => Some(at),
             TurnPhase::Running | TurnPhase::Over => None,
         };
-        let times = [
-            phase,
-            self.on_deadline.next_expiry(),
-            self.on_deadline.limit().filter(|_| self.may_stop()),
-        ];
+        let times =
+            [phase, self.timer.next_expiry(), self.timer.limit().filter(|_| self.may_stop())];
         // If nothing is due, only the link can wake the driver. Waking up now and then is harmless.
         times.into_iter().flatten().min().unwrap_or_else(|| Instant::now() + CUSTODY_TIMEOUT)
     }
@@ -429,13 +415,13 @@ impl Driver<'_> {
     }
 
     fn finish(mut self) -> TurnResult {
-        for ask in self.on_deadline.open_asks() {
+        for ask in self.timer.open_asks() {
             self.audience.settled(ask, AskCloseReason::TurnEnded);
         }
         for end in self.guard.close_tools() {
             self.audience.event(&end, self.guard.transcript());
         }
-        let took = self.on_deadline.elapsed();
+        let took = self.timer.elapsed();
         let excess = self.guard.excess().map(str::to_owned);
         let (transcript, session, done) = self.guard.into_parts();
         // A turn that exceeded a limit has no answer, because part of it was dropped.
@@ -492,12 +478,4 @@ impl Driver<'_> {
             slot: self.slot.into(),
         }
     }
-}
-
-/// Waits for a reason to stop.
-async fn stopped(
-    stop: &mut watch::Receiver<Option<StopReason>>,
-) -> Result<StopReason, watch::error::RecvError> {
-    let reason = *stop.wait_for(Option::is_some).await?;
-    reason.map_or_else(|| unreachable!("waited for a value"), Ok)
 }

@@ -30,6 +30,7 @@ pub mod reason;
 pub mod recording;
 pub mod replay;
 pub mod reread;
+mod stop;
 pub mod transcript;
 
 pub use audience::{Answerer, AskCloseReason, Audience};

@@ -22,7 +22,7 @@ pub(super) use layout::escape;
 pub(super) use messages::{QuestionMessages, QuestionOperation, QuestionOperations};
 pub(super) use press::Press;
 
-use self::press::PressChoice;
+use self::press::{PressChoice, PressResponse};
 use super::api::Api;
 use super::asker::Asker;
 use super::notes::NotesCache;
@@ -227,20 +227,6 @@ enum QuestionStep {
     Gone,
     Next(PressResponse),
     All(Vec<(String, Vec<String>)>),
-}
-
-#[derive(Debug)]
-enum PressResponse {
-    /// Changes nothing, because the message will be edited soon.
-    Accept,
-    /// Changes the text and the buttons of the message.
-    Show(String, Value),
-    /// Changes the text of the message, removes its buttons, and shows a private text.
-    Close(String, String),
-    /// Opens a modal window.
-    Window(Value),
-    /// Shows a text that only the person who pressed can see.
-    Private(String),
 }
 
 /// Whether other nodes may know the question of a button.

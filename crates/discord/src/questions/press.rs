@@ -5,6 +5,21 @@ use serde_json::Value;
 
 use crate::wire::{Channel, User, id_in, interacting_user};
 
+/// The response to a press.
+#[derive(Debug)]
+pub(super) enum PressResponse {
+    /// Changes nothing, because the message will be edited soon.
+    Accept,
+    /// Changes the text and the buttons of the message.
+    Show(String, Value),
+    /// Changes the text of the message, removes its buttons, and shows a private text.
+    Close(String, String),
+    /// Opens a modal window.
+    Window(Value),
+    /// Shows a text that only the person who pressed can see.
+    Private(String),
+}
+
 /// A choice in a question. The id of a button contains only this and the id of the question,
 /// because Discord limits its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,10 +20,11 @@ mod temp_dir;
 mod thread;
 mod turn_log;
 pub(crate) mod turn_renderer;
+pub(super) mod unsolicited;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -45,13 +46,12 @@ use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{
     AllowedTools, FailureKind, PromptPart, Safety, SessionReady, StartTurn,
 };
-use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::event::{Event, Lane};
 use aetheel_model::figures;
 use aetheel_model::prompt::Expansion;
 use aetheel_store::workspace::{Binding, BindingsError, Hook, LostTurn, PendingSave, SessionId};
 use aetheel_turn::{
     Backend, ContinuedTurn, Ending, GuestFailure, Steering, StopReason, TurnRequest, TurnResult,
-    UnsolicitedTurn,
 };
 
 /// The receivers for stopping a turn, and for messages that people write to it.
@@ -490,25 +490,6 @@ impl DispatcherInner {
 fn on_behalf(event: &Event) -> Option<String> {
     let name = event.author.as_deref()?;
     Some(event.asker.map_or_else(|| name.to_owned(), |id| format!("{name}, {id}")))
-}
-
-/// Delivers texts that agents send outside of turns, until the dispatcher is dropped.
-pub(super) async fn deliver_unasked(
-    inner: Weak<DispatcherInner>,
-    mut unasked: mpsc::UnboundedReceiver<UnsolicitedTurn>,
-) {
-    while let Some(UnsolicitedTurn { lane, backend, text, usage }) = unasked.recv().await {
-        let Some(inner) = inner.upgrade() else { return };
-        let now_ms = jiff::Timestamp::now().as_millisecond();
-        let event =
-            NewEvent::new(EventKind::Hook, lane, EventOrigin::Internal { channel: None }, "")
-                .accepted(0, now_ms);
-        let (text, notices) = inner.channels.remember(&event.lane, None, text, Vec::new()).await;
-        let answer = TurnAnswer { text, notices, usage, ..TurnAnswer::from_backend(backend) };
-        let (reply, answer) =
-            (inner.deps.outlet.open(&event), answer.cleaned(&inner.deps.redactor));
-        inner.delivery.send(reply, answer, "a text that the agent sent outside of a turn").await;
-    }
 }
 
 /// Returns a random id of eight characters, which is enough to find a turn in months of logs.

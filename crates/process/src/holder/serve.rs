@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::held_process::{HeldProcess, OutputListener};
 use super::held_runs::HeldRuns;
+use super::hold_options::HoldOptions;
 use super::holder_name;
 use super::outbox::Outbox;
 use super::protocol::{
@@ -26,9 +27,8 @@ use super::protocol::{
     PROTOCOL_VERSION, read_frame,
 };
 use super::socket::{self, HolderError, HolderSocket};
-use super::spool::HoldLimits;
 use super::wire::WireLaunchError;
-use crate::{Custody, Means, Sandbox};
+use crate::{Custody, Sandbox};
 use aetheel_model::lease::Lease;
 use aetheel_turn::{Launch, LaunchError};
 
@@ -41,41 +41,6 @@ const END_TIMEOUT: Duration = Duration::from_secs(8);
 const CLOCK_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes of the read buffer.
 const READ_BUFFER_BYTES: usize = 64 << 10;
-
-/// The options of a holder.
-#[derive(Clone, Debug)]
-pub struct HoldOptions {
-    /// The gateway's state folder.
-    pub state: PathBuf,
-    /// How long agents may run without a gateway.
-    pub claim_within: Duration,
-    /// Whether to exit when there is neither a gateway nor an agent.
-    pub leave_when_empty: bool,
-    /// How much output is buffered.
-    pub limits: HoldLimits,
-    /// How the processes of runs are found.
-    pub means: Means,
-    /// Whether nothing else in this process starts programs: see [`Custody::as_sole_spawner`].
-    pub sole_spawner: bool,
-    /// Called once gateways can connect.
-    pub ready: fn(),
-}
-
-impl HoldOptions {
-    /// Returns the options of a holder that a service manager runs.
-    #[must_use]
-    pub fn new(state: PathBuf) -> Self {
-        Self {
-            state,
-            claim_within: Duration::from_secs(600),
-            leave_when_empty: false,
-            limits: HoldLimits::default(),
-            means: Means::Best,
-            sole_spawner: false,
-            ready: || {},
-        }
-    }
-}
 
 /// Serves until `stop` is cancelled, or until there is neither a gateway nor an agent if
 /// [`HoldOptions::leave_when_empty`] is set. No agent is left then.

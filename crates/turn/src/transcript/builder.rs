@@ -54,7 +54,7 @@ pub(super) struct TranscriptBuilder {
     kept: usize,
     /// The size of the line that is being added, in bytes.
     line: usize,
-    count_unreadable: u64,
+    unreadable: u64,
     over: bool,
 }
 
@@ -80,7 +80,7 @@ impl TranscriptBuilder {
             plan: None,
             kept: 0,
             line: 0,
-            count_unreadable: 0,
+            unreadable: 0,
             over: false,
         }
     }
@@ -106,7 +106,7 @@ impl TranscriptBuilder {
     /// Counts a line that could not be read.
     pub(super) fn unreadable(&mut self) {
         // Damage before the beginning of the turn does not concern it.
-        self.count_unreadable += u64::from(self.keys.is_some());
+        self.unreadable += u64::from(self.keys.is_some());
     }
 
     /// Notes that the rest of the recording is not read.
@@ -123,8 +123,8 @@ impl TranscriptBuilder {
     pub(super) fn finish(mut self) -> Option<TurnTranscript> {
         let (session, ..) = self.keys?;
         self.transcript.session = self.sessions.remove(&session);
-        if self.count_unreadable > 0 {
-            self.gap(Gap::Unreadable(self.count_unreadable));
+        if self.unreadable > 0 {
+            self.gap(Gap::Unreadable(self.unreadable));
         }
         Some(self.transcript)
     }
@@ -471,22 +471,6 @@ fn part_text(part: PromptPart) -> String {
     match part {
         PromptPart::Text(text) => text,
         PromptPart::Image(file) | PromptPart::File(file) => file.name,
-    }
-}
-
-impl BlockKind {
-    fn words(&self) -> Option<&BoundedText> {
-        match self {
-            Self::Text(words) | Self::Thinking(words) | Self::SubAgent(_, words) => Some(words),
-            _ => None,
-        }
-    }
-
-    fn words_mut(&mut self) -> Option<&mut BoundedText> {
-        match self {
-            Self::Text(words) | Self::Thinking(words) | Self::SubAgent(_, words) => Some(words),
-            _ => None,
-        }
     }
 }
 

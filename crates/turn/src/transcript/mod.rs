@@ -155,6 +155,23 @@ pub enum BlockKind {
     Artifact(ArtifactBlock),
 }
 
+impl BlockKind {
+    /// Returns the text of a block that is a text.
+    fn words(&self) -> Option<&BoundedText> {
+        match self {
+            Self::Text(words) | Self::Thinking(words) | Self::SubAgent(_, words) => Some(words),
+            _ => None,
+        }
+    }
+
+    fn words_mut(&mut self) -> Option<&mut BoundedText> {
+        match self {
+            Self::Text(words) | Self::Thinking(words) | Self::SubAgent(_, words) => Some(words),
+            _ => None,
+        }
+    }
+}
+
 /// A use of a tool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolBlock {

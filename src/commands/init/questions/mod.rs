@@ -47,7 +47,7 @@ pub(super) struct SetupQuestions<'a> {
     safety: Option<&'static str>,
     workspace: Option<PathBuf>,
     offline: bool,
-    ask_next_step: Option<Then>,
+    then: Option<Then>,
 }
 
 impl<'a> SetupQuestions<'a> {
@@ -122,7 +122,7 @@ impl<'a> SetupQuestions<'a> {
             safety,
             workspace,
             offline: wish.offline,
-            ask_next_step: wish.then,
+            then: wish.then,
         };
         (setup, faults)
     }
@@ -231,8 +231,8 @@ impl<'a> SetupQuestions<'a> {
     /// Asks for the step after the setup. The files are already written, so an aborted question
     /// means [`Then::Nothing`].
     pub(super) fn then(&mut self) -> Then {
-        let Some(asking) = self.asking.as_mut().filter(|_| self.ask_next_step.is_none()) else {
-            return self.ask_next_step.unwrap_or(Then::Nothing);
+        let Some(asking) = self.asking.as_mut().filter(|_| self.then.is_none()) else {
+            return self.then.unwrap_or(Then::Nothing);
         };
         print("What next?");
         for (word, means) in [
