@@ -77,14 +77,12 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
-use tracing::{debug, warn};
 
 pub use checkup::{ApplicationOwner, BotProfile, ChannelCheck, Checkup};
 pub use clock::OffsetClock;

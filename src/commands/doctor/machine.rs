@@ -9,7 +9,7 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::report::DoctorReport;
 use crate::backend::cache_fault;
-use crate::config::{Config, HolderWish};
+use crate::config::{Config, HolderMode};
 use crate::process::holder::{PROGRAM, program_beside};
 use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::running::gateway_of;
@@ -97,7 +97,7 @@ fn sandbox(report: &mut DoctorReport, config: &Config) {
 
 /// Reports which program keeps agents while the gateway restarts.
 pub(super) async fn holder(report: &mut DoctorReport, config: &Config) {
-    if config.agent_holder == HolderWish::Off {
+    if config.agent_holder == HolderMode::Off {
         return;
     }
     let program = match std::env::current_exe() {

@@ -185,7 +185,7 @@ mod tests {
             value(&holder, "ExecStart"),
             r#""/opt/my $$programs/aetheel-hold" --state "/home/x/{path}/state""#
         );
-        let [(_, holder), _] = Service { holder: None, ..service("/bin") }.units();
+        let [(_, holder), _] = ServiceUnits { holder: None, ..service("/bin") }.units();
         assert_eq!(
             value(&holder, "ExecStart"),
             r#""/opt/my $$programs/aetheel" hold --state "/home/x/{path}/state""#

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::{debug, info, warn};
 
 pub(super) use layout::escape;

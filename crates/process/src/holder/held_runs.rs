@@ -111,12 +111,12 @@ impl HeldRuns {
     /// Returns the runs that have processes without a listener.
     pub(super) fn survivors(&mut self) -> Vec<WireRun> {
         let asking = self.gateway_count;
-        self.runs.iter_mut().filter_map(|(name, run)| run.to_survivor(name, asking)).collect()
+        self.runs.iter_mut().filter_map(|(name, run)| run.reclaim(name, asking)).collect()
     }
 }
 
 impl HeldRun {
-    fn to_survivor(&mut self, name: &str, asking: u64) -> Option<WireRun> {
+    fn reclaim(&mut self, name: &str, asking: u64) -> Option<WireRun> {
         let unheard = self.processes.iter().filter(|(_, held)| held.has_no_listener());
         let processes: Vec<_> = unheard
             .map(|(proc, held)| {
