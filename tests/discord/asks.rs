@@ -351,7 +351,7 @@ async fn a_plan_is_shown_completely_and_a_sign_in_address_is_a_link() {
 #[tokio::test]
 async fn an_unanswered_question_is_marked_as_closed_and_a_late_click_changes_nothing() {
     for (how, says) in [
-        (Settlement::Expired, "⌛ Nobody answered in time"),
+        (Settlement::Expired, "⌛ The question was not answered in time"),
         (Settlement::Withdrawn, "⏹️ The agent withdrew the question"),
         (Settlement::TurnEnded, "⏹️ No longer open: the turn is over"),
     ] {

@@ -200,7 +200,7 @@ async fn files_that_fail_or_have_a_wrong_size_are_named_and_the_turn_continues()
     assert_eq!(
         answer.notices,
         [
-            "\"gone.png\" was not taken: it is gone.",
+            "\"gone.png\" was not taken: the file is gone.",
             "\"lie.bin\" was not taken: it has more than 10485760 bytes."
         ]
     );

@@ -491,7 +491,7 @@ async fn a_guest_that_keeps_the_host_busy_or_reports_without_end_is_cut_off() {
         })
     };
     let understandings: [(&str, Understanding); 2] =
-        [("never waited", except(asks)), ("it said more", except(flood))];
+        [("never waited", except(asks)), ("its actions had more than", except(flood))];
     for (word, understanding) in understandings {
         let launcher = ScriptedLauncher::new(|agent: Agent| async move {
             for _ in 0..100 {

@@ -145,7 +145,7 @@ async fn an_installed_component_serves_and_a_rollback_restores_the_previous_one(
 
     let ended = installation.run(&["backend", "rollback", "mini"], "").await;
     assert_eq!(ended.code, 1, "{}", ended.stdout);
-    assert!(ended.stderr.contains("no component before this one"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no earlier component of `mini` is kept"), "{}", ended.stderr);
     let ended = installation.run(&["backend", "rollback", "nobody"], "").await;
     assert_eq!(ended.code, 64, "{}", ended.stdout);
     assert!(

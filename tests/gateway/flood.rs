@@ -8,7 +8,7 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 use crate::support::program::built;
 
-/// Speaks Claude Code's protocol. Answers a prompt that contains `flood` with 48 MiB of text.
+/// Speaks Claude Code's protocol. Answers a prompt that contains `flood` with 12 MiB of text.
 const AGENT: &str = r#"#!/usr/bin/env python3
 import json, os, sys
 if '--version' in sys.argv:
@@ -25,7 +25,7 @@ for line in sys.stdin:
     if message['type'] != 'user':
         continue
     say({'type': 'system', 'subtype': 'init', 'session_id': session, 'model': 'opus-9', 'cwd': os.getcwd(), 'tools': []})
-    count = 64 if 'flood' in json.dumps(message) else 1
+    count = 16 if 'flood' in json.dumps(message) else 1
     for number in range(count):
         text = 'Answer.' if count == 1 else ('line %d of many\n' % number) * (768 * 1024 // 16)
         say({'type': 'assistant', 'session_id': session, 'message': {'id': 'm%d' % number, 'role': 'assistant', 'model': 'opus-9', 'content': [{'type': 'text', 'text': text}]}})

@@ -118,7 +118,7 @@ async fn a_gateway_without_the_holders_program_of_its_version_starts_its_own_pro
             line["message"].as_str().unwrap().contains("hint: install `aetheel-hold` "),
             "{line}"
         );
-        bot.logs("agents outlive the gateway").await;
+        bot.logs("aetheel is ready").await;
         let [holder] = holders.pids()[..] else { panic!("{:?}", holders.pids()) };
         assert_eq!(name_of(holder), "aetheel");
         local.mention(CHANNEL, ANN, "through the other program");

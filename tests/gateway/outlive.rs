@@ -277,17 +277,10 @@ fn stop_holder(installation: &Installation, signal: Signal) {
 
 /// Returns the process id of the holder.
 fn holder_of(installation: &Installation) -> rustix::process::Pid {
-    let state = installation.path("config").join("state").display().to_string();
-    let processes = std::fs::read_dir("/proc").expect("read").flatten();
-    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let found = numbers.filter(|pid| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-        words.get(1) == Some(&b"hold".as_slice()) && words.contains(&state.as_bytes())
-    });
-    let pids: Vec<i32> = found.collect();
-    assert_eq!(pids.len(), 1, "one holder for the folder");
-    rustix::process::Pid::from_raw(pids[0]).expect("a process")
+    let [holder] = installation.holders()[..] else {
+        panic!("not one holder for the folder: {:?}", installation.holders());
+    };
+    holder
 }
 
 #[tokio::test]

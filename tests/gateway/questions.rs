@@ -186,7 +186,9 @@ async fn an_approver_can_answer_any_question_and_unanswered_questions_expire() {
     local.wait_for_message(CHANNEL, |text| text == "Then not.").await;
     local.mention(CHANNEL, ANN, "propose");
     wait_for_question(&local).await;
-    local.wait_for_message(CHANNEL, |text| text.contains("⌛ Nobody answered in time")).await;
+    local
+        .wait_for_message(CHANNEL, |text| text.contains("⌛ The question was not answered in time"))
+        .await;
     local.wait_for_message(CHANNEL, |text| text == "There was no answer, so I did not.").await;
 }
 

@@ -191,7 +191,7 @@ async fn every_recording_ends_like_its_replay_and_its_own_component_finds_no_dif
     assert!(seen >= 20, "only {seen} recordings");
     let film = any_film();
     let unknown = compared(&machine, &film, "x", &"f".repeat(64)).await;
-    assert!(matches!(unknown, ComparisonState::Failed(why) if why.contains("not there any more")));
+    assert!(matches!(unknown, ComparisonState::Failed(why) if why.contains("no longer exists")));
 }
 
 fn any_film() -> Arc<TurnSteps> {
@@ -355,7 +355,7 @@ async fn a_name_cannot_leave_the_folder_and_a_search_does_not_find_secrets() {
         ["../outside.jsonl", &outside, "link.jsonl", "folder.jsonl", "2026-11-23", "", "no.jsonl"]
     {
         let why = machine.open(name, "ab12").await.unwrap_err();
-        assert!(why.contains("names no recording") || why.contains("not there any more"), "{why}");
+        assert!(why.contains("names no recording") || why.contains("no longer exists"), "{why}");
     }
     let film = machine.open("2026-11-23/ab12.jsonl", "ab12").await.unwrap();
     let found = async |after, words| machine.search(&film, after, words, None).await.unwrap();

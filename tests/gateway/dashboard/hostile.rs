@@ -110,7 +110,7 @@ async fn a_member_who_leaves_the_server_is_signed_out() {
     while let Some((name, _)) = events.next().await {
         assert!(name == "cards" || name == "over", "{name}");
     }
-    bot.logs("a user may not use the bot any more").await;
+    bot.logs("a user can no longer use the bot, and is signed out of the dashboard").await;
     assert_eq!(bob.get("/").await.status, 401, "the session was removed");
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;

@@ -250,7 +250,7 @@ Nothing to see here.
         text.push_str("## good\n- interval: 1m\n- instruction: x\n");
         let heartbeats = Heartbeats::parse(&text);
         assert_eq!(intervals(&heartbeats), [("Good", "every 60 s".into())]);
-        let faults = ["`intervall` means nothing"]
+        let faults = ["`intervall` is unknown here"]
             .into_iter()
             .chain(bad.map(|(_, fault)| fault))
             .chain(["earlier one of this name"]);

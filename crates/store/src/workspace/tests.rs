@@ -210,7 +210,7 @@ async fn a_file_that_is_being_written_in_place_is_never_seen_torn() {
     for _ in 0..15 {
         let documents = workspace.read_documents().await;
         warned |=
-            documents.warnings.iter().any(|warning| warning.contains("soul.md is being written"));
+            documents.warnings.iter().any(|warning| warning.contains("soul.md keeps changing"));
         if !is_whole(documents.get(Document::Soul).unwrap()) {
             // A torn read is only excused on a busy machine, if the writer itself was stopped for
             // longer than the reader waits.

@@ -55,7 +55,7 @@ pub(super) async fn section(
         h2 { "Share" }
         p {
             "Anybody with the link can read this turn without signing in: the prompt, the answer and the names of tools, "
-            "but not thinking, or the input and output of tools. The bot announces the link in the channel, and you can end it here."
+            "but neither thinking nor tool input and output. The bot announces the link in the channel, and you can end it here."
         }
         form method="post" action={ (path(turn)) "/share" } {
             (csrf(guest))
