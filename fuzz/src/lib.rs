@@ -10,7 +10,7 @@ use aetheel_model::agent::{Descriptor, Safety, Spawn};
 use aetheel_model::lines::{FramedLine, LineSplitter};
 use aetheel_model::{prompt, split, sse};
 use aetheel_store::workspace;
-use aetheel_turn::plan::{ARGUMENT_LIMIT, Known, check};
+use aetheel_turn::plan::{ARGUMENT_LIMIT, ValueSources, check};
 use aetheel_turn::recording::read;
 
 pub use guest::guest;
@@ -37,10 +37,13 @@ pub fn framing(data: &[u8]) {
 /// Events are complete however many lines they have, and only events with data are returned.
 pub fn events(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let mut frames = sse::Frames::default();
+    let mut frames = sse::SseParser::default();
     let given: usize =
-        text.lines().filter_map(|line| frames.line(line)).map(|frame| frame.data.len()).sum();
-    assert!(given + frames.held() <= text.len(), "the output contains more data than the input");
+        text.lines().filter_map(|line| frames.push_line(line)).map(|frame| frame.data.len()).sum();
+    assert!(
+        given + frames.pending_bytes() <= text.len(),
+        "the output contains more data than the input"
+    );
 }
 
 /// No spawn reaches a command line with anything that its descriptor does not name.
@@ -50,7 +53,8 @@ pub fn plans(data: &[u8]) {
     let Some(Ok(spawn)) = parts.next().map(serde_json::from_str::<Spawn>) else { return };
     let Some(Ok(descriptor)) = parts.next().map(Descriptor::parse) else { return };
     let (files, secrets, inherited) = (HashMap::new(), HashMap::new(), HashMap::new());
-    let known = Known { files: &files, secrets: &secrets, port: Some(4096), inherited: &inherited };
+    let known =
+        ValueSources { files: &files, secrets: &secrets, port: Some(4096), inherited: &inherited };
     for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
         let Ok(checked) = check(&spawn, &descriptor, safety, known) else { continue };
         let program = descriptor
@@ -98,10 +102,7 @@ pub fn splitting(data: &[u8]) {
         assert!(!piece.trim().is_empty(), "a piece is blank");
     }
     let solid = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
-    assert!(
-        pieces.iter().map(|piece| solid(piece)).sum::<usize>() >= solid(&text),
-        "text is lost"
-    );
+    assert!(pieces.iter().map(|piece| solid(piece)).sum::<usize>() >= solid(&text), "text is lost");
 }
 
 /// The operator's files may contain anything: they are read, with warnings, in linear time.
