@@ -24,7 +24,6 @@ mod editing;
 mod failures;
 mod faults;
 mod files;
-mod flood;
 mod full_disk;
 mod health;
 mod holder;
