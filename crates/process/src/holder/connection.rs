@@ -349,7 +349,7 @@ impl Drop for PendingStart<'_> {
     }
 }
 
-/// Forwards the commands to a process, and abandons the process when its [`Process`] is dropped.
+/// Forwards the commands to a process, and abandons the process when its process handle is dropped.
 struct CommandForwarder {
     connection: Arc<HolderConnection>,
     stream: u64,

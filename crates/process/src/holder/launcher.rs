@@ -197,7 +197,7 @@ impl HeldLauncher {
     }
 
     /// Disconnects from the holder, in which all processes continue. Commands and acknowledgements
-    /// that were sent before are passed on. Must be called at shutdown before a [`Process`] is
+    /// that were sent before are passed on. Must be called at shutdown before a process handle is
     /// dropped. Nothing can be launched after it.
     pub async fn leave(&self) {
         self.0.has_left.store(true, Ordering::SeqCst);
@@ -244,7 +244,7 @@ impl HeldLauncher {
     }
 }
 
-/// Connects, and waits up to [`BUSY_PATIENCE`] while another gateway is connected.
+/// Connects, and waits up to [`BUSY_TIMEOUT`] while another gateway is connected.
 async fn open(state: &Path) -> Result<Arc<HolderConnection>, HolderError> {
     let until = Instant::now() + BUSY_TIMEOUT;
     loop {

@@ -30,7 +30,7 @@ const HEADER_BYTES: usize = 5;
 /// The first message of each side. Its form never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
-    /// [`VERSION`].
+    /// [`PROTOCOL_VERSION`].
     pub(super) protocol: u32,
     /// The version of the program.
     pub(super) program: String,
