@@ -195,7 +195,7 @@ async fn recorded_lines_are_never_repeated_and_all_others_arrive_once() {
     let second = holder.gateway().await;
     assert_eq!(only(&second).await.processes[0].recorded, 4);
     let refused = second.adopt(&run, 1, 3).await.unwrap_err();
-    assert!(format!("{refused:?}").contains("lines 4 to 20"), "{refused:?}");
+    assert!(format!("{refused:?}").contains("after 4, up to 20"), "{refused:?}");
     assert!(second.adopt(&run, 1, 21).await.is_err());
     assert!(second.adopt(&run, 2, 4).await.is_err());
     let mut process = second.adopt(&run, 1, 7).await.unwrap();
@@ -226,7 +226,7 @@ async fn an_ended_process_is_kept_until_its_end_is_recorded() {
         gateway = holder.gateway().await;
         assert_eq!(only(&gateway).await.run, run);
         let refused = gateway.adopt(&run, 1, 5).await.unwrap_err();
-        assert!(format!("{refused:?}").contains("lines 3 to 4"), "{refused:?}");
+        assert!(format!("{refused:?}").contains("after 3, up to 4"), "{refused:?}");
         process = gateway.adopt(&run, 1, 4).await.unwrap();
         assert!(process.events.try_recv().is_err(), "no line is repeated");
     }

@@ -75,7 +75,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Serves until SIGTERM or SIGINT, and returns the exit code. Must be called before any other thread exists.
+/// Serves until SIGTERM or SIGINT, and returns the exit code. Must be called before any other thread
+/// exists.
 #[must_use]
 pub fn run(arguments: HoldArgs) -> u8 {
     let format = aetheel_telemetry::format_from_environment();

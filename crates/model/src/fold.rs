@@ -274,8 +274,8 @@ pub fn bounded(mut text: String) -> String {
 struct Parts {
     parts: BTreeMap<u32, String>,
     bytes: usize,
-    /// Text was dropped, so nothing is appended until a part is replaced.
-    cut: bool,
+    /// The parts of which text was dropped. Such a part does not grow until it is replaced.
+    cut: BTreeSet<u32>,
 }
 
 impl Parts {
@@ -283,18 +283,20 @@ impl Parts {
         if text.replace {
             let replaced = self.parts.remove(&text.part).unwrap_or_default();
             self.bytes -= replaced.len();
-            self.cut = false;
+            self.cut.remove(&text.part);
             if text.text.is_empty() {
                 return;
             }
         }
-        if self.cut {
+        if self.cut.contains(&text.part) {
             return;
         }
         let kept = text.text.floor_char_boundary(MAX_TEXT_BYTES - self.bytes);
         self.parts.entry(text.part).or_default().push_str(&text.text[..kept]);
         self.bytes += kept;
-        self.cut = kept < text.text.len();
+        if kept < text.text.len() {
+            self.cut.insert(text.part);
+        }
     }
 
     fn joined(&self) -> String {
@@ -305,7 +307,7 @@ impl Parts {
             }
             all.push_str(part);
         }
-        if self.cut {
+        if !self.cut.is_empty() {
             all.push_str(CUT);
         }
         all
@@ -351,8 +353,12 @@ mod tests {
         assert_eq!(pieces, whole);
         assert_eq!(bounded(long), whole.text());
         assert_eq!(bounded(whole.text()), whole.text());
-        // An agent that withdraws the long part can add text again.
+        // An agent that withdraws the long part can add text again, and the note stays while any
+        // part is incomplete.
+        whole.apply(&text(2, "later", false));
         whole.apply(&text(0, "", true));
+        assert!(whole.text().ends_with(CUT));
+        whole.apply(&text(2, "", true));
         whole.apply(&text(1, "short", false));
         assert_eq!(whole.text(), "short");
     }

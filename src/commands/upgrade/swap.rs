@@ -139,7 +139,7 @@ mod tests {
         }
         let swap = || swap_beside(&new.join("program"), &installed.join("program"), "holder");
         let holder = installed.join("holder");
-        assert!(swap().unwrap().is_none(), "there is none to install");
+        assert!(swap().unwrap().is_none(), "nothing can be installed");
         fs::set_permissions(installed.join("program"), fs::Permissions::from_mode(0o751)).unwrap();
         fs::write(new.join("holder"), "new").unwrap();
         let added = swap().unwrap().unwrap();

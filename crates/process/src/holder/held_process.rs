@@ -192,7 +192,7 @@ impl HeldProcess {
             return Err("it was already adopted".to_owned());
         }
         state.output.rewind(lines).map_err(|(least, most)| {
-            format!("the gateway has {lines} of its lines; the holder has lines {least} to {most}")
+            format!("the gateway has {lines} of its lines; the holder has the lines after {least}, up to {most}")
         })?;
         let started = Started { pid: state.pid, commands: state.commands };
         let stream = listener.stream;
