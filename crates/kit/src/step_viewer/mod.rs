@@ -339,7 +339,7 @@ fn insert_cached<K: PartialEq, V>(all: &mut Vec<CacheEntry<K, V>>, key: K, value
 
 /// Returns the path of a recording, if its name does not lead out of the folder.
 fn recording_path(folder: &Path, named: &str) -> Result<PathBuf, String> {
-    let gone = || "the recording is not there any more: recordings are deleted by age and when they take too much space";
+    let gone = || "the recording no longer exists: recordings are deleted by age and when they take too much space";
     let named = Path::new(named);
     let plain = named.components().all(|part| matches!(part, Component::Normal(_)));
     if !plain || named.extension().is_none_or(|extension| extension != "jsonl") {
