@@ -94,6 +94,29 @@ fn unknown_output_in_a_dialogue_is_reported_with_its_path_and_sample() {
 }
 
 #[test]
+fn a_session_without_an_id_fails_the_turn() {
+    for (answer, path) in [
+        (json!({"result": {"session": "renamed"}}), "result.sessionId"),
+        (json!({"result": {"sessionId": ["in a list"]}}), "result.sessionId"),
+        (json!({"id": ["1"], "result": {"sessionId": "d"}}), "id"),
+    ] {
+        let mut answer = answer;
+        if answer["id"].is_null() {
+            answer["id"] = json!("1");
+        }
+        answer["jsonrpc"] = json!("2.0");
+        answer["type"] = json!("response");
+        let mut play = play("live-hello");
+        play.start(live("Hello")).until_host("initialize_session").cut().say(&answer.to_string());
+        let found = unknown(&play.actions);
+        assert_eq!(found.len(), 1, "{answer}: {found:?}");
+        assert_eq!(found[0].path.as_deref(), Some(path), "{answer}");
+        let failed = play.actions.iter().any(|action| matches!(action, Action::TurnDone(_)));
+        assert_eq!(failed, path == "result.sessionId", "{answer}");
+    }
+}
+
+#[test]
 fn ignored_lines_are_not_unrecognised() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until_host("add_user_message").cut();

@@ -29,7 +29,11 @@ impl Conversation {
             }
             (Some("control_cancel_request"), _) => self.cancel_request(message, context),
             (Some("system"), Some("session_state_changed")) => {
-                self.state(message.text("state"), context)
+                let state = message.text("state");
+                if state.is_none() {
+                    context.unrecognised("no text in `state`", Some("state"), text);
+                }
+                self.state(state, context)
             }
             _ if text.is_empty() => {}
             _ => {

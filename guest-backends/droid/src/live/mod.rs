@@ -175,8 +175,8 @@ impl Agent for Droid {
             return;
         };
         match self.calls.sort(&value) {
-            Message::Response(call, result) => self.response(call, result, context),
-            Message::Stray(stray) => self.stray(stray, context),
+            Message::Response(call, result) => self.response(call, result, &line.text, context),
+            Message::Stray(stray) => self.stray(stray, &line.text, context),
             Message::Request(id, method, params) => {
                 self.asked(&id, method, params, &line.text, context)
             }
@@ -288,8 +288,10 @@ impl Call {
 impl Droid {
     /// Handles an answer without a request, or a second answer: Droid accepts some requests, fails
     /// later, and then reports the error with the same id.
-    fn stray(&mut self, stray: &Json, context: &mut LinkContext) {
-        let Some(message) = stray["error"].text("message") else { return };
+    fn stray(&mut self, stray: &Json, raw: &str, context: &mut LinkContext) {
+        let Some(message) = stray["error"].text("message") else {
+            return self.unrecognised("answer without a request", Some("id"), raw, context);
+        };
         match &self.turn {
             Some(turn) if !turn.heard => self.finish(
                 turn.key,

@@ -142,13 +142,26 @@ impl Droid {
         &mut self,
         call: Call,
         result: Result<&Json, &Json>,
+        raw: &str,
         context: &mut LinkContext,
     ) {
         if let Some(query) = query::of_call(&call) {
             return self.query_answered(query, &call, result, context);
         }
         match (call, result) {
-            (Call::New(wanted), Ok(result)) => self.made(wanted, result),
+            (Call::New(wanted), Ok(result)) => match result.text("sessionId") {
+                Some(id) => self.made(id, wanted, result),
+                // Without the id no prompt can be sent, and asking again would not end.
+                None => {
+                    context.unrecognised(
+                        "no id in `result.sessionId`",
+                        Some("result.sessionId"),
+                        raw,
+                    );
+                    let why = "Droid opened a session without an id";
+                    self.fail(failure(FailureKind::Protocol, why), context);
+                }
+            },
             (Call::Load { id, fork: true }, Ok(_)) => {
                 self.native = Some(id);
                 self.calls.request(
@@ -170,7 +183,16 @@ impl Droid {
                     .native
                     .take()
                     .and(result.text("newSessionId"))
-                    .map(|id| (id.to_owned(), false))
+                    .map(|id| (id.to_owned(), false));
+                if self.resume.is_none() {
+                    context.unrecognised(
+                        "no id in `result.newSessionId`",
+                        Some("result.newSessionId"),
+                        raw,
+                    );
+                    let why = "Droid copied a session without reporting its id";
+                    self.fail(failure(FailureKind::Protocol, why), context);
+                }
             }
             (Call::Settings(put), Ok(_)) => self.put = Some(put),
             (Call::Load { id, .. }, Err(error)) if error.number("code") != Some(NO_SESSION) => {
@@ -206,8 +228,8 @@ impl Droid {
         }
     }
 
-    fn made(&mut self, wanted: Put, result: &Json) {
-        self.native = result.text("sessionId").map(str::to_owned);
+    fn made(&mut self, id: &str, wanted: Put, result: &Json) {
+        self.native = Some(id.to_owned());
         let told = Put::told(&result["settings"]);
         self.defaults = Put {
             model: if wanted.model.is_none() { told.model.clone() } else { None },

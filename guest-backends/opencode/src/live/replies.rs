@@ -3,7 +3,7 @@
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{
-    Action, Diagnostic, Failure, HttpFailed, HttpResponse, Level, SteerOutcome,
+    Action, Diagnostic, Failure, FailureKind, HttpFailed, HttpResponse, Level, SteerOutcome,
 };
 
 use super::link::{Asked, Purpose, Wait};
@@ -24,11 +24,12 @@ impl OpenCode {
             Purpose::Open { session, copy } => {
                 match body.text("id").filter(|id| prompt::is_session(id)) {
                     Some(native) => self.exists(session, native, !copy, &body, context),
-                    None => self.refused(
-                        &purpose,
-                        &failure::of_answer("creating a session", response.status, "no session id"),
-                        context,
-                    ),
+                    None => {
+                        context.unrecognised("no id in `id`", Some("id"), &response.body);
+                        let why = format!("{}: no session id in the answer", what(&purpose));
+                        let failure = aetheel_backend_sdk::failure(FailureKind::Protocol, why);
+                        self.refused(&purpose, &failure, context);
+                    }
                 }
             }
             Purpose::Permit { session } => {
