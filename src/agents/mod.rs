@@ -427,8 +427,7 @@ impl Backends for AgentRegistry {
     async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, String> {
         let serves = self.get(name).map(|backend| backend.generation().clone());
         if serves.as_ref() != Some(from) {
-            let serves =
-                serves.map_or("nothing".to_owned(), |serves| format!("generation {serves}"));
+            let serves = serves.map_or("nothing".to_owned(), |serves| format!("version {serves}"));
             return Err(format!("{serves} serves `{name}` by now; nothing was changed"));
         }
         // The digest of a profile's generation differs from that of its component.

@@ -42,7 +42,7 @@ async fn a_rollback_restores_the_previous_component_and_a_second_one_the_one_bef
     stand.registry.roll_back("mini", &back).await.unwrap();
     stand.serves("mini", "1").await;
     let refused = stand.registry.roll_back("mini", &generation(&stand)).await.unwrap_err();
-    assert!(refused.contains("no earlier component of `mini` is kept"), "{refused}");
+    assert!(refused.contains("no earlier version of `mini` is kept"), "{refused}");
     stand.serves("mini", "1").await;
 
     // A component that was rolled back may be installed again.
@@ -64,7 +64,7 @@ async fn a_generation_that_no_longer_serves_is_not_rolled_back() {
     let old = Generation { number: 2, digest: digest(&answering("mini", "2")) };
     let refused = stand.registry.roll_back("mini", &old).await.unwrap_err();
     assert!(
-        refused.contains(&format!("generation {} serves `mini` by now", generation(&stand))),
+        refused.contains(&format!("version {} serves `mini` by now", generation(&stand))),
         "{refused}"
     );
     let refused = stand.registry.roll_back("nobody", &old).await.unwrap_err();
@@ -99,7 +99,7 @@ async fn an_earlier_component_that_may_not_serve_is_not_restored() {
     stand.put("mini.wasm", b"nonsense");
     assert!(matches!(&stand.news().await, LoadReport::Refused { .. }));
     let refused = stand.registry.roll_back("mini", &generation(&stand)).await.unwrap_err();
-    assert!(refused.contains("holds another component by now"), "{refused}");
+    assert!(refused.contains("contains another version by now"), "{refused}");
     assert_eq!(fs::read(stand.file("mini.wasm")).unwrap(), b"nonsense");
 }
 

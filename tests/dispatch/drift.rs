@@ -152,7 +152,7 @@ async fn unknown_output_is_reported_once_during_the_turn_and_not_again_after_a_r
     let told = scene.notice(1).await;
     assert!(scene.dispatcher.is_busy(&SEVEN), "the turn still runs");
     for part in [
-        "**scripted**, agent version 1.4.2, generation 1@aaaaaaaaaaaa, recording `",
+        "**scripted**, agent version 1.4.2, backend version 1@aaaaaaaaaaaa, recording `",
         "- `event foo` at `type`",
         "- `item 'bar'` at",
     ] {

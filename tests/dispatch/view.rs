@@ -89,7 +89,7 @@ async fn the_panel_shows_supported_options_only_and_the_directory_to_owners_only
     let folder = desk.folder.path().display().to_string();
     assert!(text(true).contains(&folder) && !text(false).contains(&folder), "{}", text(true));
     for part in [
-        "Backend: scripted, version unknown, generation 1@000000000000",
+        "Backend: scripted, agent version unknown, version 1@000000000000",
         "Model: m-9, chosen here",
         "Conversation: s-1",
         "Running here: nothing",

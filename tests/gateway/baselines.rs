@@ -83,7 +83,7 @@ async fn answers_that_a_component_drops_silently_are_reported_rolled_back_and_re
         local.wait_for_message(OTHER, |text| text.contains("unlike all before")).await.content;
     let recording = notice.split("recording `").nth(1).unwrap().split('`').next().unwrap();
     assert!(installation.recordings().contains_key(recording), "{notice}");
-    bot.logs("a backend read worse than its previous generation and was rolled back").await;
+    bot.logs("a backend read worse than its previous version and was rolled back").await;
     expect_answer(&local, "four", "ok").await;
     let lost = installation.read("state/lost.md");
     assert_eq!(lost.matches("`mini`").count(), 3, "all three can be recovered: {lost}");

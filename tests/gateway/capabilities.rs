@@ -172,7 +172,7 @@ async fn an_owner_can_accept_with_a_button_even_after_a_restart_while_the_previo
         assert!(ended.stdout.contains(said), "{command:?}: {}", ended.stdout);
     }
     let bot = serving(&installation).await;
-    wait_for_refusal(&bot, "the component that served before serves until then").await;
+    wait_for_refusal(&bot, "the version that served before serves until then").await;
     expect_answer(&local, "hello").await;
     let status = local.answer_to(local.slash(CHANNEL, OWNER, "status", None)).await.content;
     assert!(status.contains("aetheel backend approve demo"), "{status}");

@@ -145,7 +145,7 @@ async fn an_installed_component_serves_and_a_rollback_restores_the_previous_one(
 
     let ended = installation.run(&["backend", "rollback", "mini"], "").await;
     assert_eq!(ended.code, 1, "{}", ended.stdout);
-    assert!(ended.stderr.contains("no earlier component of `mini` is kept"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no earlier version of `mini` is kept"), "{}", ended.stderr);
     let ended = installation.run(&["backend", "rollback", "nobody"], "").await;
     assert_eq!(ended.code, 64, "{}", ended.stdout);
     assert!(
@@ -207,8 +207,7 @@ async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_res
     for _ in 0..3 {
         expect_answer(&local, "2.0.0").await;
     }
-    let line =
-        bot.logs("a backend read worse than its previous generation and was rolled back").await;
+    let line = bot.logs("a backend read worse than its previous version and was rolled back").await;
     assert!(line["serves"].as_str().is_some_and(|serves| serves.starts_with("3@")), "{line}");
     expect_answer(&local, "1.0.0").await;
     assert_eq!(fs::read(installation.backend("mini")).unwrap(), mini("1.0.0", json!({})));
@@ -660,7 +659,7 @@ async fn compiled_code_that_other_users_can_write_stops_the_start() {
     assert!(
         refused
             .stderr
-            .contains("can be written to by others (mode 777): remove it, it is made anew"),
+            .contains("can be written to by others (mode 777): remove it; it is created again"),
         "{}",
         refused.stderr
     );

@@ -113,7 +113,7 @@ async fn a_new_event_is_reported_once_in_the_operators_channel_and_counted_every
     let notice = local.wait_for_message(OTHER, |text| text.contains("(drift)")).await;
     let text = notice.content;
     for part in [
-        "**claude**, agent version 2.1.197, generation 1@",
+        "**claude**, agent version 2.1.197, backend version 1@",
         "hologram",
         r#""depth":3"#,
         "docs/drift.md",
@@ -307,7 +307,7 @@ async fn a_component_that_drops_answers_silently_is_rolled_back() {
     for prompt in ["four", "five", "six"] {
         answer(prompt, "(unread, ").await;
     }
-    bot.logs("a backend read worse than its previous generation and was rolled back").await;
+    bot.logs("a backend read worse than its previous version and was rolled back").await;
     answer("seven", ANSWER).await;
 }
 

@@ -165,7 +165,7 @@ pub trait Backends: Send + Sync {
     /// # Errors
     /// Returns why the component may not be used, as a text for an owner.
     async fn open_on_trial(&self, name: &str, _digest: &str) -> Result<Arc<dyn Backend>, String> {
-        Err(format!("there is no such component of `{name}`"))
+        Err(format!("there is no such version of `{name}`"))
     }
     /// Replaces the generation `from` by the component that served before it, and returns the
     /// generation that serves then.
@@ -174,6 +174,6 @@ pub trait Backends: Send + Sync {
     /// Returns why nothing was changed and what to do: there is no earlier component, another
     /// generation serves by now, or the folder cannot be written.
     async fn roll_back(&self, name: &str, _from: &Generation) -> Result<Generation, String> {
-        Err(format!("`{name}` has no earlier component to return to"))
+        Err(format!("`{name}` has no earlier version to return to"))
     }
 }

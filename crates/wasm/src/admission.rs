@@ -195,7 +195,7 @@ fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
         // `wasmtime compile` writes an ELF file. Precompiled code would have to be trusted, so the
         // host always compiles components itself.
         [0x7f, b'E', b'L', b'F', ..] => Err(AdmissionError::NotWasm(
-            "it is compiled code, which is never loaded; give the component itself",
+            "it is compiled code, which is never loaded; name the `.wasm` file itself",
         )),
         [b'\0', b'a', b's', b'm', _, _, 0, 0, ..] => Err(AdmissionError::CoreModule),
         [b'\0', b'a', b's', b'm', ..] => Ok(()),

@@ -95,7 +95,7 @@ impl ComponentBackend {
     pub async fn open_guest(&self) -> Result<ComponentGuest, GuestFailure> {
         if let Some(left) = self.paused() {
             return Err(GuestFailure::Paused(format!(
-                "`{}` (generation {}) failed 5 times within a minute: no new links for {} s, or until a new version is loaded",
+                "`{}` (load {}) failed 5 times within a minute: no new links for {} s, or until a new version is loaded",
                 self.name,
                 self.generation.number,
                 left.as_secs() + 1,

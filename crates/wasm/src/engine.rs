@@ -159,7 +159,7 @@ pub fn cache_fault(path: &Path) -> Option<String> {
     } else if metadata.mode() & 0o022 != 0 {
         let mode = metadata.mode() & 0o777;
         Some(format!(
-            "{shown} can be written to by others (mode {mode:03o}): remove it, it is made anew"
+            "{shown} can be written to by others (mode {mode:03o}): remove it; it is created again"
         ))
     } else {
         None

@@ -42,9 +42,9 @@ impl Loader {
         let Some(generation) = self.candidates.serve_best(name) else { return };
         let path = path.to_owned();
         if waits {
-            tracing::warn!(backend = name, %generation, version, path = %path.display(), "the backend's file waits to be accepted; the component that served before serves until then; hint: `aetheel backend approve {name}`");
+            tracing::warn!(backend = name, %generation, version, path = %path.display(), "the backend's file waits for approval; the version that served before serves until then; hint: `aetheel backend approve {name}`");
         } else {
-            tracing::warn!(backend = name, %generation, version, path = %path.display(), "the backend's file is refused; the component that served before serves in its place; hint: put a valid file there, or restore the kept one with `aetheel backend rollback {name}`");
+            tracing::warn!(backend = name, %generation, version, path = %path.display(), "the backend's file is refused; the version that served before serves in its place; hint: put a valid file there, or restore the kept version with `aetheel backend rollback {name}`");
         }
         self.report(LoadReport::Loaded {
             name: name.to_owned(),
@@ -65,7 +65,7 @@ impl Loader {
                     tracing::debug!(
                         backend = name,
                         digest = served.digest,
-                        "a kept component may not serve: {}",
+                        "a kept version may not serve: {}",
                         with_causes(&error)
                     );
                 }

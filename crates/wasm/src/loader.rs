@@ -354,7 +354,7 @@ impl Loader {
         let left = self.candidates.of(&name).count();
         match served.map(|serving| format!("{:?}", serving.backend)) {
             Some(serving) if left == 0 => {
-                tracing::warn!(path = %path.display(), serving, "backend file is gone, its last generation continues to serve; hint: put it back, or restart to remove the backend");
+                tracing::warn!(path = %path.display(), serving, "backend file is gone, its last version continues to serve; hint: put it back, or restart to remove the backend");
             }
             Some(serving) => {
                 tracing::warn!(path = %path.display(), served = serving, "backend file is gone, another file of its name takes over; hint: put it back if you want it to serve");
@@ -412,7 +412,7 @@ impl Loader {
                 let read = || source::read_now(&path, limit).ok();
                 let unchanged = || Some(read().filter(|source| source.digest == digest)?.bytes);
                 let Some(bytes) = loaded.or_else(unchanged) else {
-                    tracing::debug!(backend, path = %path.display(), "the serving component is not kept: its file has other content by now");
+                    tracing::debug!(backend, path = %path.display(), "the serving version is not kept: its file has other content by now");
                     return Ok(());
                 };
                 let signature = read_signature(&signature_of(&path));
@@ -424,7 +424,7 @@ impl Loader {
         if let Ok(Err(error)) = kept.await {
             tracing::warn!(
                 backend = name,
-                "the serving component cannot be kept for a rollback: {}; hint: check the free space and the permissions of CONFIG_DIR",
+                "the serving version cannot be kept for a rollback: {}; hint: check the free space and the permissions of CONFIG_DIR",
                 with_causes(&error)
             );
         }

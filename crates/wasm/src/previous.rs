@@ -28,7 +28,7 @@ impl Loader {
                     )));
                 }
                 Err(error) => {
-                    tracing::debug!(backend = %name, digest = served.digest, "a kept component may not serve: {}", with_causes(&error));
+                    tracing::debug!(backend = %name, digest = served.digest, "a kept version may not serve: {}", with_causes(&error));
                 }
             }
         }

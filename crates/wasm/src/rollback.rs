@@ -35,7 +35,7 @@ impl Loader {
         let serving = self.candidates.serving(name);
         let serves = serving.as_ref().map(|serving| serving.backend.generation().clone());
         if from.is_some() && serves.as_ref().map(|serves| &serves.digest) != from.as_ref() {
-            let now = serves.map_or("nothing".to_owned(), |serves| format!("generation {serves}"));
+            let now = serves.map_or("nothing".to_owned(), |serves| format!("version {serves}"));
             return Err(format!("{now} serves `{name}` by now; nothing was changed"));
         }
         let stands_in = serving.as_ref().is_some_and(|serving| serving.info.is_fallback);
@@ -51,7 +51,7 @@ impl Loader {
         let in_file = from.as_deref().filter(|_| !stands_in);
         let replaced = self.replaced(&target, in_file).await?;
         let Some(components) = self.components.clone() else {
-            return Err(format!("no earlier component of `{name}` is kept"));
+            return Err(format!("no earlier version of `{name}` is kept"));
         };
         let exactly = restored.as_ref().map(|restored| restored.digest.as_str());
         let earlier = self.find_previous(&components, name, from.clone(), exactly, &target).await?;
@@ -59,7 +59,7 @@ impl Loader {
         let candidate = self.readmit(&target, name, &earlier).await.map_err(|error| {
             let short = short(&digest);
             format!(
-                "the previous component ({short}) may not serve: it {}; hint: {}",
+                "the previous version ({short}) may not serve: it {}; hint: {}",
                 with_causes(&error),
                 error.hint()
             )
@@ -69,7 +69,7 @@ impl Loader {
             let (version, path) = (&candidate.descriptor.version, winner.path.display());
             let why = why.unwrap_or_default();
             return Err(format!(
-                "the previous component (version {version}) would not serve, but {path} would: {why}; move that file away first"
+                "the previous version ({version}) would not serve, but {path} would: {why}; move that file away first"
             ));
         }
         let aside = replaced.as_ref().map(|digest| aside(&target, digest));
@@ -99,10 +99,10 @@ impl Loader {
         };
         self.files.insert(target.clone(), seen);
         let Some(generation) = self.candidates.serve_best(name).or(restored) else {
-            return Err(format!("`{name}` already serves that component"));
+            return Err(format!("that version of `{name}` already serves"));
         };
         let kept = aside.as_deref().map(Path::display).map(tracing::field::display);
-        tracing::info!(backend = name, %generation, path = %target.display(), kept, "backend rolled back to the previous component");
+        tracing::info!(backend = name, %generation, path = %target.display(), kept, "backend rolled back to the previous version");
         self.report(LoadReport::Loaded {
             name: name.to_owned(),
             generation: generation.clone(),
@@ -136,7 +136,7 @@ impl Loader {
                 Ok(Some(source.digest))
             }
             Ok(_) => Err(format!(
-                "{shown} holds another component by now, which does not serve; move it away, or replace it by a valid one"
+                "{shown} contains another version by now, which does not serve; move it away, or replace it with a valid one"
             )),
             Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound => {
                 Ok(None)
@@ -166,7 +166,7 @@ impl Loader {
             None => !beside.contains(&served.digest.as_str()),
         };
         kept.into_iter().find(wanted).ok_or_else(|| {
-            format!("no earlier component of `{name}` is kept; put another file in its place")
+            format!("no earlier version of `{name}` is kept; put another file in its place")
         })
     }
 

@@ -74,7 +74,7 @@ pub async fn install_shipped(
         let fresh = match source::read(from.clone(), limit).await {
             Ok(source) => source,
             Err(error) => {
-                tracing::warn!(path = %from.display(), "a shipped component cannot be read: {}", with_causes(&error));
+                tracing::warn!(path = %from.display(), "a shipped backend cannot be read: {}", with_causes(&error));
                 continue;
             }
         };
@@ -88,16 +88,16 @@ pub async fn install_shipped(
         match ShippedAction::of(&fresh.digest, known, here.as_deref()) {
             ShippedAction::Present => {}
             ShippedAction::OperatorsOwn => {
-                tracing::info!(path = %to.display(), shipped = %from.display(), "a shipped component is not installed: the operator changed or removed its file; hint: `aetheel backend install` installs it");
+                tracing::info!(path = %to.display(), shipped = %from.display(), "a shipped backend is not installed: the operator changed or removed its file; hint: `aetheel backend install` installs it");
                 continue;
             }
             ShippedAction::New | ShippedAction::Newer => {
                 if let Err(error) = gate.judge(&from, &fresh).await {
-                    tracing::info!(path = %from.display(), "a shipped component is not installed: it {}; hint: {}", with_causes(&error), error.hint());
+                    tracing::info!(path = %from.display(), "a shipped backend is not installed: it {}; hint: {}", with_causes(&error), error.hint());
                     continue;
                 }
                 put(&from, to.clone(), &fresh).await.map_err(at(&to))?;
-                tracing::info!(path = %to.display(), digest = fresh.digest, "a shipped component was installed into the backends folder");
+                tracing::info!(path = %to.display(), digest = fresh.digest, "a shipped backend was installed into the backends folder");
             }
         }
         noted.insert(name, fresh.digest);

@@ -72,7 +72,7 @@ impl Loader {
             Some(kept) => Some(kept),
             None => self.shipped(name).await.filter(|shipped| shipped.digest == digest),
         };
-        let found = found.ok_or_else(|| format!("this component of `{name}` no longer exists"))?;
+        let found = found.ok_or_else(|| format!("this version of `{name}` no longer exists"))?;
         let target = self.directory.join(format!("{name}.wasm"));
         let candidate = self.readmit(&target, name, &found).await.map_err(|error| {
             format!("it may not be used: it {}; hint: {}", with_causes(&error), error.hint())

@@ -57,9 +57,7 @@ impl Distrust {
             Self::NotSigned(_) | Self::NoSignature(_) => {
                 "put the signature beside it; it is then loaded"
             }
-            Self::NotOurs => {
-                "get the component and its signature again, or add the signer's public key"
-            }
+            Self::NotOurs => "get the file and its signature again, or add the signer's public key",
         }
     }
 }

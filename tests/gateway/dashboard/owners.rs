@@ -34,7 +34,7 @@ async fn an_owner_rolls_a_backend_back_and_the_output_channel_is_notified() {
     })
     .await;
     let late = roll_back(&before).await;
-    assert!(late.body.contains("Another generation of demo serves by now"), "{}", late.body);
+    assert!(late.body.contains("Another version of demo serves by now"), "{}", late.body);
     let second = generation(&late);
     assert_eq!(late.field("generation"), second);
     assert!(second.starts_with("2@"), "{second}");

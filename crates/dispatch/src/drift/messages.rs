@@ -72,15 +72,17 @@ pub(super) fn rolled_back(backend: &str, verdict: &Regression, result: &Rollback
     let turned_out = verdict.generation.to_string();
     match result {
         RollbackResult::Done(serves) => format!(
-            "⏪ Generation {turned_out} of **{backend}** reads worse than the previous one and was rolled back: {measured}. Generation {serves} \
-             serves now. Compare the two on the recordings of those turns before you install it again; {PAGE}. (rolled back)"
+            "⏪ Version {turned_out} of **{backend}** reads worse than the previous one and was \
+             rolled back: {measured}. Version {serves} serves now. Compare the two on the \
+             recordings of those turns before you install it again; {PAGE}. (rolled back)"
         ),
         RollbackResult::Failed(why) => format!(
-            "⚠️ Generation {turned_out} of **{backend}** reads worse than the previous one: {measured}. It could not be rolled back and still \
-             serves: {why}. Put the earlier component into BACKENDS_DIR; {PAGE}. (not rolled back)"
+            "⚠️ Version {turned_out} of **{backend}** reads worse than the previous one: \
+             {measured}. It could not be rolled back and still serves: {why}. Put the file of the \
+             earlier version into BACKENDS_DIR; {PAGE}. (not rolled back)"
         ),
         RollbackResult::Disabled => format!(
-            "⚠️ Generation {turned_out} of **{backend}** reads worse than the previous one: {measured}. It still serves, because \
+            "⚠️ Version {turned_out} of **{backend}** reads worse than the previous one: {measured}. It still serves, because \
              BACKEND_ROLLBACK is `never`; `aetheel backend rollback {backend}` rolls it back; {PAGE}. (not rolled back)"
         ),
     }
@@ -103,7 +105,7 @@ pub(super) fn measurement(verdict: &Regression) -> String {
     let how = if *misread {
         "were misread"
     } else {
-        "were misread or had unknown output that the previous generation did not have"
+        "were misread or had unknown output that the previous version did not have"
     };
     format!(
         "{bad} of its first {of} turns {how}, before that {} of {}, with the agent's version {agent_version}",
@@ -135,7 +137,7 @@ fn source_heading(first: &FirstSeen) -> String {
     let FirstSeen { key: DriftKey { backend, agent_version, .. }, generation, recording, .. } =
         first;
     format!(
-        "**{backend}**, agent version {agent_version}, generation {generation}, recording `{recording}`:"
+        "**{backend}**, agent version {agent_version}, backend version {generation}, recording `{recording}`:"
     )
 }
 
@@ -171,7 +173,7 @@ mod tests {
         assert_eq!(
             first_seen(&all, 2),
             "👀 An agent sent output that its backend does not recognise. (drift)\n\
-             **gemini**, agent version 0.9.1, generation 2@0123456789ab, recording `1f0c9a2e`:\n\
+             **gemini**, agent version 0.9.1, backend version 2@0123456789ab, recording `1f0c9a2e`:\n\
              - `line type \"foo\"` at `type`\n```\n{\"type\":\"foo\"}\n```\n\
              - `line type \"bar\"` at `type`\n\
              …and 2 more; `aetheel doctor` counts them.\n\

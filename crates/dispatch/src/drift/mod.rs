@@ -247,7 +247,7 @@ impl DriftMonitor {
                     generation,
                     serves,
                     measured,
-                    "a backend read worse than its previous generation and was rolled back"
+                    "a backend read worse than its previous version and was rolled back"
                 );
                 figures::rolled_back(&backend, "done");
             }
@@ -257,7 +257,7 @@ impl DriftMonitor {
                     generation,
                     why,
                     measured,
-                    "a backend reads worse than its previous generation and could not be rolled back; put the earlier component into BACKENDS_DIR"
+                    "a backend reads worse than its previous version and could not be rolled back; put the file of the earlier version into BACKENDS_DIR"
                 );
                 figures::rolled_back(&backend, "failed");
             }
@@ -266,7 +266,7 @@ impl DriftMonitor {
                     backend,
                     generation,
                     measured,
-                    "a backend reads worse than its previous generation; BACKEND_ROLLBACK is `never`, so it stays; `aetheel backend rollback` rolls it back"
+                    "a backend reads worse than its previous version; BACKEND_ROLLBACK is `never`, so it stays; `aetheel backend rollback` rolls it back"
                 );
                 figures::rolled_back(&backend, "off");
             }
@@ -277,12 +277,12 @@ impl DriftMonitor {
     async fn notify(&self, text: String) {
         if self.quota.check().is_err() {
             tracing::warn!(
-                "no notice about drift: too many were sent; `aetheel doctor` has the counts"
+                "no notice about drift: too many were sent; `aetheel doctor` shows the counts"
             );
             return;
         }
         if let Err(error) = self.deps.outlet.notify(Notice::for_operator(text, None)).await {
-            tracing::warn!(%error, "cannot send the notice about drift; the log and `aetheel doctor` have it");
+            tracing::warn!(%error, "cannot send the notice about drift; the log and `aetheel doctor` show the drift");
         }
     }
 

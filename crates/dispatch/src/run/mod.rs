@@ -196,7 +196,7 @@ impl DispatcherInner {
         let bindings = self.deps.workspace.bindings();
         let (name, lane, refused) = self.channels.resolve_backend(&event.lane).await;
         let Some(backend) = self.deps.backends.get(&name) else {
-            tracing::error!(backend = name, available = ?self.deps.backends.names(), "backend is not loaded; put its component into BACKENDS_DIR");
+            tracing::error!(backend = name, available = ?self.deps.backends.names(), "backend is not loaded; put its file into BACKENDS_DIR");
             return TurnAnswer::failed(
                 name,
                 format!("The backend is not available. (backend missing, {id})"),

@@ -63,9 +63,7 @@ impl Dispatcher {
         let backends = &self.inner.deps.backends;
         let backend = backends.get(name).ok_or_else(|| format!("There is no backend {name:?}."))?;
         if backend.generation().to_string() != generation {
-            return Err(format!(
-                "Another generation of {name} serves by now; nothing was changed."
-            ));
+            return Err(format!("Another version of {name} serves by now; nothing was changed."));
         }
         let serves = backends.roll_back(name, backend.generation()).await?;
         Ok(serves.to_string())

@@ -41,11 +41,11 @@ pub fn status_rows(view: &LaneStatus, owner: bool, now: Timestamp) -> Vec<Status
     let version = view
         .agent_version
         .as_ref()
-        .map_or_else(|| "version unknown".to_owned(), |version| format!("agent {version}"));
+        .map_or_else(|| "agent version unknown".to_owned(), |version| format!("agent {version}"));
     let generation = view
         .generation
         .as_ref()
-        .map_or_else(|| "not loaded".to_owned(), |number| format!("generation {number}"));
+        .map_or_else(|| "not loaded".to_owned(), |number| format!("version {number}"));
     rows.push(StatusRow::new("Backend", format!("{name}, {version}, {generation}")));
     for option in view.options.iter().filter(|option| option.setting != Setting::Backend) {
         let chosen = if option.chosen { ", chosen here" } else { "" };

@@ -38,7 +38,7 @@ pub struct ContinuedTurn {
 enum ReviveError {
     #[error("{0} gateway processes tried to continue it and made no progress")]
     TooManyAttempts(u32),
-    #[error("its keepsake cannot be read")]
+    #[error("its saved state cannot be read")]
     Keepsake(#[from] serde_json::Error),
     #[error(transparent)]
     Recording(#[from] ResumeError),

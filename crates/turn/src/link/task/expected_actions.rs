@@ -55,7 +55,7 @@ impl ExpectedActions {
                 }
                 EntryKind::Lost(_) => "lines are missing",
                 EntryKind::Cut(_) => "it was cut",
-                EntryKind::Moved { .. } => "the link moved to another generation by its state",
+                EntryKind::Moved { .. } => "the link moved to another version by its state",
                 EntryKind::In(Input::Command(HostCommand::Shutdown)) => {
                     return Err(RebuildError::Leaving);
                 }

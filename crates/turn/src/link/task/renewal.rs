@@ -30,7 +30,7 @@ impl LinkTask {
         }
         if let Some(why) = refusal {
             let (from, to) = (self.deps.backend.generation(), backend.generation());
-            tracing::info!(%from, %to, why, "a link cannot move to the new generation now: its turns finish on the old one");
+            tracing::info!(%from, %to, why, "a link cannot move to the new version now: its turns finish on the old one");
         }
         false
     }
@@ -52,7 +52,7 @@ impl LinkTask {
             .await
             .map_err(|error| with_causes(&error))?;
         let turns = self.turns.len();
-        tracing::info!(%from, %to, turns, "link moved to the new generation: its actions for the recording are the same");
+        tracing::info!(%from, %to, turns, "link moved to the new version: its actions for the recording are the same");
         self.recording.host(EntryKind::Host(format!(
             "from here on generation {to}, which replayed all of the above"
         )));
@@ -88,7 +88,7 @@ impl LinkTask {
             Ok(guest) => {
                 let (from, to) =
                     (self.deps.backend.generation().clone(), backend.generation().clone());
-                tracing::info!(%from, %to, "link moved to the new generation");
+                tracing::info!(%from, %to, "link moved to the new version");
                 self.recording.host(EntryKind::Moved {
                     generation: to.number,
                     digest: to.digest.clone(),
@@ -100,7 +100,7 @@ impl LinkTask {
                 true
             }
             Err(failure) => {
-                tracing::info!(%failure, "link stays on its generation until it is idle");
+                tracing::info!(%failure, "link stays on its version until it is idle");
                 false
             }
         }
