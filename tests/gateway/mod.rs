@@ -24,6 +24,7 @@ mod editing;
 mod failures;
 mod faults;
 mod files;
+mod flood;
 mod full_disk;
 mod health;
 mod holder;

@@ -247,7 +247,7 @@ impl FailureLog {
         let GuestRole::Serving(breaker) = &self.duty else { return failure };
         let (backend, generation) = (&*self.name, &*self.label);
         figures::guest_failed(backend, failure.kind());
-        tracing::warn!(backend, generation, kind = failure.kind(), "{failure:?}");
+        tracing::warn!(backend, generation, kind = failure.kind(), %failure, "a call into the backend failed");
         if breaker.lock().record_failure(Instant::now()) {
             tracing::error!(
                 backend,

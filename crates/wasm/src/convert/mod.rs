@@ -2,8 +2,8 @@
 //! uses both.
 //!
 //! Values are moved, not copied. Values from a guest are checked on the way: a list of more than
-//! [`ACTIONS_MAX`] actions or a text of more than [`TEXT_MAX`] bytes is refused. The total size was
-//! already limited by the hostcall fuel of the store.
+//! [`ACTIONS_MAX`] actions or a text of more than [`TEXT_MAX`] bytes is refused, except that the
+//! answer of a turn is cut. The total size was already limited by the hostcall fuel of the store.
 
 mod action;
 mod input;
@@ -37,8 +37,21 @@ pub(super) fn inputs(inputs: Vec<TimedInput>) -> Vec<wit::TimedInput> {
 ///
 /// # Errors
 /// [`Excess`] if they exceed a limit.
-pub(super) fn actions(actions: Vec<wit::Action>) -> Result<Vec<Action>, Excess> {
+pub(super) fn actions(mut actions: Vec<wit::Action>) -> Result<Vec<Action>, Excess> {
+    for action in &mut actions {
+        if let wit::Action::TurnDone(done) = action {
+            shorten_answer(&mut done.text);
+        }
+    }
     bounded(actions)
+}
+
+/// Cuts the answer of a turn to [`TEXT_MAX`]. Users see less than that of it, so a long answer is
+/// not a reason to end the link.
+fn shorten_answer(text: &mut Option<String>) {
+    if let Some(text) = text {
+        text.truncate(text.floor_char_boundary(TEXT_MAX));
+    }
 }
 
 fn unbounded<T: Carry<U>, U>(inputs: Vec<T>) -> Vec<U> {

@@ -3,7 +3,7 @@
 //! Components of that version cannot send newer values. Newer values for such a component are
 //! replaced by the closest older one, which never permits more than was decided.
 
-use super::{Carry, Excess, bounded, record, unbounded, variant};
+use super::{Carry, Excess, bounded, record, shorten_answer, unbounded, variant};
 use crate::bindings::older::aetheel::backend::types as wit;
 use aetheel_model::agent::{self, Action, TimedInput};
 
@@ -16,7 +16,17 @@ pub(crate) fn inputs(inputs: Vec<TimedInput>) -> Vec<wit::TimedInput> {
 ///
 /// # Errors
 /// [`Excess`] if they exceed a limit.
-pub(crate) fn actions(actions: Vec<wit::Action>) -> Result<Vec<Action>, Excess> {
+pub(crate) fn actions(mut actions: Vec<wit::Action>) -> Result<Vec<Action>, Excess> {
+    for action in &mut actions {
+        if let wit::Action::TurnDone(done) = action {
+            shorten_answer(&mut done.text);
+        }
+    }
+    for action in &mut actions {
+        if let wit::Action::TurnDone(done) = action {
+            shorten_answer(&mut done.text);
+        }
+    }
     bounded(actions)
 }
 
