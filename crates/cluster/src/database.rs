@@ -154,13 +154,13 @@ impl Database {
     }
 
     /// Listens on a channel with a connection of its own, until that connection ends. Returns the
-    /// reason for its end. Calls `notify_one` on `heard` when listening begins, because earlier
+    /// reason for its end. Calls `notify_one` on `notify` when listening begins, because earlier
     /// notifications were missed, and for each notification with this payload.
     pub(super) async fn listen(
         &self,
         channel: &str,
         payload: &str,
-        heard: &Notify,
+        notify: &Notify,
     ) -> ClusterError {
         let (client, mut connection) = match self.connect().await {
             Ok(connected) => connected,
@@ -170,7 +170,7 @@ impl Database {
             loop {
                 match poll_fn(|context| connection.poll_message(context)).await {
                     Some(Ok(AsyncMessage::Notification(note))) if note.payload() == payload => {
-                        heard.notify_one();
+                        notify.notify_one();
                     }
                     Some(Ok(_)) => {}
                     Some(Err(error)) => return ClusterError::of(&error),
@@ -182,7 +182,7 @@ impl Database {
             let listen = format!("listen {channel}");
             match timeout(self.call_timeout, client.batch_execute(&listen)).await {
                 Ok(Ok(())) => {
-                    heard.notify_one();
+                    notify.notify_one();
                     std::future::pending().await
                 }
                 Ok(Err(error)) => ClusterError::of(&error),

@@ -266,7 +266,7 @@ impl Cluster {
         // A result that arrives after the next renewal is useless.
         let database = Database::parse(url, options.lease / RENEWALS_PER_LEASE)
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
-        let mut told = false;
+        let mut warned = false;
         loop {
             let asked_ms = boot_ms();
             match Self::try_join(&database, &options).await.map_err(ClusterError::on_first_connect)
@@ -279,7 +279,7 @@ impl Cluster {
                     return Ok(Self { inner });
                 }
                 Err(ClusterError::Away(why)) => {
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut warned, true) {
                         tracing::warn!(why, "the database of the cluster is away; waiting for it");
                     }
                     tokio::time::sleep(Duration::from_secs(1)).await;

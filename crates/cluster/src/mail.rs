@@ -111,10 +111,10 @@ impl Cluster {
     /// Starts to receive the messages for this node.
     #[must_use]
     pub fn inbox(&self) -> Inbox {
-        let heard = Arc::clone(&self.inner.mail_notify);
+        let mail_notify = Arc::clone(&self.inner.mail_notify);
         let inner = Arc::clone(&self.inner);
         let listens = tokio::spawn(async move { listen(&inner).await });
-        Inbox { inner: Arc::clone(&self.inner), mail_notify: heard, listener: listens }
+        Inbox { inner: Arc::clone(&self.inner), mail_notify, listener: listens }
     }
 
     /// Acknowledges messages that are in this node's journal or were refused. Deletes their

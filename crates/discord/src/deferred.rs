@@ -25,10 +25,10 @@ impl Discord {
     /// may not use the bot there get no notice. Without the database, no node knows which node
     /// serves the channel, so the notice is sent without a lease. All nodes use the same nonce for
     /// a message, so that Discord posts one notice.
-    pub async fn report_waiting(&self, heard: &GatewayEvent) {
-        let Ok(message) = Message::deserialize(&heard.data) else { return };
+    pub async fn report_waiting(&self, event: &GatewayEvent) {
+        let Ok(message) = Message::deserialize(&event.data) else { return };
         let identity = &self.inner.identity;
-        let parent = match heard.parent {
+        let parent = match event.parent {
             Parent::Known(parent) => parent,
             Parent::Unknown => None,
         };

@@ -148,7 +148,7 @@ impl GatewayEvent {
 impl Debug for GatewayEvent {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Heard")
+            .debug_struct("GatewayEvent")
             .field("name", &self.name)
             .field("channel", &self.channel())
             .field("parent", &self.parent)
@@ -183,18 +183,18 @@ mod tests {
         ];
         let keys: std::collections::HashSet<String> = all.iter().map(GatewayEvent::key).collect();
         assert_eq!(keys.len(), all.len(), "{keys:?}");
-        for heard in all {
-            assert_eq!(heard.channel(), Some(6));
-            let again = GatewayEvent { names: vec![("<@1>".into(), "@a".into())], ..heard.clone() };
-            assert_eq!(again.key(), heard.key());
-            assert!(!format!("{heard:?}").contains("s3cret"));
+        for event in all {
+            assert_eq!(event.channel(), Some(6));
+            let again = GatewayEvent { names: vec![("<@1>".into(), "@a".into())], ..event.clone() };
+            assert_eq!(again.key(), event.key());
+            assert!(!format!("{event:?}").contains("s3cret"));
         }
-        for heard in [
+        for event in [
             GatewayEvent::permissions_changed(),
             GatewayEvent::ready(&Value::Null),
             GatewayEvent::forwarded_press(json!({"channel_id": "6"})),
         ] {
-            assert_eq!(heard.channel(), None);
+            assert_eq!(event.channel(), None);
         }
     }
 
@@ -215,11 +215,11 @@ mod tests {
                         [Parent::Unknown, Parent::Known(None), Parent::Known(Some(u64::MAX))]
                     {
                         let names = vec![(text.to_owned(), text.to_owned())];
-                        let heard = GatewayEvent { names, parent, ..message(name, data.clone()) };
-                        let carried = serde_json::to_string(&heard).expect("it can be written");
+                        let event = GatewayEvent { names, parent, ..message(name, data.clone()) };
+                        let carried = serde_json::to_string(&event).expect("it can be written");
                         let read: GatewayEvent =
                             serde_json::from_str(&carried).expect("it can be read");
-                        assert!(read == heard && heard.key().chars().count() <= 100, "{carried}");
+                        assert!(read == event && event.key().chars().count() <= 100, "{carried}");
                     }
                 }
             }

@@ -24,11 +24,11 @@ impl GatewaySink {
         Ok(match self {
             Self::Local(parts) => {
                 let reader = EventRouter::new(parts, None)?;
-                Box::new(move |heard| reader.route(&heard, Receipt::none()))
+                Box::new(move |event| reader.route(&event, Receipt::none()))
             }
             Self::Cluster(out) => {
                 let out = EventForwarder::new(out);
-                Box::new(move |heard| out.send(heard))
+                Box::new(move |event| out.send(event))
             }
         })
     }

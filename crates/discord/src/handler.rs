@@ -98,8 +98,8 @@ impl RawEventHandler for Handler {
             _ => return,
         };
         let is_login = name == "READY";
-        if let Some(heard) = self.gateway_event(name, data, &context) {
-            (self.on_event)(heard);
+        if let Some(gateway_event) = self.gateway_event(name, data, &context) {
+            (self.on_event)(gateway_event);
         }
         if is_login {
             self.phase.send_replace(ConnectionPhase::Ready);

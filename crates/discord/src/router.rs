@@ -87,9 +87,9 @@ impl EventRouter {
     }
 
     /// Interprets an event and passes it on. Must be called within a Tokio runtime.
-    pub(super) fn route(&self, heard: &GatewayEvent, receipt: Receipt) {
-        let data = &heard.data;
-        let arrival = match heard.name.as_str() {
+    pub(super) fn route(&self, event: &GatewayEvent, receipt: Receipt) {
+        let data = &event.data;
+        let arrival = match event.name.as_str() {
             "READY" => {
                 let user = data["user"].as_str().unwrap_or_default().to_owned();
                 let guilds = data["guilds"].as_u64().unwrap_or(0);
@@ -104,13 +104,13 @@ impl EventRouter {
             "MESSAGE_CREATE" => {
                 Message::deserialize(data).ok().map(|message| InboundEvent::Message {
                     message: Box::new(message),
-                    names: heard.names.clone(),
-                    parent: heard.parent,
+                    names: event.names.clone(),
+                    parent: event.parent,
                 })
             }
             "MESSAGE_UPDATE" => MessageEdit::deserialize(data)
                 .ok()
-                .map(|edit| InboundEvent::Edited(Box::new(edit), heard.names.clone())),
+                .map(|edit| InboundEvent::Edited(Box::new(edit), event.names.clone())),
             "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => {
                 let ids = data["ids"].as_array().into_iter().flatten();
                 let ids = ids.chain(data.get("id")).filter_map(id_in).collect();

@@ -78,30 +78,30 @@ impl EventForwarder {
     }
 
     /// Passes an event on. Must be called within a Tokio runtime.
-    pub(super) fn send(&self, heard: GatewayEvent) {
-        if heard.name != PERMISSIONS_CHANGED {
+    pub(super) fn send(&self, event: GatewayEvent) {
+        if event.name != PERMISSIONS_CHANGED {
             // Sending fails only if the program ends.
-            let _ = self.to.send(heard);
+            let _ = self.to.send(event);
             return;
         }
-        let (now, mut told) = (Instant::now(), self.permissions.lock());
-        if told.scheduled {
+        let (now, mut throttle) = (Instant::now(), self.permissions.lock());
+        if throttle.scheduled {
             return;
         }
-        let wait = told.at.map_or(Duration::ZERO, |at| {
+        let wait = throttle.at.map_or(Duration::ZERO, |at| {
             PERMISSIONS_INTERVAL.saturating_sub(now.duration_since(at))
         });
         if wait.is_zero() {
-            told.at = Some(now);
-            let _ = self.to.send(heard);
+            throttle.at = Some(now);
+            let _ = self.to.send(event);
             return;
         }
-        told.scheduled = true;
+        throttle.scheduled = true;
         let (to, permissions) = (self.to.clone(), Arc::clone(&self.permissions));
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;
             *permissions.lock() = PermissionThrottle { at: Some(Instant::now()), scheduled: false };
-            let _ = to.send(heard);
+            let _ = to.send(event);
         });
     }
 }
@@ -111,14 +111,14 @@ pub(super) async fn read_incoming(
     reader: EventRouter,
     mut from: mpsc::UnboundedReceiver<(GatewayEvent, Receipt)>,
 ) {
-    while let Some((heard, receipt)) = from.recv().await {
-        let late = heard.interaction_id().filter(|id| reader.age_of(*id) > INTERACTION_AGE);
+    while let Some((event, receipt)) = from.recv().await {
+        let late = event.interaction_id().filter(|id| reader.age_of(*id) > INTERACTION_AGE);
         if let Some(interaction) = late {
             debug!(interaction, "an interaction came too late to be answered; it is left out");
             receipt.done();
             continue;
         }
-        reader.route(&heard, receipt);
+        reader.route(&event, receipt);
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
 
     #[tokio::test]
     async fn of_a_burst_of_permission_changes_the_first_and_the_last_are_sent() {
-        let (to, mut heard) = mpsc::unbounded_channel();
+        let (to, mut forwarded) = mpsc::unbounded_channel();
         let out = EventForwarder::new(to);
         for _ in 0..100 {
             out.send(GatewayEvent::permissions_changed());
@@ -136,10 +136,10 @@ mod tests {
         out.send(GatewayEvent::for_all("RESUMED", serde_json::Value::Null));
         let mut names = Vec::new();
         for _ in 0..3 {
-            names.push(heard.recv().await.expect("open").name);
+            names.push(forwarded.recv().await.expect("open").name);
         }
         assert_eq!(names, [PERMISSIONS_CHANGED, "RESUMED", PERMISSIONS_CHANGED]);
         out.send(GatewayEvent::for_all("RESUMED", serde_json::Value::Null));
-        assert_eq!(heard.recv().await.expect("open").name, "RESUMED", "no third one");
+        assert_eq!(forwarded.recv().await.expect("open").name, "RESUMED", "no third one");
     }
 }

@@ -178,7 +178,8 @@ impl OutputReader<'_> {
         let framing = if which == Pipe::Stdout { self.framing } else { Framing::Lines };
         let mut splitter = Splitter::new(framing, self.line_limit);
         let mut lines = Vec::new();
-        let told = |FramedLine { text, truncated }| OutputLine { pipe: which, text, truncated };
+        let output_line =
+            |FramedLine { text, truncated }| OutputLine { pipe: which, text, truncated };
         loop {
             let read = tokio::select! {
                 biased;
@@ -190,7 +191,7 @@ impl OutputReader<'_> {
             if which == Pipe::Stderr {
                 self.tail.lock().push(bytes);
             }
-            splitter.feed(bytes, |line| lines.push(told(line)));
+            splitter.feed(bytes, |line| lines.push(output_line(line)));
             if self.bytes_read.fetch_add(count as u64, Ordering::Relaxed) + count as u64
                 > self.output_limit
             {
@@ -204,7 +205,7 @@ impl OutputReader<'_> {
             }
         }
         if let Some(line) = splitter.finish() {
-            let _ = self.events.send(ProcessEvent::Lines(vec![told(line)])).await;
+            let _ = self.events.send(ProcessEvent::Lines(vec![output_line(line)])).await;
         }
         Ok(())
     }

@@ -54,10 +54,10 @@ impl Launcher for BoundLauncher {
         self.connection.hello.scratch.clone()
     }
 
-    async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<AgentProcess, LaunchError> {
+    async fn adopt(&self, run: &str, proc: u32, lines: u64) -> Result<AgentProcess, LaunchError> {
         let run = run.to_owned();
         let program = PathBuf::from(format!("process {proc} of run {run}"));
-        self.request_process(program, |stream| HolderRequest::Adopt { stream, run, proc, heard })
+        self.request_process(program, |stream| HolderRequest::Adopt { stream, run, proc, lines })
             .await
     }
 

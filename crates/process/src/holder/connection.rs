@@ -121,13 +121,13 @@ impl HolderConnection {
             forwarding: TaskTracker::new(),
             written: CancellationToken::new(),
         });
-        let (heard, told) = (Arc::clone(&connection), Arc::clone(&connection));
-        tokio::spawn(async move { heard.read_answers(reader).await });
+        let (reader_side, writer_side) = (Arc::clone(&connection), Arc::clone(&connection));
+        tokio::spawn(async move { reader_side.read_answers(reader).await });
         tokio::spawn(async move {
-            if let Err(error) = told.outbox.write_to(&mut writer).await {
+            if let Err(error) = writer_side.outbox.write_to(&mut writer).await {
                 tracing::debug!(%error, "cannot write to the holder");
             }
-            told.written.cancel();
+            writer_side.written.cancel();
         });
         Ok(connection)
     }

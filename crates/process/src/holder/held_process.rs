@@ -144,8 +144,8 @@ impl HeldProcess {
         if self.closed.is_cancelled() && matches!(event, ProcessEvent::Exited { .. }) {
             return;
         }
-        let heard = state.listener.is_some();
-        state.output.push(event, heard);
+        let connected = state.listener.is_some();
+        state.output.push(event, connected);
         state.send_output();
     }
 

@@ -306,8 +306,8 @@ impl Launcher for HeldLauncher {
         self.connection().survivors().await.into_iter().map(Survivor::from).collect()
     }
 
-    async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<AgentProcess, LaunchError> {
-        self.bind_connection().await.adopt(run, proc, heard).await
+    async fn adopt(&self, run: &str, proc: u32, lines: u64) -> Result<AgentProcess, LaunchError> {
+        self.bind_connection().await.adopt(run, proc, lines).await
     }
 
     fn store_keepsake(&self, run: &str, keepsake: Vec<u8>) {

@@ -92,9 +92,9 @@ impl OutputBuffer {
         }
     }
 
-    /// Returns whether there is space for more output. `heard` is whether a gateway is connected.
-    pub(super) fn has_room(&self, heard: bool) -> bool {
-        if heard {
+    /// Returns whether there is space for more output. `connected` is whether a gateway reads it.
+    pub(super) fn has_room(&self, connected: bool) -> bool {
+        if connected {
             return self.total - self.recorded < self.limits.window_lines
                 && self.bytes < self.limits.window_bytes;
         }
@@ -103,21 +103,21 @@ impl OutputBuffer {
     }
 
     /// Adds an event of the process.
-    pub(super) fn push(&mut self, event: ProcessEvent, heard: bool) {
+    pub(super) fn push(&mut self, event: ProcessEvent, connected: bool) {
         match event {
-            ProcessEvent::Lines(lines) => self.push_lines(&lines, heard),
+            ProcessEvent::Lines(lines) => self.push_lines(&lines, connected),
             ProcessEvent::OutputLimit => self.exceeded_limit = true,
             ProcessEvent::Exited { how, stderr_tail } => self.end = Some((how, stderr_tail)),
         }
     }
 
-    fn push_lines(&mut self, lines: &[OutputLine], heard: bool) {
+    fn push_lines(&mut self, lines: &[OutputLine], connected: bool) {
         let mut bytes = Vec::with_capacity(lines.iter().map(|line| line.text.len() + 5).sum());
         lines.iter().for_each(|line| encode_line(&mut bytes, line));
         let (count, length) = (lines.len() as u64, bytes.len());
         self.total += count;
         self.bytes += length;
-        let spooled = !heard && self.in_memory + length > self.limits.memory;
+        let spooled = !connected && self.in_memory + length > self.limits.memory;
         let place =
             if spooled { self.write_to_spool(bytes) } else { SegmentStorage::Memory(bytes) };
         if let SegmentStorage::Memory(_) = place {
@@ -239,23 +239,23 @@ impl OutputBuffer {
         over
     }
 
-    /// Continues after the first `heard` lines, for a new listener. The exit counts as one more
+    /// Continues after the first `lines` lines, for a new listener. The exit counts as one more
     /// line.
     ///
     /// # Errors
-    /// The smallest and the largest possible value of `heard`.
-    pub(super) fn rewind(&mut self, heard: u64) -> Result<(), (u64, u64)> {
+    /// The smallest and the largest possible value of `lines`.
+    pub(super) fn rewind(&mut self, lines: u64) -> Result<(), (u64, u64)> {
         let most = self.total + u64::from(self.end.is_some());
-        if heard < self.recorded || heard > most {
+        if lines < self.recorded || lines > most {
             return Err((self.recorded, most));
         }
         for piece in &mut self.segments {
             piece.sent = false;
         }
-        (self.sent, self.bytes_sent, self.spool_failed) = (heard.min(self.total), 0, false);
-        let ended = heard > self.total;
+        (self.sent, self.bytes_sent, self.spool_failed) = (lines.min(self.total), 0, false);
+        let ended = lines > self.total;
         (self.limit_sent, self.end_sent) = (ended, ended);
-        self.record(heard);
+        self.record(lines);
         Ok(())
     }
 

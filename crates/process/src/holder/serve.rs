@@ -385,8 +385,8 @@ impl GatewaySession {
             HolderRequest::Launch { stream, launch, sandbox } => {
                 self.launch(stream, (*launch).into(), sandbox.into());
             }
-            HolderRequest::Adopt { stream, run, proc, heard } => {
-                self.adopt(stream, &run, proc, heard)
+            HolderRequest::Adopt { stream, run, proc, lines } => {
+                self.adopt(stream, &run, proc, lines)
             }
             HolderRequest::Survivors => {
                 let runs = self.holder.runs.lock().survivors();
@@ -440,11 +440,11 @@ impl GatewaySession {
         });
     }
 
-    fn adopt(&mut self, stream: u64, run: &str, proc: u32, heard: u64) {
+    fn adopt(&mut self, stream: u64, run: &str, proc: u32, lines: u64) {
         let listener = OutputListener { stream, outbox: Arc::clone(&self.outbox) };
         let found = self.holder.runs.lock().find(run, proc);
         let adopted = match &found {
-            Some(held) => held.attach_listener(listener, heard),
+            Some(held) => held.attach_listener(listener, lines),
             None => Err("the holder has no such process".to_owned()),
         };
         match (found, adopted) {

@@ -61,12 +61,12 @@ pub(super) fn start(
         child
     };
     let ended = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&ended);
+    let ended_flag = Arc::clone(&ended);
     let waiting = supervisor::spawn_thread("holder", move || {
         // Only this thread reaps it.
         let _ = child.wait();
         descent::leaders().remove_non_agent(child.id() as i32);
-        told.store(true, Ordering::SeqCst);
+        ended_flag.store(true, Ordering::SeqCst);
     });
     waiting.map(|_| StartedHolder(ended))
 }

@@ -149,7 +149,7 @@ async fn feed(
 ) {
     let (mut lanes, mut growth) =
         (shared.dispatcher.watch_lanes(), shared.dispatcher.watch_turn_changes());
-    let mut told = String::new();
+    let mut sent_list = String::new();
     let mut versions: HashMap<Sequence, u64> = HashMap::new();
     let mut until = Instant::now() + ACCESS_CHECK_INTERVAL;
     loop {
@@ -164,12 +164,12 @@ async fn feed(
             Some(_) => String::new(),
             None => cards::list((&seen, more), &guest, |_, _| None).into_string(),
         };
-        if list != told {
+        if list != sent_list {
             let event = Event::default().event("cards").data(json!({"html": list}).to_string());
             if events.send(event).await.is_err() {
                 return;
             }
-            told = list;
+            sent_list = list;
         }
         let running: Vec<(Lane, Sequence)> = seen
             .iter()

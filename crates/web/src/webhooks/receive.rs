@@ -72,7 +72,7 @@ pub(super) async fn receive(
     caller.headers_received();
     let mut known = None;
     let response = match take(&shared, request, &caller, &mut known).await {
-        Ok(told) => told.response(),
+        Ok(answer) => answer.response(),
         Err(refused) => {
             shared.refusals.log(known.as_deref(), &caller, &refused);
             refused.response()

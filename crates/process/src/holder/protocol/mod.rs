@@ -96,7 +96,7 @@ pub(super) enum HolderRequest {
         stream: u64,
         run: String,
         proc: u32,
-        heard: u64,
+        lines: u64,
     },
     Survivors,
     /// A command to a process. `number` counts the commands to this process from 1, including those
@@ -291,8 +291,8 @@ impl HolderRequest {
                 push_text(out, &launch.stdin);
                 push_json(out, &(launch, sandbox));
             }),
-            Self::Adopt { stream, run, proc, heard } => {
-                push_frame(out, kind::ADOPT, |out| push_json(out, &(stream, run, proc, heard)));
+            Self::Adopt { stream, run, proc, lines } => {
+                push_frame(out, kind::ADOPT, |out| push_json(out, &(stream, run, proc, lines)));
             }
             Self::Survivors => push_frame(out, kind::SURVIVORS, |_| {}),
             Self::Command { stream, number: count, command } => {
@@ -335,8 +335,8 @@ impl HolderRequest {
                 Self::Launch { stream, launch, sandbox }
             }
             kind::ADOPT => {
-                let (stream, run, proc, heard) = body.json()?;
-                Self::Adopt { stream, run, proc, heard }
+                let (stream, run, proc, lines) = body.json()?;
+                Self::Adopt { stream, run, proc, lines }
             }
             kind::SURVIVORS => Self::Survivors,
             kind::COMMAND => Self::Command {

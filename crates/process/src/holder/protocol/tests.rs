@@ -74,7 +74,7 @@ fn again(request: &HolderRequest) -> HolderRequest {
     HolderRequest::decode(kind, &body).unwrap()
 }
 
-fn told(answer: &HolderAnswer) -> HolderAnswer {
+fn decoded(answer: &HolderAnswer) -> HolderAnswer {
     let mut bytes = Vec::new();
     answer.encode(&mut bytes);
     let (kind, body) = read(&bytes).unwrap().unwrap();
@@ -106,7 +106,7 @@ proptest! {
     #[test]
     fn lines_are_decoded_as_they_were_encoded_and_can_be_skipped(lines in lines(), skip in 0..9_usize, most in 0..9_usize) {
         let answer = HolderAnswer::Lines { stream: 3, lines: lines.clone() };
-        prop_assert_eq!(told(&answer), answer);
+        prop_assert_eq!(decoded(&answer), answer);
         let mut bytes = Vec::new();
         lines.iter().for_each(|line| encode_line(&mut bytes, line));
         let between = decode_lines(lines_between(&bytes, skip as u64, most as u64)).unwrap();
@@ -138,7 +138,7 @@ proptest! {
 fn other_messages_are_decoded_as_they_were_encoded() {
     let requests = [
         HolderRequest::Hello(Hello::gateway("key".to_owned())),
-        HolderRequest::Adopt { stream: 1, run: "r".to_owned(), proc: 2, heard: 3 },
+        HolderRequest::Adopt { stream: 1, run: "r".to_owned(), proc: 2, lines: 3 },
         HolderRequest::Survivors,
         HolderRequest::Recorded { stream: 4, lines: 5 },
         HolderRequest::Abandon { stream: 6 },
@@ -160,7 +160,7 @@ fn other_messages_are_decoded_as_they_were_encoded() {
         HolderAnswer::Exited { stream: 8, how: Exit::Signal(9), stderr_tail: "tail".to_owned() },
     ];
     for answer in answers {
-        assert_eq!(told(&answer), answer);
+        assert_eq!(decoded(&answer), answer);
     }
 }
 

@@ -19,7 +19,7 @@ use aetheel_turn::{ComponentStatus, KnownComponent};
 
 /// Largest sizes in bytes on a page: of the input, of the actions, of each side of a comparison,
 /// and of all messages of a side.
-const TOLD: usize = 9_000;
+const INPUT_BYTES: usize = 9_000;
 const MADE: usize = 7_000;
 const EDITS: usize = 5_000;
 const MESSAGES: usize = 5_000;
@@ -57,7 +57,7 @@ impl StepView<'_> {
             (self.steps())
             (self.compare())
             div.panes {
-                section.card aria-labelledby="told" { (self.told()) }
+                section.card aria-labelledby="input" { (self.input_section()) }
                 section.card aria-labelledby="made" { (self.made()) }
                 @if let Some(other) = self.other {
                     section.card aria-labelledby="other" { (self.differs(other)) }
@@ -212,16 +212,16 @@ impl StepView<'_> {
         }
     }
 
-    fn told(&self) -> Markup {
+    fn input_section(&self) -> Markup {
         let (kind, text) = self
             .step
             .input
             .as_ref()
             .map_or_else(|| ("mixed with another turn", String::new()), input_text);
         let text = readable(&self.clean(&text));
-        let part = part(&text, self.asked.part, TOLD);
+        let part = part(&text, self.asked.part, INPUT_BYTES);
         html! {
-            h2 id="told" { "Input" }
+            h2 id="input" { "Input" }
             p.head {
                 strong { (kind) } " · line " (self.step.line) " · " (seconds(f64::from(self.step.t_ms)))
             }

@@ -94,7 +94,7 @@ fn compared(old: &str, new: &str) -> Vec<(DiffLineKind, String)> {
 mod tests {
     use super::*;
 
-    fn told(diff: &FileDiff) -> Vec<String> {
+    fn described(diff: &FileDiff) -> Vec<String> {
         lines(diff).into_iter().map(|(sign, line)| format!("{sign:?} {line}")).collect()
     }
 
@@ -112,7 +112,7 @@ mod tests {
     fn only_changed_lines_and_their_context_are_shown() {
         let old: String = (1..=20).map(|line| format!("{line}\n")).collect();
         let new = old.replace("\n10\n", "\nten\n");
-        let lines = told(&diff(Some(&old), Some(&new)));
+        let lines = described(&diff(Some(&old), Some(&new)));
         let wanted = [
             "Place @@ line 7 @@",
             "Around  7",
@@ -125,10 +125,10 @@ mod tests {
             "Around  13",
         ];
         assert_eq!(lines, wanted);
-        assert_eq!(told(&diff(None, Some("new\nfile"))), ["Added +new", "Added +file"]);
-        assert_eq!(told(&diff(Some("gone\n"), None)), ["Removed -gone"]);
-        assert!(told(&diff(Some("same\n"), Some("same\n"))).is_empty());
-        assert!(told(&diff(None, None)).is_empty());
+        assert_eq!(described(&diff(None, Some("new\nfile"))), ["Added +new", "Added +file"]);
+        assert_eq!(described(&diff(Some("gone\n"), None)), ["Removed -gone"]);
+        assert!(described(&diff(Some("same\n"), Some("same\n"))).is_empty());
+        assert!(described(&diff(None, None)).is_empty());
     }
 
     #[test]
@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn the_lines_of_a_unified_diff_are_classified_and_unchanged() {
         let unified = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n around\n-old\n+++i;\n+<script>\n";
-        let told = told(&FileDiff { unified: Some(unified.to_owned()), ..diff(None, None) });
+        let described =
+            described(&FileDiff { unified: Some(unified.to_owned()), ..diff(None, None) });
         let wanted = [
             "Place --- a/x",
             "Place +++ b/x",
@@ -150,7 +151,7 @@ mod tests {
             "Added +++i;",
             "Added +<script>",
         ];
-        assert_eq!(told, wanted);
+        assert_eq!(described, wanted);
         assert!(lines(&FileDiff { binary: true, ..diff(Some("a"), Some("b")) }).is_empty());
     }
 

@@ -43,10 +43,10 @@ pub(super) async fn section(
     shared: &DashboardState,
     guest: &SignedIn,
     seen: &VisibleTurn,
-    told: bool,
+    recorded: bool,
     now: Timestamp,
 ) -> Markup {
-    if !may_share(shared, seen) || !told {
+    if !may_share(shared, seen) || !recorded {
         return html! {};
     }
     let turn = &seen.line.turn;
@@ -183,9 +183,10 @@ pub(in crate::dashboard) async fn page(
     at: Result<Query<PagePosition>, QueryRejection>,
 ) -> Response {
     let from = at.ok().map_or(0, |Query(at)| at.from);
-    let shown = shared_turn(&shared, &key).await.map(|(line, until, told)| {
+    let shown = shared_turn(&shared, &key).await.map(|(line, until, transcript)| {
         let base = format!("/shared/{key}");
-        let sheet = TurnSheet { line: &line, told: &told, eyes: ViewLevel::Link, base: &base };
+        let sheet =
+            TurnSheet { line: &line, transcript: &transcript, eyes: ViewLevel::Link, base: &base };
         html! {
             p { "This is a read-only copy. It is available until " (cards::day(until)) "." }
             (sheet.html(from))
@@ -201,9 +202,10 @@ pub(in crate::dashboard) async fn part(
     at: Result<Query<PagePosition>, QueryRejection>,
 ) -> Response {
     let page = at.ok().map_or(1, |Query(at)| at.page);
-    let shown = shared_turn(&shared, &key).await.and_then(|(line, _, told)| {
+    let shown = shared_turn(&shared, &key).await.and_then(|(line, _, transcript)| {
         let base = format!("/shared/{key}");
-        TurnSheet { line: &line, told: &told, eyes: ViewLevel::Link, base: &base }.part(&part, page)
+        TurnSheet { line: &line, transcript: &transcript, eyes: ViewLevel::Link, base: &base }
+            .part(&part, page)
     });
     outside(shown)
 }
@@ -247,12 +249,12 @@ async fn shared_turn(
     }
     let line = shared.dispatcher.ended_turn(&share.turn).await;
     let line = line.filter(|line| line.lane == Lane::Channel(share.channel));
-    let told = match &line {
+    let transcript = match &line {
         Some(line) => shared.dispatcher.transcript(line).await,
         None => Err(TranscriptError::Gone),
     };
-    let mut told = match told {
-        Ok(told) => told,
+    let mut transcript = match transcript {
+        Ok(transcript) => transcript,
         Err(TranscriptError::Gone) => {
             shares.end(&share.digest).await;
             return None;
@@ -265,11 +267,11 @@ async fn shared_turn(
         blank(text, home.as_deref());
     }
     let asker = line.name.as_ref().map(|name| format!("[{name}]:"));
-    told.for_each_text(&mut |text| {
+    transcript.for_each_text(&mut |text| {
         if let Some(asker) = &asker {
             *text = text.replace(asker, "[Somebody]:");
         }
         blank(text, home.as_deref());
     });
-    Some((line, share.until, Ok(told)))
+    Some((line, share.until, Ok(transcript)))
 }

@@ -20,7 +20,7 @@ const PIECES: usize = 5;
 /// A turn as one reader may see it.
 pub(super) struct TurnSheet<'a> {
     pub(super) line: &'a TurnLine,
-    pub(super) told: &'a Result<TurnTranscript, TranscriptError>,
+    pub(super) transcript: &'a Result<TurnTranscript, TranscriptError>,
     pub(super) eyes: ViewLevel,
     /// The URL of the page.
     pub(super) base: &'a str,
@@ -29,21 +29,22 @@ pub(super) struct TurnSheet<'a> {
 impl TurnSheet<'_> {
     /// Renders the facts, the prompt, and the blocks from this one on.
     pub(super) fn html(&self, from: usize) -> Markup {
-        let told = self.told.as_ref().ok();
+        let transcript = self.transcript.as_ref().ok();
         html! {
             (self.facts())
-            @if let Err(why) = self.told { (self.without_recording(why)) }
-            @if let Some(told) = told {
-                @for gap in &told.gaps { p { "⚠️ " (missing(gap)) } }
-                @if from == 0 { (self.asked(told)) }
-                (self.happened(told, from))
+            @if let Err(why) = self.transcript { (self.without_recording(why)) }
+            @if let Some(transcript) = transcript {
+                @for gap in &transcript.gaps { p { "⚠️ " (missing(gap)) } }
+                @if from == 0 { (self.asked(transcript)) }
+                (self.happened(transcript, from))
             }
         }
     }
 
     fn facts(&self) -> Markup {
-        let (line, told) = (self.line, self.told.as_ref().ok());
-        let model = line.model.as_ref().or(told.and_then(|told| told.model.as_ref()));
+        let (line, transcript) = (self.line, self.transcript.as_ref().ok());
+        let model =
+            line.model.as_ref().or(transcript.and_then(|transcript| transcript.model.as_ref()));
         html! {
             dl.facts {
                 dt { "Ended" } dd { (day(line.ended)) ", " (line.how.to_string()) }
@@ -61,7 +62,7 @@ impl TurnSheet<'_> {
                     dt { "Tools" } dd { (line.tools) }
                     (usage(line.usage.as_ref()))
                 }
-                @if let (ViewLevel::All, Some(session)) = (self.eyes, told.and_then(|told| told.session.as_ref())) {
+                @if let (ViewLevel::All, Some(session)) = (self.eyes, transcript.and_then(|transcript| transcript.session.as_ref())) {
                     dt { "Session" }
                     dd {
                         code { (short_line(&session.native_id, 100)) }
@@ -91,19 +92,19 @@ impl TurnSheet<'_> {
         }
     }
 
-    fn asked(&self, told: &TurnTranscript) -> Markup {
-        let all = prompt(told);
+    fn asked(&self, transcript: &TurnTranscript) -> Markup {
+        let all = prompt(transcript);
         html! {
             h2 { "Prompt" }
             (blocks::words(&BoundedText { text: all, bytes_left_out: 0 }, ASKED, &format!("{}/part/prompt", self.base)))
-            @for name in told.attached.iter().take(PIECES) { p { "📎 " (short_line(name, 200)) } }
-            @if told.attached.len() > PIECES { p { "and " (told.attached.len() - PIECES) " more files" } }
+            @for name in transcript.attached.iter().take(PIECES) { p { "📎 " (short_line(name, 200)) } }
+            @if transcript.attached.len() > PIECES { p { "and " (transcript.attached.len() - PIECES) " more files" } }
         }
     }
 
-    fn happened(&self, told: &TurnTranscript, from: usize) -> Markup {
+    fn happened(&self, transcript: &TurnTranscript, from: usize) -> Markup {
         let (mut size, mut shown, mut next) = (0, Vec::new(), None);
-        for (at, block) in told.blocks.iter().enumerate().skip(from) {
+        for (at, block) in transcript.blocks.iter().enumerate().skip(from) {
             let part = format!("{}/part/{at}", self.base);
             let Some(html) = blocks::shown(block, self.eyes, &part) else { continue };
             let html = html.into_string();
@@ -126,8 +127,8 @@ impl TurnSheet<'_> {
             }
             @if let Some(next) = next {
                 p { a href={ (self.base) "?from=" (next) } { "Later events" } }
-            } @else if told.blocks_left_out > 0 {
-                p { (told.blocks_left_out) " more events are too many to show." }
+            } @else if transcript.blocks_left_out > 0 {
+                p { (transcript.blocks_left_out) " more events are too many to show." }
             }
         }
     }
@@ -135,11 +136,11 @@ impl TurnSheet<'_> {
     /// Renders a page of a long text. Returns `None` if there is no such text, or if the reader may
     /// not see it.
     pub(super) fn part(&self, part: &str, page: usize) -> Option<Markup> {
-        let told = self.told.as_ref().ok()?;
+        let transcript = self.transcript.as_ref().ok()?;
         let (title, text) = if part == "prompt" {
-            ("Prompt", prompt(told))
+            ("Prompt", prompt(transcript))
         } else {
-            blocks::whole(told.blocks.get(part.parse::<usize>().ok()?)?, self.eyes)?
+            blocks::whole(transcript.blocks.get(part.parse::<usize>().ok()?)?, self.eyes)?
         };
         let all = pages(&text, PART);
         let shown = all.get(page.checked_sub(1)?)?;
@@ -162,8 +163,8 @@ impl TurnSheet<'_> {
 }
 
 /// Returns the whole prompt as one text.
-fn prompt(told: &TurnTranscript) -> String {
-    told.prompt.join("\n\n")
+fn prompt(transcript: &TurnTranscript) -> String {
+    transcript.prompt.join("\n\n")
 }
 
 fn usage(usage: Option<&Usage>) -> Markup {

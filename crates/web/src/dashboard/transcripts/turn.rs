@@ -35,14 +35,14 @@ pub(in crate::dashboard) async fn page(
         return frame::not_found().await;
     };
     let from = at.ok().map_or(0, |Query(at)| at.from);
-    let told = shared.dispatcher.transcript(&seen.line).await;
+    let transcript = shared.dispatcher.transcript(&seen.line).await;
     let (line, base) = (&seen.line, path(&turn));
-    let sheet = TurnSheet { line, told: &told, eyes: seen.eyes, base: &base };
+    let sheet = TurnSheet { line, transcript: &transcript, eyes: seen.eyes, base: &base };
     let main = html! {
         h2 { bdi { (place(&seen.standing, &line.lane)) } " · " bdi { (who(line)) } }
         (turn_links(&shared, &guest, &seen).await)
         (sheet.html(from))
-        (sharing::section(&shared, &guest, &seen, told.is_ok(), Timestamp::now()).await)
+        (sharing::section(&shared, &guest, &seen, transcript.is_ok(), Timestamp::now()).await)
     };
     layout::page(&guest, MenuPage::Transcripts, false, &main)
 }
@@ -57,9 +57,10 @@ pub(in crate::dashboard) async fn part(
     let Some(seen) = visible_turn(&shared, &guest, &turn).await else {
         return frame::not_found().await;
     };
-    let told = shared.dispatcher.transcript(&seen.line).await;
+    let transcript = shared.dispatcher.transcript(&seen.line).await;
     let base = path(&turn);
-    let sheet = TurnSheet { line: &seen.line, told: &told, eyes: seen.eyes, base: &base };
+    let sheet =
+        TurnSheet { line: &seen.line, transcript: &transcript, eyes: seen.eyes, base: &base };
     match sheet.part(&part, at.ok().map_or(1, |Query(at)| at.page)) {
         Some(main) => layout::page(&guest, MenuPage::Transcripts, false, &main),
         None => frame::not_found().await,
