@@ -90,7 +90,7 @@ impl Acceptance {
 
     async fn accept(&self, id: &str, person: &Person) -> Result<OfferEffect, OfferRefusal> {
         if !matches!(person, Person::User { owner: true, .. }) {
-            tracing::warn!(?person, "refused to accept a component's capabilities: not an owner");
+            tracing::warn!(?person, "refused to accept a backend's capabilities: not an owner");
             return Err(OfferRefusal::NotOwner);
         }
         let waiting = self.agents.unapproved().into_iter().find(|(_, wants)| offer_id(wants) == id);

@@ -25,6 +25,7 @@ impl Detection {
             self.skipped.iter().map(|(name, reason)| format!("; not {name}: {reason}")).collect();
         let uncounted = match self.uninstalled {
             0 => String::new(),
+            1 => "; not 1 profile of acp.md: its program is not installed".to_owned(),
             count => format!("; not {count} profiles of acp.md: their programs are not installed"),
         };
         match skipped.is_empty() && self.uninstalled == 0 {

@@ -36,7 +36,7 @@ impl ConfiguredBackend {
     /// change nothing.
     ///
     /// # Errors
-    /// Returns [`DescriptorError`] if the profile does not fit the component.
+    /// Returns [`DescriptorError`] if the profile does not fit the backend.
     pub(super) fn of(
         inner: Arc<dyn Backend>,
         run: RunMode,

@@ -213,7 +213,7 @@ impl AgentRegistry {
         {
             let component = &backend.descriptor().version;
             let text = format!(
-                "The agent of `{name}` is now version {now} (was {was}); version {component} of the backend reads it."
+                "The agent of `{name}` is now version {now} (was {was}); version {component} of the backend reads its output."
             );
             // Without a channel for notices, the log has the version.
             let _ = outlet.notify(Notice { channel: None, about: None, text, offer: None }).await;
@@ -315,7 +315,7 @@ impl AgentRegistry {
         match ConfiguredBackend::of(inner, run, with) {
             Ok(backend) => Some(backend),
             Err(error) => {
-                tracing::error!(backend = name, %error, "the profile does not fit the component");
+                tracing::error!(backend = name, %error, "the profile does not fit the backend");
                 None
             }
         }

@@ -29,10 +29,9 @@ impl BoundWebhooks {
                 format!("WEBHOOKS_ADDRESS: cannot listen at {address}: {error}; {hint}"),
             )
         })?;
-        let deliveries =
-            prepared.workspace.deliveries().await.map_err(|error| {
-                StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {error}"))
-            })?;
+        let deliveries = prepared.workspace.deliveries().await.map_err(|error| {
+            StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
+        })?;
         let file = WebhookFile::new(prepared.workspace.folder());
         file.require().map_err(|error| {
             StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))

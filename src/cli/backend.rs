@@ -35,30 +35,33 @@ pub enum BackendCommand {
         /// Backend to check, instead of AGENT_BACKEND
         name: Option<String>,
     },
-    /// Describe a component: descriptor, contract, imports, size, and use of its limits
+    /// Describe a backend: descriptor, contract, imports, size, and use of its limits
     Inspect {
-        /// The component
+        /// File of the backend
+        #[arg(value_name = "FILE")]
         component: PathBuf,
         /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
-    /// Check that a component can serve: admission, hostile input, determinism, and all batchings
+    /// Check that a backend can serve: admission, hostile input, determinism, and all batchings
     /// of its recordings
     Check {
-        /// The component
+        /// File of the backend
+        #[arg(value_name = "FILE")]
         component: PathBuf,
-        /// Recordings, or folders of them; by default those in `cases` beside the component or in
-        /// this folder
+        /// Recordings, or folders of them; by default those in `cases` beside the file or in this
+        /// folder
         recordings: Vec<PathBuf>,
         /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
-    /// Compare a component's actions for recordings with the expected ones beside the recordings
+    /// Compare a backend's actions for recordings with the expected ones beside the recordings
     /// (`NAME.actions.jsonl`)
     Test {
-        /// The component
+        /// File of the backend
+        #[arg(value_name = "FILE")]
         component: PathBuf,
         /// Recordings, or folders of them
         #[arg(required = true)]
@@ -99,25 +102,27 @@ pub enum BackendCommand {
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<String>,
     },
-    /// Show what an agent did in a recording, as a component reads it
+    /// Show what an agent did in a recording, as a backend reads it
     Replay {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// The component: a file, or the name of a backend
+        /// The backend: a file, or a name
+        #[arg(value_name = "BACKEND")]
         component: PathBuf,
         /// The recording: a file, or its id
         recording: PathBuf,
-        /// Show only the differences to another component
-        #[arg(long, value_name = "COMPONENT")]
+        /// Show only the differences to another version
+        #[arg(long, value_name = "BACKEND")]
         diff: Option<PathBuf>,
         /// Print JSON lines, for programs
         #[arg(long)]
         json: bool,
     },
-    /// Measure a component with a recording: load, start, throughput, memory
+    /// Measure a backend with a recording: load, start, throughput, memory
     Bench {
-        /// The component
+        /// File of the backend
+        #[arg(value_name = "FILE")]
         component: PathBuf,
         /// The recording
         recording: PathBuf,
@@ -156,14 +161,15 @@ pub enum BackendCommand {
         #[arg(long, short, value_name = "FILE")]
         output: PathBuf,
     },
-    /// Check and install a component; a running gateway loads it at once
+    /// Check and install a version of a backend; a running gateway loads it at once
     Install {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// The component
+        /// File of the backend
+        #[arg(value_name = "FILE")]
         component: PathBuf,
-        /// Trust the component from now on: add its SHA-256 to backends.md
+        /// Trust the file from now on: add its SHA-256 to backends.md
         #[arg(long)]
         pin: bool,
         /// Accept its capabilities without a question
@@ -173,7 +179,7 @@ pub enum BackendCommand {
         #[arg(long)]
         all_nodes: bool,
     },
-    /// Show the capabilities of a component that were not accepted yet, and accept them; a running
+    /// Show the capabilities of a backend that were not accepted yet, and accept them; a running
     /// gateway then loads it
     Approve {
         /// Settings shared by all commands.
@@ -185,7 +191,7 @@ pub enum BackendCommand {
         #[arg(long, short)]
         yes: bool,
     },
-    /// Restore the component that served before
+    /// Restore the version that served before
     Rollback {
         /// Settings shared by all commands.
         #[command(flatten)]

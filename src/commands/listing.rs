@@ -303,7 +303,7 @@ impl BackendListing {
             let _ = writeln!(out, "\n* {default} answers where nothing else was chosen{how}");
         }
         if self.trust != "any" {
-            let _ = writeln!(out, "trust: only {} components serve (BACKEND_TRUST)", self.trust);
+            let _ = writeln!(out, "trust: only {} backend files serve (BACKEND_TRUST)", self.trust);
         }
         for refused in &self.refused {
             let _ = writeln!(out, "refused: {refused}");

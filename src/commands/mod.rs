@@ -38,7 +38,7 @@ pub fn run(cli: Cli) -> u8 {
     if !matches!(cli.command, CliCommand::DemoAgent { .. })
         && let Err(error) = process::seclude()
     {
-        fail(&format!("cannot keep this process out of reach of its agents: {error}"));
+        fail(&format!("cannot protect this process from its agents: {error}"));
         return exit::SOFTWARE;
     }
     match cli.command {

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use crate::agent::{AskDecision, Question};
 use crate::dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
+use crate::plain::counted;
 
 /// Largest number of lines of a command or change that are printed.
 const MAX_PRINTED_LINES: usize = 60;
@@ -172,7 +173,8 @@ fn printed(question: &OpenQuestion, above: Option<&str>) -> String {
     }
     let more = about.lines().count().saturating_sub(MAX_PRINTED_LINES);
     if more > 0 {
-        let _ = writeln!(text, "  … {more} more lines; they are in the recording");
+        let _ =
+            writeln!(text, "  … {}; the recording contains all of it", counted(more, "more line"));
     }
     for (number, (_, label, _)) in (1..).zip(question.choices()) {
         let _ = writeln!(text, "  {number}) {label}");

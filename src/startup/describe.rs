@@ -57,7 +57,7 @@ impl PreparedStart {
         }
         if !idle.is_empty() {
             lines.push(format!(
-                "profiles of agents that cannot work here (`aetheel backend list` says why): {}",
+                "profiles of agents that cannot work here (`aetheel backend list` shows why): {}",
                 idle.join(", ")
             ));
         }
@@ -79,7 +79,7 @@ impl PreparedStart {
         // `prepare` has already reported an error of this.
         let boot = self.workspace.boot(true).await.unwrap_or_default();
         if !boot.created.is_empty() {
-            lines.push(format!("files the start will make: {}", boot.created.join(", ")));
+            lines.push(format!("files that the start will create: {}", boot.created.join(", ")));
         }
         let mut left_out = self.left_out.clone();
         left_out.sort();

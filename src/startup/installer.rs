@@ -118,7 +118,7 @@ impl Installer {
                 .await
                 .map_err(|error| error.to_string())?
                 .map_err(|error| {
-                    format!("cannot save the replaced component: {}", with_causes(&error))
+                    format!("cannot save the replaced version: {}", with_causes(&error))
                 })?;
         }
         Ok(installation)

@@ -86,7 +86,7 @@ pub async fn install_shipped(config: &Config) -> Option<String> {
     };
     let (path, error) = brought.err()?;
     Some(format!(
-        "BACKENDS_DIR: cannot copy the shipped components there: {}: {error}; using the components in {}",
+        "BACKENDS_DIR: cannot copy the shipped backends there: {}: {error}; using the backends in {}",
         path.display(),
         serving_folder(config).display()
     ))

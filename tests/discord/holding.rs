@@ -93,7 +93,7 @@ async fn an_answer_survives_150_seconds_without_discord_and_is_posted_afterwards
     assert_eq!(local.texts(CHANNEL), ["my secret diary"]);
     let log = log.text();
     assert!(
-        log.contains("discord accepted an answer that was held up") && log.contains("length=15"),
+        log.contains("discord accepted an answer that was delayed") && log.contains("length=15"),
         "{log}"
     );
     assert!(!log.contains("diary"), "{log}");

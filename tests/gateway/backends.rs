@@ -779,7 +779,7 @@ async fn profiles_of_agents_that_are_not_installed_are_summarised() {
     assert!(
         ended
             .stdout
-            .contains("cannot work here (`aetheel backend list` says why): absent-a, absent-b\n"),
+            .contains("cannot work here (`aetheel backend list` shows why): absent-a, absent-b\n"),
         "{}",
         ended.stdout
     );

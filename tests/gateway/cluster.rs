@@ -15,7 +15,7 @@ use crate::support::program::{Installation, Program};
 
 /// Lets only nodes with the label serve `CHANNEL`.
 const PINNED: &str = "## channel 500000000000000001\n- node: gpu\n";
-const GOES_ON: &str = "this node goes on with what another one had";
+const GOES_ON: &str = "this node continues the work of another node";
 
 pub(super) fn node(local: &LocalDiscord, postgres: &Postgres, name: &str) -> Installation {
     let node = installed(local)
@@ -181,7 +181,7 @@ async fn another_node_answers_the_prompts_of_a_dead_one_whose_agents_end() {
     assert_eq!(ends, 1, "{:?}", local.texts(CHANNEL));
     // The second node returns without its former channels.
     let second = two.start(&["run"]);
-    second.logs("another node took over what this one had").await;
+    second.logs("another node took over the channels of this one").await;
     second.logs("aetheel is ready").await;
     assert_eq!(node_of(&postgres, CHANNEL), "one");
     drop(one);
@@ -485,7 +485,7 @@ async fn a_node_without_its_database_exits_and_answers_once_it_is_back() {
     postgres.kill();
     assert_eq!(first.ended().await.code, 75);
     let again = one.start(&["run"]);
-    again.logs("the database of the cluster is away; waiting for it").await;
+    again.logs("the database of the cluster cannot be reached; waiting for it").await;
     local.mention(CHANNEL, ANN, "written meanwhile");
     postgres.again();
     again.logs("aetheel is ready").await;

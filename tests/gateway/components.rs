@@ -574,7 +574,7 @@ async fn with_trust_in_signatures_only_signed_components_serve_and_signatures_ar
     expect_answer(&local, "1.0.0").await;
 
     let doctor = installation.run(&["doctor", "--offline"], "").await;
-    assert!(doctor.stdout.contains("trust: only signed components serve"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("trust: only signed backend files serve"), "{}", doctor.stdout);
     assert!(
         doctor.stdout.contains("is valid and signed by key 1: built in CI, run 7"),
         "{}",
@@ -609,7 +609,7 @@ async fn a_new_agent_version_is_noticed_and_the_component_made_for_it_serves_the
 
     install_agent(&installation, "2.3.0");
     bot.logs("agent is now version 2.3.0 (was 1.0.0)").await;
-    let notice = "The agent of `mini` is now version 2.3.0 (was 1.0.0); version 0.2.0 of the backend reads it.";
+    let notice = "The agent of `mini` is now version 2.3.0 (was 1.0.0); version 0.2.0 of the backend reads its output.";
     local.wait_for_message(OTHER, |text| text == notice).await;
     expect_answer(&local, "0.2.0").await;
 

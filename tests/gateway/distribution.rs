@@ -45,9 +45,9 @@ async fn hand_out(installation: &Installation, bytes: &[u8]) {
 /// message.
 async fn distribution_log(program: &Program, what: &str) -> String {
     let says = |line: &Value| {
-        line["message"].as_str().is_some_and(|text| {
-            text.starts_with("a component for all nodes") && text.contains(what)
-        })
+        line["message"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("a backend for all nodes") && text.contains(what))
     };
     program.logs_where(what, says).await["message"].as_str().unwrap().to_owned()
 }
@@ -59,7 +59,7 @@ async fn second_differs(local: &LocalDiscord, postgres: &Postgres, one: &Install
     local.wait_for("reports", |_| postgres.ask(different).eq("2").then_some(())).await;
     let nodes = one.run(&["nodes"], "").await.stdout;
     let second = nodes.lines().find(|line| line.starts_with("two")).unwrap();
-    assert!(second.ends_with("its components differ"), "{nodes}");
+    assert!(second.ends_with("its backends differ"), "{nodes}");
 }
 
 #[tokio::test]

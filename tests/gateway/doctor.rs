@@ -172,7 +172,7 @@ async fn a_refused_token_a_broken_component_and_a_readable_env_file_are_reported
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     let report = doctor(&installation, &["--env-file", file.to_str().unwrap()]).await;
     assert_eq!(report.about("discord").0, "fault");
-    let (level, says) = report.about("component");
+    let (level, says) = report.about("backend file");
     assert!(level == "warning" && says.contains("broken.wasm"), "{says}");
     let (level, says) = report.about("env file");
     assert!(
@@ -253,7 +253,7 @@ async fn a_database_that_is_away_and_channels_of_a_dead_node_are_reported() {
     let two = super::cluster::node(&local, &postgres, "two");
     let report = doctor(&two, &[]).await;
     let (level, says) = report.about("node one");
-    assert!(level == "warning" && says.contains("nobody serves its 1 channels"), "{says}");
+    assert!(level == "warning" && says.contains("no node serves its 1 channel"), "{says}");
     assert!(says.contains("start it"), "{says}");
     let report = doctor(&one, &[]).await;
     assert!(report.all["lines"].to_string().contains("which is not running"), "{:#}", report.all);

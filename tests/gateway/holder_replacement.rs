@@ -165,7 +165,7 @@ async fn run_case(shared: Shared, signal: Signal, when: When, then: Then) {
         }
         Then::Upgraded => upgraded(&installation, bot).await,
     };
-    next.logs("a link outlived the gateway and goes on").await;
+    next.logs("a link outlived the gateway and continues").await;
     open_gate(&installation, "second");
     local.wait_for_message(CHANNEL, |text| text.ends_with("two second.")).await;
     let answers = match when {

@@ -219,7 +219,7 @@ async fn check_creates_no_files_but_lists_missing_ones_which_the_console_creates
     let looked = installation.run(&["check"], "").await;
     assert_eq!(looked.code, 0, "{looked:?}");
     assert!(
-        looked.stdout.contains("files the start will make: soul.md, identity.md, agents.md"),
+        looked.stdout.contains("files that the start will create: soul.md, identity.md, agents.md"),
         "{}",
         looked.stdout
     );
@@ -236,7 +236,9 @@ async fn check_creates_no_files_but_lists_missing_ones_which_the_console_creates
         talked.stdout.lines().filter(|line| line.starts_with("You said: ")).collect();
     // The console exits when the prompt is answered, and stops the hook after it.
     assert_eq!(said[..2], ["You said: begin", "You said: hello"], "{talked:?}");
-    assert!(!installation.run(&["check"], "").await.stdout.contains("files the start will make"));
+    assert!(
+        !installation.run(&["check"], "").await.stdout.contains("files that the start will create")
+    );
 }
 
 #[tokio::test]

@@ -91,7 +91,7 @@ async fn shipped_components_serve_from_their_place_if_they_cannot_be_copied() {
     let ended = run(&installation, "console --backend demo", "hello\n").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(ended.stdout.contains("You said: hello"), "{}", ended.stdout);
-    assert!(ended.stderr.contains("cannot copy the shipped components there"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cannot copy the shipped backends there"), "{}", ended.stderr);
 }
 
 #[tokio::test]

@@ -152,7 +152,7 @@ async fn openclaw_documents_jobs_heartbeats_and_channels_are_migrated() {
         "cron job Last days: `0 9 L * *`: day of the month `L` cannot be read",
         "agent ops: only the personality of the default agent is imported",
         "channel general: its id is unknown",
-        "1 people of its access lists",
+        "its access lists (length: 1)",
         "OpenClaw 2026.2.9 in ",
     ] {
         assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);

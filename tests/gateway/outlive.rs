@@ -35,7 +35,7 @@ async fn an_answer_keeps_growing_while_the_gateway_is_killed_again_and_again() {
         killed.signal(Signal::KILL);
         killed.ended().await;
         killed = serving(&installation).await;
-        let goes_on = "a link outlived the gateway and goes on";
+        let goes_on = "a link outlived the gateway and continues";
         outlived += killed.log().iter().filter(|line| line["message"] == goes_on).count();
     }
     assert!(outlived > 0);
@@ -263,7 +263,7 @@ async fn a_turn_in_a_replacement_holder_also_outlives_the_gateway() {
         bot.signal(Signal::KILL);
         bot.ended().await;
         let next = serving(&installation).await;
-        next.logs("a link outlived the gateway and goes on").await;
+        next.logs("a link outlived the gateway and continues").await;
         local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
         let texts = local.texts(CHANNEL);
         assert_eq!(texts[1..], ["Second 1. Second 2. Second 3. Second 4. There."], "{signal:?}");

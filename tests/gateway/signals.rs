@@ -35,7 +35,7 @@ fn phases(bot: &Program) -> Vec<String> {
 /// Checks that the next start continues the answer and that no agent got the prompt twice.
 async fn expect_continuation(local: &LocalDiscord, installation: &Installation, answer: &str) {
     let next = serving(installation).await;
-    next.logs("a link outlived the gateway and goes on").await;
+    next.logs("a link outlived the gateway and continues").await;
     local.wait_for_message(CHANNEL, |text| text == answer).await;
     assert_eq!(local.texts(CHANNEL).len(), 1, "{:?}", local.texts(CHANNEL));
 }

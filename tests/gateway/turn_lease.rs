@@ -12,7 +12,7 @@ use crate::support::postgres::Postgres;
 use crate::support::program::{Installation, Program};
 
 const RAN_OUT: &str = "its lease has run out";
-const GOES_ON: &str = "this node goes on with what another one had";
+const GOES_ON: &str = "this node continues the work of another node";
 const WAITS: &str = "I have received this and am waiting for my database";
 
 /// Returns a node whose turns may run much longer than its lease.

@@ -213,7 +213,7 @@ impl Database {
         match self.call(async |client| schema_version(client).await).await? {
             Some(_) => Ok(()),
             None => Err(ClusterError::Refused(
-                "it has no tables yet; hint: start the first node (`aetheel run` with this `CLUSTER_URL`), which makes them".to_owned(),
+                "it has no tables yet; hint: start the first node (`aetheel run` with this `CLUSTER_URL`), which creates them".to_owned(),
             )),
         }
     }

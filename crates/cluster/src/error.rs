@@ -10,7 +10,7 @@ const LOST: &str = "AE001";
 pub enum ClusterError {
     /// The database cannot be reached, or does not answer. It is unknown whether the operation took
     /// effect.
-    #[error("the database of the cluster is away: {0}")]
+    #[error("the database of the cluster cannot be reached: {0}")]
     Away(String),
     /// The database refuses the operation. Repeating it does not help.
     #[error("the database of the cluster cannot be used: {0}")]

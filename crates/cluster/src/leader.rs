@@ -38,12 +38,18 @@ impl Cluster {
             }
             match try_become_leader(inner).await {
                 Ok(true) => {
-                    tracing::info!(node = inner.options.name, "this node has the bot's seat");
+                    tracing::info!(
+                        node = inner.options.name,
+                        "this node is the leader, which may log in to discord"
+                    );
                     return Ok(());
                 }
                 Ok(false) => {}
                 // The renewal task reports it.
-                Err(ClusterError::Away(why)) => tracing::debug!(why, "cannot ask for the seat"),
+                Err(ClusterError::Away(why)) => tracing::debug!(
+                    why,
+                    "cannot ask the database whether this node can be the leader"
+                ),
                 Err(error) => return Err(error),
             }
             tokio::time::sleep(POLL_INTERVAL).await;

@@ -280,7 +280,10 @@ impl Cluster {
                 }
                 Err(ClusterError::Away(why)) => {
                     if !std::mem::replace(&mut warned, true) {
-                        tracing::warn!(why, "the database of the cluster is away; waiting for it");
+                        tracing::warn!(
+                            why,
+                            "the database of the cluster cannot be reached; waiting for it"
+                        );
                     }
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }

@@ -87,7 +87,7 @@ impl Identity {
                 channel = asker.channel,
                 guild = asker.guild,
                 why,
-                hint = "to let this person in, add the user to ALLOWED_USERS or a role to ALLOWED_ROLES; `aetheel doctor` shows the names of the ids",
+                hint = "to allow this person, add the user to ALLOWED_USERS or a role to ALLOWED_ROLES; `aetheel doctor` shows the names of the ids",
                 "refused a discord user"
             );
         }

@@ -55,7 +55,7 @@ pub fn main() -> ExitCode {
     faults::log_faults();
     faults::set_format(aetheel_telemetry::format_from_environment());
     if let Err(error) = aetheel_process::seclude() {
-        fail(&format!("cannot keep this process out of reach of its agents: {error}"));
+        fail(&format!("cannot protect this process from its agents: {error}"));
         return ExitCode::from(exit::SOFTWARE);
     }
     match HoldCommandLine::try_parse() {

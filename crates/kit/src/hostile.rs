@@ -281,7 +281,11 @@ pub(super) fn oversized(base: &[TrialStep], descriptor: &Descriptor) -> Option<G
     let text = value.pointer_mut(&widest).filter(|there| there.is_string())?;
     *text = "z".repeat(longest.saturating_sub(line.text.len() + 16)).into();
     Some(GuestTrial::forged(
-        format!("line {} with 8 MiB in `{}`", number(base, at), damage::field(&widest)),
+        format!(
+            "line {} with {longest} bytes, most of them in `{}`",
+            number(base, at),
+            damage::field(&widest)
+        ),
         with_text(base, at, &value.to_string(), false),
     ))
 }

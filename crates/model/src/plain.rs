@@ -4,6 +4,7 @@
 //! Pure. Tested by `nothing_below_a_space_is_left_but_line_breaks_and_tabs`.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 /// Returns the text without control characters, terminal sequences and invisible or reordering
 /// format characters.
@@ -187,6 +188,12 @@ fn colour(text: &str) -> usize {
     }
 }
 
+/// Returns a number and its noun, which gets an `s` unless the number is one: `2 lines`.
+#[must_use]
+pub fn counted<N: Copy + Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == N::from(1) { "" } else { "s" })
+}
+
 /// Returns an error and its causes as one text, separated by `: `.
 #[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
@@ -213,6 +220,13 @@ mod tests {
         assert_eq!(escaped(said, false), format!("a\\u001b[31mred\\u001b[8mgone{rest}"));
         assert_eq!(escaped(said, true), format!("a\u{1b}[31mred\\u001b[8mgone{rest}"));
         assert!(matches!(escaped("plain", false), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_noun_is_plural_unless_there_is_one() {
+        assert_eq!(counted(0_u8, "line"), "0 lines");
+        assert_eq!(counted(1_usize, "line"), "1 line");
+        assert_eq!(counted(2_u64, "line"), "2 lines");
     }
 
     #[test]

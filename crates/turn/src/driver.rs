@@ -26,6 +26,7 @@ use aetheel_model::agent::{
 use aetheel_model::event::Lane;
 use aetheel_model::figures;
 use aetheel_model::fold::bounded;
+use aetheel_model::plain::counted;
 
 /// Time, in addition to the grace period, that a link has to end a turn it was asked to give up.
 const CUSTODY_TIMEOUT: Duration = Duration::from_secs(15);
@@ -437,7 +438,9 @@ impl Driver<'_> {
             Cause::TimedOut => Ending::TimedOut,
             Cause::Silent => Ending::Silent,
             Cause::Output => Ending::Limit("too much output".to_owned()),
-            Cause::Rounds => Ending::Limit(format!("more than {} tool uses", self.host.max_turns)),
+            Cause::Rounds => {
+                Ending::Limit(format!("more than {}", counted(self.host.max_turns, "tool use")))
+            }
             Cause::Excess => Ending::Limit(excess.unwrap_or_default()),
         });
         let text = text.map_or_else(|| transcript.text(), bounded);

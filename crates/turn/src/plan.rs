@@ -59,6 +59,9 @@ pub enum PlanFault {
     /// No `put-file` action wrote this file before.
     #[error("file {0:?} was not written by `put-file`")]
     File(String),
+    /// The link has no secret of this name.
+    #[error("there is no secret {0:?}")]
+    Secret(String),
     /// This host does not support the request.
     #[error("{0} is not supported by this host")]
     Unsupported(&'static str),
@@ -136,7 +139,7 @@ fn fill(value: &ArgumentValue, known: ValueSources<'_>) -> Result<Option<String>
             .secrets
             .get(name)
             .map(|secret| Some(secret.clone()))
-            .ok_or(PlanFault::Unsupported("that many secrets")),
+            .ok_or_else(|| PlanFault::Secret(name.clone())),
     }
 }
 

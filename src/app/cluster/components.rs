@@ -53,20 +53,20 @@ async fn install_one(installer: &Installer, component: Component, most: u64) {
     loop {
         match install(installer, &component, most).await {
             Ok(InstallOutcome::Installed) => {
-                tracing::info!(file, from, "a component for all nodes is installed");
+                tracing::info!(file, from, "a backend for all nodes is installed");
             }
             Ok(InstallOutcome::AwaitsApproval(why)) => {
                 tracing::warn!(
                     file,
                     from,
-                    "a component for all nodes waits for approval on this machine: it {why}"
+                    "a backend for all nodes waits for approval on this machine: it {why}"
                 );
             }
             Ok(InstallOutcome::Refused(why)) => {
                 tracing::warn!(
                     file,
                     from,
-                    "a component for all nodes is refused by this one, and nothing was changed: it {why}"
+                    "a backend for all nodes is refused by this node, and nothing was changed: it {why}"
                 );
             }
             Err(error) => {
@@ -74,7 +74,7 @@ async fn install_one(installer: &Installer, component: Component, most: u64) {
                     file,
                     from,
                     error,
-                    "a component for all nodes cannot be written; trying again"
+                    "a backend for all nodes cannot be written; trying again"
                 );
                 tokio::time::sleep(RETRY_DELAY).await;
                 continue;
@@ -104,7 +104,7 @@ async fn install(
         ));
     }
     if component_digest(bytes) != *digest {
-        return refused("differs from the component that was sent: its SHA-256 is another one; check who else writes to the database of the cluster".to_owned());
+        return refused("differs from the file that was sent: its SHA-256 is another one; check who else writes to the database of the cluster".to_owned());
     }
     let hint = |error: &AdmissionError| {
         format!(

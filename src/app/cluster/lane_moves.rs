@@ -94,7 +94,7 @@ impl LaneMover {
         if !opened.is_empty() {
             tracing::info!(
                 lanes = opened.len(),
-                "the agents of another machine have ended; this node goes on with their channels"
+                "the agents of another machine have ended; this node continues with their channels"
             );
         }
         self.waiting.begin(&opened);
@@ -124,7 +124,9 @@ impl LaneMover {
         match self.cluster.claim_dead().await {
             // The task that renews the lease reports these.
             Ok(_) | Err(ClusterError::Away(_) | ClusterError::Fenced) => {}
-            Err(error) => tracing::error!(%error, "cannot take over the lanes of dead nodes"),
+            Err(error) => {
+                tracing::error!(%error, "cannot take over the lanes of nodes that are gone")
+            }
         }
     }
 
@@ -180,7 +182,7 @@ impl LaneMover {
             from = handover.from,
             lanes = handover.roots.len(),
             waiting = waiting.len(),
-            "this node goes on with what another one had; agent sessions start anew; `waiting` is the number of channels that stay closed until their agents have ended on the other machine"
+            "this node continues the work of another node; agent sessions start anew; `waiting` is the number of channels that stay closed until their agents have ended on the other machine"
         );
         figures::cluster_takeover(absorbed.len());
         let is_waiting = |lane: &Lane| waiting.iter().any(|row| row.has(lane));

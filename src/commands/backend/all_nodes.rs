@@ -28,7 +28,7 @@ impl ClusterInstaller {
         };
         let token = config.discord_bot_token.as_ref();
         let Some(bot) = token.and_then(|token| bot_id_of(token.expose_secret())) else {
-            return Err("--all-nodes: DISCORD_BOT_TOKEN is not set or invalid; the id of the bot in it selects the machines that get the component".to_owned());
+            return Err("--all-nodes: DISCORD_BOT_TOKEN is not set or invalid; the id of the bot in it selects the machines that get the backend".to_owned());
         };
         Ok(Self { url, bot, from: clustering::node_name(config) })
     }
@@ -68,6 +68,6 @@ impl ClusterInstaller {
             };
             (code, error.to_string())
         })?;
-        Ok("sent to all machines: each loads it within seconds, if its own rules allow it; `aetheel nodes` shows machines whose components differ\n".to_owned())
+        Ok("sent to all machines: each loads it within seconds, if its own rules allow it; `aetheel nodes` shows machines whose backends differ\n".to_owned())
     }
 }

@@ -33,8 +33,8 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, name: String, y
             waiting.iter().map(|(_, wants)| wants.descriptor.name.as_str()).collect();
         others.dedup();
         let others = match others.is_empty() {
-            true => "no component waits for approval".to_owned(),
-            false => format!("these components wait for approval: {}", others.join(", ")),
+            true => "no backend waits for approval".to_owned(),
+            false => format!("these backends wait for approval: {}", others.join(", ")),
         };
         print_stderr(&format!(
             "error: there is no backend `{component}` in {}; {others}",

@@ -9,6 +9,7 @@ use super::open::{self, KitError, OpenedComponent};
 use crate::cli::exit;
 use crate::kit::CheckFinding;
 use crate::kit::check::{self, Area};
+use crate::plain::counted;
 use crate::terminal::{self, OutputStyle};
 
 pub(in crate::commands) async fn run(
@@ -91,7 +92,7 @@ impl CheckResult {
         ));
         let imports = match inspection.imports.len() {
             0 => "no imports".to_owned(),
-            some => format!("{some} imports, all allowed"),
+            some => format!("{}, all allowed", counted(some, "import")),
         };
         let admission = format!("{}, {imports}", inspection.contract);
         terminal::line(&format!(
@@ -136,8 +137,7 @@ impl CheckResult {
         let found: usize = self.areas.iter().map(|area| area.findings.len()).sum();
         terminal::line(&match found {
             0 => page.good("no problems found"),
-            1 => page.bad("1 finding"),
-            many => page.bad(&format!("{many} findings")),
+            some => page.bad(&counted(some, "finding")),
         });
         self.code()
     }
@@ -154,7 +154,7 @@ fn print_finding(page: OutputStyle, finding: &CheckFinding) {
         (None, _) => "made from the descriptor".to_owned(),
     };
     let times = if finding.times > 1 {
-        format!(" (and {} more times)", finding.times - 1)
+        format!(" (and {})", counted(finding.times - 1, "more time"))
     } else {
         String::new()
     };

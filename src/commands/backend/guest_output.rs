@@ -13,6 +13,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::plain::counted;
 use crate::terminal::{self, OutputStyle};
 
 /// Log target of the lines that guests print.
@@ -56,7 +57,7 @@ impl GuestOutput {
         let which = if all == lines.len() {
             String::new()
         } else {
-            format!("; {} distinct lines of {}", lines.len(), terminal::count(all))
+            format!("; {} of {}", counted(lines.len(), "distinct line"), terminal::count(all))
         };
         terminal::line(&format!("it printed{which}:"));
         lines.iter().for_each(|line| terminal::line(&format!("  {}", page.dim(line))));

@@ -13,6 +13,7 @@ use crate::agent::descriptor::{
 use crate::agent::{Descriptor, HostCommand, Input, Safety, StartTurn};
 use crate::backend::Engine;
 use crate::cli::exit;
+use crate::plain::counted;
 use crate::terminal::{self, OutputStyle};
 use crate::turn::recording::{EntryKind, RecordingEntry};
 use crate::turn::replay::{Batches, replay};
@@ -122,7 +123,7 @@ fn print(path: &Path, engine: &Engine, opened: &OpenedComponent, recordings: usi
     let tried = if recordings == 0 {
         "its self-test".to_owned()
     } else {
-        format!("its self-test and {recordings} recordings")
+        format!("its self-test and {}", counted(recordings, "recording"))
     };
     row(
         "memory",

@@ -15,7 +15,7 @@ use crate::backend::{AdmissionError, RequestedCapabilities, StagedComponent};
 use crate::cli::exit;
 use crate::config::{Config, LogFormat, Trust};
 use crate::kit;
-use crate::plain::with_causes;
+use crate::plain::{counted, with_causes};
 use crate::redact::Redactor;
 use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
@@ -211,9 +211,13 @@ async fn check(staged: &StagedComponent, file: &Path) -> Result<(), (u8, String)
     })?;
     let findings: Vec<_> = areas.iter().flat_map(|area| &area.findings).collect();
     let Some(first) = findings.first() else { return Ok(()) };
-    let (count, shown) = (findings.len(), file.display());
+    let shown = file.display();
     let (got, expected) = (&first.got, &first.expected);
-    let more = format!("{count} findings, the first: {}: {got}, expected: {expected}", first.trial);
+    let more = format!(
+        "{}, the first: {}: {got}, expected: {expected}",
+        counted(findings.len(), "finding"),
+        first.trial
+    );
     Err((
         exit::FAILED,
         format!(

@@ -10,6 +10,7 @@ use super::{guest_output, resolve};
 use crate::cli::exit;
 use crate::config::Config;
 use crate::kit::{self, Case, difference, summary};
+use crate::plain::counted;
 use crate::terminal::{self, OutputStyle};
 use crate::turn::replay::{Batches, ReplayResult, replay};
 
@@ -119,8 +120,8 @@ fn print(case: &Case, replayed: &ReplayResult) {
             .collect::<Vec<_>>()
             .join(", ");
         terminal::line(&format!(
-            "note: {} inputs refer to keys this component never created and were skipped (lines {places})",
-            replayed.withheld.len()
+            "note: skipped {} with keys that this backend never created (lines {places})",
+            counted(replayed.withheld.len(), "input")
         ));
     }
     if let Some(why) = case.tape.cut() {
@@ -129,7 +130,7 @@ fn print(case: &Case, replayed: &ReplayResult) {
         );
     }
     if let Some((at, _)) = &replayed.failure {
-        terminal::line(&page.bad(&format!("the component failed at {}", case.position(*at))));
+        terminal::line(&page.bad(&format!("the backend failed at {}", case.position(*at))));
     }
 }
 

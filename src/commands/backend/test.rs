@@ -10,6 +10,7 @@ use crate::cli::exit;
 use crate::disk::{WORLD_READABLE_MODE, replace_for};
 use crate::kit::golden::{self, CaseVerdict};
 use crate::kit::{self, Case};
+use crate::plain::counted;
 use crate::terminal::{self, OutputStyle};
 
 pub(in crate::commands) async fn run(
@@ -130,13 +131,13 @@ impl CaseOutcome {
             Self::Passed => terminal::line(&format!(
                 "{}  {path}  {}",
                 page.good("ok  "),
-                page.dim(&format!("{actions} actions"))
+                page.dim(&counted(actions, "action"))
             )),
             Self::Updated(beside) => {
                 terminal::line(&format!(
                     "{}  {path}  {}",
                     page.good("new "),
-                    page.dim(&format!("{actions} actions in {}", beside.display()))
+                    page.dim(&format!("{} in {}", counted(actions, "action"), beside.display()))
                 ));
             }
             Self::Failed(CaseVerdict::Failed(at, failure)) => {
@@ -177,7 +178,7 @@ impl CaseOutcome {
                 let beside = kit::actions_beside(&case.path);
                 terminal::line(&format!("{}  {path}", page.bad("FAIL")));
                 detail(format!(
-                    "{} is missing; `--update` writes the actions of this component, for you to review and keep",
+                    "{} is missing; `--update` writes the actions of this backend, for you to review and keep",
                     beside.display()
                 ));
             }

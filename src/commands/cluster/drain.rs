@@ -7,6 +7,7 @@ use secrecy::ExposeSecret as _;
 use super::{cluster_url, report_error};
 use crate::cli::exit;
 use crate::cluster::{Cluster, ClusterError};
+use crate::plain::counted;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{line, print_stderr};
 
@@ -57,7 +58,8 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, wish: DrainOpti
             }
             Ok(Some(lanes)) if told != Some(lanes) => {
                 print_stderr(&format!(
-                    "{node} still has {lanes} channels with running turns or waiting messages"
+                    "{node} still has {} with running turns or waiting messages",
+                    counted(lanes, "channel")
                 ));
                 told = Some(lanes);
             }

@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use super::{cluster_url, report_error};
 use crate::cli::exit;
 use crate::cluster::{Cluster, Node};
+use crate::plain::counted;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, line};
 
@@ -112,13 +113,13 @@ fn lines(nodes: &[Node]) -> Vec<String> {
             format!("{:widest$}  {state:7}", row.name),
             row.version.to_owned(),
             format!("since {}", row.since.strftime("%Y-%m-%d %H:%M UTC")),
-            format!("{}, {}", count(row.channels, "channel"), count(row.turns, "turn")),
+            format!("{}, {}", counted(row.channels, "channel"), counted(row.turns, "turn")),
         ];
         if row.waiting > 0 {
             parts.push(format!("{} waiting", row.waiting));
         }
         if row.to_take > 0 {
-            parts.push(format!("{} to take", count(row.to_take, "message")));
+            parts.push(format!("{} to take", counted(row.to_take, "message")));
         }
         if row.logged_in {
             parts.push("logged in to discord".to_owned());
@@ -130,16 +131,11 @@ fn lines(nodes: &[Node]) -> Vec<String> {
             parts.push("its config/ differs".to_owned());
         }
         if row.components_differ {
-            parts.push("its components differ".to_owned());
+            parts.push("its backends differ".to_owned());
         }
         parts.join("  ")
     };
     rows(nodes).into_iter().map(one).collect()
-}
-
-fn count(number: impl Into<u64>, what: &str) -> String {
-    let number = number.into();
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Returns the most common value. If several are equally common, returns the one that occurs first.

@@ -2,6 +2,7 @@
 //! and back.
 
 use crate::cli::exit;
+use crate::plain::counted;
 use crate::startup::clustering;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::line;
@@ -22,7 +23,8 @@ pub(in crate::commands) async fn export(settings: OperatorSettings) -> u8 {
     match clustering::export(&settings.config).await {
         Ok(lines) => {
             line(&format!(
-                "state/queue.md contains the pending work ({lines} lines), and the database contains no more data of the bot; unset CLUSTER_URL, then start the gateway"
+                "state/queue.md contains the pending work ({}), and the database contains no more data of the bot; unset CLUSTER_URL, then start the gateway",
+                counted(lines, "line")
             ));
             exit::OK
         }

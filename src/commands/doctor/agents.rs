@@ -70,12 +70,12 @@ pub(super) async fn examine(
     report.ok(
         "trust",
         match listing.trust {
-            "any" => "any component may serve (BACKEND_TRUST)".to_owned(),
-            level => format!("only {level} components serve (BACKEND_TRUST)"),
+            "any" => "any backend file may serve (BACKEND_TRUST)".to_owned(),
+            level => format!("only {level} backend files serve (BACKEND_TRUST)"),
         },
     );
     for refused in listing.refused {
-        report.warning("component", refused.says, refused.hint);
+        report.warning("backend file", refused.says, refused.hint);
     }
     let mut unused = Vec::new();
     for row in &listing.backends {
@@ -83,8 +83,7 @@ pub(super) async fn examine(
         let standing =
             row.standing.as_ref().map(|standing| format!(" and {standing}")).unwrap_or_default();
         let digest = row.digest.get(..12).unwrap_or(&row.digest);
-        let component =
-            format!("component {} {} ({digest}) is valid{standing}", row.component, row.version);
+        let component = format!("{} {} ({digest}) is valid{standing}", row.component, row.version);
         if let Some(choice) = row.selection() {
             report.ok(about.as_str(), format!("serves from {choice}"));
         }

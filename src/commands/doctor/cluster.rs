@@ -7,6 +7,7 @@ use crate::cluster::{Cluster, DatabaseStatus, Node, Skew, Tables};
 use crate::commands::cluster::nodes::most_common;
 use crate::config::Config;
 use crate::discord::bot_id_of;
+use crate::plain::counted;
 use crate::startup::clustering;
 
 /// Hint if two machines have the same name.
@@ -132,8 +133,8 @@ fn live_nodes(report: &mut DoctorReport, nodes: &[&Node]) {
         report,
         &living,
         |node| &node.load.components,
-        "its components differ from most nodes'",
-        "`aetheel backend install FILE --all-nodes` sends one to all nodes; the log of a node shows why it refused a component",
+        "its backends differ from most nodes'",
+        "`aetheel backend install FILE --all-nodes` sends one to all nodes; the log of a node shows why it refused a backend",
     );
 }
 
@@ -155,9 +156,9 @@ fn abandoned_nodes(report: &mut DoctorReport, nodes: &[&Node]) {
     let some_work = nodes.iter().any(|node| node.lease_ms > 0);
     for node in nodes.iter().filter(|node| node.lease_ms <= 0 && node.has_something) {
         let says = format!(
-            "gone for {} s; nobody serves its {} channels",
+            "gone for {} s; no node serves its {}",
             -node.lease_ms / 1_000,
-            node.lanes
+            counted(node.lanes, "channel")
         );
         let hint = match some_work {
             true => "a running node takes over within seconds: check its log and `aetheel nodes`",

@@ -98,10 +98,8 @@ async fn examine_online(report: &mut DoctorReport, config: &Config, redactor: &R
         report_channel(report, *channel, why, checkup.channel(*channel, bot).await);
     }
     if channels.len() > MAX_CHANNELS {
-        report.ok(
-            "discord channels",
-            format!("{} more were not checked", channels.len() - MAX_CHANNELS),
-        );
+        report
+            .ok("discord channels", format!("not checked: {} more", channels.len() - MAX_CHANNELS));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::report::DoctorReport;
 use crate::commands::listing::BackendRow;
 use crate::config::Config;
-use crate::plain::with_causes;
+use crate::plain::{counted, with_causes};
 use crate::workspace::{Drift, DriftNotes};
 
 /// Largest number of kinds that are listed per backend.
@@ -53,7 +53,7 @@ pub(super) fn examine(report: &mut DoctorReport, config: &Config, backends: &[Ba
 fn summarize(met: &[Drift]) -> String {
     let told = met.iter().take(MAX_NAMED_KINDS).map(|Drift { key, times, last, recording, .. }| {
         let (what, version, component) = (&key.what, &key.agent_version, &key.component);
-        format!("{what}: {times} times, last {last:.0} (agent {version}, component {component}, recording {recording})")
+        format!("{what}: {}, last {last:.0} (agent {version}, backend file {component}, recording {recording})", counted(*times, "time"))
     });
     let mut told: Vec<String> = told.collect();
     if met.len() > MAX_NAMED_KINDS {

@@ -146,7 +146,7 @@ fn folders(report: &mut DoctorReport, config: &Config) {
         Ok(_) if backends != config.backends_dir => report.ok(
             "BACKENDS_DIR",
             format!(
-                "the first start creates {} and copies the components of {} into it",
+                "the first start creates {} and copies the backends of {} into it",
                 config.backends_dir.display(),
                 backends.display()
             ),

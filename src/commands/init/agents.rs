@@ -54,7 +54,7 @@ pub(super) fn table(rows: &[BackendRow]) -> Vec<String> {
         .collect();
     let others = rows.len() - lines.len();
     if others > 0 {
-        lines.push(format!("  {others} more are not installed: `aetheel backend list --all`"));
+        lines.push(format!("  not installed: {others} more (`aetheel backend list --all`)"));
     }
     lines
 }

@@ -26,7 +26,7 @@ use self::secrets::redact_likely_secrets;
 use self::source::SourceFolder;
 use crate::cli::{MigrateArgs, SourceApp, exit};
 use crate::console::TerminalPrompt;
-use crate::plain::{clean_text, one_line};
+use crate::plain::{clean_text, counted, one_line};
 use crate::redact::Redactor;
 use crate::startup::settings::{FolderReason, OperatorSettings};
 use crate::terminal::{fail, line, print_stderr};
@@ -160,7 +160,8 @@ fn show(found: &ImportedConfig, plan: &MigrationPlan, from: &Path, into: &Path) 
             .take(MAX_SHOWN_LINES)
             .for_each(|text| line(&format!("  + {}", clean_text(text))));
         if added.len() > MAX_SHOWN_LINES {
-            line(&format!("  … and {} more lines", added.len() - MAX_SHOWN_LINES));
+            let more = counted(added.len() - MAX_SHOWN_LINES, "more line");
+            line(&format!("  … and {more}"));
         }
     }
     let secrets: Vec<String> = found

@@ -382,7 +382,7 @@ fn import_channels(config: &Value, found: &mut ImportedConfig) {
     }
     if people > 0 {
         found.skip(format!(
-            "{people} people of its access lists: set who may use the bot with `aetheel init`"
+            "its access lists (length: {people}): set who may use the bot with `aetheel init`"
         ));
     }
     if config["bindings"].as_array().is_some_and(|bindings| !bindings.is_empty()) {

@@ -91,7 +91,7 @@ enum SkipReason {
     Slow,
     #[error("there was no time left for it; use `--recordings N` to read fewer")]
     Late,
-    #[error("its component already failed {FAILURES} times")]
+    #[error("its backend already failed {FAILURES} times")]
     GivenUp,
     #[error("reading it was interrupted")]
     BrokeOff,

@@ -6,6 +6,7 @@ use super::facts::FactDifference;
 use super::recordings::{RehearsalOutcome, RehearsedRecording};
 use crate::cli::exit;
 use crate::kit::shortened;
+use crate::plain::counted;
 use crate::terminal::OutputStyle;
 use crate::workspace::StateFile;
 
@@ -89,11 +90,11 @@ impl RehearsalReport {
         }
         let RecordingCounts { read, as_before, otherwise, unreadable, skipped } = self.counts;
         if skipped > 0 {
-            lines.push(format!("{} not compared", recordings(skipped)));
+            lines.push(format!("{} not compared", counted(skipped, "recording")));
         }
         lines.push(format!(
             "{} read: {as_before} as before, {otherwise} read differently, {unreadable} could not be read",
-            recordings(read)
+            counted(read, "recording")
         ));
         if self.fit {
             lines.push(paper.good(&format!("Safe to upgrade to version {}.", self.version)));
@@ -114,17 +115,13 @@ impl RehearsalReport {
         let damaged = self.state.iter().filter(|file| !file.faults.is_empty()).count();
         let failing = self.recordings.iter().filter(|row| row.fails()).count();
         let reasons = [
-            (self.faults.len(), "faults in the settings"),
-            (damaged, "damaged state files"),
-            (failing, "recorded answers that read differently or cannot be read"),
+            (self.faults.len(), "fault", " in the settings"),
+            (damaged, "damaged state file", ""),
+            (failing, "recorded answer", " with differences or errors"),
         ];
-        let some = reasons.into_iter().filter(|(count, _)| *count > 0);
-        some.map(|(count, what)| format!("{count} {what} (above)")).collect()
+        let some = reasons.into_iter().filter(|(count, ..)| *count > 0);
+        some.map(|(count, what, rest)| format!("{}{rest} (above)", counted(count, what))).collect()
     }
-}
-
-fn recordings(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "recording" } else { "recordings" })
 }
 
 /// Describes a recording, unless it was read without differences.
@@ -134,7 +131,7 @@ fn describe_recording(row: &RehearsedRecording, paper: OutputStyle) -> Vec<Strin
         name.push_str(&format!(" of {backend}"));
     }
     if row.by_another_component {
-        name.push_str(", by another component");
+        name.push_str(", by another version of the backend");
     }
     if row.serves_now {
         name.push_str(", as in the running gateway");

@@ -17,7 +17,7 @@ use self::gateway::{HandoverError, HandoverResult, ServingGateway};
 use self::swap::{Swapped, swap, swap_beside};
 use crate::cli::{Common, exit};
 use crate::config::Config;
-use crate::plain::with_causes;
+use crate::plain::{counted, with_causes};
 use crate::process::holder::PROGRAM;
 use crate::process::{OperatorCommand, OperatorCommandError};
 use crate::startup::StartRefusal;
@@ -160,7 +160,9 @@ fn put_back(swapped: Vec<Swapped>) {
 fn handover_message(left: &HandoverResult, held: Option<Duration>, start: &str) -> String {
     let agents = held.map_or_else(
         || "no agent is running".to_owned(),
-        |held| format!("its agents continue for {} minutes", held.as_secs().div_ceil(60)),
+        |held| {
+            format!("its agents continue for {}", counted(held.as_secs().div_ceil(60), "minute"))
+        },
     );
     match left {
         HandoverResult::Successor(LockOwner { pid, version: Some(version), .. }) => {

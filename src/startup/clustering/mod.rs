@@ -109,7 +109,7 @@ async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, StartRe
     let url = config.cluster_url.as_ref().ok_or_else(|| missing("CLUSTER_URL"))?;
     let token = config.discord_bot_token.as_ref().ok_or_else(|| missing("DISCORD_BOT_TOKEN"))?;
     let identity = read_or_create_identity(workspace.folder()).map_err(|error| {
-        let why = format!("CONFIG_DIR: cannot save the node's identity: {error}");
+        let why = format!("CONFIG_DIR: cannot save the node's identity: {}", with_causes(&error));
         StartRefusal::because(exit::CONFIG, why)
     })?;
     let options = NodeOptions {
@@ -167,7 +167,11 @@ pub async fn export(config: &Config) -> Result<usize, StartRefusal> {
     let text = retry_while_away(async || lines.read().await).await?;
     let path = workspace.folder().join("state").join(LOCAL_JOURNAL);
     replace(&path, text.as_bytes()).map_err(|error| {
-        let why = format!("cannot write {}: {error}; the cluster keeps everything", path.display());
+        let why = format!(
+            "cannot write {}: {}; the cluster keeps everything",
+            path.display(),
+            with_causes(&error)
+        );
         StartRefusal::because(exit::CONFIG, why)
     })?;
     cluster.dissolve().await.map_err(refused)?;
@@ -176,9 +180,9 @@ pub async fn export(config: &Config) -> Result<usize, StartRefusal> {
 
 /// Opens the configuration folder and locks it, so that no gateway can start.
 async fn locked(config: &Config) -> Result<(Workspace, Lock), StartRefusal> {
-    let workspace = Workspace::open(&config.config_dir)
-        .await
-        .map_err(|error| StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
+    let workspace = Workspace::open(&config.config_dir).await.map_err(|error| {
+        StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
+    })?;
     let lock =
         workspace.lock().map_err(|held| StartRefusal::because(exit::LOCKED, held.to_string()))?;
     Ok((workspace, lock))
@@ -203,7 +207,7 @@ async fn import_local_state(
     let failed = |error: io::Error| {
         StartRefusal::because(
             exit::CONFIG,
-            format!("CONFIG_DIR: cannot take over state files: {error}"),
+            format!("CONFIG_DIR: cannot take over state files: {}", with_causes(&error)),
         )
     };
     let mut lines = cluster.journal();
@@ -212,7 +216,7 @@ async fn import_local_state(
     if cluster.join_kind() == JoinKind::Replaced {
         tracing::warn!(
             node = cluster.name(),
-            "another node took over what this one had; it begins with no channels"
+            "another node took over the channels of this one, which starts without channels"
         );
         for name in LANE_FILES {
             replace(&state.join(name), b"").map_err(failed)?;

@@ -33,7 +33,7 @@ const TAKEOVER: Duration = Duration::from_secs(10);
 const NAMES: [&str; 3] = ["one", "two", "three"];
 /// After this time without an answer, something is lost.
 const PROGRESS: Duration = Duration::from_secs(60);
-const TOOK_OVER: &str = "this node goes on with what another one had";
+const TOOK_OVER: &str = "this node continues the work of another node";
 
 struct Run {
     prompts: Prompts,

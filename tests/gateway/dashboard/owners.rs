@@ -7,8 +7,9 @@ use crate::support::program::{built, rebuilt};
 
 /// Returns the generation of the first backend on the page, such as `1@a53a38c91f59`.
 fn generation(page: &Page) -> String {
-    let (_, rest) = page.body.split_once(", generation ").expect("a backend that serves");
-    rest.split('<').next().unwrap_or_default().trim().to_owned()
+    let (_, rest) = page.body.split_once("<dd>version ").expect("a backend that serves");
+    let (_, rest) = rest.split_once(" (").expect("a generation after the version");
+    rest.split(')').next().unwrap_or_default().to_owned()
 }
 
 #[tokio::test]
@@ -43,7 +44,7 @@ async fn an_owner_rolls_a_backend_back_and_the_output_channel_is_notified() {
     assert!(serves.starts_with("3@") && serves[1..] == before[1..], "{before} {second} {serves}");
     local
         .wait_for_message(OTHER, |text| {
-            text == format!("-# 🖥️ olga rolled demo back: generation {serves} serves.")
+            text == format!("-# 🖥️ olga rolled demo back: version {serves} serves.")
         })
         .await;
     let nothing = roll_back(&serves).await;

@@ -240,7 +240,7 @@ async fn only_owners_can_look_and_hostile_addresses_and_output_are_harmless() {
     for with in ["ffffffffffff", "..%2F..%2Fetc%2Fpasswd", "f", "%22%3E%3Cscript%3E", "%00"] {
         let page = olga.get(&format!("{path}?with={with}")).await;
         assert!(
-            page.body.contains("This component of the backend is no longer available"),
+            page.body.contains("This version of the backend is no longer available"),
             "{with}\n{}",
             page.body
         );

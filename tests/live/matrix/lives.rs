@@ -91,7 +91,7 @@ impl Service {
 
     fn assert_continues(&self) {
         let log = self.program.log();
-        let goes_on = "a link outlived the gateway and goes on";
+        let goes_on = "a link outlived the gateway and continues";
         let why: Vec<_> = log.iter().filter_map(|line| line["why"].as_str()).collect();
         assert!(log.iter().any(|line| line["message"] == goes_on), "it does not continue: {why:?}");
     }

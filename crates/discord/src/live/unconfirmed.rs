@@ -80,7 +80,7 @@ impl Live {
         debug!(
             channel = self.target.channel,
             message = found.id,
-            "found a message that was posted before discord was away"
+            "found a message that was posted before discord became unreachable"
         );
         Some(PostedMessage { id: found.id, content: found.content })
     }

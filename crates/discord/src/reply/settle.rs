@@ -51,7 +51,7 @@ impl ReplyWriter {
             tries += 1;
         }
         if tries > 0 {
-            info!(channel = self.channel, tries, "discord accepted an answer that was held up");
+            info!(channel = self.channel, tries, "discord accepted an answer that was delayed");
         }
         self.put_offer(answer.offer.as_ref()).await;
         if let Some(person) = answer.ping {

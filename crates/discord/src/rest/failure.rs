@@ -15,7 +15,7 @@ pub(crate) enum RestError {
     #[error("discord's rate limit asks for {} s", .0.as_secs())]
     Limited(Duration),
     /// More important requests use up the requests per second, for at least this time.
-    #[error("there is no room beside more important requests")]
+    #[error("more important requests use up the rate limit")]
     Crowded(Duration),
     /// The server's certificate is not trusted. Returned only before Discord answered for the first
     /// time; later it counts as a failed attempt.

@@ -2,6 +2,7 @@
 //! The arguments must already be free of secrets and control characters.
 
 use super::regression::{BadTurns, Regression};
+use aetheel_model::plain::counted;
 use aetheel_store::workspace::{Drift, DriftKey};
 
 /// The maximum length of a notice, in characters.
@@ -125,7 +126,7 @@ pub(super) fn summary<'a>(met: impl Iterator<Item = &'a Drift>) -> Option<String
         .map(|drift| format!("{} ({}×)", drift.key.what, drift.times))
         .collect();
     let more = if met.len() > NAMED_LIMIT {
-        format!(", and {} more kinds", met.len() - NAMED_LIMIT)
+        format!(", and {}", counted(met.len() - NAMED_LIMIT, "more kind"))
     } else {
         String::new()
     };

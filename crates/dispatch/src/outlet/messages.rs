@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use aetheel_model::agent::{AgentFailure, FailureKind};
+use aetheel_model::plain::counted;
 use aetheel_model::queue::Rejection;
 use aetheel_turn::Ending;
 
@@ -38,7 +39,7 @@ pub(crate) fn own_sandbox_hides(label: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PromptRefusal {
     /// All slots are in use.
-    #[error("I am busy with {slots} other conversations. Please try again in a moment.")]
+    #[error("I am busy with {}. Please try again in a moment.", counted(*slots, "other conversation"))]
     Busy {
         /// The number of slots.
         slots: usize,

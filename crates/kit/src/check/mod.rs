@@ -13,6 +13,7 @@ use super::trial::{self, GuestTrial};
 use super::{brief, hostile};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{Descriptor, HostCommand, Input};
+use aetheel_model::plain::counted;
 use aetheel_turn::recording::{EntryKind, FORMAT, Header};
 use aetheel_turn::replay::{Batches, Keys, ParsedRecording, ReplayResult, replay, replay_moving};
 use aetheel_turn::{Backend, GuestFailure};
@@ -286,8 +287,9 @@ async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
             (false, 0) => "no recording continues after the end of a turn".to_owned(),
             (false, _) => {
                 format!(
-                    "at each of {kept_still} idle places `save` returned none: every reload restarts its agent \
-                     (hint: if `save` should return a state, check that it can access it)"
+                    "`save` returned none at {}: every reload restarts its agent \
+                     (hint: if `save` should return a state, check that it can access it)",
+                    counted(kept_still, "idle place")
                 )
             }
         });

@@ -17,6 +17,7 @@ use super::slicer::{
     owner_of,
 };
 use aetheel_model::agent::{Action, Input, SessionKey, TurnKey};
+use aetheel_model::plain::counted;
 use aetheel_turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
 use aetheel_turn::replay::Keys;
 
@@ -249,7 +250,9 @@ impl TurnSteps {
                 EntryKind::Moved { digest, .. } => {
                     read.notes.push(format!("another generation took over: {digest}"));
                 }
-                EntryKind::Lost(lines) => read.notes.push(format!("{lines} lines were lost here")),
+                EntryKind::Lost(lines) => {
+                    read.notes.push(format!("{} lost here", counted(lines, "line")))
+                }
                 EntryKind::Cut(why) => read.notes.push(format!("the recording was cut: {why}")),
                 _ => {}
             }

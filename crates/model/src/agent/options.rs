@@ -7,6 +7,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::plain::counted;
+
 /// Keywords of a schema that do not restrict values.
 const REMARKS: [&str; 8] =
     ["description", "title", "default", "examples", "deprecated", "$comment", "$schema", "$id"];
@@ -104,8 +106,9 @@ fn keyword(
             ensure(
                 holds,
                 format!(
-                    "of {} {bound} characters",
-                    if word == "minLength" { "at least" } else { "at most" }
+                    "of {} {}",
+                    if word == "minLength" { "at least" } else { "at most" },
+                    counted(bound, "character")
                 ),
             )
         }
@@ -121,8 +124,9 @@ fn keyword(
             ensure(
                 holds,
                 format!(
-                    "of {} {bound} items",
-                    if word == "minItems" { "at least" } else { "at most" }
+                    "of {} {}",
+                    if word == "minItems" { "at least" } else { "at most" },
+                    counted(bound, "item")
                 ),
             )
         }

@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 
 use super::crontab;
 use super::wall::{self, ClockChangePolicy, WallSeconds};
+use crate::plain::counted;
 
 /// A cron expression: a standard crontab line of five fields, a word such as `@daily`, or the six
 /// or seven fields of the `cron` crate (seconds first, a year last, weekdays from 1 = Sunday).
@@ -137,7 +138,8 @@ impl FromStr for Cron {
             _ => {
                 let count = written.iter().filter(|field| !field.is_empty()).count();
                 return Err(format!(
-                    "it has {count} fields; a crontab line has five (minute, hour, day, month, weekday), six with seconds, seven with a year"
+                    "it has {}; a crontab line has five (minute, hour, day, month, weekday), six with seconds, seven with a year",
+                    counted(count, "field")
                 ));
             }
         };

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::wall::{self, ClockChangePolicy, WallSeconds};
+use crate::plain::counted;
 
 /// The shortest interval in seconds.
 pub const MINIMUM: u32 = 60;
@@ -34,7 +35,8 @@ impl Heartbeat {
     pub fn new(interval: u32, active: Option<ActiveHours>) -> Result<Self, String> {
         if interval < MINIMUM {
             return Err(format!(
-                "an interval of {interval} seconds is too short: the minimum is {MINIMUM} seconds"
+                "an interval of {} is too short: the minimum is {MINIMUM} seconds",
+                counted(interval, "second")
             ));
         }
         if i64::from(interval) > 366 * DAY {

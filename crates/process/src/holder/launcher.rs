@@ -223,7 +223,7 @@ impl HeldLauncher {
         let _renewing = inner.renewing.lock().await;
         let connection = self.connection();
         if inner.has_left.load(Ordering::SeqCst) {
-            return Err(io::Error::other("the gateway is leaving"));
+            return Err(io::Error::other("the gateway is shutting down"));
         }
         if !connection.is_gone() {
             return Ok(connection);

@@ -37,7 +37,7 @@ pub(super) fn probe(path: &OsStr) -> Result<PathBuf, String> {
     Err(format!(
         "{} does not work here: {}",
         program.display(),
-        said.lines().next().unwrap_or("it says nothing").trim()
+        said.lines().next().unwrap_or("it printed nothing").trim()
     ))
 }
 

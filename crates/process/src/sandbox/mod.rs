@@ -101,11 +101,14 @@ impl Sandbox {
         let Self::Landlock { abi, .. } = self else { return Vec::new() };
         let mut missing = Vec::new();
         if *abi < 5 {
-            missing.push("terminals and devices of the user can be operated (Linux 6.10 keeps agents from it)".to_owned());
+            missing.push(
+                "agents can use terminals and devices of the user (Linux 6.10 prevents this)"
+                    .to_owned(),
+            );
         }
         if *abi < 6 {
             missing.push(
-                "the gateway's processes can be signalled, and abstract sockets reached (Linux 6.12 keeps agents from it)".to_owned(),
+                "agents can send signals to the gateway's processes, and reach abstract sockets (Linux 6.12 prevents this)".to_owned(),
             );
         }
         if *abi < 9 {
@@ -113,7 +116,7 @@ impl Sandbox {
             let found = service_managers(&PathBuf::from(format!("/run/user/{user}")));
             missing.extend(found.iter().map(|socket| {
                 format!(
-                    "agents can start programs outside of the sandbox through {} (Linux 7.1 keeps agents from it); hint: run the gateway as a user without a systemd user manager, or use AGENT_SANDBOX=bwrap",
+                    "agents can start programs outside of the sandbox through {} (Linux 7.1 prevents this); hint: run the gateway as a user without a systemd user manager, or use AGENT_SANDBOX=bwrap",
                     socket.display()
                 )
             }));

@@ -169,7 +169,7 @@ impl History {
         blocking(move || {
             let mut ledger = history.lock();
             if let Err(error) = ledger.refresh() {
-                tracing::warn!("{error}; the content that was read last stays in force");
+                tracing::warn!(error = %error.source, "{error}; the content that was read last stays in force");
             }
             look(&mut ledger.entries.values())
         })

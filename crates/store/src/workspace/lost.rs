@@ -301,7 +301,7 @@ impl LostTurns {
         blocking(move || {
             let mut ledger = shared.ledger();
             if let Err(error) = ledger.refresh() {
-                tracing::warn!(%error, "state/lost.md cannot be read; the content that was read last stays in force");
+                tracing::warn!(error = %error.source, "{error}; the content that was read last stays in force");
             }
             look(&ledger.entries)
         })

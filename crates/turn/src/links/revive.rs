@@ -73,7 +73,7 @@ impl Links {
         tracing::warn!(
             link = survivor.run,
             why,
-            "an agent outlived the gateway, but its link cannot go on; it is ended, and its turns are recovered as after a crash of the machine"
+            "an agent outlived the gateway, but its link cannot continue; it is ended, and its turns are recovered as after a crash of the machine"
         );
         self.0.launcher.end(&survivor.run);
         if let Ok(Keepsake { folder: Some(folder), .. }) = Keepsake::read(&survivor.keepsake) {
@@ -105,7 +105,7 @@ impl Links {
         self.register(name, &resumed.link);
         self.0.tasks.spawn(resumed.run);
         let (link, turns) = (&survivor.run, resumed.turns.len());
-        tracing::info!(link, turns, backend = name, generation = %backend.generation(), "a link outlived the gateway and goes on");
+        tracing::info!(link, turns, backend = name, generation = %backend.generation(), "a link outlived the gateway and continues");
         for turn in resumed.turns {
             self.keep_continued(turn, &backend, &resumed.link, key.clone());
         }

@@ -25,10 +25,10 @@ pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: Signe
             article.card {
                 h2 { (short_line(&backend.label, 80)) " (" (backend.name) ")" }
                 dl {
-                    dt { "Component" }
+                    dt { "Backend" }
                     dd {
                         @match &backend.generation {
-                            Some(generation) => { "version " (short_line(&backend.version, 60)) ", generation " (generation) }
+                            Some(generation) => { "version " (short_line(&backend.version, 60)) " (" (generation) ")" }
                             None => "does not serve",
                         }
                     }
@@ -54,7 +54,7 @@ pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: Signe
             }
         }
         @if backends.len() > SHOWN { p { "And " (backends.len() - SHOWN) " more." } }
-        p { "A rollback loads the previous component again. Running turns finish with the current one." }
+        p { "A rollback loads the previous version again. Running turns finish with the current one." }
     };
     layout::page(&guest, MenuPage::Components, false, &main)
 }
@@ -81,9 +81,9 @@ pub(super) async fn roll_back(
                 serves,
                 "an owner rolled a backend back from the dashboard"
             );
-            let did = format!("rolled {name} back: generation {serves} serves.");
+            let did = format!("rolled {name} back: version {serves} serves.");
             let _ = shared.api.post_action(None, &visitor.name, &did).await;
-            format!("Generation {serves} of {name} serves.")
+            format!("Version {serves} of {name} serves.")
         }
     };
     guest.session.set_notice(said);

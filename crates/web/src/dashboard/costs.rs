@@ -17,7 +17,7 @@ use super::layout::{self, MenuPage};
 use super::middleware::SignedIn;
 use super::{DashboardState, frame, plot};
 use aetheel_model::event::Lane;
-use aetheel_model::plain::short_line;
+use aetheel_model::plain::{counted, short_line};
 use aetheel_store::workspace::CostSheet;
 use aetheel_store::workspace::costs::{CostSum, Costs, LaneCosts, top};
 
@@ -136,7 +136,7 @@ pub(super) async fn page(
             h2 { "By model" }
             (table("Model", &top(models, ROWS)))
         }
-        @if left_out > 0 { p { (left_out) " channels with fewer turns are left out." } }
+        @if left_out > 0 { p { "Left out: " (counted(left_out, "channel")) " with fewer turns." } }
         @if guest.standing.owner { p { a href={ "/costs.csv?days=" (days) } { "Download as CSV" } } }
     };
     layout::page(&guest, MenuPage::Costs, false, &main)

@@ -44,7 +44,7 @@ impl MenuPage {
             Self::Transcripts => "Transcripts",
             Self::Channels => "Channels",
             Self::Costs => "Costs",
-            Self::Components => "Components",
+            Self::Components => "Backends",
             Self::Schedules => "Schedules and hooks",
             Self::Health => "Health",
         }

@@ -22,7 +22,7 @@ use crate::agent::{
     StartTurn,
 };
 use crate::config::ResourceLimits;
-use crate::plain::with_causes;
+use crate::plain::{counted, with_causes};
 use crate::process::{Custody, Means};
 use crate::redact::Redactor;
 use crate::startup::settings;
@@ -362,13 +362,13 @@ impl RecordingWriter {
             .sync_all()
             .map_err(|error| KitError::usage(format!("cannot write {path}: {error}")))?;
         print_stderr(&format!(
-            "recorded {} lines in {:.1} s: {path}",
-            self.lines,
+            "recorded {} in {:.1} s: {path}",
+            counted(self.lines, "line"),
             self.began.elapsed().as_secs_f64()
         ));
         if io::stderr().is_terminal() {
             print_stderr(&format!(
-                "next: `aetheel backend replay X.wasm {path}` shows how a component reads it,"
+                "next: `aetheel backend replay X.wasm {path}` shows how a backend reads it,"
             ));
             print_stderr(&format!(
                 "      `aetheel backend test --update X.wasm {path}` stores the actions that it must produce"

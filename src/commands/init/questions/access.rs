@@ -29,7 +29,7 @@ impl SetupQuestions<'_> {
             self.access.users = vec![*id];
         }
         print(&format!(
-            "People and roles let somebody in; servers and channels say where. `none` empties a list; `{EVERYBODY}` opens the bot to all who share a server with it."
+            "People and roles decide who may use the bot; servers and channels decide where. `none` empties a list; `{EVERYBODY}` opens the bot to all who share a server with it."
         ));
         loop {
             let AccessLists { users, roles, channels, guilds } = &mut self.access;

@@ -433,7 +433,7 @@ async fn gaps_in_a_recording_are_reported_and_without_one_the_record_is_shown() 
     let page = ann.get("/turns/ffff0001").await.body;
     for shown in [
         "not all of it was recorded",
-        "12 lines of the recording were lost",
+        "The disk was too slow for 12 lines of the recording.",
         "was cut: no room",
         "what is there",
     ] {

@@ -64,7 +64,7 @@ fn a_fault_of_an_expression_is_described_on_one_line() {
         ("0 0 L * *", "day of the month `L`"),
         ("0 0 0 1 1 * 3000", "year `3000`"),
         ("@reboot", "startup hook"),
-        ("@often", "it has 1 fields"),
+        ("@often", "it has 1 field"),
     ] {
         let fault = text.parse::<Cron>().expect_err(text);
         assert!(fault.contains(told) && !fault.contains('\n'), "{text:?}: {fault}");

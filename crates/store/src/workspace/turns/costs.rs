@@ -10,6 +10,7 @@ use super::days::day_of;
 use super::line::{TurnLine, TurnStatus};
 use aetheel_model::agent::{ModelUsage, Usage};
 use aetheel_model::event::{EventKind, Lane};
+use aetheel_model::plain::counted;
 
 /// Dollars above which a reported price is ignored, because no turn can cost that much.
 const PRICE_LIMIT: f64 = 1_000_000.0;
@@ -255,7 +256,7 @@ pub fn top(
         let rest = rows.split_off(most);
         let mut others = CostSum::default();
         rest.iter().for_each(|(_, sum)| others.merge(sum));
-        rows.push((format!("{} others", rest.len()), others));
+        rows.push((counted(rest.len(), "other"), others));
     }
     rows
 }

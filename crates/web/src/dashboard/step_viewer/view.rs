@@ -13,7 +13,7 @@ use aetheel_kit::step_viewer::{
 };
 use aetheel_kit::summary;
 use aetheel_model::agent::{Action, HostCommand, Input, Pipe};
-use aetheel_model::plain::short_line;
+use aetheel_model::plain::{counted, short_line};
 use aetheel_model::redact::Redactor;
 use aetheel_turn::{ComponentStatus, KnownComponent};
 
@@ -90,7 +90,7 @@ impl StepView<'_> {
                 p { "⚠️ The recording is incomplete: " (short_line(&self.clean(fault), 300)) "." }
             }
             @if facts.lost > 0 {
-                p { "⚠️ The disk was too slow for " (facts.lost) " lines, which are missing." }
+                p { "⚠️ The disk was too slow for " (counted(facts.lost, "line")) " of the recording." }
             }
             @if facts.sparse.is_some_and(|from| self.at() >= from) {
                 p { "⚠️ From here on no agent events were recorded: there were 8 MiB of them." }
@@ -158,7 +158,7 @@ impl StepView<'_> {
                 form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
                     input type="hidden" name="step" value=(self.asked.step);
                     (self.kept("q", &self.asked.words))
-                    label for="with" { "Replay with another component" }
+                    label for="with" { "Replay with another version" }
                     select id="with" name="with" {
                         option value="" { "None" }
                         @for known in self.components {
@@ -173,7 +173,7 @@ impl StepView<'_> {
             }
             @match self.chosen {
                 None => {}
-                Some(ChosenComponent::Unknown) => p { "This component of the backend is no longer available." },
+                Some(ChosenComponent::Unknown) => p { "This version of the backend is no longer available." },
                 Some(ChosenComponent::Compared(compared)) => p role="status" { (self.said(compared)) },
             }
         }
@@ -197,7 +197,7 @@ impl StepView<'_> {
                         }
                     }
                     @if reading.withheld > 0 {
-                        " " (reading.withheld) " inputs were withheld, because they answer requests that it never made."
+                        " " (counted(reading.withheld, "input")) " withheld: it never made the requests that they answer."
                     }
                     @if let Some((step, why)) = &reading.failure {
                         " It fails "
@@ -242,7 +242,7 @@ impl StepView<'_> {
         let text = visible(&self.clean(&listed(actions)));
         let part = part(&text, self.asked.more, MADE);
         html! {
-            h2 id="made" { "Actions of the component" }
+            h2 id="made" { "Actions of the backend" }
             @if actions.is_empty() {
                 p {
                     "No actions were recorded. The inputs of one call are answered together, "

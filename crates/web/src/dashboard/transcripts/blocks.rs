@@ -11,7 +11,7 @@ use aetheel_dispatch::{OpenQuestion, Subject};
 use aetheel_model::agent::{
     AskDecision, AskKind, FileDiff, PlanEntry, PlanStatus, TaskStatus, ToolStatus,
 };
-use aetheel_model::plain::short_line;
+use aetheel_model::plain::{counted, short_line};
 use aetheel_model::redact::Redactor;
 use aetheel_turn::transcript::{ArtifactBlock, AskBlock, Block, BlockKind, BoundedText, ToolBlock};
 
@@ -222,7 +222,7 @@ fn changes(changed: &[FileDiff], part: &str) -> Markup {
             (change(diff, CHANGES / changed.len().clamp(1, FILES), part))
         }
         @if changed.len() > FILES {
-            p { a href=(part) { "And " (changed.len() - FILES) " more files" } }
+            p { a href=(part) { "And " (counted(changed.len() - FILES, "more file")) } }
         }
     }
 }
@@ -276,7 +276,7 @@ fn plan(steps: &[PlanEntry]) -> Markup {
                 }
             }
         }
-        @if steps.len() > STEPS { p { "and " (steps.len() - STEPS) " more steps" } }
+        @if steps.len() > STEPS { p { "and " (counted(steps.len() - STEPS, "more step")) } }
     }
 }
 

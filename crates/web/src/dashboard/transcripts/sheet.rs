@@ -6,7 +6,7 @@ use super::super::cards::day;
 use super::blocks::{self, ViewLevel, took};
 use super::paging::{head, pages};
 use aetheel_model::agent::Usage;
-use aetheel_model::plain::short_line;
+use aetheel_model::plain::{counted, short_line};
 use aetheel_store::workspace::TurnLine;
 use aetheel_turn::transcript::{BoundedText, Gap, TranscriptError, TurnTranscript};
 
@@ -57,7 +57,7 @@ impl TurnSheet<'_> {
                 }
                 @if self.eyes != ViewLevel::Link {
                     @if !line.component.is_empty() {
-                        dt { "Component" } dd { (short_line(&line.component, 40)) " " code { (line.digest.get(..12).unwrap_or_default()) } }
+                        dt { "Backend version" } dd { (short_line(&line.component, 40)) " " code { (line.digest.get(..12).unwrap_or_default()) } }
                     }
                     dt { "Tools" } dd { (line.tools) }
                     (usage(line.usage.as_ref()))
@@ -98,7 +98,7 @@ impl TurnSheet<'_> {
             h2 { "Prompt" }
             (blocks::words(&BoundedText { text: all, bytes_left_out: 0 }, ASKED, &format!("{}/part/prompt", self.base)))
             @for name in transcript.attached.iter().take(PIECES) { p { "📎 " (short_line(name, 200)) } }
-            @if transcript.attached.len() > PIECES { p { "and " (transcript.attached.len() - PIECES) " more files" } }
+            @if transcript.attached.len() > PIECES { p { "and " (counted(transcript.attached.len() - PIECES, "more file")) } }
         }
     }
 
@@ -128,7 +128,7 @@ impl TurnSheet<'_> {
             @if let Some(next) = next {
                 p { a href={ (self.base) "?from=" (next) } { "Later events" } }
             } @else if transcript.blocks_left_out > 0 {
-                p { (transcript.blocks_left_out) " more events are too many to show." }
+                p { (counted(transcript.blocks_left_out, "more event")) " cannot be shown: there are too many." }
             }
         }
     }
@@ -194,11 +194,13 @@ fn missing(gap: &Gap) -> String {
     match gap {
         Gap::Sparse => "The agent wrote so much that not all of it was recorded.".to_owned(),
         Gap::Lost(lines) => {
-            format!("{lines} lines of the recording were lost: the disk was too slow.")
+            format!("The disk was too slow for {} of the recording.", counted(*lines, "line"))
         }
         Gap::Cut(why) => format!("The recording was cut: {}.", short_line(why, 200)),
         Gap::Unseen => "The backend failed. Later output of the agent is missing.".to_owned(),
-        Gap::Unreadable(lines) => format!("{lines} lines of the recording cannot be read."),
+        Gap::Unreadable(lines) => {
+            format!("{} of the recording cannot be read.", counted(*lines, "line"))
+        }
         Gap::TooLong => "The recording is too long: its end was not read.".to_owned(),
     }
 }
