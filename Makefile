@@ -11,8 +11,8 @@ GUEST_TARGET := wasm32-wasip2
 BACKENDS_DIR ?= backends
 # For those who work on it, so links to private items are welcome.
 export RUSTDOCFLAGS := -D warnings -A rustdoc::private_intra_doc_links
-# One more than there are cores: many tests wait for clocks of Discord's.
-export RUST_TEST_THREADS ?= $(shell expr $$(nproc) + 1)
+# More than there are cores: many tests wait for timeouts and leases.
+export RUST_TEST_THREADS ?= $(shell expr $$(nproc) \* 2)
 # What `test-live` runs: columns and rows of the matrix, `latest` for the newest releases, anything to run all again, other sandbox.
 export BACKEND CASE CLI_VERSIONS FRESH
 # Signs what `dist` makes.

@@ -25,8 +25,9 @@ use self::mutants::{Original, recordings};
 use self::mutation::{Change, reports, silent_loss};
 use crate::support::recordings::name as case_name;
 
-/// Inputs that a guest gets in one call.
-const BATCH: usize = 64;
+/// Many inputs in one call, which is fast. Where the gateway's detector works alone, inputs are
+/// passed one by one instead: as in the gateway, no answer arrives before its prompt was sent.
+const FAST: Batches = Batches::Of(64);
 
 /// Recordings that the backend cannot read, since it never starts the agent with this output
 /// format.
@@ -37,6 +38,11 @@ const UNREADABLE: [(&str, &str); 1] = [("claude", "text-plain")];
 /// like the next attempt of the model, which replaces the previous one.
 const REPLACED: (&str, &str, &str) = ("claude", "refusal", "model");
 
+/// Changes that make the backend send other requests than in the recording, so that a recorded
+/// response answers another request: without its modes, the agent is not asked to change the mode.
+const OTHER_REQUESTS: ((&str, &str), &str) =
+    (("acp", "codex-permission-reject-once"), ".modes{}.availableModes");
+
 /// The result of a replayed recording: the output that people see, and the gateway's decisions
 /// about it.
 struct Outcome {
@@ -46,8 +52,12 @@ struct Outcome {
 }
 
 impl Outcome {
-    async fn of(backend: &dyn aetheel::turn::Backend, entries: &[RecordingEntry]) -> Self {
-        let replayed = replay(backend, entries, Batches::Of(BATCH)).await.unwrap();
+    async fn of(
+        backend: &dyn aetheel::turn::Backend,
+        entries: &[RecordingEntry],
+        batches: Batches,
+    ) -> Self {
+        let replayed = replay(backend, entries, batches).await.unwrap();
         let actions = replayed.actions().map(|action| serde_json::to_value(action).unwrap());
         Self { actions: actions.collect(), endings: endings(entries, &replayed), replayed }
     }
@@ -77,6 +87,8 @@ struct Tally {
     recovered: usize,
     /// Mutants that change something other than an answer without a report.
     details: usize,
+    /// Lost answers that the detector does not promise to find.
+    exempt: usize,
     losses: Vec<String>,
 }
 
@@ -86,13 +98,13 @@ async fn no_answer_is_lost(name: &str) {
     for Original { case, recording, changes } in &originals {
         tally.recordings += 1;
         let file = case_name(name, case);
-        let before = Outcome::of(&*backend, &case.tape.entries).await;
+        let before = Outcome::of(&*backend, &case.tape.entries, FAST).await;
         assert_eq!(!before.unread().is_empty(), UNREADABLE.contains(&(name, &file)), "{file}");
         for (position, change) in changes {
             let Some(mutant) = recording.mutant(position, *change) else { continue };
             tally.mutants += 1;
             let entries = mutants::entries(&mutant);
-            let after = Outcome::of(&*backend, &entries).await;
+            let after = Outcome::of(&*backend, &entries, FAST).await;
             let loss = silent_loss(&before.actions, &after.actions);
             let unread = after.unread();
             tally.reported_by_backend +=
@@ -135,18 +147,25 @@ async fn the_host_finds_lost_answers_alone(name: &str) {
     let (mut tally, originals) = (Tally::default(), recordings(name));
     for Original { case, recording, changes } in &originals {
         let file = case_name(name, case);
-        let before = Outcome::of(&backend, &case.tape.entries).await;
+        let before = Outcome::of(&backend, &case.tape.entries, Batches::Single).await;
         assert_eq!(!before.unread().is_empty(), UNREADABLE.contains(&(name, &file)), "{file}");
         for (position, change) in changes {
             let Some(mutant) = recording.mutant(position, *change) else { continue };
             tally.mutants += 1;
-            let after = Outcome::of(&backend, &mutants::entries(&mutant)).await;
+            let after = Outcome::of(&backend, &mutants::entries(&mutant), Batches::Single).await;
             for (turn, before) in &before.replayed.turns {
                 let text = before.text();
                 let gone = after.replayed.turns.get(turn).is_none_or(|after| {
                     after.transcript.text().trim().is_empty() && after.text().trim().is_empty()
                 });
                 if !gone || !mutants::is_prose(&text) {
+                    continue;
+                }
+                let seen = mutants::sent_and_shown(&case.tape.entries, &after.actions);
+                let is_repeated = mutants::unseen(&text, &seen) <= mutants::SEQUENCE;
+                let (of, key) = OTHER_REQUESTS;
+                if is_repeated || ((name, file.as_str()) == of && position.name.contains(key)) {
+                    tally.exempt += 1;
                     continue;
                 }
                 tally.changed += 1;

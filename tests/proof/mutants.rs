@@ -6,6 +6,7 @@ use std::io::Write as _;
 use aetheel::agent::{HostCommand, Input, TurnKey};
 use aetheel::kit::Case;
 use aetheel::turn::recording::{EntryKind, RecordingEntry};
+use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use super::mutation::{Change, Holds, Mutant, Position, Recording};
@@ -13,6 +14,9 @@ use crate::support::recordings::cases;
 
 /// The id of the turn in a file made by [`recording_file`].
 pub const TURN: &str = "0badcafe";
+/// Number of letters and digits that the detector compares at a time. It takes an answer for shown
+/// if at most as many are new.
+pub const SEQUENCE: usize = 8;
 /// Maximum number of changes of a backend's recordings in the sample.
 const SAMPLE: usize = 600;
 
@@ -96,4 +100,31 @@ pub fn recording_file(case: &Case, entries: &[RecordingEntry], turn: TurnKey) ->
 pub fn is_prose(text: &str) -> bool {
     let words = text.split_whitespace().filter(|word| word.chars().any(char::is_alphabetic));
     words.count() >= 2 && text.chars().filter(|c| c.is_alphabetic()).count() >= 6
+}
+
+/// Returns everything that the host sent to the agent, and everything that users saw, in lower case.
+/// The detector ignores text from there, see `docs/drift.md`.
+pub fn sent_and_shown(entries: &[RecordingEntry], actions: &[Value]) -> String {
+    let sent = entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::In(Input::Command(command)) => serde_json::to_string(command).ok(),
+        _ => None,
+    });
+    let shown = actions.iter().map(Value::to_string);
+    sent.chain(shown).collect::<Vec<_>>().join("\n").to_lowercase()
+}
+
+/// Returns how many letters and digits of a text are not in `seen`, compared in sequences of
+/// [`SEQUENCE`] as in the detector.
+pub fn unseen(text: &str, seen: &str) -> usize {
+    let normal = |text: &str| -> Vec<char> {
+        text.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect()
+    };
+    let (letters, seen): (Vec<char>, String) = (normal(text), normal(seen).iter().collect());
+    let mut is_seen = vec![false; letters.len()];
+    for (at, sequence) in letters.windows(SEQUENCE).enumerate() {
+        if seen.contains(&sequence.iter().collect::<String>()) {
+            is_seen[at..at + SEQUENCE].fill(true);
+        }
+    }
+    is_seen.iter().filter(|seen| !**seen).count()
 }

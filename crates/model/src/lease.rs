@@ -67,9 +67,12 @@ impl Lease {
         });
     }
 
-    /// Sets the time of [`boot_ms`] until which the lease lasts, sooner or later than before.
+    /// Sets the time of [`boot_ms`] until which the lease lasts, sooner or later than before, unless
+    /// it was ended for good.
     pub fn set(&self, until_ms: u64) {
-        self.0.send_replace(until_ms);
+        self.0.send_if_modified(|until| {
+            *until != ENDED && std::mem::replace(until, until_ms) != until_ms
+        });
     }
 
     /// Returns whether the lease can end.
@@ -124,6 +127,7 @@ mod tests {
         assert!(lease.is_valid());
         lease.end();
         lease.extend(boot_ms() + 60_000);
+        lease.set(boot_ms() + 60_000);
         assert!(!lease.is_valid() && lease.is_ended() && lease.remaining().is_zero());
     }
 
