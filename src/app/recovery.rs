@@ -12,6 +12,7 @@ use tokio::time::MissedTickBehavior;
 use crate::agents::AgentRegistry;
 use crate::backend::LoadReport;
 use crate::dispatch::Dispatcher;
+use crate::plain::with_causes;
 use crate::workspace::LostTurns;
 
 /// How often the gateway checks for a request of `aetheel recover`.
@@ -65,7 +66,7 @@ pub async fn follow(dispatcher: Dispatcher, agents: Arc<AgentRegistry>, lost: Lo
                     tracing::info!(turns = turns.len(), "delivering lost replies, as another program requested");
                     dispatcher.deliver_all(&turns).await;
                     if let Err(error) = lost.request_done().await {
-                        tracing::warn!(%error, "cannot remove the request to deliver lost replies; it will be processed again");
+                        tracing::warn!(error = %with_causes(&error), "cannot remove the request to deliver lost replies; it will be processed again");
                     }
                 }
             }

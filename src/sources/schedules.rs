@@ -14,6 +14,7 @@ use super::plan::{SchedulePlan, plan};
 use crate::dispatch::{Dispatcher, PromptRefusal};
 use crate::event::{EventKind, Lane};
 use crate::figures;
+use crate::plain::with_causes;
 use crate::schedule::{DueTick, ScheduleEntry, Timetable};
 use crate::supervisor;
 use crate::workspace::{CronJobs, Heartbeats, ScheduleProgress, Workspace};
@@ -244,7 +245,7 @@ impl Scheduler {
         match self.workspace.schedule_notes().save(all.clone()).await {
             Ok(()) => self.saved = all,
             Err(error) => {
-                tracing::warn!(%error, "cannot save state/schedules.md; after a restart a cron job may run again")
+                tracing::warn!(error = %with_causes(&error), "cannot save state/schedules.md; after a restart a cron job may run again")
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::config::Config;
+use crate::plain::with_causes;
 use crate::supervisor;
 use crate::turn::recording::{Recorder, RecordingLimits};
 use crate::workspace::{TurnRetention, Workspace};
@@ -21,11 +22,11 @@ pub(super) fn tidy(recorder: Recorder, workspace: Workspace, kept: TurnRetention
                 }
             }
             if let Err(error) = workspace.turns().tidy(kept).await {
-                tracing::warn!(%error, "cannot remove the texts of old turns; check state/turns");
+                tracing::warn!(error = %with_causes(&error), "cannot remove the texts of old turns; check state/turns");
             }
             let lost_turns = workspace.lost_turns();
             if let Err(error) = lost_turns.forget_without_recording(recorder.folder()).await {
-                tracing::warn!(%error, "cannot forget the lost replies whose recordings are gone");
+                tracing::warn!(error = %with_causes(&error), "cannot forget the lost replies whose recordings are gone");
             }
         }
     });

@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tracing::warn;
 
+use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::{ChannelNotes, DiscordNotes, FileError};
 
 /// Interval between two saves. Messages that were handled in the last interval before a crash are
@@ -171,6 +172,6 @@ impl NotesCache {
 
 async fn save(file: &DiscordNotes) {
     if let Err(error) = file.save().await {
-        warn!(%error, "cannot save state/discord.md; after a restart messages may be answered again, and buttons stay");
+        warn!(error = %with_causes(&error), "cannot save state/discord.md; after a restart messages may be answered again, and buttons stay");
     }
 }

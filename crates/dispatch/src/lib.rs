@@ -94,6 +94,7 @@ use self::recovery::restart::{OfferReason, TurnFollowUp};
 use self::recovery::unread::LostReplies;
 use aetheel_model::agent::AskDecision;
 use aetheel_model::event::{Event, Lane};
+use aetheel_model::plain::with_causes;
 use aetheel_model::queue::Queue;
 use aetheel_model::supervisor;
 use aetheel_turn::{Links, OnUnknown};
@@ -179,7 +180,7 @@ impl Dispatcher {
     /// A message for the person who asked, if the file cannot be written.
     pub async fn reset(&self, lane: &Lane) -> Result<bool, String> {
         let had = self.inner.deps.workspace.bindings().reset(lane).await.map_err(|error| {
-            tracing::error!(%lane, %error, "cannot forget the conversation");
+            tracing::error!(%lane, error = %with_causes(&error), "cannot forget the conversation");
             "The conversation could not be forgotten: its file cannot be written. (storage)"
                 .to_owned()
         })?;

@@ -16,6 +16,7 @@ use crate::discord::Discord;
 use crate::dispatch::Dispatcher;
 use crate::event::{Lane, LaneFilter};
 use crate::figures;
+use crate::plain::with_causes;
 use crate::turn::Backends;
 use crate::workspace::Workspace;
 
@@ -229,7 +230,7 @@ impl LaneMover {
         // Without these notes, this node does not catch up on missed messages of the channel.
         let noted = self.discord.export_channels(of_channel).await;
         if let Err(error) = self.discord.forget_channels(of_channel).await {
-            tracing::warn!(%error, lane = root, "cannot remove the notes of a moved channel from the state files");
+            tracing::warn!(error = %with_causes(&error), lane = root, "cannot remove the notes of a moved channel from the state files");
         }
         let mut gone = None;
         if self.is_idle(row) {
@@ -242,7 +243,7 @@ impl LaneMover {
             tracing::info!(lane = root, to, "a channel was moved to another node");
             self.dispatcher.forget_lanes(&*theirs).await;
             if let Err(error) = self.workspace.forget_lanes(theirs).await {
-                tracing::warn!(%error, lane = root, "cannot remove the lines of a moved channel from the state files");
+                tracing::warn!(error = %with_causes(&error), lane = root, "cannot remove the lines of a moved channel from the state files");
             }
             return true;
         }

@@ -14,6 +14,7 @@ use super::mail::patiently;
 use crate::cluster::{Cluster, Peers};
 use crate::discord::LoginHistory;
 use crate::disk::{read_ordinary, replace};
+use crate::plain::with_causes;
 use crate::sources::RunningSchedules;
 use crate::supervisor;
 
@@ -112,7 +113,7 @@ impl LeaderFile {
         let path = self.path.clone();
         let replaced = tokio::task::spawn_blocking(move || replace(&path, body.as_bytes())).await;
         if let Err(error) = replaced.map_err(io::Error::other).flatten() {
-            tracing::error!(%error, "cannot save the time up to which schedules were handled; one may run twice");
+            tracing::error!(error = %with_causes(&error), "cannot save the time up to which schedules were handled; one may run twice");
         }
     }
 

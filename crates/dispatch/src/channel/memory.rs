@@ -2,6 +2,7 @@
 
 use super::ChannelContext;
 use aetheel_model::event::Lane;
+use aetheel_model::plain::with_causes;
 use aetheel_model::prompt::{self, MemoryTarget};
 use aetheel_store::workspace::{LaneSettings, MemoryLocation, format_notes, memory_place};
 
@@ -62,7 +63,7 @@ impl ChannelContext {
         {
             Ok(()) => (visible, notices),
             Err(error) => {
-                tracing::error!(%error, "cannot append to the memory; the block stays in the answer");
+                tracing::error!(error = %with_causes(&error), "cannot append to the memory; the block stays in the answer");
                 notices.push("The agent's note could not be saved.".to_owned());
                 (text, notices)
             }

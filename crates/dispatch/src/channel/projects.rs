@@ -6,6 +6,7 @@
 
 use crate::Dispatcher;
 use aetheel_model::event::Lane;
+use aetheel_model::plain::with_causes;
 
 /// The lines to write for a channel. `None` keeps a line, and an empty text removes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +61,7 @@ impl Dispatcher {
             .filter_map(|(key, value)| Some((key, value.as_ref()?.trim().to_owned())))
             .collect();
         parts.workspace.bind_channel(lane, called, entries).await.map_err(|error| {
-            tracing::error!(%lane, %error, "cannot write channels.md");
+            tracing::error!(%lane, error = %with_causes(&error), "cannot write channels.md");
             "The project could not be saved: channels.md cannot be written. (storage)".to_owned()
         })?;
         tracing::info!(%lane, directory = project.directory, backend = project.backend, "a channel was bound to a project");

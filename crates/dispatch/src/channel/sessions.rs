@@ -16,7 +16,7 @@ use crate::Dispatcher;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{QueryKind, QueryResult};
 use aetheel_model::event::{Event, Lane};
-use aetheel_model::plain::short_line;
+use aetheel_model::plain::{short_line, with_causes};
 use aetheel_store::workspace::{PastConversation, SessionId};
 use aetheel_turn::reason::readable_message;
 
@@ -142,7 +142,7 @@ impl Dispatcher {
             .resume(lane, &name, chosen.id.clone(), (DIRECTORY, elsewhere.clone()))
             .await
             .map_err(|error| {
-                tracing::error!(%lane, %error, "cannot save the resumed conversation");
+                tracing::error!(%lane, error = %with_causes(&error), "cannot save the resumed conversation");
                 "The choice could not be saved. (storage)".to_owned()
             })?;
         let past = PastConversation {
@@ -200,7 +200,7 @@ impl Dispatcher {
                     match kept {
                         Ok(true) => self.inner.channels.session_renamed(lane, &name, &session, id).await,
                         Ok(false) => {}
-                        Err(error) => tracing::error!(%lane, %error, "cannot save the shortened conversation's session"),
+                        Err(error) => tracing::error!(%lane, error = %with_causes(&error), "cannot save the shortened conversation's session"),
                     }
                 }
                 tracing::info!(%lane, backend = name, "conversation shortened");
@@ -292,14 +292,14 @@ impl ChannelContext {
     pub(crate) async fn forget_session(&self, lane: &Lane, backend: &str, session: &str) {
         let Ok(session) = SessionId::new(session) else { return };
         if let Err(error) = self.deps.workspace.history().forget(lane, backend, &session).await {
-            tracing::warn!(%lane, %error, "cannot forget a conversation that is lost; `/sessions` still lists it");
+            tracing::warn!(%lane, error = %with_causes(&error), "cannot forget a conversation that is lost; `/sessions` still lists it");
         }
     }
 
     async fn note(&self, past: PastConversation, before: Option<SessionId>) {
         let lane = past.lane.clone();
         if let Err(error) = self.deps.workspace.history().note(past, before.as_ref()).await {
-            tracing::warn!(%lane, %error, "cannot save the conversation; `/sessions` will not list it");
+            tracing::warn!(%lane, error = %with_causes(&error), "cannot save the conversation; `/sessions` will not list it");
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::deps::Choices;
 use aetheel_model::agent::descriptor::{DescriptorChoice, Feature, LinkSharing};
 use aetheel_model::agent::{Descriptor, FailureKind, Mode, QueryKind, QueryResult};
 use aetheel_model::event::Lane;
-use aetheel_model::plain::one_line;
+use aetheel_model::plain::{one_line, with_causes};
 use aetheel_store::workspace::{BindingsError, LaneSettings, is_plain_model};
 use aetheel_turn::reason::readable_message;
 
@@ -305,7 +305,7 @@ impl SettingChoice<'_> {
 
 fn storage_result(lane: &Lane, saved: Result<(), BindingsError>) -> Result<(), String> {
     saved.map_err(|error| {
-        tracing::error!(%lane, %error, "cannot save a choice");
+        tracing::error!(%lane, error = %with_causes(&error), "cannot save a choice");
         "The choice could not be saved. (storage)".to_owned()
     })
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::DriftMonitor;
 use aetheel_model::baseline::Success;
+use aetheel_model::plain::with_causes;
 use aetheel_turn::{Ending, TurnResult};
 
 impl DriftMonitor {
@@ -32,7 +33,7 @@ impl DriftMonitor {
         let workspace = self.deps.workspace.clone();
         self.tasks.spawn(async move {
             if let Err(error) = workspace.baseline_notes().save(version, baseline).await {
-                tracing::warn!(%error, "cannot save state/baselines.md; after a restart it is learned again");
+                tracing::warn!(error = %with_causes(&error), "cannot save state/baselines.md; after a restart it is learned again");
             }
         });
     }

@@ -30,6 +30,7 @@ use super::outlet::Notice;
 use aetheel_model::agent::Unrecognised;
 use aetheel_model::baseline::UNKNOWN_VERSION;
 use aetheel_model::figures;
+use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::DriftKey;
 use aetheel_turn::{Ending, Generation, TurnResult, UnknownOutput};
 
@@ -220,7 +221,7 @@ impl DriftMonitor {
         match saved {
             Ok(written) => self.state.lock().unknown.merge_saved(written),
             Err(error) => tracing::error!(
-                %error,
+                error = %with_causes(&error),
                 "cannot save state/drift.md; after a restart the same output is reported again"
             ),
         }

@@ -18,6 +18,7 @@ use crate::persistence::wait_until_saved;
 use crate::questions::Person;
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::figures::{self, EventOutcome};
+use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::{LostState, LostTurn, SessionId};
 use aetheel_turn::Backend;
 use aetheel_turn::reread::RereadAnswer;
@@ -342,7 +343,7 @@ impl Dispatcher {
             // The conversation has been reset since.
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot save the session of a recovered turn; the next prompt does not continue it")
+                tracing::warn!(error = %with_causes(&error), "cannot save the session of a recovered turn; the next prompt does not continue it")
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::outlet::Offer;
 use crate::persistence::EventProgress;
 use aetheel_model::event::{Event, EventOrigin, Lane};
 use aetheel_model::figures;
+use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::{Binding, LostState, LostTurn, LostTurns};
 use aetheel_turn::reread::{RereadAnswer, reread};
 use aetheel_turn::{Backend, TurnResult};
@@ -64,7 +65,7 @@ impl LostReplies {
         }
         let kept = self.deps.recorder.keep(&result.recording, turn).await;
         let recording =
-            kept.inspect_err(|error| tracing::error!(%error, "the recording of a lost reply cannot be kept; check RECORDINGS_DIR")).ok()?;
+            kept.inspect_err(|error| tracing::error!(error = %with_causes(&error), "the recording of a lost reply cannot be kept; check RECORDINGS_DIR")).ok()?;
         let (channel, message) = match event.origin {
             EventOrigin::Message { channel, message } => (Some(channel), Some(message)),
             EventOrigin::Interaction { channel, .. } => (Some(channel), None),
@@ -89,7 +90,7 @@ impl LostReplies {
             recording,
         };
         if let Err(error) = self.notes().note(lost).await {
-            tracing::error!(%error, "a lost reply cannot be recorded; its recording stays in RECORDINGS_DIR/lost");
+            tracing::error!(error = %with_causes(&error), "a lost reply cannot be recorded; its recording stays in RECORDINGS_DIR/lost");
             return None;
         }
         let mut epochs = self.epochs.lock();
@@ -112,7 +113,7 @@ impl LostReplies {
         let entry = self.deps.journal.as_ref().and_then(|journal| journal.entry(event.sequence));
         let Some(message) = entry.and_then(|entry| entry.posted.last().copied()) else { return };
         if let Err(error) = self.notes().set_notice(turn, message).await {
-            tracing::warn!(turn, %error, "cannot save where the button of a lost reply is; it stays after the reply is delivered");
+            tracing::warn!(turn, error = %with_causes(&error), "cannot save where the button of a lost reply is; it stays after the reply is delivered");
         }
     }
 
@@ -127,7 +128,7 @@ impl LostReplies {
         };
         for turn in lost.all().await.into_iter().filter(superseded) {
             if let Err(error) = lost.mark(&turn.turn, LostState::GivenUp, None).await {
-                tracing::warn!(turn = turn.turn, %error, "cannot record that a lost reply was given up");
+                tracing::warn!(turn = turn.turn, error = %with_causes(&error), "cannot record that a lost reply was given up");
             }
             figures::lost_reply(&turn.backend, LostState::GivenUp.word());
         }
@@ -180,7 +181,7 @@ impl LostReplies {
     /// Records the state of a lost reply, and the component that tried to read it.
     pub(super) async fn mark(&self, turn: &str, state: LostState, tried: Option<&str>) {
         if let Err(error) = self.notes().mark(turn, state, tried).await {
-            tracing::warn!(turn, %error, "cannot record the state of a lost reply");
+            tracing::warn!(turn, error = %with_causes(&error), "cannot record the state of a lost reply");
         }
     }
 
@@ -189,7 +190,7 @@ impl LostReplies {
         let Some(turn) = LostTurn::of_key(event.key.as_deref()) else { return };
         let lost = self.notes();
         if let Err(error) = lost.mark(turn, state, None).await {
-            tracing::error!(turn, %error, "cannot record the state of a recovered reply in state/lost.md");
+            tracing::error!(turn, error = %with_causes(&error), "cannot record the state of a recovered reply in state/lost.md");
         }
         let Some(lost) = lost.get(turn).await else { return };
         figures::lost_reply(&lost.backend, state.word());

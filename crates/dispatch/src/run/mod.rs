@@ -458,7 +458,7 @@ impl DispatcherInner {
             _ => Ok(true),
         };
         if let Err(error) = saved {
-            tracing::error!(%error, "cannot save the conversation's session; the next prompt starts a new one");
+            tracing::error!(error = %aetheel_model::plain::with_causes(&error), "cannot save the conversation's session; the next prompt starts a new one");
             notices.push(
                 "This conversation could not be saved; the next message may start a new one."
                     .to_owned(),

@@ -21,6 +21,7 @@ use super::signature::{self, SignatureFault, WebhookKey};
 use aetheel_dispatch::PromptRefusal;
 use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent, Sequence};
 use aetheel_model::figures;
+use aetheel_model::plain::with_causes;
 use aetheel_model::prompt::{WebhookPayload, quote_payload, readable_form};
 use aetheel_store::workspace::{ClaimResult, Webhook, WebhookScheme};
 
@@ -187,7 +188,7 @@ async fn accept(
     if let Some(claim) = claim
         && let Err(error) = claim.keep(now_ms()).await
     {
-        tracing::error!(webhook, %error, "cannot save a delivery; if it is repeated after a restart, it is accepted again");
+        tracing::error!(webhook, error = %with_causes(&error), "cannot save a delivery; if it is repeated after a restart, it is accepted again");
     }
     Ok(sequence)
 }
