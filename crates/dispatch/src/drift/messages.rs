@@ -197,8 +197,8 @@ mod tests {
         let done = notice(RollbackResult::Done("3@aaaaaaaaaaaa".to_owned()));
         assert!(done.contains("3 of its first 4 turns were misread, before that 1 of 20, with the agent's version 0.9.1"), "{done}");
         assert!(
-            done.contains("Generation 2@bbbbbbbbbbbb of **gemini**")
-                && done.contains("Generation 3@aaaaaaaaaaaa serves now"),
+            done.contains("Version 2@bbbbbbbbbbbb of **gemini**")
+                && done.contains("Version 3@aaaaaaaaaaaa serves now"),
             "{done}"
         );
         assert!(
