@@ -191,15 +191,14 @@ pub trait Launcher: Send + Sync {
         Vec::new()
     }
 
-    /// Takes over a process of a surviving run. The caller has already processed the first `heard`
+    /// Takes over a process of a surviving run. The caller has already processed the first `lines`
     /// lines; the events begin after them.
     ///
     /// # Errors
-    /// [`LaunchError`] if the process does not exist, or if lines after the first `heard` are no
+    /// [`LaunchError`] if the process does not exist, or if lines after the first `lines` are no
     /// longer available.
-    /// longer available.
-    async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<AgentProcess, LaunchError> {
-        let _ = heard;
+    async fn adopt(&self, run: &str, proc: u32, lines: u64) -> Result<AgentProcess, LaunchError> {
+        let _ = lines;
         Err(LaunchError::Start {
             program: PathBuf::from(format!("process {proc} of run {run}")),
             source: std::io::Error::other("processes of this launcher do not outlive the gateway"),

@@ -47,8 +47,8 @@ const NOISE_PREFIXES: [&str; 8] = [
 #[must_use]
 pub fn reason(stderr: &str) -> String {
     let stderr = clean_text(stderr);
-    let said: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !is_noise(line)).collect();
-    last_lines(&said)
+    let useful: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !is_noise(line)).collect();
+    last_lines(&useful)
 }
 
 /// Returns the message of a failure as a text for people. If the message contains the end of
@@ -56,17 +56,17 @@ pub fn reason(stderr: &str) -> String {
 #[must_use]
 pub fn readable_message(message: &str, stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let told = last_lines(&lines);
-    let message: Cow<'_, str> = match message.rsplit_once(told.as_str()) {
-        Some((before, behind)) if !told.is_empty() => {
+    let tail = last_lines(&lines);
+    let message: Cow<'_, str> = match message.rsplit_once(tail.as_str()) {
+        Some((before, behind)) if !tail.is_empty() => {
             Cow::Owned(format!("{before}{}{behind}", reason(stderr)))
         }
         _ => Cow::Borrowed(message),
     };
     let message = clean_text(&message);
-    let said: Vec<&str> =
+    let useful: Vec<&str> =
         message.lines().map(without_noise).filter(|line| !line.is_empty()).collect();
-    said.join("\n").trim_end_matches([':', ' ']).to_owned()
+    useful.join("\n").trim_end_matches([':', ' ']).to_owned()
 }
 
 /// Returns the last lines, cut in the same way as every backend of this repository cuts them.
@@ -79,7 +79,7 @@ fn last_lines(lines: &[&str]) -> String {
 /// ended: …`), returns these words.
 fn without_noise(line: &str) -> &str {
     match line.trim_end().split_once(": ") {
-        Some((head, said)) if head.contains(" ended") && is_noise(said.trim()) => head,
+        Some((head, rest)) if head.contains(" ended") && is_noise(rest.trim()) => head,
         _ if is_noise(line.trim()) => "",
         _ => line.trim_end(),
     }
@@ -170,12 +170,12 @@ mod tests {
     fn a_reason_before_much_noise_is_found() {
         let stderr = format!("TypeError: no such model\n{}", ANY_CASE.join("\n"));
         let lines: Vec<&str> = stderr.lines().map(str::trim).collect();
-        let told = format!(
+        let message = format!(
             "Droid ended (exit code 1): {}",
             lines[lines.len() - MAX_REASON_LINES..].join("\n")
         );
         assert_eq!(
-            readable_message(&told, &stderr),
+            readable_message(&message, &stderr),
             "Droid ended (exit code 1): TypeError: no such model"
         );
         assert_eq!(

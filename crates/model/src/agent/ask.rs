@@ -6,7 +6,7 @@ use super::{SessionKey, TurnKey};
 /// An option to choose from. Recordings of the contract 0.1 contain only its label, which is also
 /// its id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", from = "ToldChoice")]
+#[serde(rename_all = "kebab-case", from = "RecordedChoice")]
 pub struct QuestionChoice {
     pub id: String,
     pub label: String,
@@ -30,16 +30,16 @@ impl From<&str> for QuestionChoice {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum ToldChoice {
+enum RecordedChoice {
     Plain(String),
     Whole { id: String, label: String, description: Option<String> },
 }
 
-impl From<ToldChoice> for QuestionChoice {
-    fn from(told: ToldChoice) -> Self {
-        match told {
-            ToldChoice::Plain(label) => Self::plain(label),
-            ToldChoice::Whole { id, label, description } => Self { id, label, description },
+impl From<RecordedChoice> for QuestionChoice {
+    fn from(recorded: RecordedChoice) -> Self {
+        match recorded {
+            RecordedChoice::Plain(label) => Self::plain(label),
+            RecordedChoice::Whole { id, label, description } => Self { id, label, description },
         }
     }
 }

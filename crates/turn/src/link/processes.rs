@@ -100,33 +100,33 @@ impl LinkProcesses {
         }
     }
 
-    /// Adds a process that outlived the gateway. `heard` is the number of its recorded lines.
+    /// Adds a process that outlived the gateway. `count` is the number of its recorded lines.
     pub(super) fn take_over(
         &mut self,
         proc: ProcKey,
         process: AgentProcess,
         endpoint: Option<Endpoint>,
-        heard: u64,
+        count: u64,
     ) {
-        self.records.lines.insert(proc, heard);
+        self.records.lines.insert(proc, count);
         self.running.insert(proc, RunningProcess::new(process, endpoint));
     }
 
     /// Notes that `more` lines of a process, or its end, are in the recording once it has `lines`
     /// lines.
     pub(super) fn recorded(&mut self, proc: ProcKey, more: u64, lines: u64) {
-        let heard = self.records.lines.entry(proc).or_default();
-        *heard += more;
+        let count = self.records.lines.entry(proc).or_default();
+        *count += more;
         match self.records.acks.back_mut() {
-            Some((at, last, so_far)) if *at == lines && *last == proc => *so_far = *heard,
-            _ => self.records.acks.push_back((lines, proc, *heard)),
+            Some((at, last, so_far)) if *at == lines && *last == proc => *so_far = *count,
+            _ => self.records.acks.push_back((lines, proc, *count)),
         }
     }
 
-    /// Adds a process that outlived the gateway and whose end is already recorded. `heard` is the
+    /// Adds a process that outlived the gateway and whose end is already recorded. `count` is the
     /// number of its recorded lines, including one for its end.
-    pub(super) fn add_ended(&mut self, proc: ProcKey, process: AgentProcess, heard: u64) {
-        self.records.lines.insert(proc, heard.saturating_sub(1));
+    pub(super) fn add_ended(&mut self, proc: ProcKey, process: AgentProcess, count: u64) {
+        self.records.lines.insert(proc, count.saturating_sub(1));
         self.records.ended.insert(proc, process);
         self.record_end(proc);
     }
@@ -147,8 +147,8 @@ impl LinkProcesses {
     /// Confirms to the processes everything that is in the first `lines` lines of the recording, so
     /// that their holder can drop it.
     pub(super) fn ack_recorded(&mut self, lines: u64) {
-        while let Some((_, proc, heard)) = self.records.acks.pop_front_if(|due| due.0 <= lines) {
-            let recorded = ProcessCommand::Recorded(heard);
+        while let Some((_, proc, count)) = self.records.acks.pop_front_if(|due| due.0 <= lines) {
+            let recorded = ProcessCommand::Recorded(count);
             if let Some(running) = self.running.get(&proc).filter(|running| running.process.held) {
                 let _ = running.process.commands.send(recorded);
             } else if let Some(ended) = self.records.ended.get(&proc) {
@@ -161,9 +161,9 @@ impl LinkProcesses {
     /// this gateway process continues with them.
     pub(super) fn repeat_acks(&self) {
         for (proc, running) in self.running.iter().filter(|(_, running)| running.process.held) {
-            let heard = self.records.lines.get(proc).copied().unwrap_or_default();
+            let count = self.records.lines.get(proc).copied().unwrap_or_default();
             // Fails if the process has ended.
-            let _ = running.process.commands.send(ProcessCommand::Recorded(heard));
+            let _ = running.process.commands.send(ProcessCommand::Recorded(count));
         }
     }
 

@@ -88,11 +88,11 @@ impl TranscriptBuilder {
     /// Returns whether a line may concern the turn. Most lines are output of agents and need no
     /// parsing.
     pub(super) fn is_relevant(&self, line: &str) -> bool {
-        let told = |side: &str| {
+        let kind_after = |side: &str| {
             let (_, rest) = line.get(..80).unwrap_or(line).split_once(side)?;
             rest.split('"').next()
         };
-        match (told("\"in\":{\""), told("\"out\":{\"")) {
+        match (kind_after("\"in\":{\""), kind_after("\"out\":{\"")) {
             (Some(kind), _) => kind == "command" && self.keys.is_some(),
             (_, Some("session-ready")) => true,
             (_, Some(kind)) => {
@@ -235,8 +235,8 @@ impl TranscriptBuilder {
             }
             AgentEventKind::ToolStart(start) => self.tool_start(start, at_ms),
             AgentEventKind::ToolOutput(output) => {
-                self.with_tool(&output.id, |teller, tool| {
-                    teller.add_to(&mut tool.output, &output.text);
+                self.with_tool(&output.id, |builder, tool| {
+                    builder.add_to(&mut tool.output, &output.text);
                 });
             }
             AgentEventKind::ToolEnd(end) => self.tool_end(end, at_ms),
@@ -303,31 +303,31 @@ impl TranscriptBuilder {
             }
             return;
         };
-        self.with_words(at, |teller, words| teller.add_to(words, text));
+        self.with_words(at, |builder, words| builder.add_to(words, text));
     }
 
     /// Replaces the text of a stream. Text that is already there stays in its blocks.
     fn replace(&mut self, stream: TextStream, blocks: &[usize], text: &str, at_ms: u64) {
-        let told: String = blocks
+        let written: String = blocks
             .iter()
             .filter_map(|at| self.transcript.blocks[*at].kind.words())
             .map(|words| words.text.as_str())
             .collect();
-        if let Some(more) = text.strip_prefix(told.as_str()) {
-            return match blocks.last().filter(|_| !told.is_empty()) {
-                Some(at) => self.with_words(*at, |teller, words| teller.add_to(words, more)),
+        if let Some(more) = text.strip_prefix(written.as_str()) {
+            return match blocks.last().filter(|_| !written.is_empty()) {
+                Some(at) => self.with_words(*at, |builder, words| builder.add_to(words, more)),
                 None => self.words(stream, text, false, at_ms),
             };
         }
         // The text is different, so it goes to the stream's last block.
         let Some((last, before)) = blocks.split_last() else { return };
         for at in before.iter().chain([last]) {
-            self.with_words(*at, |teller, words| {
-                teller.kept -= words.text.len();
+            self.with_words(*at, |builder, words| {
+                builder.kept -= words.text.len();
                 *words = BoundedText::default();
             });
         }
-        self.with_words(*last, |teller, words| teller.add_to(words, text));
+        self.with_words(*last, |builder, words| builder.add_to(words, text));
     }
 
     fn tool_start(&mut self, start: ToolStart, at_ms: u64) {
@@ -335,8 +335,8 @@ impl TranscriptBuilder {
         let mut words = BoundedText::default();
         self.add_to(&mut words, &input);
         // Agents announce a tool first and report its input later.
-        let known = self.with_tool(&id, |teller, tool| {
-            teller.kept -= tool.input.text.len();
+        let known = self.with_tool(&id, |builder, tool| {
+            builder.kept -= tool.input.text.len();
             tool.input = words.clone();
             (tool.name, tool.title, tool.target) = (name.clone(), title.clone(), target.clone());
         });
@@ -357,20 +357,20 @@ impl TranscriptBuilder {
             .iter()
             .map(|diff| size(&diff.old_text) + size(&diff.new_text) + size(&diff.unified))
             .sum();
-        self.with_tool(&end.id, |teller, tool| {
+        self.with_tool(&end.id, |builder, tool| {
             tool.status = Some(end.status);
             tool.exit_code = end.exit_code;
             tool.took_ms = began.map(|began| at_ms.saturating_sub(began));
             if diffs <= room {
-                teller.kept += diffs;
+                builder.kept += diffs;
                 tool.diffs = end.diffs.clone();
             } else {
                 tool.output.bytes_left_out += diffs as u64;
             }
             if let Some(output) = &end.output {
-                teller.kept -= tool.output.text.len();
+                builder.kept -= tool.output.text.len();
                 tool.output = BoundedText::default();
-                teller.add_to(&mut tool.output, output);
+                builder.add_to(&mut tool.output, output);
             }
         });
     }

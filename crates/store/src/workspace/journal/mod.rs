@@ -192,13 +192,13 @@ impl Journal {
                 tracing::warn!("the journal of another node: {warning}");
             }
             let news = pages.select_unknown(theirs);
-            let (told, saving) = watch::channel(None);
+            let (done, saving) = watch::channel(None);
             let mut line = String::new();
             if !news.is_empty() {
                 line = Record::Mark(pages.last(), JournalMark::Imported(news.lines())).write();
                 pages.import(&news);
             }
-            self.send(WriteJob { line, drop_on_failure: true, done: Some(told) });
+            self.send(WriteJob { line, drop_on_failure: true, done: Some(done) });
             (news, PendingSave(saving))
         };
         if !saving.done().await {
@@ -336,8 +336,8 @@ impl Journal {
 
     /// Waits until everything recorded so far is on disk. Returns false if it cannot be written.
     pub async fn flush(&self) -> bool {
-        let (told, saving) = watch::channel(None);
-        self.send(WriteJob { line: String::new(), drop_on_failure: true, done: Some(told) });
+        let (done, saving) = watch::channel(None);
+        self.send(WriteJob { line: String::new(), drop_on_failure: true, done: Some(done) });
         PendingSave(saving).done().await
     }
 
@@ -347,11 +347,11 @@ impl Journal {
 
     fn write(&self, record: Record, or_never: bool) -> PendingSave {
         let line = record.write();
-        let (told, saving) = watch::channel(None);
+        let (done, saving) = watch::channel(None);
         // Locked until the job is sent, so that the file has the records in the same order.
         let mut pages = self.pages.lock();
         pages.apply(&record);
-        self.send(WriteJob { line, drop_on_failure: or_never, done: Some(told) });
+        self.send(WriteJob { line, drop_on_failure: or_never, done: Some(done) });
         PendingSave(saving)
     }
 

@@ -118,8 +118,8 @@ impl JournalWriter {
                 self.unwritten = text;
             }
         }
-        for told in batch.into_iter().filter_map(|job| job.done) {
-            told.send_replace(Some(written.is_ok()));
+        for done in batch.into_iter().filter_map(|job| job.done) {
+            done.send_replace(Some(written.is_ok()));
         }
     }
 
@@ -135,8 +135,8 @@ impl JournalWriter {
             Ok(()) => {
                 self.length = text.len();
                 tracing::debug!(bytes = self.length, "the queue was compacted");
-                for told in rest.into_iter().filter_map(|job| job.done) {
-                    told.send_replace(Some(true));
+                for done in rest.into_iter().filter_map(|job| job.done) {
+                    done.send_replace(Some(true));
                 }
             }
             Err(error) => {

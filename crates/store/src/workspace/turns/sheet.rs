@@ -45,13 +45,13 @@ impl CostSheet {
                 [sum.input, sum.output, sum.cached, sum.reasoning].map(tokens);
             let price =
                 if sum.with_price > 0 { format!("{:.6}", sum.cost_usd) } else { String::new() };
-            let CostSum { turns, failed, took_ms, with_tokens: told, with_price: priced, .. } = sum;
+            let CostSum { turns, failed, took_ms, with_tokens, with_price, .. } = sum;
             let backend = cell(backend);
             // Writing to a string does not fail.
             let _ = write!(
                 text,
-                "{day},{lane},{user},{name},{backend},{turns},{failed},{took_ms},{told},{input},\
-                 {output},{cached},{reasoning},{priced},{price}\r\n"
+                "{day},{lane},{user},{name},{backend},{turns},{failed},{took_ms},{with_tokens},\
+                 {input},{output},{cached},{reasoning},{with_price},{price}\r\n"
             );
         }
         text

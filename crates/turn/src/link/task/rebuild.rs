@@ -310,20 +310,20 @@ impl LinkTask {
     ) -> Result<(), RebuildError> {
         for surviving in &survivor.processes {
             let proc = surviving.proc;
-            let heard = notes.line_counts.get(&proc).copied().unwrap_or_default();
-            if heard < surviving.recorded {
+            let lines = notes.line_counts.get(&proc).copied().unwrap_or_default();
+            if lines < surviving.recorded {
                 return Err(RebuildError::Incomplete("lines of its agent are missing"));
             }
             let spawn = notes.pending_spawns.iter().position(|spawn| spawn.proc == proc);
             let starting = spawn.map(|at| notes.pending_spawns.remove(at));
-            let process = self.deps.launcher.adopt(&self.deps.id, proc, heard).await?;
+            let process = self.deps.launcher.adopt(&self.deps.id, proc, lines).await?;
             if starting.is_none() && !notes.running.remove(&proc) {
                 // Its end is recorded, so it is kept only as long as the open turns need it.
-                self.processes.add_ended(proc, process, heard);
+                self.processes.add_ended(proc, process, lines);
                 continue;
             }
             let endpoint = keepsake.endpoints.get(&proc).cloned();
-            self.processes.take_over(proc, process, endpoint, heard);
+            self.processes.take_over(proc, process, endpoint, lines);
             if starting.is_some() {
                 let agent_version = self.deps.host.agent_version(self.name());
                 self.input(Input::Spawned(Spawned { proc, agent_version }));
