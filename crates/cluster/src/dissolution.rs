@@ -28,16 +28,16 @@ impl Cluster {
                  or exists (select from aetheel.lane where lane.bot = $1 and lane.node = node.name)
                  or exists (select from aetheel.journal where journal.bot = $1 and journal.node = node.name)
              ) order by name";
-        let letters =
+        let messages =
             "select count(*) from aetheel.mail where bot = $1 and kind = $2 and done is null";
         self.inner
             .database
             .call(async |client| {
                 let others = client.query(others, &[&bot, name]).await?;
-                let letters: i64 = client.query_one(letters, &[&bot, &kind]).await?.get(0);
+                let messages: i64 = client.query_one(messages, &[&bot, &kind]).await?.get(0);
                 Ok(DissolutionBlockers {
                     others: others.iter().map(|row| row.get(0)).collect(),
-                    messages: letters.cast_unsigned(),
+                    messages: messages.cast_unsigned(),
                 })
             })
             .await

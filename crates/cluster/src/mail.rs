@@ -59,21 +59,21 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns a [`ClusterError`]. Unless it is [`ClusterError::Away`], nothing was posted.
-    pub async fn post(&self, letters: &[ClusterMessage]) -> Result<(), ClusterError> {
-        if letters.is_empty() {
+    pub async fn post(&self, messages: &[ClusterMessage]) -> Result<(), ClusterError> {
+        if messages.is_empty() {
             return Ok(());
         }
         let column = |of: fn(&ClusterMessage) -> &str| -> Vec<String> {
-            letters.iter().map(|letter| without_nul(of(letter))).collect()
+            messages.iter().map(|message| without_nul(of(message))).collect()
         };
-        let keys: Vec<String> = letters.iter().map(|letter| short_key(&letter.key)).collect();
-        let roots = column(|letter| &letter.root);
+        let keys: Vec<String> = messages.iter().map(|message| short_key(&message.key)).collect();
+        let roots = column(|message| &message.root);
         let threads: Vec<Option<i64>> =
-            letters.iter().map(|letter| letter.thread.map(u64::cast_signed)).collect();
-        let kinds = column(|letter| &letter.kind);
-        let bodies = column(|letter| &letter.body);
+            messages.iter().map(|message| message.thread.map(u64::cast_signed)).collect();
+        let kinds = column(|message| &message.kind);
+        let bodies = column(|message| &message.body);
         let labels: Vec<Option<String>> =
-            letters.iter().map(|letter| letter.label.as_deref().map(without_nul)).collect();
+            messages.iter().map(|message| message.label.as_deref().map(without_nul)).collect();
         let inner = &self.inner;
         inner
             .fenced(
@@ -160,7 +160,7 @@ impl Inbox {
                 return Err(ClusterError::Fenced);
             }
             match poll_messages(&self.inner).await {
-                Ok(letters) if letters.is_empty() => {
+                Ok(messages) if messages.is_empty() => {
                     let _ = tokio::time::timeout(POLL_INTERVAL, self.mail_notify.notified()).await;
                 }
                 Err(ClusterError::Away(why)) => {
@@ -208,7 +208,7 @@ async fn poll_messages(inner: &ClusterState) -> Result<Vec<ReceivedMessage>, Clu
     let values: [(super::SqlValue<'_>, Type); 2] =
         [(&given, Type::INT8_ARRAY), (&MAX_MESSAGES, Type::INT8)];
     let rows = inner.fenced(statement, &values).await?;
-    let letters = rows.iter().map(|row| ReceivedMessage {
+    let messages = rows.iter().map(|row| ReceivedMessage {
         number: row.get(0),
         root: row.get(1),
         kind: row.get(2),
@@ -216,8 +216,8 @@ async fn poll_messages(inner: &ClusterState) -> Result<Vec<ReceivedMessage>, Clu
     });
     // No `await` from here on: a message is marked as delivered only if it is returned.
     let mut lanes = inner.lanes.lock();
-    Ok(letters
-        .filter(|letter| lanes.mark_delivered(letter.number, letter.root.as_deref()))
+    Ok(messages
+        .filter(|message| lanes.mark_delivered(message.number, message.root.as_deref()))
         .collect())
 }
 

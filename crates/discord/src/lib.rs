@@ -316,26 +316,26 @@ impl Discord {
             inbound: arrivals,
             runtime: Handle::current(),
         };
-        let (ear, seat, logins, letters): (_, _, Arc<dyn LoginHistory>, _) = match sharing {
+        let (sink, leader, logins, reader_task): (_, _, Arc<dyn LoginHistory>, _) = match sharing {
             None => (GatewaySink::Local(parts), None, Arc::clone(&self.inner.notes) as _, None),
-            Some(EventSharing { outgoing: out, incoming: from, leader: seat, logins }) => {
+            Some(EventSharing { outgoing: out, incoming: from, leader, logins }) => {
                 let base = &self.inner.options.api_base;
                 let reader = EventRouter::new(parts, Some(out.clone())).map_err(|error| {
                     StartError::Unreachable { base: base.clone(), why: error.to_string() }
                 })?;
                 phase.send_replace(ConnectionPhase::Ready);
-                let letters =
+                let reader_task =
                     supervisor::spawn_finite("node events", sharing::read_incoming(reader, from));
-                (GatewaySink::Cluster(out), Some(seat), logins, Some(letters))
+                (GatewaySink::Cluster(out), Some(leader), logins, Some(reader_task))
             }
         };
-        let permit = Permit::new(stopped, seat);
+        let permit = Permit::new(stopped, leader);
         self.inner.logs_in.store(permit.is_given(), Ordering::SeqCst);
         let gateway = supervisor::spawn_finite(
             "discord",
             gateway::keep_connected(
                 Arc::clone(&self.inner),
-                ear,
+                sink,
                 logins,
                 Arc::clone(&phase),
                 permit,
@@ -347,7 +347,7 @@ impl Discord {
             closing,
             stop: Some(stop),
             gateway: Some(gateway),
-            incoming: letters,
+            incoming: reader_task,
             reception,
             saving,
             probe_sender: pulses,

@@ -29,40 +29,40 @@ impl Permit {
 
     /// Returns whether this node may be logged in now.
     pub(super) fn is_given(&self) -> bool {
-        self.leader.as_ref().is_none_or(|seat| *seat.borrow())
+        self.leader.as_ref().is_none_or(|leader| *leader.borrow())
     }
 
     /// Waits until this node may log in. Returns `false` if the bot was stopped; then no method may
     /// be called any more.
     pub(super) async fn wait_until_given(&mut self) -> bool {
-        let Some(seat) = &mut self.leader else { return true };
+        let Some(leader) = &mut self.leader else { return true };
         tokio::select! {
             biased;
             _ = &mut self.stop => false,
-            () = until(seat, true) => true,
+            () = until(leader, true) => true,
         }
     }
 
     /// Waits until this node may not be logged in any more. After [`PermitLoss::Stopped`], no
     /// method may be called any more.
     pub(super) async fn wait_until_lost(&mut self) -> PermitLoss {
-        let unseated = async {
+        let lost_leadership = async {
             match &mut self.leader {
-                Some(seat) => until(seat, false).await,
+                Some(leader) => until(leader, false).await,
                 None => pending().await,
             }
         };
         tokio::select! {
             biased;
             _ = &mut self.stop => PermitLoss::Stopped,
-            () = unseated => PermitLoss::NotLeader,
+            () = lost_leadership => PermitLoss::NotLeader,
         }
     }
 }
 
 /// Waits until the value is `wanted`. Never returns if the sender is dropped before.
-async fn until(seat: &mut watch::Receiver<bool>, wanted: bool) {
-    if seat.wait_for(|has| *has == wanted).await.is_err() {
+async fn until(leader: &mut watch::Receiver<bool>, wanted: bool) {
+    if leader.wait_for(|has| *has == wanted).await.is_err() {
         pending::<()>().await;
     }
 }

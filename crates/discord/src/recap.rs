@@ -30,12 +30,12 @@ impl BotContext {
             Vec::new()
         });
         let me = self.identity.id;
-        messages.iter().filter_map(|message| said(message, me)).collect()
+        messages.iter().filter_map(|message| recap_message(message, me)).collect()
     }
 }
 
 /// Converts a message. Returns `None` if it has no text, or is from another bot.
-fn said(message: &Message, me: u64) -> Option<RecapMessage> {
+fn recap_message(message: &Message, me: u64) -> Option<RecapMessage> {
     let own = message.author.id == me;
     if !WRITTEN.contains(&message.kind)
         || (!own && (message.author.bot || message.webhook_id.is_some()))

@@ -221,10 +221,10 @@ impl EventRouter {
             inner.interactions.add(slash.interaction, slash.token.clone(), windows.interaction);
         let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
         let (channel, timeouts) = (slash.channel, windows.send);
-        let (kept, is_kept) = oneshot::channel();
+        let (outcome_sender, outcome) = oneshot::channel();
         let interactions = Arc::clone(&inner.interactions);
         tokio::spawn(async move {
-            let outcome = is_kept.await.unwrap_or_else(|_| Err(CLOSING.to_owned()));
+            let outcome = outcome.await.unwrap_or_else(|_| Err(CLOSING.to_owned()));
             receipt.done();
             let sent = match outcome {
                 Ok(CommandOutcome::Kept) => None,
@@ -258,14 +258,14 @@ impl EventRouter {
             ack.send_replace(if taken.is_ok() { Ack::Accepted } else { Ack::Lost });
         });
         if verb != Verb::Stop {
-            let arrival = InboundEvent::Slash(Box::new(slash), verb, kept);
+            let arrival = InboundEvent::Slash(Box::new(slash), verb, outcome_sender);
             return self.send_inbound(arrival, Receipt::none());
         }
         // Stopping does not wait in the queue. It is reported once it is on disk.
         let dispatcher = dispatcher.clone();
         tokio::spawn(async move {
             let stopped = dispatcher.stop_durably(&Lane::Channel(channel)).await;
-            let _ = kept.send(Ok(CommandOutcome::Done(stop_text(stopped).into())));
+            let _ = outcome_sender.send(Ok(CommandOutcome::Done(stop_text(stopped).into())));
         });
     }
 

@@ -348,9 +348,9 @@ unsafe extern "C" fn child(job: *mut ChildJob) -> ! {
                 libc::close(fd);
             }
         }
-        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
-        let mut locks = none;
+        let zero = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const zero);
+        let mut locks = zero;
         libc::getrlimit(libc::RLIMIT_LOCKS, &raw mut locks);
         locks.rlim_cur = (*job).tag;
         libc::setrlimit(libc::RLIMIT_LOCKS, &raw const locks);

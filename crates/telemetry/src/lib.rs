@@ -137,7 +137,7 @@ fn log_panics() {
         if !tracing::enabled!(Level::ERROR) {
             return before(panic);
         }
-        let said = panic.payload_as_str().unwrap_or("no message");
+        let payload = panic.payload_as_str().unwrap_or("no message");
         let place = panic.location().map(tracing::field::display);
         let thread = std::thread::current();
         let trace = std::backtrace::Backtrace::capture();
@@ -147,7 +147,7 @@ fn log_panics() {
             place,
             thread = thread.name(),
             trace,
-            "panic, which is a bug in Aetheel: {said}"
+            "panic, which is a bug in Aetheel: {payload}"
         );
     }));
 }
@@ -165,9 +165,9 @@ pub fn warning_line(format: LogFormat, text: &str) -> String {
     line_without_log(format, ("WARN", "warning"), text)
 }
 
-fn line_without_log(format: LogFormat, (level, word): (&str, &str), text: &str) -> String {
+fn line_without_log(format: LogFormat, (level, prefix): (&str, &str), text: &str) -> String {
     if format != LogFormat::Json {
-        return format!("{word}: {text}\n");
+        return format!("{prefix}: {text}\n");
     }
     let (now, text) = (jiff::Timestamp::now(), serde_json::Value::from(text));
     format!("{{\"timestamp\":\"{now:.6}\",\"level\":\"{level}\",\"message\":{text}}}\n")

@@ -431,7 +431,7 @@ impl Loader {
     }
 
     pub(super) fn report(&self, report: LoadReport) {
-        figures::reloaded(report.word());
+        figures::reloaded(report.metric_label());
         if let LoadReport::Loaded { name, generation, .. } = &report {
             figures::set_generation(name, generation.number);
         }

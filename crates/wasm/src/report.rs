@@ -64,8 +64,8 @@ impl LoadReport {
         }
     }
 
-    /// Returns the word for the report in metrics.
-    pub(super) fn word(&self) -> &'static str {
+    /// Returns the label of the report in metrics.
+    pub(super) fn metric_label(&self) -> &'static str {
         match self {
             Self::Loaded { .. } => "loaded",
             Self::Refused { .. } => "refused",

@@ -96,11 +96,11 @@ impl StatusPages {
         let address =
             listener.local_addr().map_err(|source| StatusError::Listen { address, source })?;
         let figures = recorder()?;
-        let kept = figures.clone();
+        let recorder_handle = figures.clone();
         let upkeep = supervisor::spawn("figures", async move {
             loop {
                 tokio::time::sleep(UPKEEP_INTERVAL).await;
-                kept.run_upkeep();
+                recorder_handle.run_upkeep();
             }
         });
         let router = router(StatusState { health, figures });

@@ -21,11 +21,16 @@ const NOTHING_YET: &str = "There is no conversation yet: your next prompt begins
 const EMPTY: &str = "Write your task after the command.";
 
 impl InboundProcessor {
-    /// Processes a command. It is acknowledged when its outcome is sent to `kept`.
-    pub(super) async fn command(&self, slash: &SlashInteraction, verb: Verb, kept: OutcomeSender) {
+    /// Processes a command. It is acknowledged when its outcome is sent to `outcome`.
+    pub(super) async fn command(
+        &self,
+        slash: &SlashInteraction,
+        verb: Verb,
+        outcome: OutcomeSender,
+    ) {
         if self.recent.lock().has(slash.interaction) {
             // Discord sent it twice; the first one is already acknowledged.
-            let _ = kept.send(Ok(CommandOutcome::Kept));
+            let _ = outcome.send(Ok(CommandOutcome::Kept));
             return;
         }
         self.recent.lock().note(slash.interaction);
@@ -33,16 +38,16 @@ impl InboundProcessor {
         // Sending fails only if the program ends.
         match verb {
             Verb::Ask | Verb::New => {
-                let _ = kept.send(self.ask(slash, verb).await);
+                let _ = outcome.send(self.ask(slash, verb).await);
             }
             Verb::Steer if slash.prompt.trim().is_empty() => {
-                let _ = kept.send(Err(EMPTY.to_owned()));
+                let _ = outcome.send(Err(EMPTY.to_owned()));
             }
             Verb::Steer => {
-                let _ = kept.send(self.steer(slash).await);
+                let _ = outcome.send(self.steer(slash).await);
             }
             Verb::Reset => {
-                let _ = kept.send(self.dispatcher.reset(&lane).await.map(|had| {
+                let _ = outcome.send(self.dispatcher.reset(&lane).await.map(|had| {
                     CommandOutcome::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
                 }));
             }

@@ -253,9 +253,9 @@ impl InboundProcessor {
             // No channel has the id 0. Its queue is processed like all others.
             InboundEvent::Probe(probe) => (0, ChannelWork::Probe(probe)),
             InboundEvent::Deleted(channel, messages) => (channel, ChannelWork::Deleted(messages)),
-            InboundEvent::Slash(slash, verb, kept) => {
+            InboundEvent::Slash(slash, verb, outcome) => {
                 let (channel, claim) =
-                    (slash.channel, Arc::new(Mutex::new(Some((slash, verb, kept)))));
+                    (slash.channel, Arc::new(Mutex::new(Some((slash, verb, outcome)))));
                 // If the channel is busy with missed messages, the command is processed
                 // concurrently.
                 let (this, waits) = (Arc::clone(self), Arc::clone(&claim));
@@ -353,8 +353,8 @@ impl InboundProcessor {
     /// Processes a command, unless another task has taken it.
     async fn run_claimed(&self, claim: &ClaimableCommand) {
         let claimed = claim.lock().take();
-        if let Some((slash, verb, kept)) = claimed {
-            self.command(&slash, verb, kept).await;
+        if let Some((slash, verb, outcome)) = claimed {
+            self.command(&slash, verb, outcome).await;
         }
     }
 

@@ -36,11 +36,12 @@ pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
     let title = bold(&question.title);
     let text = match &question.subject {
         Subject::Permission { .. } => {
-            let Some(said) = question.statement() else { return vec![title] };
-            let tool = said.tool.map(|tool| format!("\n-# {}", escape(&short_line(tool, 100))));
-            let about = said.about.map(|about| format!("\n{}", block(about)));
+            let Some(statement) = question.statement() else { return vec![title] };
+            let tool =
+                statement.tool.map(|tool| format!("\n-# {}", escape(&short_line(tool, 100))));
+            let about = statement.about.map(|about| format!("\n{}", block(about)));
             let (tool, about) = (tool.unwrap_or_default(), about.unwrap_or_default());
-            format!("🔐 {}{tool}{about}", bold(&said.heading))
+            format!("🔐 {}{tool}{about}", bold(&statement.heading))
         }
         Subject::Plan(plan) => {
             let (shown, note) = cut(plan, MAX_SUBJECT_CHARS);
@@ -57,14 +58,14 @@ pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
             } else {
                 String::new()
             };
-            let said = asked
+            let description = asked
                 .description
                 .as_deref()
-                .map(|said| format!("\n-# {}", escape(&short_line(said, 500))))
+                .map(|description| format!("\n-# {}", escape(&short_line(description, 500))))
                 .unwrap_or_default();
             let secret = if asked.secret { "\n-# Only the agent will see the answer." } else { "" };
             format!(
-                "❓ {title}{count}\n{}{said}{secret}\n{}",
+                "❓ {title}{count}\n{}{description}{secret}\n{}",
                 cut(&asked.text, 1_000).0,
                 option_list(asked)
             )
@@ -100,7 +101,7 @@ fn option_list(asked: &Question) -> String {
         return String::new();
     }
     let described = |option: &aetheel_model::agent::QuestionChoice| match &option.description {
-        Some(said) => format!("{} – {said}", option.label),
+        Some(description) => format!("{} – {description}", option.label),
         None => option.label.clone(),
     };
     (1..)

@@ -283,20 +283,20 @@ impl PressHandler {
     /// before.
     async fn respond(&self, press: &Press, reaction: PressResponse, may_be_answered: bool) {
         let (interaction, token) = (press.interaction, press.token.as_str());
-        let none = json!({"parse": []});
+        let no_mentions = json!({"parse": []});
         let (body, note) = match reaction {
             PressResponse::Accept => (json!({"type": 6}), None),
             PressResponse::Show(content, rows) => (
-                json!({"type": 7, "data": {"content": content, "components": rows, "allowed_mentions": none}}),
+                json!({"type": 7, "data": {"content": content, "components": rows, "allowed_mentions": no_mentions}}),
                 None,
             ),
             PressResponse::Close(content, note) => (
-                json!({"type": 7, "data": {"content": content, "components": [], "allowed_mentions": none}}),
+                json!({"type": 7, "data": {"content": content, "components": [], "allowed_mentions": no_mentions}}),
                 Some(note),
             ),
             PressResponse::Window(window) => (json!({"type": 9, "data": window}), None),
             PressResponse::Private(text) => (
-                json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": none}}),
+                json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": no_mentions}}),
                 None,
             ),
         };

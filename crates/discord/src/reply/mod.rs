@@ -314,8 +314,8 @@ impl ReplyWriter {
         if !self.text_above.is_empty() || before.trim().is_empty() {
             return false;
         }
-        let Some(said) = self.live.last_frozen_text(DRAFT_TIMEOUTS).await else { return false };
-        let stood = !said.is_empty() && before.trim_end().ends_with(&said);
+        let Some(text) = self.live.last_frozen_text(DRAFT_TIMEOUTS).await else { return false };
+        let stood = !text.is_empty() && before.trim_end().ends_with(&text);
         if stood {
             before.trim_end().clone_into(&mut self.text_above);
         }

@@ -46,7 +46,7 @@ impl Spool {
     pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<u64> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(tempfile::tempfile_in(&self.folder)?),
+            empty => empty.insert(tempfile::tempfile_in(&self.folder)?),
         };
         file.write_all_at(bytes, self.length)?;
         let place = self.length;

@@ -82,7 +82,8 @@ struct WireReach {
     read: Vec<WireString>,
     write: Vec<WireString>,
     hidden: Vec<WireString>,
-    kept: Vec<WireString>,
+    #[serde(rename = "kept")]
+    read_only: Vec<WireString>,
     own_sandbox: bool,
 }
 
@@ -95,7 +96,7 @@ impl From<Launch> for WireLaunch {
                 read: raws(&reach.read),
                 write: raws(&reach.write),
                 hidden: raws(&reach.hidden),
-                kept: raws(&reach.read_only),
+                read_only: raws(&reach.read_only),
                 own_sandbox: reach.own_sandbox,
             },
             run: launch.run,
@@ -133,7 +134,7 @@ impl From<WireLaunch> for Launch {
                 read: paths(reach.read),
                 write: paths(reach.write),
                 hidden: paths(reach.hidden),
-                read_only: paths(reach.kept),
+                read_only: paths(reach.read_only),
                 own_sandbox: reach.own_sandbox,
             },
         }

@@ -33,11 +33,11 @@ pub(super) fn probe(path: &OsStr) -> Result<PathBuf, String> {
     if tried.status.success() {
         return Ok(program);
     }
-    let said = String::from_utf8_lossy(&tried.stderr);
+    let stderr = String::from_utf8_lossy(&tried.stderr);
     Err(format!(
         "{} does not work here: {}",
         program.display(),
-        said.lines().next().unwrap_or("it printed nothing").trim()
+        stderr.lines().next().unwrap_or("it printed nothing").trim()
     ))
 }
 

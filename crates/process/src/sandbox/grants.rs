@@ -47,7 +47,7 @@ pub(super) struct Grants {
 pub(super) fn compute(reach: &Reach, program: &Path, path: &OsStr) -> Result<Grants, String> {
     let resolved =
         |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| resolve(path)).collect() };
-    let (hidden, kept) = (resolved(&reach.hidden), resolved(&reach.read_only));
+    let (hidden, read_only) = (resolved(&reach.hidden), resolved(&reach.read_only));
     let mut granted = Grants::default();
     let mut write: Vec<&PathBuf> = reach.write.iter().collect();
     write.sort();
@@ -57,8 +57,10 @@ pub(super) fn compute(reach: &Reach, program: &Path, path: &OsStr) -> Result<Gra
             continue;
         }
         let Ok(place) = fs::canonicalize(wanted) else { continue };
-        if let Some(own) =
-            hidden.iter().chain(&kept).find(|own| own.starts_with(&place) || place.starts_with(own))
+        if let Some(own) = hidden
+            .iter()
+            .chain(&read_only)
+            .find(|own| own.starts_with(&place) || place.starts_with(own))
         {
             let (which, place) =
                 (if place.starts_with(own) { "lies in" } else { "contains" }, wanted.display());
@@ -169,12 +171,12 @@ mod tests {
             write(root.join("link")).unwrap_err().contains("lies in"),
             "a link counts as its target"
         );
-        let kept = of(&Reach {
+        let refused = of(&Reach {
             write: vec![root.join("work")],
             read_only: vec![root.join("work/project")],
             ..Reach::default()
         });
-        assert!(kept.unwrap_err().contains("contains"));
+        assert!(refused.unwrap_err().contains("contains"));
     }
 
     #[test]

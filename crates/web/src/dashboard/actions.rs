@@ -18,8 +18,8 @@ const NOT_THERE: &str = "That turn is no longer running.";
 const NOT_YOURS: &str = "You are not allowed to do that there.";
 
 /// Redirects to the page, which shows a message.
-fn back(guest: &SignedIn, said: impl Into<String>) -> Response {
-    guest.session.set_notice(said);
+fn back(guest: &SignedIn, notice: impl Into<String>) -> Response {
+    guest.session.set_notice(notice);
     Redirect::to("/").into_response()
 }
 

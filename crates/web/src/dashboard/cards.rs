@@ -328,7 +328,7 @@ impl TurnExcerpt {
             @if !self.tools.is_empty() {
                 ul.tools {
                     @for (tool, status) in &self.tools {
-                        li { code { bdi { (tool) } } " " (word(*status)) }
+                        li { code { bdi { (tool) } } " " (status_text(*status)) }
                     }
                 }
             }
@@ -344,7 +344,7 @@ impl TurnExcerpt {
     }
 }
 
-fn word(status: Option<ToolStatus>) -> &'static str {
+fn status_text(status: Option<ToolStatus>) -> &'static str {
     match status {
         None => "runs",
         Some(ToolStatus::Ok) => "done",

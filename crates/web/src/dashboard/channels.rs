@@ -155,8 +155,8 @@ async fn meant(
 }
 
 /// Redirects to a page that shows a message.
-fn go(guest: &SignedIn, path: &str, said: impl Into<String>) -> Response {
-    guest.session.set_notice(said);
+fn go(guest: &SignedIn, path: &str, notice: impl Into<String>) -> Response {
+    guest.session.set_notice(notice);
     Redirect::to(path).into_response()
 }
 
@@ -176,7 +176,7 @@ pub(super) async fn choose(
     };
     let setting = Setting::ALL.into_iter().find(|setting| setting.title() == fields.one("setting"));
     let value = fields.one("value").trim();
-    let said = match setting.filter(|_| !value.is_empty()) {
+    let notice = match setting.filter(|_| !value.is_empty()) {
         None => "Choose a value.".to_owned(),
         Some(setting) => match shared.dispatcher.choose(&lane, setting, Some(value)).await {
             Err(why) => short_line(&why, 300),
@@ -191,7 +191,7 @@ pub(super) async fn choose(
             }
         },
     };
-    go(&guest, &path(channel), said)
+    go(&guest, &path(channel), notice)
 }
 
 /// Starts a new conversation.
@@ -204,7 +204,7 @@ pub(super) async fn reset(
         Ok(meant) => meant,
         Err((path, why)) => return go(&guest, &path, why),
     };
-    let said = match shared.dispatcher.reset(&lane).await {
+    let notice = match shared.dispatcher.reset(&lane).await {
         Err(why) => why,
         Ok(false) => "There is no conversation yet.".to_owned(),
         Ok(true) => {
@@ -215,5 +215,5 @@ pub(super) async fn reset(
             "The next message begins a new conversation.".to_owned()
         }
     };
-    go(&guest, &path(channel), said)
+    go(&guest, &path(channel), notice)
 }

@@ -71,7 +71,7 @@ pub(super) async fn roll_back(
     }
     let (name, generation) = (fields.one("backend"), fields.one("generation"));
     let visitor = &guest.session.visitor;
-    let said = match shared.dispatcher.roll_back(name, generation).await {
+    let notice = match shared.dispatcher.roll_back(name, generation).await {
         Err(why) => why,
         Ok(serves) => {
             tracing::warn!(
@@ -86,6 +86,6 @@ pub(super) async fn roll_back(
             format!("Version {serves} of {name} serves.")
         }
     };
-    guest.session.set_notice(said);
+    guest.session.set_notice(notice);
     Redirect::to("/components").into_response()
 }

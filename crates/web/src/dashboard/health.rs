@@ -30,8 +30,8 @@ pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: Signe
     let oldest = stats.oldest_ms.map(|ms| format!(", the oldest for {} s", ms / 1_000));
     let main = html! {
         dl {
-            dt { "Running" } dd { (word(&alive)) }
-            dt { "Ready to answer" } dd { (word(&unready)) }
+            dt { "Running" } dd { (yes_or_reasons(&alive)) }
+            dt { "Ready to answer" } dd { (yes_or_reasons(&unready)) }
             dt { "Turns" } dd { (stats.running) " running, " (stats.waiting) " waiting" (oldest.unwrap_or_default()) }
             dt { "Questions waiting for people" } dd { (stats.questions) }
             dt { "Connected agents" } dd { (stats.links) }
@@ -41,7 +41,7 @@ pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: Signe
     layout::page(&guest, MenuPage::Health, true, &main)
 }
 
-fn word(reasons: &[String]) -> Markup {
+fn yes_or_reasons(reasons: &[String]) -> Markup {
     html! {
         @if reasons.is_empty() { "yes" } @else {
             "no"

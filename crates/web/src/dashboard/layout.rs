@@ -82,8 +82,8 @@ pub(super) fn inner(
     again: Option<u32>,
     main: &Markup,
 ) -> Response {
-    let said = guest.session.take_notice();
-    let refresh = again.filter(|_| said.is_none());
+    let notice = guest.session.take_notice();
+    let refresh = again.filter(|_| notice.is_none());
     let body = html! {
         header {
             p.brand { "Aetheel" }
@@ -102,8 +102,8 @@ pub(super) fn inner(
         }
         main id="main" tabindex="-1" {
             h1 { (title) }
-            @if let Some(said) = said {
-                p.said role="status" { (said) }
+            @if let Some(notice) = notice {
+                p.said role="status" { (notice) }
             }
             (main)
         }

@@ -171,7 +171,7 @@ pub trait DashboardApi: Send + Sync {
     async fn messages(
         &self,
         turn: &str,
-        film: &Arc<TurnSteps>,
+        steps: &Arc<TurnSteps>,
         step: usize,
         other: Option<Arc<ComponentReplay>>,
     ) -> Result<MessagePreview, String>;

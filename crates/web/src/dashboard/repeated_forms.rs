@@ -39,8 +39,8 @@ pub(super) async fn once(
     let mut last = Arc::clone(&session.last).lock_owned().await;
     let again = |done: &&CompletedForm| done.form == form && done.at.elapsed() < REPEAT_WINDOW;
     if let Some(done) = last.as_ref().filter(again) {
-        if let Some(said) = &done.notice {
-            session.set_notice(said);
+        if let Some(notice) = &done.notice {
+            session.set_notice(notice);
         }
         return Redirect::to(&done.to).into_response();
     }

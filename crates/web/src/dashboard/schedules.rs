@@ -65,7 +65,7 @@ pub(super) async fn run(
         Ok(lane) => shared.api.schedule_event(&lane).await,
         Err(_) => None,
     };
-    let said = match event {
+    let notice = match event {
         None => "There is no such schedule.".to_owned(),
         Some((_, _)) if lane.parse().is_ok_and(|lane| shared.dispatcher.is_busy(&lane)) => {
             "It is already running or waiting.".to_owned()
@@ -88,6 +88,6 @@ pub(super) async fn run(
             },
         },
     };
-    guest.session.set_notice(said);
+    guest.session.set_notice(notice);
     Redirect::to("/schedules").into_response()
 }

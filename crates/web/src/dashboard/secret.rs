@@ -57,9 +57,9 @@ mod tests {
         assert!(one.len() == 64 && one.bytes().all(|byte| byte.is_ascii_hexdigit()), "{one}");
         assert!(one != other && same(&one, &one) && !same(&one, &other));
         assert!(!same(&one, "") && !same(&one, &one[..63]));
-        let kept = digest("abc");
-        assert!(kept.to_string().starts_with("ba7816bf8f01cfea"));
-        assert_eq!(Digest::parse(&kept.to_string()), Some(kept));
+        let saved = digest("abc");
+        assert!(saved.to_string().starts_with("ba7816bf8f01cfea"));
+        assert_eq!(Digest::parse(&saved.to_string()), Some(saved));
         assert_eq!((Digest::parse("ba78"), Digest::parse(&"x".repeat(64))), (None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! Sign-in links and sessions. Links are kept in memory only. Sessions are saved in a file, so that
+//! Sign-in links and sessions. Links are saved in memory only. Sessions are saved in a file, so that
 //! users stay signed in over a restart or an upgrade. Pure, except for the lock and that file: the
 //! caller passes the time.
 //!
@@ -127,13 +127,14 @@ pub(super) struct Sessions {
 impl Sessions {
     /// Restores the saved sessions that have not expired.
     pub(super) fn open(file: SignIns, now: Instant, clock: Timestamp) -> Self {
-        let restored = file.all().into_iter().filter_map(|kept| {
-            let digest = Digest::parse(&kept.digest)?;
+        let restored = file.all().into_iter().filter_map(|saved| {
+            let digest = Digest::parse(&saved.digest)?;
             // If the clock was set back, the age is negative; sessions must not last longer then.
-            let age = clock.duration_since(kept.since).max(SignedDuration::ZERO);
+            let age = clock.duration_since(saved.since).max(SignedDuration::ZERO);
             let began = now.checked_sub(age.unsigned_abs())?;
-            let visitor = SignInRequest { user: kept.user, name: kept.name, channel: kept.channel };
-            Some((digest, Arc::new(DashboardSession::new(visitor, began, kept.since))))
+            let visitor =
+                SignInRequest { user: saved.user, name: saved.name, channel: saved.channel };
+            Some((digest, Arc::new(DashboardSession::new(visitor, began, saved.since))))
         });
         let mut known = SessionTable { sessions: restored.collect(), ..SessionTable::default() };
         known.remove_expired(now);

@@ -55,19 +55,19 @@ pub(super) enum WebhookRefusal {
 
 impl WebhookOutcome {
     pub(super) fn response(self) -> Response {
-        let (status, word) = match self {
+        let (status, text) = match self {
             Self::Accepted => (StatusCode::ACCEPTED, "accepted"),
             Self::Duplicate => (StatusCode::OK, "duplicate"),
             Self::Ignored => (StatusCode::OK, "ignored"),
         };
-        respond(status, json!({ "status": word }).to_string(), None)
+        respond(status, json!({ "status": text }).to_string(), None)
     }
 }
 
 impl WebhookRefusal {
     pub(super) fn response(&self) -> Response {
-        let (status, word, retry) = self.response_parts();
-        let mut response = respond(status, json!({ "error": word }).to_string(), retry);
+        let (status, text, retry) = self.response_parts();
+        let mut response = respond(status, json!({ "error": text }).to_string(), retry);
         if matches!(self, Self::Method) {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         }

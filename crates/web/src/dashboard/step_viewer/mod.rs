@@ -76,17 +76,17 @@ pub(super) async fn page(
         return frame::not_found().await;
     };
     let machine = shared.api.step_viewer();
-    let film = match &recorded.recording {
+    let steps = match &recorded.recording {
         None => Err("this turn was not recorded, or its recording was deleted because of its age"
             .to_owned()),
         Some(recording) => machine.open(recording, &turn).await,
     };
-    let film = match film {
-        Ok(film) if !may_see(&shared, &guest, &recorded, &film).await => {
+    let steps = match steps {
+        Ok(steps) if !may_see(&shared, &guest, &recorded, &steps).await => {
             return frame::not_found().await;
         }
-        Ok(film) if film.is_empty() => return nothing(&guest, "its guest received no input"),
-        Ok(film) => film,
+        Ok(steps) if steps.is_empty() => return nothing(&guest, "its guest received no input"),
+        Ok(steps) => steps,
         Err(why) => return nothing(&guest, &machine.redactor().redact(why)),
     };
     let field = |name: &str| {
@@ -95,7 +95,7 @@ pub(super) async fn page(
     };
     let number = |name: &str| field(name).parse::<usize>().unwrap_or(1).max(1);
     let asked = StepQuery {
-        step: number("step").min(film.len()),
+        step: number("step").min(steps.len()),
         words: one_line(field("q")).chars().take(WORDS).collect(),
         with: field("with").chars().filter(char::is_ascii_hexdigit).take(SHORT).collect(),
         part: number("part"),
@@ -103,26 +103,24 @@ pub(super) async fn page(
         turn,
     };
     let components = machine.components(&recorded.backend).await;
-    let chosen = chosen(machine, &film, &recorded, &asked, field("with"), &components).await;
+    let chosen = chosen(machine, &steps, &recorded, &asked, field("with"), &components).await;
     let other = match &chosen {
-        Some(ChosenComponent::Compared(ComparisonState::Done(reading))) => {
-            Some(Arc::clone(reading))
-        }
+        Some(ChosenComponent::Compared(ComparisonState::Done(replay))) => Some(Arc::clone(replay)),
         _ => None,
     };
     if field("go") == "hit" && !asked.words.is_empty() {
-        return search(machine, &guest, &film, &asked, other).await;
+        return search(machine, &guest, &steps, &asked, other).await;
     }
     let step = asked.step - 1;
     let (read, drawn, redrawn) = tokio::join!(
-        look(machine, &film, step),
-        shared.api.messages(&asked.turn, &film, step, None),
+        look(machine, &steps, step),
+        shared.api.messages(&asked.turn, &steps, step, None),
         async {
             match &other {
                 None => None,
                 Some(other) => {
                     let other = Some(Arc::clone(other));
-                    Some(shared.api.messages(&asked.turn, &film, step, other).await)
+                    Some(shared.api.messages(&asked.turn, &steps, step, other).await)
                 }
             }
         }
@@ -132,7 +130,7 @@ pub(super) async fn page(
     };
     let reads = matches!(chosen, Some(ChosenComponent::Compared(ComparisonState::Reads(_))));
     let view = StepView {
-        film: &film,
+        steps: &steps,
         recorded: &recorded,
         asked: &asked,
         step: &read,
@@ -164,9 +162,9 @@ async fn may_see(
     shared: &DashboardState,
     guest: &SignedIn,
     recorded: &RecordedTurn,
-    film: &TurnSteps,
+    steps: &TurnSteps,
 ) -> bool {
-    match film.facts().lane.parse::<Lane>() {
+    match steps.facts().lane.parse::<Lane>() {
         Ok(lane) if lane == recorded.lane => true,
         Ok(lane) => guest.permissions_in(shared, &lane).await.sees,
         Err(_) => false,
@@ -182,7 +180,7 @@ fn nothing(guest: &SignedIn, why: &str) -> Response {
 
 async fn chosen(
     machine: &StepViewer,
-    film: &Arc<TurnSteps>,
+    steps: &Arc<TurnSteps>,
     recorded: &RecordedTurn,
     asked: &StepQuery,
     with: &str,
@@ -197,7 +195,7 @@ async fn chosen(
     let Some(known) = known.filter(|_| asked.with == with) else {
         return Some(ChosenComponent::Unknown);
     };
-    let compared = machine.compare(film, &asked.turn, &recorded.backend, &known.digest).await;
+    let compared = machine.compare(steps, &asked.turn, &recorded.backend, &known.digest).await;
     Some(ChosenComponent::Compared(compared))
 }
 
@@ -205,11 +203,11 @@ async fn chosen(
 async fn search(
     machine: &StepViewer,
     guest: &SignedIn,
-    film: &Arc<TurnSteps>,
+    steps: &Arc<TurnSteps>,
     asked: &StepQuery,
     other: Option<Arc<ComponentReplay>>,
 ) -> Response {
-    let said = match machine.search(film, asked.step - 1, &asked.words, other).await {
+    let notice = match machine.search(steps, asked.step - 1, &asked.words, other).await {
         Ok(StepSearch::At(step)) => return Redirect::to(&asked.at(step + 1)).into_response(),
         Ok(StepSearch::Nothing) => "No further step contains these words.".to_owned(),
         Ok(StepSearch::Stopped(step)) => {
@@ -218,17 +216,17 @@ async fn search(
         }
         Err(why) => why,
     };
-    guest.session.set_notice(said);
+    guest.session.set_notice(notice);
     Redirect::to(&asked.at(asked.step)).into_response()
 }
 
 async fn look(
     machine: &StepViewer,
-    film: &Arc<TurnSteps>,
+    steps: &Arc<TurnSteps>,
     step: usize,
 ) -> Result<RecordedStep, ()> {
-    let film = Arc::clone(film);
-    machine.run_blocking(move || film.read(step)).await.map_err(drop)?.map_err(drop)
+    let steps = Arc::clone(steps);
+    machine.run_blocking(move || steps.read(step)).await.map_err(drop)?.map_err(drop)
 }
 
 /// Returns whether two previews show the same messages.

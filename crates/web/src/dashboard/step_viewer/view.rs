@@ -37,7 +37,7 @@ pub(super) enum ChosenComponent {
 
 /// The data of a page.
 pub(super) struct StepView<'a> {
-    pub(super) film: &'a TurnSteps,
+    pub(super) steps: &'a TurnSteps,
     pub(super) recorded: &'a RecordedTurn,
     pub(super) asked: &'a StepQuery,
     pub(super) step: &'a RecordedStep,
@@ -73,7 +73,7 @@ impl StepView<'_> {
     }
 
     fn facts(&self) -> Markup {
-        let facts = self.film.facts();
+        let facts = self.steps.facts();
         let header = &facts.header;
         html! {
             p {
@@ -105,18 +105,18 @@ impl StepView<'_> {
     }
 
     fn steps(&self) -> Markup {
-        let (at, of) = (self.asked.step, self.film.len());
-        let go = |word: &str, rel: Option<&str>, to: Option<usize>| {
+        let (at, of) = (self.asked.step, self.steps.len());
+        let go = |title: &str, rel: Option<&str>, to: Option<usize>| {
             html! {
                 li {
                     @match to {
-                        Some(to) => a rel=[rel] href=(self.asked.at(to)) { (word) },
-                        None => span { (word) },
+                        Some(to) => a rel=[rel] href=(self.asked.at(to)) { (title) },
+                        None => span { (title) },
                     }
                 }
             }
         };
-        let sign = |sign| self.film.next_with(self.at(), sign).map(|at| at + 1);
+        let sign = |sign| self.steps.next_with(self.at(), sign).map(|at| at + 1);
         let apart = self.other.map(|other| other.next(at).map(|at| at + 1));
         html! {
             nav.steps aria-label="Steps" {
@@ -131,7 +131,7 @@ impl StepView<'_> {
                 }
             }
             form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
-                (self.kept("q", &self.asked.words)) (self.kept("with", &self.asked.with))
+                (self.hidden_field("q", &self.asked.words)) (self.hidden_field("with", &self.asked.with))
                 label for="step" { "Step " output id="at" for="step" { (at) } " of " (of) }
                 input type="range" id="step" name="step" min="1" max=(of) value=(at);
                 button type="submit" { "Go" }
@@ -139,7 +139,7 @@ impl StepView<'_> {
             form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
                 input type="hidden" name="step" value=(at);
                 input type="hidden" name="go" value="hit";
-                (self.kept("with", &self.asked.with))
+                (self.hidden_field("with", &self.asked.with))
                 label for="words" { "Search in inputs and actions" }
                 input type="text" id="words" name="q" value=(self.asked.words) autocomplete="off" required;
                 button type="submit" { "Find the next" }
@@ -147,17 +147,17 @@ impl StepView<'_> {
         }
     }
 
-    fn kept(&self, name: &str, value: &str) -> Markup {
+    fn hidden_field(&self, name: &str, value: &str) -> Markup {
         html! { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
     }
 
     fn compare(&self) -> Markup {
-        let recorded = &self.film.facts().header.digest;
+        let recorded = &self.steps.facts().header.digest;
         html! {
             @if !self.components.is_empty() {
                 form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
                     input type="hidden" name="step" value=(self.asked.step);
-                    (self.kept("q", &self.asked.words))
+                    (self.hidden_field("q", &self.asked.words))
                     label for="with" { "Replay with another version" }
                     select id="with" name="with" {
                         option value="" { "None" }
@@ -174,13 +174,13 @@ impl StepView<'_> {
             @match self.chosen {
                 None => {}
                 Some(ChosenComponent::Unknown) => p { "This version of the backend is no longer available." },
-                Some(ChosenComponent::Compared(compared)) => p role="status" { (self.said(compared)) },
+                Some(ChosenComponent::Compared(compared)) => p role="status" { (self.comparison_status(compared)) },
             }
         }
     }
 
-    fn said(&self, compared: &ComparisonState) -> Markup {
-        let of = self.film.len();
+    fn comparison_status(&self, compared: &ComparisonState) -> Markup {
+        let of = self.steps.len();
         html! {
             @match compared {
                 ComparisonState::Reads(step) => {
@@ -188,18 +188,18 @@ impl StepView<'_> {
                 }
                 ComparisonState::Busy => "Another turn is being replayed, and only one can be at a time. Reload the page.",
                 ComparisonState::Failed(why) => { "It cannot replay this turn: " (short_line(why, 400)) "." }
-                ComparisonState::Done(reading) => {
-                    @match reading.next(0) {
+                ComparisonState::Done(replay) => {
+                    @match replay.next(0) {
                         None => { "The actions of all " (of) " steps are the same." }
                         Some(first) => {
-                            (reading.count()) " of " (of) " steps differ; first at "
+                            (replay.count()) " of " (of) " steps differ; first at "
                             a href=(self.asked.at(first + 1)) { "step " (first + 1) } "."
                         }
                     }
-                    @if reading.withheld > 0 {
-                        " " (counted(reading.withheld, "input")) " withheld: it never made the requests that they answer."
+                    @if replay.withheld > 0 {
+                        " " (counted(replay.withheld, "input")) " withheld: it never made the requests that they answer."
                     }
-                    @if let Some((step, why)) = &reading.failure {
+                    @if let Some((step, why)) = &replay.failure {
                         " It fails "
                         @match step {
                             Some(step) => a href=(self.asked.at(step + 1)) { "at step " (step + 1) },
@@ -299,14 +299,14 @@ impl StepView<'_> {
         html! {
             ul.diff {
                 @for (edit, text, cut) in &rows {
-                    @let (class, sign, word) = match edit {
+                    @let (class, sign, explanation) = match edit {
                         ChangeTag::Equal => ("same", "=", "both: "),
                         ChangeTag::Delete => ("minus", "−", "as recorded: "),
                         ChangeTag::Insert => ("plus", "+", "this version: "),
                     };
                     li class=(class) {
                         span aria-hidden="true" { (sign) " " }
-                        span.aside { (word) }
+                        span.aside { (explanation) }
                         code { (text) }
                         @if *cut { "…" }
                     }

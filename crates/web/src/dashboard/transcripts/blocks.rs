@@ -159,7 +159,7 @@ fn named(tool: &ToolBlock) -> String {
 
 /// Returns the result of a tool in a word, with its duration.
 fn status(tool: &ToolBlock) -> String {
-    let word = match tool.status {
+    let result = match tool.status {
         None => "did not end",
         Some(ToolStatus::Ok) => "done",
         Some(ToolStatus::Failed) => "failed",
@@ -168,7 +168,7 @@ fn status(tool: &ToolBlock) -> String {
         Some(ToolStatus::Unknown) => "ended",
     };
     let took = tool.took_ms.map_or_else(String::new, |ms| format!(", {}", took(ms)));
-    format!("{word}{took}")
+    format!("{result}{took}")
 }
 
 /// Formats a duration for people.

@@ -86,8 +86,8 @@ fn mark(share: &TurnShare) -> &str {
     share.digest.get(..16).unwrap_or_default()
 }
 
-fn go(guest: &SignedIn, turn: &str, said: impl Into<String>) -> Response {
-    guest.session.set_notice(said);
+fn go(guest: &SignedIn, turn: &str, notice: impl Into<String>) -> Response {
+    guest.session.set_notice(notice);
     Redirect::to(&path(turn)).into_response()
 }
 
@@ -127,7 +127,7 @@ pub(in crate::dashboard) async fn share(
         made,
         until,
     };
-    let (kept, shares) = (share.digest.clone(), shared.dispatcher.shares());
+    let (saved_digest, shares) = (share.digest.clone(), shared.dispatcher.shares());
     if let Err(refusal) = shares.add(share).await {
         if let aetheel_store::workspace::ShareError::File(error) = &refusal {
             tracing::error!(%error, "cannot keep a link to a turn");
@@ -138,7 +138,7 @@ pub(in crate::dashboard) async fn share(
     let until = until.strftime("%Y-%m-%d %H:%M UTC");
     let did = format!("made a read-only link to the turn {turn}, until {until}.");
     if shared.api.post_action(Some(channel), &visitor.name, &did).await.is_err() {
-        shares.end(&kept).await;
+        shares.end(&saved_digest).await;
         return go(
             &guest,
             &turn,
@@ -146,8 +146,8 @@ pub(in crate::dashboard) async fn share(
         );
     }
     tracing::info!(user = visitor.user, turn, %until, "a user made a read-only link to a turn");
-    let said = format!("This is the link; it is shown only now: {}/shared/{key}", shared.origin);
-    go(&guest, &turn, said)
+    let notice = format!("This is the link; it is shown only now: {}/shared/{key}", shared.origin);
+    go(&guest, &turn, notice)
 }
 
 /// Ends a link.

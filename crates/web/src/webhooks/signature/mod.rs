@@ -129,19 +129,19 @@ pub fn verify(
     body: &[u8],
     now_s: i64,
 ) -> Result<Proof, SignatureFault> {
-    let said = match scheme {
+    let claims = match scheme {
         WebhookScheme::Standard => standard(headers, now_s),
         WebhookScheme::Github => github(headers),
         WebhookScheme::Bearer => bearer(headers),
     };
-    let before = said.as_ref().map_or("", |said| said.before.as_str());
+    let before = claims.as_ref().map_or("", |claims| claims.before.as_str());
     let tags: [SignatureTag; SECRETS] =
         array::from_fn(|n| keys.get(n).unwrap_or(spare).tag(&[before.as_bytes(), body]));
     let tags = black_box(tags);
-    let said = said?;
+    let claims = claims?;
     let mut good = false;
     for (key, tag) in keys.iter().zip(tags) {
-        for signature in &said.signatures {
+        for signature in &claims.signatures {
             good |= match scheme {
                 // Compares tags of the two tokens, which an attacker cannot predict.
                 WebhookScheme::Bearer => spare
@@ -161,7 +161,7 @@ pub fn verify(
     let id = if scheme == WebhookScheme::Github {
         Some(format!("sha256-{}", hex(&Sha256::digest(body))))
     } else {
-        said.id
+        claims.id
     };
     Ok(Proof { id })
 }
@@ -212,8 +212,9 @@ fn github(headers: &HeaderMap) -> Result<SignatureClaims, SignatureFault> {
 /// Reads `Authorization: Bearer`, and an optional id.
 fn bearer(headers: &HeaderMap) -> Result<SignatureClaims, SignatureFault> {
     let text = only(headers, "authorization")?.ok_or(SignatureFault::Missing("authorization"))?;
-    let (word, token) = text.split_once(' ').ok_or(SignatureFault::Malformed("authorization"))?;
-    if !word.eq_ignore_ascii_case("bearer") {
+    let (scheme_name, token) =
+        text.split_once(' ').ok_or(SignatureFault::Malformed("authorization"))?;
+    if !scheme_name.eq_ignore_ascii_case("bearer") {
         return Err(SignatureFault::Malformed("authorization"));
     }
     let id = match id(headers, "idempotency-key")? {
