@@ -93,16 +93,16 @@ pub(crate) fn of_reason(kind: FailureKind, word: &str, error: Option<&str>) -> F
     let Some(error) = error else {
         return failure(kind, format!("Droid ended the turn: {}", word.replace('_', " ")));
     };
-    let told = of_model(error);
+    let reported = of_model(error);
     // The error is usually more precise than a reason such as "rejected" or "error".
-    let kind = if told.kind == FailureKind::Other
+    let kind = if reported.kind == FailureKind::Other
         || !matches!(kind, FailureKind::BadRequest | FailureKind::Other)
     {
         kind
     } else {
-        told.kind
+        reported.kind
     };
-    Failure { kind, ..told }
+    Failure { kind, ..reported }
 }
 
 /// Returns the kind for a reason in `llm_retry`.

@@ -205,10 +205,10 @@ impl Once {
     }
 
     fn completion(&mut self, line: &Json, emit: &mut Emit) -> TurnResult {
-        let told = line.text("finalText").filter(|text| !text.is_empty());
-        let text = match told {
-            Some(told) if told.trim() == REMINDED => self.answer.last(),
-            told => told.map(str::to_owned),
+        let final_text = line.text("finalText").filter(|text| !text.is_empty());
+        let text = match final_text {
+            Some(final_text) if final_text.trim() == REMINDED => self.answer.last(),
+            final_text => final_text.map(str::to_owned),
         };
         let turns = line.count("numTurns").and_then(|turns| usize::try_from(turns).ok());
         // Droid accepts any id. If its service does not know the id, Droid starts a new session

@@ -165,12 +165,12 @@ impl<A: Agent> live::Agent for Client<A> {
 
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
         let session = self.sessions.get_mut(&turn.session);
-        let told = session.and_then(|session| {
-            Some((session.turn.take_if(|told| told.key == turn)?, session.meter))
+        let ended = session.and_then(|session| {
+            Some((session.turn.take_if(|open| open.key == turn)?, session.meter))
         });
-        let left_behind = told.as_ref().is_some_and(|(told, _)| told.leaves_a_command());
-        let result = match told {
-            Some((told, meter)) => told.end(outcome, meter, &mut context.emit(turn)),
+        let left_behind = ended.as_ref().is_some_and(|(open, _)| open.leaves_a_command());
+        let result = match ended {
+            Some((open, meter)) => open.end(outcome, meter, &mut context.emit(turn)),
             None => TurnResult { outcome, text: None, usage: None },
         };
         self.withdraw(turn.session, context);
@@ -231,13 +231,13 @@ impl<A: Agent> live::Agent for Client<A> {
     }
 
     fn lost(&mut self, exited: &Exited, _: bool, why: Failure) -> Outcome {
-        let told = match exited.how {
+        let reported = match exited.how {
             Exit::Code(code) if !self.greeted => {
                 self.agent.start_failure(code, &stderr_end(&exited.stderr_tail, 5))
             }
             _ => None,
         };
-        told.map_or(Outcome::Lost(why), Outcome::Failed)
+        reported.map_or(Outcome::Lost(why), Outcome::Failed)
     }
 
     fn timer(&mut self, timer: u32, context: &mut LinkContext) {

@@ -152,7 +152,7 @@ fn status(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn told(error: &str) -> (FailureKind, String) {
+    fn parsed(error: &str) -> (FailureKind, String) {
         let failure = failure(&json::parse(error).expect("JSON"));
         (failure.kind, failure.message)
     }
@@ -163,19 +163,19 @@ mod tests {
         // 1.18.33
         let claude = r#"{"code":-32603,"message":"Internal error: API Error: 400 prompt is bad","data":{"errorKind":"unknown"}}"#;
         assert_eq!(
-            told(claude),
+            parsed(claude),
             (FailureKind::BadRequest, "API Error: 400 prompt is bad".to_owned())
         );
         let zed = r#"{"code":-32603,"message":"Internal error","data":{"message":"{\"error\":{\"message\":\"slow down: rate limit\"}}"}}"#;
-        assert_eq!(told(zed), (FailureKind::RateLimited, "slow down: rate limit".to_owned()));
+        assert_eq!(parsed(zed), (FailureKind::RateLimited, "slow down: rate limit".to_owned()));
         let droid = r#"{"code":-32603,"message":"Internal error: Agent error","data":"401 {\"error\":{\"message\":\"no such key\"}}"}"#;
-        assert_eq!(told(droid), (FailureKind::Authentication, "401 no such key".to_owned()));
+        assert_eq!(parsed(droid), (FailureKind::Authentication, "401 no such key".to_owned()));
         let gemini =
             r#"{"code":429,"message":"{\"error\":{\"code\":429,\"message\":\"slow down\"}}"}"#;
-        assert_eq!(told(gemini), (FailureKind::RateLimited, "slow down".to_owned()));
+        assert_eq!(parsed(gemini), (FailureKind::RateLimited, "slow down".to_owned()));
         let opencode = r#"{"code":-32603,"message":"Internal error: prompt is bad","data":{"errorName":"APIError"}}"#;
-        assert_eq!(told(opencode), (FailureKind::Other, "prompt is bad".to_owned()));
-        assert_eq!(told("{}").1, "the agent reported an error without a message");
+        assert_eq!(parsed(opencode), (FailureKind::Other, "prompt is bad".to_owned()));
+        assert_eq!(parsed("{}").1, "the agent reported an error without a message");
     }
 
     #[test]

@@ -142,13 +142,13 @@ impl<A: Agent> Client<A> {
         let Some((turn, cwd)) = open.filter(|(turn, _)| turn.runs()) else {
             return self.calls.result(proc, id, CANCELLED, context.out());
         };
-        let told = &params["toolCall"];
-        let tool = told.text("toolCallId").unwrap_or_default().to_owned();
+        let call = &params["toolCall"];
+        let tool = call.text("toolCallId").unwrap_or_default().to_owned();
         let key = turn.key;
-        let start = turn.learn(&tool, told, &mut context.emit(key)).start.clone();
+        let start = turn.learn(&tool, call, &mut context.emit(key)).start.clone();
         // claude-agent-acp 0.49.0 asks for permission to leave its plan mode as a tool use.
         let plan =
-            told["rawInput"].text("plan").filter(|_| told.text("kind") == Some("switch_mode"));
+            call["rawInput"].text("plan").filter(|_| call.text("kind") == Some("switch_mode"));
         let asked = Asked {
             id: id.to_owned(),
             session: key.session,
@@ -157,7 +157,7 @@ impl<A: Agent> Client<A> {
             plan: plan.is_some(),
         };
         let granted = turn.may_everything()
-            || (turn.may_edit() && told.text("kind") == Some("edit") && within(told, cwd));
+            || (turn.may_edit() && call.text("kind") == Some("edit") && within(call, cwd));
         if granted && asked.options.allows_once() {
             // The agent has no mode for the level, or asks despite its mode.
             return self.calls.result(
@@ -167,7 +167,7 @@ impl<A: Agent> Client<A> {
                 context.out(),
             );
         }
-        if turn.only_looks() && !looks(told) && start.kind != "todo" {
+        if turn.only_looks() && !looks(call) && start.kind != "todo" {
             // Not every agent enforces this itself: some have no planning mode, or one without
             // restrictions.
             turn.denied(&asked.tool);
@@ -223,14 +223,14 @@ impl<A: Agent> Client<A> {
 
 /// Returns whether a tool use only reads or leaves the plan mode. A tool use without a kind may do
 /// anything.
-fn looks(told: &Value) -> bool {
-    matches!(told.text("kind"), Some("read" | "search" | "fetch" | "think" | "switch_mode"))
+fn looks(call: &Value) -> bool {
+    matches!(call.text("kind"), Some("read" | "search" | "fetch" | "think" | "switch_mode"))
 }
 
 /// Returns whether all files of an edit are in the folder `cwd`.
-fn within(told: &Value, cwd: &str) -> bool {
-    let locations = told.list("locations").iter().map(|at| at.text("path"));
-    let diffs = told
+fn within(call: &Value, cwd: &str) -> bool {
+    let locations = call.list("locations").iter().map(|at| at.text("path"));
+    let diffs = call
         .list("content")
         .iter()
         .filter(|piece| piece.text("type") == Some("diff"))

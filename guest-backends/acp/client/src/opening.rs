@@ -92,8 +92,8 @@ impl<A: Agent> Client<A> {
         let (Some(turn), Some(native)) = (session.turn.as_mut(), &session.native) else {
             return Step::Wait;
         };
-        if !session.told {
-            session.told = true;
+        if !session.reported {
+            session.reported = true;
             context.emit(turn.key).session_ready(native, session.config.model());
         }
         for what in [What::Mode, What::Model, What::Effort] {
@@ -202,7 +202,7 @@ impl<A: Agent> Client<A> {
             session.native = result.text("sessionId").map(str::to_owned);
             session.called = session.native.clone().unwrap_or_default();
             session.fork = false;
-            session.told = false;
+            session.reported = false;
         }
         if session.native.is_none() {
             return self.not_opened(

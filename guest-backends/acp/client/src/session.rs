@@ -59,7 +59,7 @@ pub(crate) struct Session {
     /// [`Abilities::spaced`]: crate::abilities::Abilities::spaced
     pub(crate) called: String,
     /// Whether the agent's id was reported to the host.
-    pub(crate) told: bool,
+    pub(crate) reported: bool,
     /// Whether the next request to open it makes a copy.
     pub(crate) fork: bool,
     pub(crate) cwd: String,
@@ -80,7 +80,7 @@ impl Session {
     /// Prepares for a turn that continues the session `native`. If that is another session, it
     /// replaces this one.
     pub(crate) fn continues(&mut self, native: Option<String>, fork: bool) {
-        let same = native == self.native || (native.is_none() && !self.told);
+        let same = native == self.native || (native.is_none() && !self.reported);
         if fork || !same {
             let cwd = std::mem::take(&mut self.cwd);
             *self = Self { native, fork, cwd, ..Self::default() };

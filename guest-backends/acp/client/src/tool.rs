@@ -91,13 +91,13 @@ impl Tool {
 
     /// Updates the description of the use from a `tool_call`, its update, or a permission request.
     /// Returns whether the description changed.
-    pub(crate) fn learn(&mut self, told: &Value) -> bool {
+    pub(crate) fn learn(&mut self, update: &Value) -> bool {
         let was = self.start.clone();
-        self.runs |= told.text("status") == Some("in_progress");
-        let said = told.text("title").filter(|title| !title.is_empty());
-        let name = told
+        self.runs |= update.text("status") == Some("in_progress");
+        let new_title = update.text("title").filter(|title| !title.is_empty());
+        let name = update
             .text("name")
-            .or_else(|| told["_meta"]["claudeCode"].text("toolName"))
+            .or_else(|| update["_meta"]["claudeCode"].text("toolName"))
             // Gemini CLI 0.61.0: write_file__call_8baac53350b04980adca
             .or_else(|| {
                 was.id
@@ -106,42 +106,42 @@ impl Tool {
                     .filter(|name| kind_of_name(name).is_some())
             })
             // OpenCode 1.18.33 uses the tool's name as the title until it has a better one.
-            .or_else(|| said.filter(|title| kind_of_name(title).is_some()));
+            .or_else(|| new_title.filter(|title| kind_of_name(title).is_some()));
         if let Some(name) = name {
             name.clone_into(&mut self.start.native_name);
         } else if let Some(kind) =
-            told.text("kind").filter(|_| kind_of_name(&was.native_name).is_none())
+            update.text("kind").filter(|_| kind_of_name(&was.native_name).is_none())
         {
             kind.clone_into(&mut self.start.native_name);
         }
-        match (kind_of_name(&self.start.native_name), told.text("kind")) {
+        match (kind_of_name(&self.start.native_name), update.text("kind")) {
             (Some(kind), _) => kind.clone_into(&mut self.start.kind),
             (None, Some(kind)) => kind_of_protocol(kind).clone_into(&mut self.start.kind),
             (None, None) => {}
         }
-        let parent = told["_meta"]["claudeCode"]
+        let parent = update["_meta"]["claudeCode"]
             .text("parentToolUseId")
-            .or_else(|| told["_meta"].text("parentToolCallId"));
+            .or_else(|| update["_meta"].text("parentToolCallId"));
         if let Some(parent) = parent {
             self.start.parent = Some(parent.to_owned());
         }
-        let input = &told["rawInput"];
+        let input = &update["rawInput"];
         if input.as_object().is_some_and(|fields| !fields.is_empty()) {
             self.start.input = input.to_string();
-        } else if let Some(input) = arguments(told).filter(|_| input.is_null()) {
+        } else if let Some(input) = arguments(update).filter(|_| input.is_null()) {
             self.start.input = input;
         }
         if let Some(target) =
-            target(input, &self.start.kind).or_else(|| place(told, &self.start.kind, said))
+            target(input, &self.start.kind).or_else(|| place(update, &self.start.kind, new_title))
         {
             self.start.target = Some(target);
         }
-        if let Some(said) = said {
-            self.start.title = title(said, &self.start.native_name);
+        if let Some(new_title) = new_title {
+            self.start.title = title(new_title, &self.start.native_name);
         } else if self.start.title.is_empty() {
             self.start.title.clone_from(&self.start.native_name);
         }
-        let diffs = diffs(told);
+        let diffs = diffs(update);
         if !diffs.is_empty() {
             self.diffs = diffs;
         }
@@ -149,20 +149,20 @@ impl Tool {
     }
 
     /// Handles output of a running tool.
-    pub(crate) fn run(&mut self, told: &Value, emit: &mut Emit) {
+    pub(crate) fn run(&mut self, update: &Value, emit: &mut Emit) {
         // codex-acp 2.6.0
         if let Some(more) =
-            told["_meta"]["terminal_output_delta"].text("data").filter(|more| !more.is_empty())
+            update["_meta"]["terminal_output_delta"].text("data").filter(|more| !more.is_empty())
         {
             self.output.push_str(more);
             emit.tool_output(&self.start.id, more);
         }
         // OpenCode 1.18.33 repeats the whole output in each update. Other agents use this field for
         // a description before the tool runs.
-        let running = told.text("sessionUpdate") == Some("tool_call_update")
-            && told.text("status") == Some("in_progress");
+        let running = update.text("sessionUpdate") == Some("tool_call_update")
+            && update.text("status") == Some("in_progress");
         if running && self.start.kind == "bash" {
-            let whole = content_text(told);
+            let whole = content_text(update);
             if let Some(more) =
                 whole.strip_prefix(self.output.as_str()).filter(|more| !more.is_empty())
             {
@@ -174,9 +174,9 @@ impl Tool {
 
     /// Handles the end of the use. Returns `None` if the update is not its end. `stopping` is true
     /// if the turn was interrupted.
-    pub(crate) fn end(&mut self, told: &Value, stopping: bool) -> Option<ToolEnd> {
-        let raw = &told["rawOutput"];
-        let status = match told.text("status")? {
+    pub(crate) fn end(&mut self, update: &Value, stopping: bool) -> Option<ToolEnd> {
+        let raw = &update["rawOutput"];
+        let status = match update.text("status")? {
             "completed" => ToolStatus::Ok,
             "failed" | "cancelled" if self.denied => ToolStatus::Denied,
             "failed" if !stopping => ToolStatus::Failed,
@@ -184,21 +184,21 @@ impl Tool {
             _ => return None,
         };
         self.ended = true;
-        let told_exit = Some(content_text(told))
+        let reported_exit = Some(content_text(update))
             .filter(|_| self.start.kind == "bash" && status == ToolStatus::Ok)
             .and_then(|text| exit_code_in(&text));
-        let status = if told_exit.is_some() { ToolStatus::Failed } else { status };
-        let exit = told["_meta"]["terminal_exit"]
+        let status = if reported_exit.is_some() { ToolStatus::Failed } else { status };
+        let exit = update["_meta"]["terminal_exit"]
             .get("exit_code")
             .or_else(|| raw.get("exit_code"))
             .or_else(|| raw["metadata"].get("exit"));
-        let exit_code = exit.and_then(|code| code.to_string().parse().ok()).or(told_exit);
+        let exit_code = exit.and_then(|code| code.to_string().parse().ok()).or(reported_exit);
         let text = raw.as_str().or_else(|| {
             ["output", "aggregated_output", "text", "error"]
                 .iter()
                 .find_map(|field| raw.text(field))
         });
-        let text = text.map_or_else(|| unfenced(&content_text(told)).to_owned(), str::to_owned);
+        let text = text.map_or_else(|| unfenced(&content_text(update)).to_owned(), str::to_owned);
         // Output that was already streamed is not repeated.
         let output = Some(text).filter(|text| !text.is_empty() && *text != self.output);
         let diffs =
@@ -227,9 +227,10 @@ pub fn target(input: &Value, kind: &str) -> Option<String> {
 
 /// Returns the target of a tool use without an input (Gemini CLI 0.61.0): the title of a command,
 /// or the first location of another tool.
-fn place(told: &Value, kind: &str, title: Option<&str>) -> Option<String> {
-    let place = || told.list("locations").first().and_then(|at| at.text("path"));
-    let place = if kind == "bash" { title.filter(|_| told["rawInput"].is_null()) } else { place() };
+fn place(update: &Value, kind: &str, title: Option<&str>) -> Option<String> {
+    let place = || update.list("locations").first().and_then(|at| at.text("path"));
+    let place =
+        if kind == "bash" { title.filter(|_| update["rawInput"].is_null()) } else { place() };
     place.map(str::to_owned)
 }
 
@@ -242,16 +243,17 @@ fn exit_code_in(text: &str) -> Option<u32> {
 
 /// Returns the arguments of a tool use that waits for permission, if they are sent as text. Gemini
 /// CLI 0.61.0 does that for tools of MCP servers.
-fn arguments(told: &Value) -> Option<String> {
-    let said = Some(content_text(told)).filter(|_| told.text("status") == Some("pending"))?;
-    json::parse(said.trim())
+fn arguments(update: &Value) -> Option<String> {
+    let text = Some(content_text(update)).filter(|_| update.text("status") == Some("pending"))?;
+    json::parse(text.trim())
         .ok()
-        .filter(|said| said.as_object().is_some_and(|fields| !fields.is_empty()))
-        .map(|said| said.to_string())
+        .filter(|text| text.as_object().is_some_and(|fields| !fields.is_empty()))
+        .map(|text| text.to_string())
 }
 
-fn content_text(told: &Value) -> String {
-    let pieces = told.list("content").iter().filter(|piece| piece.text("type") == Some("content"));
+fn content_text(update: &Value) -> String {
+    let pieces =
+        update.list("content").iter().filter(|piece| piece.text("type") == Some("content"));
     pieces.filter_map(|piece| piece["content"].text("text")).collect::<Vec<_>>().join("\n")
 }
 
@@ -268,7 +270,7 @@ fn unfenced(text: &str) -> &str {
     }
 }
 
-fn diffs(told: &Value) -> Vec<FileDiff> {
+fn diffs(update: &Value) -> Vec<FileDiff> {
     let read = |piece: &Value| {
         Some(FileDiff {
             path: piece.text("path")?.to_owned(),
@@ -277,7 +279,8 @@ fn diffs(told: &Value) -> Vec<FileDiff> {
             ..FileDiff::default()
         })
     };
-    told.list("content")
+    update
+        .list("content")
         .iter()
         .filter(|piece| piece.text("type") == Some("diff"))
         .filter_map(read)

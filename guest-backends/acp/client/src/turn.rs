@@ -196,10 +196,10 @@ impl Turn {
 
     /// Updates a tool use from an update or a permission request, and returns it. Gemini CLI 0.61.0
     /// announces some uses only with the request.
-    pub(crate) fn learn(&mut self, id: &str, told: &Value, emit: &mut Emit) -> &Tool {
+    pub(crate) fn learn(&mut self, id: &str, update: &Value, emit: &mut Emit) -> &Tool {
         let fresh = !self.tools.contains_key(id);
         let tool = self.tools.entry(id.to_owned()).or_insert_with(|| Tool::new(id));
-        if !tool.ended && (tool.learn(told) || fresh) {
+        if !tool.ended && (tool.learn(update) || fresh) {
             emit.tool_start(tool.start.clone());
         }
         if fresh {

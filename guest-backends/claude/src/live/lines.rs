@@ -71,7 +71,7 @@ impl Conversation {
             let aside = message
                 .is_some_and(|message| message["origin"].text("kind") == Some("task-notification"));
             turn.result(result, aside, &mut emit);
-            if context.turn().is_some() && turn.complete() && !self.process.tells_state {
+            if context.turn().is_some() && turn.complete() && !self.process.reports_state {
                 if turn.steered || !self.background.is_empty() {
                     self.linger = Some(context.set_timer(LINGER_MS));
                 } else {
@@ -108,7 +108,7 @@ impl Conversation {
     }
 
     fn state(&mut self, state: Option<&str>, context: &mut LinkContext) {
-        self.process.tells_state = true;
+        self.process.reports_state = true;
         match (state, self.session) {
             (Some("running"), Some(session)) if !self.process.stale => {
                 if let Some(at) = context.begin(session) {

@@ -48,7 +48,7 @@ impl Droid {
         let Some(turn) = self.turn.as_mut().filter(|turn| !turn.interrupted) else {
             return self.calls.result(context.proc(), id, CANCEL, context.out());
         };
-        turn.heard = true;
+        turn.reacted = true;
         let (title, kind, always, wants) = match method {
             "droid.request_permission" => {
                 if turn.allows(params) {

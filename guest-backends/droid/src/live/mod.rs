@@ -197,13 +197,13 @@ impl Agent for Droid {
 
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
         self.asks.close(turn.session);
-        let mut told = self.turn.take();
-        let usage = told.as_ref().and_then(|told| told.usage.clone());
-        let text = told
+        let mut ended = self.turn.take();
+        let usage = ended.as_ref().and_then(|ended| ended.usage.clone());
+        let text = ended
             .as_mut()
             .filter(|_| outcome == Outcome::Completed)
-            .and_then(|told| told.answer.last());
-        for message in told.into_iter().flat_map(|told| told.steers) {
+            .and_then(|ended| ended.answer.last());
+        for message in ended.into_iter().flat_map(|ended| ended.steers) {
             context.steered(message, SteerOutcome::Dropped);
         }
         context.end(turn, TurnResult { outcome, text, usage });
@@ -293,7 +293,7 @@ impl Droid {
             return self.unrecognised("answer without a request", Some("id"), raw, context);
         };
         match &self.turn {
-            Some(turn) if !turn.heard => self.finish(
+            Some(turn) if !turn.reacted => self.finish(
                 turn.key,
                 Outcome::Failed(failure(FailureKind::Protocol, message)),
                 context,

@@ -28,7 +28,7 @@ impl Droid {
         let mut emit = context.emit(turn.key);
         match text("type") {
             "assistant_text_delta" | "thinking_text_delta" => {
-                turn.heard = true;
+                turn.reacted = true;
                 let holds = if text("type") == "assistant_text_delta" {
                     Holds::Text
                 } else {
@@ -52,7 +52,7 @@ impl Droid {
                 }
             }
             "tool_call" => {
-                turn.heard = true;
+                turn.reacted = true;
                 let used = &note["toolUse"];
                 let id = emit.required_id(used, "params.notification.toolUse.id", raw);
                 emit.required_id(used, "params.notification.toolUse.name", raw);
@@ -66,7 +66,7 @@ impl Droid {
             }
             "tool_progress_update" => turn.progress(text("toolUseId"), &note["update"], &mut emit),
             "llm_retry" => {
-                turn.heard = true;
+                turn.reacted = true;
                 let reason = text("reason");
                 let attempt = note.count("attempt").unwrap_or_default();
                 emit.retry(
@@ -76,7 +76,7 @@ impl Droid {
                 );
             }
             "error" => {
-                turn.heard = true;
+                turn.reacted = true;
                 let said = emit.required_text(note, "params.notification.message", raw);
                 turn.error = Some(said.to_owned());
             }
@@ -143,7 +143,7 @@ impl Droid {
         let message = &note["message"];
         match (message.text("role"), message.text("visibility")) {
             (Some("user"), None) if note.text("requestId").is_some() => {
-                turn.heard = true;
+                turn.reacted = true;
                 if std::mem::replace(&mut turn.echoed, true) && !turn.steers.is_empty() {
                     let message = turn.steers.remove(0);
                     turn.over = None;
@@ -154,7 +154,7 @@ impl Droid {
             // contains.
             (Some("user" | "system" | "tool"), _) => {}
             (Some("assistant"), _) => {
-                turn.heard = true;
+                turn.reacted = true;
                 turn.announced.clear();
                 let id = message.text("id").unwrap_or_default();
                 let (mut said, mut asks_more) = (String::new(), false);

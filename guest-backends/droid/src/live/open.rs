@@ -48,7 +48,7 @@ impl Put {
     }
 
     /// Reads the settings that Droid reports for a session.
-    fn told(settings: &Json) -> Self {
+    fn reported(settings: &Json) -> Self {
         let text = |key| settings.text(key).map(str::to_owned);
         let tools = settings
             .list("restrictToolIds")
@@ -174,7 +174,7 @@ impl Droid {
             }
             (Call::Load { id, fork: false }, Ok(result)) => {
                 self.native = Some(id);
-                self.put = Some(Put::told(&result["settings"]));
+                self.put = Some(Put::reported(&result["settings"]));
                 self.defaults = Put::default();
             }
             // The copy is another session, which is not open yet.
@@ -230,20 +230,20 @@ impl Droid {
 
     fn made(&mut self, id: &str, wanted: Put, result: &Json) {
         self.native = Some(id.to_owned());
-        let told = Put::told(&result["settings"]);
+        let reported = Put::reported(&result["settings"]);
         self.defaults = Put {
-            model: if wanted.model.is_none() { told.model.clone() } else { None },
-            effort: if wanted.effort.is_none() { told.effort.clone() } else { None },
+            model: if wanted.model.is_none() { reported.model.clone() } else { None },
+            effort: if wanted.effort.is_none() { reported.effort.clone() } else { None },
             ..Put::default()
         };
         // Droid ignores an unknown model here. When the model is set again, Droid reports that it
         // is unknown. An effort that the model does not support becomes the nearest one, which is
         // acceptable.
         self.put = Some(Put {
-            model: told.model,
-            effort: wanted.effort.clone().or(told.effort),
-            mode: told.mode,
-            level: told.level,
+            model: reported.model,
+            effort: wanted.effort.clone().or(reported.effort),
+            mode: reported.mode,
+            level: reported.level,
             tools: wanted.tools,
             safety: wanted.safety,
         });

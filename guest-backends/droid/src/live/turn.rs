@@ -27,7 +27,7 @@ pub(super) struct Turn {
     pub(super) interrupted: bool,
     pub(super) usage: Option<Usage>,
     /// Whether Droid reacted to the prompt.
-    pub(super) heard: bool,
+    pub(super) reacted: bool,
     /// Whether Droid echoed the prompt. Droid echoes each message when it passes it to the model:
     /// first the prompt, then steered messages.
     pub(super) echoed: bool,
@@ -49,7 +49,7 @@ pub(super) struct Turn {
 #[derive(Debug, Default)]
 struct Tool {
     /// Whether the start was reported with an input.
-    told: bool,
+    reported: bool,
     ended: bool,
     writes: Option<FileDiff>,
 }
@@ -62,7 +62,7 @@ impl Turn {
             cwd: start.cwd.clone(),
             interrupted: false,
             usage: None,
-            heard: false,
+            reacted: false,
             echoed: false,
             steers: Vec::new(),
             answer: Answer::default(),
@@ -211,13 +211,13 @@ impl Turn {
         );
         let empty = input.as_object().is_none_or(aetheel_backend_sdk::json::Object::is_empty);
         let known = self.tools.get(id);
-        if known.is_some_and(|tool| tool.told || tool.ended || empty) {
+        if known.is_some_and(|tool| tool.reported || tool.ended || empty) {
             return;
         }
         emit.tool_start(tool::TOOLS.start(id, name, input));
         self.tools.insert(
             id.to_owned(),
-            Tool { told: !empty, ended: false, writes: tool::writes(name, input) },
+            Tool { reported: !empty, ended: false, writes: tool::writes(name, input) },
         );
         if let Some(plan) = tool::todos(name, input) {
             emit.plan(plan);

@@ -16,12 +16,12 @@ pub(crate) struct Compaction {
     /// Whether the session was busy since the request.
     busy: bool,
     /// The result. It may arrive before the answer to the request.
-    told: Option<Told>,
+    result: Option<CompactionEvent>,
 }
 
 /// An event about the session.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Told {
+pub(crate) enum CompactionEvent {
     Busy,
     Shortened,
     Failed(Failure),
@@ -32,7 +32,7 @@ pub(crate) enum Told {
 impl Compaction {
     /// Creates the state for the query that requested it.
     pub(crate) fn new(query: u32) -> Self {
-        Self { query, taken: false, busy: false, told: None }
+        Self { query, taken: false, busy: false, result: None }
     }
 
     pub(crate) fn query(&self) -> u32 {
@@ -52,18 +52,23 @@ impl OpenCode {
     }
 
     /// Handles an event that may belong to a compaction.
-    pub(super) fn compaction_told(&mut self, native: &str, told: Told, context: &mut LinkContext) {
+    pub(super) fn compaction_event(
+        &mut self,
+        native: &str,
+        event: CompactionEvent,
+        context: &mut LinkContext,
+    ) {
         let Some(session) =
             self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
         else {
             return;
         };
         let Some(open) = &mut session.compaction else { return };
-        match told {
-            Told::Busy => open.busy = true,
+        match event {
+            CompactionEvent::Busy => open.busy = true,
             // A late event of the previous turn.
-            Told::Idle if !open.busy => {}
-            told => drop(open.told.get_or_insert(told)),
+            CompactionEvent::Idle if !open.busy => {}
+            event => drop(open.result.get_or_insert(event)),
         }
         let key = session.key;
         self.compaction_ends(key, context);
@@ -71,15 +76,15 @@ impl OpenCode {
 
     fn compaction_ends(&mut self, session: u32, context: &mut LinkContext) {
         let Some(session) = self.sessions.get_mut(&session) else { return };
-        let Some(Compaction { query, told: Some(told), .. }) =
-            session.compaction.take_if(|open| open.taken && open.told.is_some())
+        let Some(Compaction { query, result: Some(result), .. }) =
+            session.compaction.take_if(|open| open.taken && open.result.is_some())
         else {
             return;
         };
-        let why = match told {
-            Told::Shortened => return context.answer(query, QueryResult::Done),
-            Told::Failed(why) => why,
-            Told::Busy | Told::Idle => {
+        let why = match result {
+            CompactionEvent::Shortened => return context.answer(query, QueryResult::Done),
+            CompactionEvent::Failed(why) => why,
+            CompactionEvent::Busy | CompactionEvent::Idle => {
                 failure(FailureKind::Other, "OpenCode did not shorten the conversation")
             }
         };

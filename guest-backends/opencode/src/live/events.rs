@@ -6,7 +6,7 @@ use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::text::head;
 use aetheel_backend_sdk::wit::{Action, Diagnostic, FailureKind, Level, TurnRef};
 
-use super::compaction::Told;
+use super::compaction::CompactionEvent;
 use super::link::Purpose;
 use super::session::{Model, Session};
 use super::turn::Next;
@@ -92,7 +92,7 @@ impl OpenCode {
         match kind {
             "session.status" => match properties["status"].text("type") {
                 Some("busy") => {
-                    self.compaction_told(native, Told::Busy, context);
+                    self.compaction_event(native, CompactionEvent::Busy, context);
                     self.busy(native, context);
                 }
                 Some("idle") => self.idle(native, context),
@@ -101,12 +101,12 @@ impl OpenCode {
             },
             "session.idle" => self.idle(native, context),
             "session.error" => {
-                self.compaction_told(
+                self.compaction_event(
                     native,
-                    Told::Failed(failure::of_error(&properties["error"])),
+                    CompactionEvent::Failed(failure::of_error(&properties["error"])),
                     context,
                 );
-                self.told(native, |turn, _| turn.error(&properties["error"]), context);
+                self.with_turn(native, |turn, _| turn.error(&properties["error"]), context);
             }
             "message.updated" => {
                 let info = &properties["info"];
@@ -119,7 +119,7 @@ impl OpenCode {
                     // Messages of a copied session or of an interrupted prompt.
                     session.past.extend(info.text("id").map(str::to_owned));
                 }
-                self.told(native, |turn, past| turn.message(info, past), context);
+                self.with_turn(native, |turn, past| turn.message(info, past), context);
             }
             "message.part.updated" => self.part(native, &properties["part"], context),
             "message.part.delta" => {
@@ -139,7 +139,7 @@ impl OpenCode {
                 if let Some(turn) = context.turn_of(session.key) {
                     context.emit(turn).notice("OpenCode shortened the conversation");
                 }
-                self.compaction_told(native, Told::Shortened, context);
+                self.compaction_event(native, CompactionEvent::Shortened, context);
             }
             "todo.updated" => {
                 if let Some(turn) = context.turn_of(session.key) {
@@ -160,8 +160,8 @@ impl OpenCode {
     }
 
     fn idle(&mut self, native: &str, context: &mut LinkContext) {
-        self.compaction_told(native, Told::Idle, context);
-        self.told(native, |turn, _| turn.idle(), context);
+        self.compaction_event(native, CompactionEvent::Idle, context);
+        self.with_turn(native, |turn, _| turn.idle(), context);
     }
 
     /// Handles an event of a sub-agent. Its tool uses and questions belong to the turn that started
@@ -246,10 +246,10 @@ impl OpenCode {
     }
 
     /// Passes an event to the open turn of a session, and performs the next step.
-    fn told(
+    fn with_turn(
         &mut self,
         native: &str,
-        heard: impl FnOnce(&mut super::turn::Turn, &mut std::collections::BTreeSet<String>) -> Next,
+        handle: impl FnOnce(&mut super::turn::Turn, &mut std::collections::BTreeSet<String>) -> Next,
         context: &mut LinkContext,
     ) {
         let Some(session) =
@@ -259,7 +259,7 @@ impl OpenCode {
         };
         let Some(turn) = &mut session.turn else { return };
         let name = turn.name;
-        let next = heard(turn, &mut session.past);
+        let next = handle(turn, &mut session.past);
         self.follow(name, next, context);
     }
 
@@ -280,7 +280,7 @@ impl OpenCode {
             );
             return;
         }
-        self.told(native, |turn, _| turn.busy(), context);
+        self.with_turn(native, |turn, _| turn.busy(), context);
     }
 
     fn part(&mut self, native: &str, part: &Value, context: &mut LinkContext) {

@@ -114,7 +114,7 @@ impl Agent for OpenCode {
             .get_mut(&turn.session)
             .and_then(|known| Some((known.turn.take()?, &mut known.past)))
         {
-            Some((told, past)) => told.end(outcome, past),
+            Some((open, past)) => open.end(outcome, past),
             None => TurnResult { outcome, text: None, usage: None },
         };
         context.end(turn, result);
@@ -218,7 +218,7 @@ impl Agent for OpenCode {
             Input::StreamOpened(opened) => {
                 self.stream_opened(opened.stream, opened.status, context)
             }
-            Input::StreamEvent(event) if self.hears(event.stream) => {
+            Input::StreamEvent(event) if self.accepts_event(event.stream) => {
                 self.event(&event.data, context)
             }
             Input::StreamClosed(closed) => {

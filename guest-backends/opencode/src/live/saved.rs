@@ -42,7 +42,7 @@ impl OpenCode {
             of.count(key).ok_or_else(|| format!("the state has no `{key}`"))
         };
         let mut live = Self {
-            stream: Some(Stream { key: key(&state, "stream")?, open: true, heard: true }),
+            stream: Some(Stream { key: key(&state, "stream")?, open: true, delivered: true }),
             ..Self::default()
         };
         live.link.last = key(&state, "last")?;

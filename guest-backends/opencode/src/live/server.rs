@@ -23,7 +23,7 @@ const PASSWORD: &str = "server-password";
 pub(crate) struct Stream {
     pub(crate) key: u32,
     pub(crate) open: bool,
-    pub(crate) heard: bool,
+    pub(crate) delivered: bool,
 }
 
 /// Returns the process for `opencode serve`.
@@ -76,7 +76,7 @@ impl OpenCode {
 
     fn listen(&mut self, context: &mut LinkContext) {
         let key = self.link.key();
-        self.stream = Some(Stream { key, open: false, heard: false });
+        self.stream = Some(Stream { key, open: false, delivered: false });
         context.action(Action::OpenStream(OpenStream {
             stream: key,
             proc: context.proc(),
@@ -106,9 +106,9 @@ impl OpenCode {
 
     /// Returns whether an event of a stream must be handled, and records that the stream delivered
     /// it.
-    pub(super) fn hears(&mut self, key: u32) -> bool {
+    pub(super) fn accepts_event(&mut self, key: u32) -> bool {
         let stream = self.stream.as_mut().filter(|stream| stream.key == key && stream.open);
-        stream.map(|stream| stream.heard = true).is_some()
+        stream.map(|stream| stream.delivered = true).is_some()
     }
 
     pub(super) fn stream_closed(
@@ -118,7 +118,7 @@ impl OpenCode {
         context: &mut LinkContext,
     ) {
         let Some(stream) = self.stream.take_if(|stream| stream.key == key) else { return };
-        if stream.heard && !context.is_leaving() {
+        if stream.delivered && !context.is_leaving() {
             return self.listen(context);
         }
         let why = message.unwrap_or_else(|| "the stream was closed".to_owned());

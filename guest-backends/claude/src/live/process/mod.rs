@@ -35,7 +35,7 @@ pub(super) struct Process {
     pub(super) version: Option<String>,
     pub(super) models: Vec<Model>,
     /// Whether the agent has reported that it is running or idle.
-    pub(super) tells_state: bool,
+    pub(super) reports_state: bool,
     /// Whether the next turn needs a new process regardless of its settings.
     pub(super) stale: bool,
     /// Settings that cannot change; `None` if the process serves no conversation.

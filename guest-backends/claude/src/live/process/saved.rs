@@ -13,7 +13,7 @@ impl Process {
             number,
             version,
             models,
-            tells_state,
+            reports_state,
             stale,
             fixed,
             model,
@@ -31,7 +31,7 @@ impl Process {
             .map(|model| json!({ "value": model.id, "displayName": model.label, "supportedEffortLevels": model.efforts }))
             .collect();
         Some(json!({
-            "number": number, "requests": requests, "version": version, "models": models, "tells-state": tells_state, "stale": stale,
+            "number": number, "requests": requests, "version": version, "models": models, "tells-state": reports_state, "stale": stale,
             "fixed": fixed.as_ref()?.save_state()?, "model": model, "effort": effort, "mode": mode, "may-bypass": may_bypass,
         }))
     }
@@ -43,7 +43,7 @@ impl Process {
             number: saved.count("number")?,
             version: text("version"),
             models: saved.list("models").iter().filter_map(super::model).collect(),
-            tells_state: is("tells-state")?,
+            reports_state: is("tells-state")?,
             stale: is("stale")?,
             fixed: Some(Fixed::restore(&saved["fixed"])?),
             model: text("model"),
