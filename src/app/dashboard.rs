@@ -14,7 +14,9 @@ use crate::config::Config;
 use crate::discord::{Discord, SignInService};
 use crate::dispatch::{Dispatcher, RecordedEnd, TurnRenderer};
 use crate::event::{Lane, NewEvent};
-use crate::kit::step_viewer::{ComponentReplay, StepViewer, TurnSteps, replay_actions};
+use crate::kit::step_viewer::{
+    ComponentReplay, StepViewer, StepViewerError, TurnSteps, replay_actions,
+};
 use crate::plain::with_causes;
 use crate::redact::Redactor;
 use crate::schedule::ScheduleEntry;
@@ -152,7 +154,7 @@ impl DashboardApi for DashboardData {
         film: &Arc<TurnSteps>,
         step: usize,
         other: Option<Arc<ComponentReplay>>,
-    ) -> Result<MessagePreview, String> {
+    ) -> Result<MessagePreview, StepViewerError> {
         let name = film.facts().header.backend.clone();
         let label = self
             .backends
@@ -164,8 +166,7 @@ impl DashboardApi for DashboardData {
         let drawn = self.machine.run_blocking(move || {
             draw(&discord, &redactor, &film, step, other.as_deref(), (&turn, &label, timeout))
         });
-        let drawn = drawn.await?;
-        drawn.map_err(|error| format!("the recording cannot be read any more: {error}"))
+        drawn.await?.map_err(StepViewerError::Reread)
     }
 }
 

@@ -13,8 +13,8 @@ use aetheel::backend::{Engine, Registry, RegistryOptions};
 use aetheel::config::ResourceLimits;
 use aetheel::fold::Transcript;
 use aetheel::kit::step_viewer::{
-    ComparisonState, ComponentReplay, STEPS, StepSearch, StepSign, StepViewer, TurnSteps,
-    replay_actions,
+    ComparisonState, ComponentReplay, STEPS, StepSearch, StepSign, StepViewer, StepViewerError,
+    TurnSteps, replay_actions,
 };
 use aetheel::redact::Redactor;
 use aetheel::turn::Backends as _;
@@ -58,7 +58,7 @@ fn text_of(what: impl IntoIterator<Item = EntryKind>) -> String {
     text + "\n"
 }
 
-fn film(text: &str, turn: &str) -> Result<TurnSteps, String> {
+fn film(text: &str, turn: &str) -> Result<TurnSteps, StepViewerError> {
     use std::io::Write as _;
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(text.as_bytes()).unwrap();
@@ -231,7 +231,9 @@ fn steps_have_their_input_actions_and_notes_and_can_be_searched() {
     assert_eq!(texts, ["", "", "Hello ", "Hello ", "Hello there"]);
     assert!(film.read(5).is_err() && film.read(usize::MAX).is_err());
     assert_eq!(folded(&film, usize::MAX, None).text(), "Hello there");
-    assert!(self::film(&text, "other").unwrap_err().contains("does not contain this turn"));
+    assert!(
+        self::film(&text, "other").unwrap_err().to_string().contains("does not contain this turn")
+    );
 }
 
 #[test]
@@ -354,7 +356,7 @@ async fn a_name_cannot_leave_the_folder_and_a_search_does_not_find_secrets() {
     for name in
         ["../outside.jsonl", &outside, "link.jsonl", "folder.jsonl", "2026-11-23", "", "no.jsonl"]
     {
-        let why = machine.open(name, "ab12").await.unwrap_err();
+        let why = machine.open(name, "ab12").await.unwrap_err().to_string();
         assert!(why.contains("names no recording") || why.contains("no longer exists"), "{why}");
     }
     let film = machine.open("2026-11-23/ab12.jsonl", "ab12").await.unwrap();

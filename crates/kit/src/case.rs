@@ -10,6 +10,48 @@ use aetheel_turn::replay::ParsedRecording;
 /// Suffix of the files with expected actions.
 const ACTIONS: &str = ".actions.jsonl";
 
+/// Why a test case cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CaseError {
+    /// A file or a folder cannot be read.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// The path of the file or of the folder.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        error: io::Error,
+    },
+    /// The recording cannot be parsed.
+    #[error("{}", with_file_position(path, reason))]
+    Recording {
+        /// The path of the recording.
+        path: PathBuf,
+        /// The reader's message, which begins with `line N: ` if the line is known.
+        reason: String,
+    },
+    /// A line of the expected actions cannot be parsed.
+    #[error("{}:{line}: not an action: {error}", path.display())]
+    Action {
+        /// The path of the file with the expected actions.
+        path: PathBuf,
+        /// The number of the line, from 1.
+        line: usize,
+        /// The parser's error.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// A folder contains no recordings.
+    #[error("{}: there is no recording (`*.jsonl`) in this folder", .0.display())]
+    NoRecordings(PathBuf),
+}
+
+impl CaseError {
+    fn read(path: &Path, error: io::Error) -> Self {
+        Self::Read { path: path.to_owned(), error }
+    }
+}
+
 /// A recording and its expected actions.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -25,17 +67,18 @@ impl Case {
     /// Reads a recording and, if it exists, the file with expected actions beside it.
     ///
     /// # Errors
-    /// Returns a message with the file, the line if known, and the problem.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let text =
-            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let tape =
-            ParsedRecording::read(&text).map_err(|fault| with_file_position(path, &fault))?;
+    /// Returns an error that names the file, and the line if known.
+    pub fn read(path: &Path) -> Result<Self, CaseError> {
+        let text = fs::read_to_string(path).map_err(|error| CaseError::read(path, error))?;
+        let tape = ParsedRecording::read(&text).map_err(|error| CaseError::Recording {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
         let beside = actions_beside(path);
         let actions = match fs::read_to_string(&beside) {
             Ok(text) => Some(read_actions(&beside, &text)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(format!("{}: {error}", beside.display())),
+            Err(error) => return Err(CaseError::read(&beside, error)),
         };
         Ok(Self { path: path.to_owned(), tape, actions })
     }
@@ -57,11 +100,14 @@ pub fn actions_beside(recording: &Path) -> PathBuf {
     recording.with_file_name(format!("{}{ACTIONS}", name.strip_suffix(".jsonl").unwrap_or(&name)))
 }
 
-fn read_actions(path: &Path, text: &str) -> Result<Vec<Action>, String> {
+fn read_actions(path: &Path, text: &str) -> Result<Vec<Action>, CaseError> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let parsed = lines.map(|(number, line)| {
-        serde_json::from_str(line)
-            .map_err(|error| format!("{}:{}: not an action: {error}", path.display(), number + 1))
+        serde_json::from_str(line).map_err(|error| CaseError::Action {
+            path: path.to_owned(),
+            line: number + 1,
+            error,
+        })
     });
     parsed.collect()
 }
@@ -85,20 +131,15 @@ fn with_file_position(path: &Path, fault: &str) -> String {
 ///
 /// # Errors
 /// Returns an error if a path does not exist, or if a folder has no recordings.
-pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CaseError> {
     let mut found = Vec::new();
     for path in paths {
-        let metadata =
-            fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let metadata = fs::metadata(path).map_err(|error| CaseError::read(path, error))?;
         if metadata.is_dir() {
             let before = found.len();
-            collect_recordings(path, &mut found)
-                .map_err(|error| format!("{}: {error}", path.display()))?;
+            collect_recordings(path, &mut found).map_err(|error| CaseError::read(path, error))?;
             if found.len() == before {
-                return Err(format!(
-                    "{}: there is no recording (`*.jsonl`) in this folder",
-                    path.display()
-                ));
+                return Err(CaseError::NoRecordings(path.clone()));
             }
             found[before..].sort();
         } else {
@@ -141,9 +182,9 @@ mod tests {
             .map(|path| path.strip_prefix(folder.path()).unwrap().to_str().unwrap())
             .collect();
         assert_eq!(names, ["a.jsonl", "b.jsonl", "in/c.jsonl"]);
-        assert!(find(&[folder.path().join("none")]).unwrap_err().contains("none"));
+        assert!(find(&[folder.path().join("none")]).unwrap_err().to_string().contains("none"));
         let empty = tempfile::tempdir().unwrap();
-        assert!(find(&[empty.path().to_owned()]).unwrap_err().contains("no recording"));
+        assert!(find(&[empty.path().to_owned()]).unwrap_err().to_string().contains("no recording"));
     }
 
     #[test]
@@ -152,10 +193,17 @@ mod tests {
         let path = folder.path().join("x.jsonl");
         fs::write(&path, format!("{HEADER}\n{{\"t\":0,\"in\":{{\"timer\":1}}}}\n{{\"t\":1}}\n"))
             .unwrap();
-        assert!(Case::read(&path).unwrap_err().contains("x.jsonl:3: "), "{:?}", Case::read(&path));
+        assert!(
+            Case::read(&path).unwrap_err().to_string().contains("x.jsonl:3: "),
+            "{:?}",
+            Case::read(&path)
+        );
         fs::write(&path, "hello\n").unwrap();
         assert!(
-            Case::read(&path).unwrap_err().contains("x.jsonl:1: is not a recording's header"),
+            Case::read(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("x.jsonl:1: is not a recording's header"),
             "{:?}",
             Case::read(&path)
         );
@@ -163,7 +211,7 @@ mod tests {
         assert_eq!(Case::read(&path).unwrap().actions, None);
         fs::write(actions_beside(&path), "{\"close-stdin\":1}\n{\"nonsense\":1}\n").unwrap();
         assert!(
-            Case::read(&path).unwrap_err().contains("x.actions.jsonl:2: not an action"),
+            Case::read(&path).unwrap_err().to_string().contains("x.actions.jsonl:2: not an action"),
             "{:?}",
             Case::read(&path)
         );

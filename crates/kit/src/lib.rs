@@ -32,7 +32,7 @@ pub mod summary;
 mod trial;
 mod unread;
 
-pub use case::{Case, actions_beside, find};
+pub use case::{Case, CaseError, actions_beside, find};
 pub use finding::{CheckFinding, Rule};
 pub use unread::{Unread, unread};
 

@@ -6,12 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::case::{Case, find};
-use super::golden::difference;
-use aetheel_model::agent::{Action, HostCommand, Input};
-use aetheel_turn::Backend;
+use super::case::{Case, CaseError, find};
+use super::golden::{GoldenDifference, difference};
+use aetheel_model::agent::{Action, HostCommand, Input, TurnKey};
 use aetheel_turn::recording::EntryKind;
 use aetheel_turn::replay::{Batches, ReplayResult, replay};
+use aetheel_turn::{Backend, GuestFailure};
 
 /// Maximum number of recordings.
 const MAX_RECORDINGS: usize = 64;
@@ -19,6 +19,56 @@ const MAX_RECORDINGS: usize = 64;
 const MAX_BYTES: u64 = 8 << 20;
 /// Time limit for all recordings together.
 const SELFTEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a component fails its self-test.
+#[derive(Debug, thiserror::Error)]
+pub enum SelftestError {
+    /// A recording cannot be read.
+    #[error(transparent)]
+    Case(#[from] CaseError),
+    /// The recordings are too many or too large.
+    #[error(
+        "{}: {count} recordings with {bytes} bytes; at most {MAX_RECORDINGS} with {} MiB in total are allowed",
+        folder.display(),
+        MAX_BYTES >> 20
+    )]
+    TooLarge {
+        /// The folder with the recordings.
+        folder: PathBuf,
+        /// The number of recordings.
+        count: usize,
+        /// Their total size in bytes.
+        bytes: u64,
+    },
+    /// The replays take longer than the time limit.
+    #[error("the self-test took longer than {} s", SELFTEST_TIMEOUT.as_secs())]
+    Timeout,
+    /// No guest can be opened, or the guest fails during a replay.
+    #[error("{position}: {failure}")]
+    Guest {
+        /// The recording, and the line if known.
+        position: String,
+        /// The guest's failure.
+        #[source]
+        failure: GuestFailure,
+    },
+    /// The actions are not the expected ones.
+    #[error("{}", describe_difference(path, difference))]
+    Difference {
+        /// The path of the recording.
+        path: PathBuf,
+        /// The first different action.
+        difference: Box<GoldenDifference>,
+    },
+    /// The guest does not end a turn that ended in the recording, or whose agent exited.
+    #[error("{position}: turn {turn} does not end")]
+    Unended {
+        /// The last line of the recording.
+        position: String,
+        /// The key of the turn.
+        turn: TurnKey,
+    },
+}
 
 /// Returns the folder with a component's recordings.
 #[must_use]
@@ -31,7 +81,7 @@ pub fn folder_of(component: &Path) -> PathBuf {
 /// # Errors
 /// Returns an error if there are too many recordings, or if one is invalid; it names the file and
 /// the line.
-pub fn read(folder: &Path) -> Result<Vec<Case>, String> {
+pub fn read(folder: &Path) -> Result<Vec<Case>, SelftestError> {
     if !folder.is_dir() || fs::read_dir(folder).is_ok_and(|mut files| files.next().is_none()) {
         return Ok(Vec::new());
     }
@@ -39,61 +89,61 @@ pub fn read(folder: &Path) -> Result<Vec<Case>, String> {
     let bytes: u64 =
         paths.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
     if paths.len() > MAX_RECORDINGS || bytes > MAX_BYTES {
-        let (many, most) = (paths.len(), MAX_BYTES >> 20);
-        return Err(format!(
-            "{}: {many} recordings with {bytes} bytes; at most {MAX_RECORDINGS} with {most} MiB in total are allowed",
-            folder.display()
-        ));
+        let folder = folder.to_owned();
+        return Err(SelftestError::TooLarge { folder, count: paths.len(), bytes });
     }
-    paths.iter().map(|path| Case::read(path)).collect()
+    paths.iter().map(|path| Ok(Case::read(path)?)).collect()
 }
 
 /// Runs the self-test of a component.
 ///
 /// # Errors
 /// Returns the first failure, with file, line and reason.
-pub async fn run(backend: &dyn Backend, cases: &[Case]) -> Result<(), String> {
+pub async fn run(backend: &dyn Backend, cases: &[Case]) -> Result<(), SelftestError> {
     let all = async {
         for case in cases {
             one(backend, case).await?;
         }
         Ok(())
     };
-    let late = || Err(format!("the self-test took longer than {} s", SELFTEST_TIMEOUT.as_secs()));
-    tokio::time::timeout(SELFTEST_TIMEOUT, all).await.unwrap_or_else(|_| late())
+    tokio::time::timeout(SELFTEST_TIMEOUT, all).await.unwrap_or(Err(SelftestError::Timeout))
 }
 
-async fn one(backend: &dyn Backend, case: &Case) -> Result<(), String> {
-    let replayed = replay(backend, &case.tape.entries, Batches::Single)
-        .await
-        .map_err(|failure| format!("{}: {failure}", case.path.display()))?;
+async fn one(backend: &dyn Backend, case: &Case) -> Result<(), SelftestError> {
+    let replayed =
+        replay(backend, &case.tape.entries, Batches::Single).await.map_err(|failure| {
+            SelftestError::Guest { position: case.path.display().to_string(), failure }
+        })?;
     if let Some((at, failure)) = &replayed.failure {
-        return Err(format!("{}: {failure}", case.position(*at)));
+        let (position, failure) = (case.position(*at), failure.clone());
+        return Err(SelftestError::Guest { position, failure });
     }
     if let Some(found) =
         case.actions.as_deref().and_then(|expected| difference(case, &replayed, expected))
     {
-        let place = found.line.map_or_else(
-            || case.path.display().to_string(),
-            |line| format!("{}:{line}", case.path.display()),
-        );
-        let field = found.field.map(|field| format!(" (field `{field}`)")).unwrap_or_default();
-        let what = found.path.map(|path| format!(" in `{path}`")).unwrap_or_default();
-        let nothing = || "nothing".to_owned();
-        return Err(format!(
-            "{place}{field}: action {}{what}: expected {}, got {}",
-            found.action,
-            found.expected.unwrap_or_else(nothing),
-            found.got.unwrap_or_else(nothing),
-        ));
+        let (path, difference) = (case.path.clone(), Box::new(found));
+        return Err(SelftestError::Difference { path, difference });
     }
     match unended(case, &replayed) {
-        Some(turn) => Err(format!(
-            "{}: turn {turn} does not end",
-            case.position(case.tape.entries.len().saturating_sub(1))
-        )),
+        Some(turn) => {
+            let position = case.position(case.tape.entries.len().saturating_sub(1));
+            Err(SelftestError::Unended { position, turn })
+        }
         None => Ok(()),
     }
+}
+
+fn describe_difference(path: &Path, found: &GoldenDifference) -> String {
+    let line = found.line.map(|line| format!(":{line}")).unwrap_or_default();
+    let field = found.field.as_ref().map(|field| format!(" (field `{field}`)")).unwrap_or_default();
+    let part = found.path.as_ref().map(|path| format!(" in `{path}`")).unwrap_or_default();
+    format!(
+        "{}{line}{field}: action {}{part}: expected {}, got {}",
+        path.display(),
+        found.action,
+        found.expected.as_deref().unwrap_or("nothing"),
+        found.got.as_deref().unwrap_or("nothing"),
+    )
 }
 
 /// Returns a turn that the guest does not end although it ended in the recording or its agent

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::requested::RequestedCapabilities;
 use super::trust_state::Distrust;
+use aetheel_kit::selftest::SelftestError;
 use aetheel_model::agent::descriptor::DescriptorError;
 use aetheel_turn::GuestFailure;
 
@@ -81,7 +82,7 @@ pub enum AdmissionError {
     /// The component does not reproduce one of its own recordings. Contains the file, the line and
     /// the difference.
     #[error("fails a recording of its own: {0}")]
-    Case(String),
+    Case(SelftestError),
     /// The operator's trust settings do not admit the component.
     #[error("is not trusted here (BACKEND_TRUST)")]
     Untrusted(#[source] Distrust),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::backend::{AdmissionError, ComponentBackend, Engine, Inspection};
 use crate::cli::exit;
 use crate::config::{self, ResourceLimits};
-use crate::kit::{self, Case};
+use crate::kit::{self, Case, CaseError};
 use crate::plain::with_causes;
 use crate::terminal::print_stderr;
 
@@ -79,11 +79,11 @@ pub(super) async fn component(engine: &Engine, path: &Path) -> Result<OpenedComp
 
 /// Reads recordings, including all recordings in folders.
 pub(super) async fn cases(paths: Vec<PathBuf>) -> Result<Vec<Case>, KitError> {
-    let read = move || {
-        kit::find(&paths)?.iter().map(|path| Case::read(path)).collect::<Result<Vec<_>, String>>()
+    let read = move || -> Result<Vec<Case>, CaseError> {
+        kit::find(&paths)?.iter().map(|path| Case::read(path)).collect()
     };
     match tokio::task::spawn_blocking(read).await {
-        Ok(cases) => cases.map_err(KitError::usage),
+        Ok(cases) => cases.map_err(|error| KitError::usage(error.to_string())),
         Err(error) => Err(KitError::usage(error.to_string())),
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use super::error::{ReplayError, StepViewerError};
 use super::lines::RecordingLines;
 use super::steps::TurnSteps;
 use aetheel_model::agent::Action;
@@ -73,24 +74,23 @@ impl ComponentReplay {
 /// Replays a turn with another backend, and compares.
 ///
 /// # Errors
-/// Returns a message if the replay is not possible. A failure of the guest is part of the result
+/// Returns an error if the replay is not possible. A failure of the guest is part of the result
 /// instead.
 pub(super) async fn read(
     film: Arc<TurnSteps>,
     backend: &dyn Backend,
     redactor: &Redactor,
     mut at: impl FnMut(usize),
-) -> Result<ComponentReplay, String> {
+) -> Result<ComponentReplay, ReplayError> {
     let opened = Replayer::open(backend, film.keys.clone(), Batches::Single).await;
-    let mut player = opened.map_err(|failure| format!("no guest can be opened: {failure}"))?;
+    let mut player = opened.map_err(ReplayError::FirstGuest)?;
     let mut comparison = Comparison::of(&film, redactor);
     let (entries, mut read) = mpsc::channel(READ_AHEAD_ENTRIES);
     let source = Arc::clone(&film);
     let reader = tokio::task::spawn_blocking(move || send_entries(&source, &entries));
     while let Some((line, entry)) = read.recv().await {
         comparison.entry(line, &entry);
-        let played = player.play(line, &entry).await;
-        played.map_err(|failure| format!("no further guest can be opened: {failure}"))?;
+        player.play(line, &entry).await.map_err(ReplayError::FurtherGuest)?;
         if matches!(entry.kind, EntryKind::In(_)) {
             player.flush().await;
         }
@@ -109,7 +109,7 @@ pub(super) async fn read(
         }
     }
     drop(read);
-    reader.await.map_err(|error| error.to_string())??;
+    reader.await??;
     comparison.close();
     let Comparison { mut reading, .. } = comparison;
     reading.version.clone_from(&backend.descriptor().version);
@@ -121,11 +121,10 @@ pub(super) async fn read(
 fn send_entries(
     film: &TurnSteps,
     entries: &mpsc::Sender<(usize, RecordingEntry)>,
-) -> Result<(), String> {
+) -> Result<(), StepViewerError> {
     let mut lines = RecordingLines::of(film.file(), 0, film.end);
-    let gone = |error: std::io::Error| format!("the recording cannot be read any more: {error}");
     let mut first = true;
-    while let Some((_, number, line)) = lines.next().map_err(gone)? {
+    while let Some((_, number, line)) = lines.next().map_err(StepViewerError::Reread)? {
         if std::mem::take(&mut first) {
             continue;
         }

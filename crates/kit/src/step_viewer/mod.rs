@@ -13,8 +13,10 @@
 //! | [`lines`] | reads the lines of a file |
 //! | [`comparison`] | replays a turn with another component |
 //! | [`search`] | searches steps for words |
+//! | [`error`] | why a turn cannot be shown or replayed |
 
 mod comparison;
+mod error;
 mod lines;
 mod search;
 mod slicer;
@@ -29,6 +31,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 
 pub use self::comparison::ComponentReplay;
+use self::error::ReplayError;
+pub use self::error::StepViewerError;
 pub use self::search::StepSearch;
 pub use self::slicer::STEPS;
 pub use self::steps::{RecordedStep, StepSign, TurnFacts, TurnSteps};
@@ -124,8 +128,12 @@ impl StepViewer {
     /// Opens a turn of a recording, given by its path in the folder of recordings.
     ///
     /// # Errors
-    /// Returns a message for an owner if the turn cannot be shown.
-    pub async fn open(&self, recording: &str, turn: &str) -> Result<Arc<TurnSteps>, String> {
+    /// Returns an error, with a text for an owner, if the turn cannot be shown.
+    pub async fn open(
+        &self,
+        recording: &str,
+        turn: &str,
+    ) -> Result<Arc<TurnSteps>, StepViewerError> {
         let (recorder, named) = (self.inner.recorder.clone(), recording.to_owned());
         let (machine, turn) = (self.clone(), turn.to_owned());
         let opened = self.run_blocking(move || {
@@ -144,24 +152,27 @@ impl StepViewer {
     /// Runs a function that reads recordings on the blocking pool, as soon as the limit allows it.
     ///
     /// # Errors
-    /// Returns an error if the gateway is shutting down.
+    /// Returns [`StepViewerError::ShuttingDown`] if the gateway is shutting down.
     pub async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, StepViewerError> {
         let place = Arc::clone(&self.inner.readers).acquire_owned().await;
         let worked = tokio::task::spawn_blocking(move || {
             // Held until the work is done, even if the caller has stopped waiting.
             let _place = place;
             work()
         });
-        worked.await.map_err(|_| "the gateway is shutting down".to_owned())
+        worked.await.map_err(|_| StepViewerError::ShuttingDown)
     }
 
-    fn open_blocking(&self, path: PathBuf, turn: String) -> Result<Arc<TurnSteps>, String> {
-        let gone = |error: std::io::Error| format!("the recording cannot be opened: {error}");
-        let file = File::open(&path).map_err(gone)?;
-        let metadata = file.metadata().map_err(gone)?;
+    fn open_blocking(
+        &self,
+        path: PathBuf,
+        turn: String,
+    ) -> Result<Arc<TurnSteps>, StepViewerError> {
+        let file = File::open(&path).map_err(StepViewerError::Open)?;
+        let metadata = file.metadata().map_err(StepViewerError::Open)?;
         let key = (path, turn);
         {
             let mut films = self.inner.films.lock();
@@ -241,7 +252,9 @@ impl StepViewer {
         let (backends, redactor) = (Arc::clone(&self.inner.backends), self.inner.redactor.clone());
         tokio::spawn(async move {
             let reads = async {
-                let component = backends.open_on_trial(&backend, &digest).await?;
+                let opened = backends.open_on_trial(&backend, &digest).await;
+                let component =
+                    opened.map_err(|error| ReplayError::Component(error.to_string()))?;
                 let at = |step: usize| {
                     if step.is_multiple_of(PROGRESS_STEPS) {
                         tell.send_replace(ComparisonState::Reads(step));
@@ -250,12 +263,10 @@ impl StepViewer {
                 comparison::read(film, &*component, &redactor, at).await
             };
             let read = tokio::time::timeout(REPLAY_TIMEOUT, reads).await;
-            let read = read.unwrap_or_else(|_| {
-                Err(format!("the replay took longer than {} s", REPLAY_TIMEOUT.as_secs()))
-            });
+            let read = read.unwrap_or(Err(ReplayError::Timeout));
             tell.send_replace(match read {
                 Ok(reading) => ComparisonState::Done(Arc::new(reading)),
-                Err(why) => ComparisonState::Failed(redactor.redact(why)),
+                Err(error) => ComparisonState::Failed(redactor.redact(error.to_string())),
             });
         });
     }
@@ -271,13 +282,13 @@ impl StepViewer {
         after: usize,
         words: &str,
         other: Option<Arc<ComponentReplay>>,
-    ) -> Result<StepSearch, String> {
+    ) -> Result<StepSearch, StepViewerError> {
         let (film, redactor) = (Arc::clone(film), self.inner.redactor.clone());
         let words = words.to_lowercase();
         let found = self
             .run_blocking(move || search::search(&film, after, &words, other.as_deref(), &redactor))
             .await?;
-        found.map_err(|error| format!("the recording cannot be read any more: {error}"))
+        found.map_err(StepViewerError::Reread)
     }
 
     /// Drops unused cache entries after [`CACHE_TIME`].
@@ -338,17 +349,16 @@ fn insert_cached<K: PartialEq, V>(all: &mut Vec<CacheEntry<K, V>>, key: K, value
 }
 
 /// Returns the path of a recording, if its name does not lead out of the folder.
-fn recording_path(folder: &Path, named: &str) -> Result<PathBuf, String> {
-    let gone = || "the recording no longer exists: recordings are deleted by age and when they take too much space";
+fn recording_path(folder: &Path, named: &str) -> Result<PathBuf, StepViewerError> {
     let named = Path::new(named);
     let plain = named.components().all(|part| matches!(part, Component::Normal(_)));
     if !plain || named.extension().is_none_or(|extension| extension != "jsonl") {
-        return Err("the record of this turn names no recording".to_owned());
+        return Err(StepViewerError::NotARecording);
     }
-    let folder = folder.canonicalize().map_err(|_| gone())?;
-    let path = folder.join(named).canonicalize().map_err(|_| gone())?;
+    let folder = folder.canonicalize().map_err(|_| StepViewerError::Deleted)?;
+    let path = folder.join(named).canonicalize().map_err(|_| StepViewerError::Deleted)?;
     if !path.starts_with(&folder) || !path.is_file() {
-        return Err("the record of this turn names no recording".to_owned());
+        return Err(StepViewerError::NotARecording);
     }
     Ok(path)
 }

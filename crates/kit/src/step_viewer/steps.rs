@@ -11,6 +11,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
+use super::error::StepViewerError;
 use super::lines::RecordingLines;
 use super::slicer::{
     HAS_ACTIONS, MIXED, StepPosition, TurnSlice, TurnSlicer, UNRECOGNISED, VISIBLE, is_own_command,
@@ -22,7 +23,7 @@ use aetheel_turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
 use aetheel_turn::replay::Keys;
 
 /// Maximum size of a recording that is read, in bytes.
-const MAX_RECORDING_BYTES: u64 = 256 << 20;
+pub(super) const MAX_RECORDING_BYTES: u64 = 256 << 20;
 /// Maximum number of the host's notes that a step shows.
 const MAX_NOTES: usize = 20;
 
@@ -93,29 +94,21 @@ impl TurnSteps {
     /// Reads a recording and finds the steps of a turn.
     ///
     /// # Errors
-    /// Returns a message for an owner if the turn cannot be shown.
-    pub fn open(file: File, turn: &str) -> Result<Self, String> {
-        let unreadable = |error: io::Error| format!("the recording cannot be read: {error}");
+    /// Returns an error, with a text for an owner, if the turn cannot be shown.
+    pub fn open(file: File, turn: &str) -> Result<Self, StepViewerError> {
+        let unreadable = StepViewerError::Read;
         let metadata = file.metadata().map_err(unreadable)?;
         let (size, inode) = (metadata.len(), metadata.ino());
         if size > MAX_RECORDING_BYTES {
-            return Err(format!(
-                "the recording has {} MiB, and at most {} are read here; `aetheel backend replay` reads it",
-                size >> 20,
-                MAX_RECORDING_BYTES >> 20
-            ));
+            return Err(StepViewerError::TooLarge(size));
         }
         let mut lines = RecordingLines::of(&file, 0, size);
         let Some((_, _, first)) = lines.next().map_err(unreadable)? else {
-            return Err("the recording is empty".to_owned());
+            return Err(StepViewerError::Empty);
         };
-        let header: Header = serde_json::from_slice(first)
-            .map_err(|error| format!("line 1 is not a recording's header: {error}"))?;
+        let header: Header = serde_json::from_slice(first).map_err(StepViewerError::Header)?;
         if header.aetheel_recording > FORMAT {
-            return Err(format!(
-                "the recording has format {}, this program reads up to {FORMAT}",
-                header.aetheel_recording
-            ));
+            return Err(StepViewerError::Format(header.aetheel_recording));
         }
         let mut cutter = TurnSlicer::new(turn);
         let mut fault = None;
@@ -141,8 +134,7 @@ impl TurnSteps {
         }
         let end = lines.at();
         let Some(cut) = cutter.finish() else {
-            let why = fault.map(|fault| format!(" ({fault})")).unwrap_or_default();
-            return Err(format!("the recording does not contain this turn{why}"));
+            return Err(StepViewerError::NoSuchTurn(fault));
         };
         let TurnSlice { marks, keys, ours, asks, lane, left_out, of_others, lost, sparse, ended } =
             cut;

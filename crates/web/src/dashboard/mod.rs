@@ -66,7 +66,7 @@ use self::transcripts::{list, sharing, turn};
 use super::connection::{BoundedListener, HttpCaller};
 use super::status::HealthSource;
 use aetheel_dispatch::Dispatcher;
-use aetheel_kit::step_viewer::{ComponentReplay, StepViewer, TurnSteps};
+use aetheel_kit::step_viewer::{ComponentReplay, StepViewer, StepViewerError, TurnSteps};
 use aetheel_model::access::{LanePermissions, SignInRequest};
 use aetheel_model::event::{Lane, NewEvent};
 use aetheel_model::supervisor;
@@ -174,7 +174,7 @@ pub trait DashboardApi: Send + Sync {
         steps: &Arc<TurnSteps>,
         step: usize,
         other: Option<Arc<ComponentReplay>>,
-    ) -> Result<MessagePreview, String>;
+    ) -> Result<MessagePreview, StepViewerError>;
 }
 
 /// The state that all requests share.

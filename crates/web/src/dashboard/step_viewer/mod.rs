@@ -79,7 +79,7 @@ pub(super) async fn page(
     let steps = match &recorded.recording {
         None => Err("this turn was not recorded, or its recording was deleted because of its age"
             .to_owned()),
-        Some(recording) => machine.open(recording, &turn).await,
+        Some(recording) => machine.open(recording, &turn).await.map_err(|error| error.to_string()),
     };
     let steps = match steps {
         Ok(steps) if !may_see(&shared, &guest, &recorded, &steps).await => {
@@ -214,7 +214,7 @@ async fn search(
             guest.session.set_notice("Nothing was found up to here. Search again to continue.");
             return Redirect::to(&asked.at(step + 1)).into_response();
         }
-        Err(why) => why,
+        Err(error) => error.to_string(),
     };
     guest.session.set_notice(notice);
     Redirect::to(&asked.at(asked.step)).into_response()
