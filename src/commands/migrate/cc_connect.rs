@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::LocalMachine;
+use super::error::{JobError, MigrateError};
 use super::ids::{channel_of_key, snowflake};
 use super::imported::{ImportedChannel, ImportedConfig, ImportedJob, ImportedProject};
 use super::schedule::{self, SecondsField};
@@ -70,20 +71,21 @@ fn half_an_hour() -> u64 {
 ///
 /// # Errors
 /// The folder does not belong to cc-connect, or its format is unknown.
-pub(super) fn read(source: &SourceFolder, here: &LocalMachine) -> Result<ImportedConfig, String> {
+pub(super) fn read(
+    source: &SourceFolder,
+    here: &LocalMachine,
+) -> Result<ImportedConfig, MigrateError> {
     let mut found = ImportedConfig::of("cc-connect");
     let text = source.text("config.toml", MAX_SETTINGS_BYTES)?.ok_or_else(|| {
-        format!("{}: there is no config.toml; name its folder with --from", source.path.display())
+        MigrateError::OtherApp { folder: source.path.clone(), files: "no config.toml" }
     })?;
     // `message` does not quote the file, which may contain tokens.
     let whole: Value =
-        toml::from_str(&text).map_err(|error| format!("config.toml: {}", error.message()))?;
+        toml::from_str(&text).map_err(|error| MigrateError::Toml(error.message().to_owned()))?;
     found.secrets.add_settings("config.toml", &whole);
     let config = CcConnectConfig::deserialize(&whole).map_err(|error| {
-        format!(
-            "config.toml has an unknown format: {}",
-            found.secrets.redactor().redact(error.to_string())
-        )
+        let reason = found.secrets.redactor().redact(error.to_string());
+        MigrateError::UnknownFormat { file: "config.toml", reason }
     })?;
     if let Some(data) = config.data_dir.filter(|data| !data.trim().is_empty()) {
         found.skip(format!(
@@ -168,11 +170,11 @@ struct WorkspaceBinding {
 }
 
 /// Imports the channels with directories.
-fn import_bindings(source: &SourceFolder, found: &mut ImportedConfig) -> Result<(), String> {
+fn import_bindings(source: &SourceFolder, found: &mut ImportedConfig) -> Result<(), MigrateError> {
     let file = "workspace_bindings.json";
     let Some(text) = source.text(file, MAX_SETTINGS_BYTES)? else { return Ok(()) };
     let all: BTreeMap<String, BTreeMap<String, WorkspaceBinding>> = serde_json::from_str(&text)
-        .map_err(|error| format!("{file} has an unknown format: {error}"))?;
+        .map_err(|error| MigrateError::UnknownFormat { file, reason: error.to_string() })?;
     for (key, bound) in all.into_values().flatten() {
         // Keys of earlier versions do not name the platform; a Discord id is recognized by its
         // length.
@@ -208,11 +210,11 @@ fn import_jobs(
     source: &SourceFolder,
     here: &LocalMachine,
     found: &mut ImportedConfig,
-) -> Result<(), String> {
+) -> Result<(), MigrateError> {
     let file = "crons/jobs.json";
     let Some(text) = source.text(file, MAX_SETTINGS_BYTES)? else { return Ok(()) };
     let jobs: Vec<Value> = serde_json::from_str(&text)
-        .map_err(|error| format!("{file} has an unknown format: {error}"))?;
+        .map_err(|error| MigrateError::UnknownFormat { file, reason: error.to_string() })?;
     for (at, job) in jobs.iter().enumerate() {
         let named =
             job["description"].as_str().filter(|text| !text.is_empty()).or(job["id"].as_str());
@@ -225,13 +227,13 @@ fn import_jobs(
     Ok(())
 }
 
-fn convert_job(job: &Value, here: &LocalMachine) -> Result<ImportedJob, String> {
-    let job: CcConnectJob = CcConnectJob::deserialize(job).map_err(|error| error.to_string())?;
+fn convert_job(job: &Value, here: &LocalMachine) -> Result<ImportedJob, JobError> {
+    let job: CcConnectJob = CcConnectJob::deserialize(job)?;
     if !job.enabled {
-        return Err("it is switched off".to_owned());
+        return Err(JobError::SwitchedOff);
     }
     if !job.exec.is_empty() || job.prompt.trim().is_empty() {
-        return Err("it runs a command without an agent".to_owned());
+        return Err(JobError::OnlyCommand);
     }
     let (when, zone) = schedule::parse_cron(&job.cron_expr, SecondsField::Elsewhere)?;
     let channel = channel_of_key(&job.session_key);

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::LocalMachine;
+use super::error::{JobError, MigrateError};
 use super::formats::{json5, texts, yaml};
 use super::ids::{channel_id, snowflake};
 use super::imported::{ImportedChannel, ImportedConfig, ImportedDocument, ImportedJob};
@@ -21,16 +22,20 @@ use crate::prompt::Document;
 ///
 /// # Errors
 /// The folder does not belong to Hermes Agent, or its format is unknown.
-pub(super) fn read(source: &SourceFolder, here: &LocalMachine) -> Result<ImportedConfig, String> {
+pub(super) fn read(
+    source: &SourceFolder,
+    here: &LocalMachine,
+) -> Result<ImportedConfig, MigrateError> {
     let mut found = ImportedConfig::of("Hermes Agent");
     if !["config.yaml", "SOUL.md", "cron/jobs.json"].iter().any(|name| source.has(name)) {
-        return Err(format!(
-            "{}: there is neither config.yaml nor SOUL.md nor cron/jobs.json; name its folder with --from",
-            source.path.display()
-        ));
+        return Err(MigrateError::OtherApp {
+            folder: source.path.clone(),
+            files: "neither config.yaml nor SOUL.md nor cron/jobs.json",
+        });
     }
     let config = source.text("config.yaml", MAX_SETTINGS_BYTES)?.unwrap_or_default();
-    let config = yaml(&config).map_err(|fault| format!("config.yaml: {fault}"))?;
+    let config =
+        yaml(&config).map_err(|error| MigrateError::Syntax { file: "config.yaml", error })?;
     let variables = source.text(".env", MAX_SETTINGS_BYTES)?.unwrap_or_default();
     found.secrets.add_env(".env", &variables);
     found.secrets.add_settings("config.yaml", &config);
@@ -45,13 +50,12 @@ pub(super) fn read(source: &SourceFolder, here: &LocalMachine) -> Result<Importe
                 found.texts.push(ImportedDocument { into, from: name.to_owned(), text });
             }
             Ok(None) => {}
-            Err(fault) => found.skip(fault),
+            Err(error) => found.skip(error.to_string()),
         }
     }
     let zone = texts(&config, &["timezone"]).pop();
-    let zone = match zone.map(|zone| schedule::known_zone(&zone)) {
-        Some(Ok(zone)) => Some(zone),
-        Some(Err(fault)) => return Err(format!("config.yaml: timezone: {fault}")),
+    let zone = match zone {
+        Some(zone) => Some(schedule::known_zone(&zone).map_err(MigrateError::TimeZone)?),
         None => here.zone.clone(),
     };
     import_channels(&config, &variables, &mut found);
@@ -167,11 +171,12 @@ fn import_jobs(
     source: &SourceFolder,
     zone: &Option<String>,
     found: &mut ImportedConfig,
-) -> Result<(), String> {
-    let Some(text) = source.text("cron/jobs.json", MAX_SETTINGS_BYTES)? else { return Ok(()) };
-    let store = json5(&text).map_err(|fault| format!("cron/jobs.json: {fault}"))?;
-    let jobs =
-        store["jobs"].as_array().ok_or("cron/jobs.json: it does not contain the list `jobs`")?;
+) -> Result<(), MigrateError> {
+    let file = "cron/jobs.json";
+    let Some(text) = source.text(file, MAX_SETTINGS_BYTES)? else { return Ok(()) };
+    let store = json5(&text).map_err(|error| MigrateError::Syntax { file, error })?;
+    let missing = "it does not contain the list `jobs`";
+    let jobs = store["jobs"].as_array().ok_or(MigrateError::NoJobs { file, missing })?;
     for (at, job) in jobs.iter().enumerate() {
         let named = job["name"].as_str().or(job["id"].as_str());
         let called = named.map_or_else(|| format!("number {}", at + 1), str::to_owned);
@@ -192,24 +197,22 @@ fn convert_job(
     job: &Value,
     called: &str,
     zone: &Option<String>,
-) -> Result<(ImportedJob, Vec<&'static str>), String> {
-    let job: HermesJob = HermesJob::deserialize(job).map_err(|error| error.to_string())?;
+) -> Result<(ImportedJob, Vec<&'static str>), JobError> {
+    let job: HermesJob = HermesJob::deserialize(job)?;
     if !job.enabled {
-        return Err("it is paused".to_owned());
+        return Err(JobError::Paused);
     }
     if job.no_agent || job.prompt.trim().is_empty() {
-        return Err("it runs a script without an agent".to_owned());
+        return Err(JobError::OnlyScript);
     }
     if job.repeat.is_some_and(|repeat| repeat.times.is_some()) {
-        return Err("it ends after a number of runs; such jobs are not supported".to_owned());
+        return Err(JobError::LimitedRuns);
     }
     let when = match job.schedule {
         HermesSchedule::Cron { expr } => schedule::parse_cron(&expr, SecondsField::Elsewhere)?.0,
         HermesSchedule::Interval { minutes } => schedule::interval(minutes.saturating_mul(60))?,
-        HermesSchedule::Once {} => {
-            return Err("it runs once; such jobs are not supported".to_owned());
-        }
-        HermesSchedule::Other => return Err("its kind of schedule is unknown".to_owned()),
+        HermesSchedule::Once {} => return Err(JobError::RunsOnce),
+        HermesSchedule::Other => return Err(JobError::UnknownSchedule),
     };
     let mut notes = Vec::new();
     if job.script.is_some_and(|script| !script.is_null()) {

@@ -8,6 +8,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::error::{JobError, MigrateError};
 use super::ids::snowflake;
 use super::imported::{ImportedChannel, ImportedConfig, ImportedJob};
 use super::schedule::{self, SecondsField};
@@ -45,7 +46,7 @@ struct KimakiTask {
 ///
 /// # Errors
 /// The folder does not belong to Kimaki, or its tables have not been exported to files.
-pub(super) fn read(source: &SourceFolder) -> Result<ImportedConfig, String> {
+pub(super) fn read(source: &SourceFolder) -> Result<ImportedConfig, MigrateError> {
     let mut found = ImportedConfig::of("Kimaki");
     let folder = source.path.display();
     let database = DATABASES.into_iter().find(|name| source.has(name));
@@ -58,14 +59,13 @@ pub(super) fn read(source: &SourceFolder) -> Result<ImportedConfig, String> {
     };
     match database {
         None if !has_tables => {
-            let names = DATABASES.join(" nor ");
-            return Err(format!("{folder}: there is neither {names}; name its folder with --from"));
+            return Err(MigrateError::OtherApp {
+                folder: source.path.clone(),
+                files: "neither kimaki.db nor discord-sessions.db",
+            });
         }
         Some(database) if !has_tables => {
-            return Err(format!(
-                "{database} is a database, which is not read directly; run this, then repeat the command (these tables contain no tokens):\n  {}",
-                export(database)
-            ));
+            return Err(MigrateError::Database { database, export: export(database) });
         }
         _ => {}
     }
@@ -112,32 +112,29 @@ pub(super) fn read(source: &SourceFolder) -> Result<ImportedConfig, String> {
 /// Reads the rows of an exported table. Returns no rows if the file is missing or empty.
 fn read_table<Row: for<'a> Deserialize<'a>>(
     source: &SourceFolder,
-    name: &str,
-) -> Result<Vec<Row>, String> {
-    let file = format!("{name}.json");
+    table: &'static str,
+) -> Result<Vec<Row>, MigrateError> {
+    let file = format!("{table}.json");
     let Some(text) = source.text(&file, MAX_SETTINGS_BYTES)? else { return Ok(Vec::new()) };
-    serde_json::from_str(&text).map_err(|error| {
-        format!("{file} is not what `sqlite3 -json` prints for the table `{name}`: {error}")
-    })
+    serde_json::from_str(&text).map_err(|error| MigrateError::Table { table, error })
 }
 
 /// Converts a task, or returns `None` if it is finished.
-fn convert_task(row: KimakiTask) -> Result<Option<ImportedJob>, String> {
+fn convert_task(row: KimakiTask) -> Result<Option<ImportedJob>, JobError> {
     if !["planned", "running"].contains(&row.status.as_str()) {
         return Ok(None);
     }
     let expression = match (row.schedule_kind.as_str(), row.cron_expr) {
         ("cron", Some(expression)) => expression,
-        ("at", _) => return Err("it runs once; such jobs are not supported".to_owned()),
-        _ => return Err("its kind of schedule is unknown".to_owned()),
+        ("at", _) => return Err(JobError::RunsOnce),
+        _ => return Err(JobError::UnknownSchedule),
     };
     let (when, _) = schedule::parse_cron(&expression, SecondsField::Elsewhere)?;
     let zone = schedule::known_zone(row.timezone.as_deref().unwrap_or("UTC"))?;
-    let payload: Value =
-        serde_json::from_str(&row.payload_json).map_err(|error| error.to_string())?;
+    let payload: Value = serde_json::from_str(&row.payload_json)?;
     let instruction = payload["prompt"].as_str().unwrap_or_default().to_owned();
     if payload["preRunCommand"].is_string() {
-        return Err("it needs a command to run before it, which is not supported".to_owned());
+        return Err(JobError::CommandBefore);
     }
     let name = row.prompt_preview.unwrap_or_else(|| instruction.clone());
     let channel = row.channel_id.as_deref().and_then(snowflake);

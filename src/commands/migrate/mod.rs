@@ -6,6 +6,7 @@
 //! `tests/gateway/migrate.rs`.
 
 mod cc_connect;
+mod error;
 mod formats;
 mod hermes;
 mod ids;
@@ -20,6 +21,7 @@ mod source;
 
 use std::path::{Path, PathBuf};
 
+use self::error::MigrateError;
 use self::imported::ImportedConfig;
 use self::plan::MigrationPlan;
 use self::secrets::redact_likely_secrets;
@@ -69,23 +71,25 @@ pub(super) fn run(settings: &OperatorSettings, wish: &MigrateArgs) -> u8 {
     }
     match migrate(settings, folder, wish) {
         Ok(code) => code,
-        Err(fault) => {
-            fail(&settings.redactor.redact(clean_text(&fault).into_owned()));
+        Err(error) => {
+            fail(&settings.redactor.redact(clean_text(&error.to_string()).into_owned()));
             print_stderr("nothing was written");
             exit::CONFIG
         }
     }
 }
 
-fn migrate(settings: &OperatorSettings, folder: &Path, wish: &MigrateArgs) -> Result<u8, String> {
+fn migrate(
+    settings: &OperatorSettings,
+    folder: &Path,
+    wish: &MigrateArgs,
+) -> Result<u8, MigrateError> {
     let home = settings.variables.get("HOME").map(String::as_str);
     let here = LocalMachine { home: home.map(PathBuf::from), zone: schedule::local_zone() };
     let from = match (&wish.from, &here.home) {
         (Some(from), _) => from.clone(),
         (None, Some(home)) => home.join(default_folder(wish.source)),
-        (None, None) => {
-            return Err("there is no home folder (HOME); name the folder with --from".to_owned());
-        }
+        (None, None) => return Err(MigrateError::NoHome),
     };
     let source = SourceFolder::open(&from)?;
     let found = match wish.source {

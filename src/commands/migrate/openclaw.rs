@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::LocalMachine;
+use super::error::{JobError, MigrateError};
 use super::formats::json5;
 use super::ids::{channel_id, snowflake};
 use super::imported::{
@@ -38,24 +39,26 @@ const EXPORT: &str = "cron/export.json";
 ///
 /// # Errors
 /// The folder does not belong to `OpenClaw`, or its version is unknown.
-pub(super) fn read(source: &SourceFolder, here: &LocalMachine) -> Result<ImportedConfig, String> {
+pub(super) fn read(
+    source: &SourceFolder,
+    here: &LocalMachine,
+) -> Result<ImportedConfig, MigrateError> {
     let mut found = ImportedConfig::of("OpenClaw");
     let text = source.text("openclaw.json", MAX_SETTINGS_BYTES)?.ok_or_else(|| {
-        format!("{}: there is no openclaw.json; name its folder with --from", source.path.display())
+        MigrateError::OtherApp { folder: source.path.clone(), files: "no openclaw.json" }
     })?;
-    let config = json5(&text).map_err(|fault| format!("openclaw.json: {fault}"))?;
+    let config =
+        json5(&text).map_err(|error| MigrateError::Syntax { file: "openclaw.json", error })?;
     found.secrets.add_settings("openclaw.json", &config);
     if let Some(env) = source.text(".env", MAX_SETTINGS_BYTES)? {
         found.secrets.add_env(".env", &env);
     }
     let version = config.pointer("/meta/lastTouchedVersion").and_then(Value::as_str);
     if let Some(version) = version.filter(|version| !version.starts_with("2026.")) {
-        return Err(format!(
-            "openclaw.json has version {version:?}: only versions of 2026 are supported; run `openclaw doctor --fix` of such a version first"
-        ));
+        return Err(MigrateError::AppVersion(version.to_owned()));
     }
     found.version = version.map(str::to_owned);
-    let heartbeat = import_documents(source, &config, here, &mut found)?;
+    let heartbeat = import_documents(source, &config, here, &mut found);
     import_heartbeat(&config, heartbeat, here, &mut found);
     import_jobs(source, here, &mut found)?;
     import_channels(&config, &mut found);
@@ -68,7 +71,7 @@ fn import_documents(
     config: &Value,
     here: &LocalMachine,
     found: &mut ImportedConfig,
-) -> Result<Option<String>, String> {
+) -> Option<String> {
     let agents: Vec<&Value> =
         config.pointer("/agents/list").and_then(Value::as_array).into_iter().flatten().collect();
     let default = agents
@@ -98,8 +101,8 @@ fn import_documents(
     for (name, into) in DOCUMENTS {
         import_document(workspace, below, name, into, found);
     }
-    let mut daily = workspace.names(&format!("{below}memory"), ".md").unwrap_or_else(|fault| {
-        found.skip(fault);
+    let mut daily = workspace.names(&format!("{below}memory"), ".md").unwrap_or_else(|error| {
+        found.skip(error.to_string());
         Vec::new()
     });
     // Daily notes are named by their date. Other names may contain anything.
@@ -124,9 +127,9 @@ fn import_documents(
             found.skip(format!("{name}: {why}"));
         }
     }
-    workspace.text(&format!("{below}HEARTBEAT.md"), MAX_DOCUMENT_BYTES).or_else(|fault| {
-        found.skip(fault);
-        Ok(None)
+    workspace.text(&format!("{below}HEARTBEAT.md"), MAX_DOCUMENT_BYTES).unwrap_or_else(|error| {
+        found.skip(error.to_string());
+        None
     })
 }
 
@@ -141,7 +144,7 @@ fn import_document(
     match source.text(&format!("{below}{name}"), MAX_DOCUMENT_BYTES) {
         Ok(Some(text)) => found.texts.push(ImportedDocument { into, from: name.to_owned(), text }),
         Ok(None) => {}
-        Err(fault) => found.skip(fault),
+        Err(error) => found.skip(error.to_string()),
     }
 }
 
@@ -269,7 +272,7 @@ fn import_jobs(
     source: &SourceFolder,
     here: &LocalMachine,
     found: &mut ImportedConfig,
-) -> Result<(), String> {
+) -> Result<(), MigrateError> {
     let export = source.text(EXPORT, MAX_SETTINGS_BYTES)?;
     if export.is_none() && source.has("state/openclaw.sqlite") {
         let folder = source.path.display();
@@ -285,15 +288,12 @@ fn import_jobs(
             None => return Ok(()),
         },
     };
-    let store: Value = json5(&text).map_err(|fault| format!("{file}: {fault}"))?;
+    let store: Value = json5(&text).map_err(|error| MigrateError::Syntax { file, error })?;
     if !store["version"].is_null() && store["version"] != 1 {
-        return Err(format!(
-            "{file} has version {}: only version 1 is supported",
-            store["version"]
-        ));
+        return Err(MigrateError::StoreVersion { file, version: store["version"].clone() });
     }
-    let jobs =
-        store["jobs"].as_array().ok_or_else(|| format!("{file}: there are no `jobs` in it"))?;
+    let missing = "there are no `jobs` in it";
+    let jobs = store["jobs"].as_array().ok_or(MigrateError::NoJobs { file, missing })?;
     for (at, job) in jobs.iter().enumerate() {
         let named = job["name"].as_str().or(job["id"].as_str());
         let called = named.map_or_else(|| format!("number {}", at + 1), str::to_owned);
@@ -305,10 +305,10 @@ fn import_jobs(
     Ok(())
 }
 
-fn convert_job(job: &Value, called: &str, here: &LocalMachine) -> Result<ImportedJob, String> {
-    let job: OpenclawJob = OpenclawJob::deserialize(job).map_err(|error| error.to_string())?;
+fn convert_job(job: &Value, called: &str, here: &LocalMachine) -> Result<ImportedJob, JobError> {
+    let job: OpenclawJob = OpenclawJob::deserialize(job)?;
     if !job.enabled {
-        return Err("it is switched off".to_owned());
+        return Err(JobError::SwitchedOff);
     }
     let (when, zone) = match job.schedule {
         OpenclawSchedule::Cron { expr, tz } => {
@@ -321,10 +321,8 @@ fn convert_job(job: &Value, called: &str, here: &LocalMachine) -> Result<Importe
         OpenclawSchedule::Every { every_ms } => {
             (schedule::interval(every_ms / 1_000)?, here.zone.clone())
         }
-        OpenclawSchedule::At {} => {
-            return Err("it runs once; such jobs are not supported".to_owned());
-        }
-        OpenclawSchedule::Other => return Err("its kind of schedule is unknown".to_owned()),
+        OpenclawSchedule::At {} => return Err(JobError::RunsOnce),
+        OpenclawSchedule::Other => return Err(JobError::UnknownSchedule),
     };
     let mut delivery = job.delivery;
     let instruction = match job.payload {
@@ -334,7 +332,7 @@ fn convert_job(job: &Value, called: &str, here: &LocalMachine) -> Result<Importe
             delivery = delivery.or(Some(legacy).filter(|_| deliver != Some(false)));
             message
         }
-        OpenclawPayload::Other => return Err("it does not run an agent".to_owned()),
+        OpenclawPayload::Other => return Err(JobError::NoAgent),
     };
     let discord = delivery.filter(|to| {
         to.mode.as_deref() != Some("webhook") && to.channel.as_deref() == Some("discord")

@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use super::Target;
+use super::error::MigrateError;
 use super::imported::{
     ImportedChannel, ImportedConfig, ImportedDocument, ImportedJob, ImportedProject, JobSchedule,
 };
@@ -82,7 +83,7 @@ impl MigrationPlan {
     ///
     /// # Errors
     /// Names a file of the operator that cannot be read.
-    pub(super) fn new(found: &ImportedConfig, target: &Target<'_>) -> Result<Self, String> {
+    pub(super) fn new(found: &ImportedConfig, target: &Target<'_>) -> Result<Self, MigrateError> {
         let mut plan = Self {
             files: BTreeMap::new(),
             existing: Vec::new(),
@@ -96,7 +97,7 @@ impl MigrationPlan {
             let before = match read_ordinary(&path, DOCUMENT_LIMIT).and_then(text_of) {
                 Ok(text) => Some(text),
                 Err(error) if error.kind() == ErrorKind::NotFound => None,
-                Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+                Err(error) => return Err(MigrateError::Read { file: path, error }),
             };
             let after = before.clone().unwrap_or_default();
             plan.files.insert(name, PlannedFile { path, before, after, replaces_example: false });
@@ -129,18 +130,18 @@ impl MigrationPlan {
     /// # Errors
     /// Names a file that changed in the meantime or cannot be written. The files before it, in the
     /// order of their names, are written.
-    pub(super) fn write(&self) -> Result<(), String> {
+    pub(super) fn write(&self) -> Result<(), MigrateError> {
         for (name, file) in self.changes() {
             let now = match read_ordinary(&file.path, DOCUMENT_LIMIT).and_then(text_of) {
                 Ok(text) => Some(text),
                 Err(error) if error.kind() == ErrorKind::NotFound => None,
-                Err(error) => return Err(format!("cannot read {name}: {error}")),
+                Err(error) => return Err(MigrateError::Read { file: name.into(), error }),
             };
             if now != file.before {
-                return Err(format!("{name} was changed in the meantime; run this again"));
+                return Err(MigrateError::Changed(name));
             }
             replace(&file.path, file.after.as_bytes())
-                .map_err(|error| format!("cannot write {}: {error}", file.path.display()))?;
+                .map_err(|error| MigrateError::Write { file: file.path.clone(), error })?;
         }
         Ok(())
     }
@@ -262,8 +263,8 @@ impl MigrationPlan {
 
     fn add_project(&mut self, project: &ImportedProject, target: &Target<'_>) {
         let name = markdown::heading_name(&project.name);
-        if let Err(fault) = target.check_directory(&project.directory) {
-            self.conflicts.push(format!("{CHANNELS}: project {name}: {fault}"));
+        if let Some(conflict) = target.directory_conflict(&project.directory) {
+            self.conflicts.push(format!("{CHANNELS}: project {name}: {conflict}"));
             return;
         }
         let entries = [("directory", Some(project.directory.as_str()))];
@@ -282,9 +283,9 @@ impl MigrationPlan {
         let mut entries = Vec::new();
         let told = |what: &str| format!("{CHANNELS}: channel {}: {what}", channel.id);
         match (&channel.directory, set.directory) {
-            (Some(wanted), None) => match target.check_directory(wanted) {
-                Ok(()) => entries.push(("directory", Some(wanted.as_str()))),
-                Err(fault) => return self.conflicts.push(told(&fault)),
+            (Some(wanted), None) => match target.directory_conflict(wanted) {
+                None => entries.push(("directory", Some(wanted.as_str()))),
+                Some(conflict) => return self.conflicts.push(told(&conflict)),
             },
             (Some(wanted), Some(stands)) if *wanted == stands => {
                 self.existing.push(told("directory"))
@@ -312,19 +313,18 @@ impl MigrationPlan {
             Ok(after) => {
                 self.set(CHANNELS, &told(""), after);
             }
-            Err(fault) => self.conflicts.push(told(&fault)),
+            Err(error) => self.conflicts.push(told(&error.to_string())),
         }
     }
 }
 
 impl Target<'_> {
-    /// Checks that a channel may use this directory.
-    fn check_directory(&self, directory: &str) -> Result<(), String> {
-        channel_directory(directory, self.roots, self.home).map(drop).map_err(|fault| {
-            format!(
-                "{fault}; create the directory, or add it to PROJECT_ROOTS, then run this again"
-            )
-        })
+    /// Returns why a channel may not use this directory, with the next step, or `None` if it may.
+    fn directory_conflict(&self, directory: &str) -> Option<String> {
+        let fault = channel_directory(directory, self.roots, self.home).err()?;
+        Some(format!(
+            "{fault}; create the directory, or add it to PROJECT_ROOTS, then run this again"
+        ))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use jiff::tz::TimeZone;
 
+use super::error::ScheduleError;
 use super::imported::JobSchedule;
 use crate::schedule::Cron;
 
@@ -23,7 +24,7 @@ pub(super) enum SecondsField {
 pub(super) fn parse_cron(
     text: &str,
     seconds: SecondsField,
-) -> Result<(JobSchedule, Option<String>), String> {
+) -> Result<(JobSchedule, Option<String>), ScheduleError> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     let mut zone = None;
     if let Some(named) = words
@@ -42,15 +43,18 @@ pub(super) fn parse_cron(
             // With seconds, only weekday numbers have another meaning in this program.
             (SecondsField::First, _, "*" | "?") => {}
             (SecondsField::First, ..) => {
-                return Err(format!("`{text}`: weekdays together with seconds are not supported"));
+                return Err(ScheduleError::WeekdayWithSeconds(text.to_owned()));
             }
             (SecondsField::Elsewhere, ..) => {
-                return Err(format!("`{text}`: expressions with six fields are not supported"));
+                return Err(ScheduleError::SixFields(text.to_owned()));
             }
         }
     }
     let line = words.join(" ");
-    line.parse::<Cron>().map_err(|fault| format!("`{text}`: {fault}"))?;
+    line.parse::<Cron>().map_err(|error| ScheduleError::Cron {
+        text: text.to_owned(),
+        reason: error.to_string(),
+    })?;
     Ok((JobSchedule::Cron(line), zone))
 }
 
@@ -58,12 +62,9 @@ pub(super) fn parse_cron(
 ///
 /// # Errors
 /// The interval is too short or too long.
-pub(super) fn interval(seconds: u64) -> Result<JobSchedule, String> {
+pub(super) fn interval(seconds: u64) -> Result<JobSchedule, ScheduleError> {
     if !(u64::from(crate::schedule::MINIMUM)..=366 * 86_400).contains(&seconds) {
-        let least = crate::schedule::MINIMUM;
-        return Err(format!(
-            "an interval of {seconds} seconds: only {least} seconds to a year are supported"
-        ));
+        return Err(ScheduleError::Interval(seconds));
     }
     Ok(JobSchedule::Every { seconds, active: None })
 }
@@ -72,9 +73,9 @@ pub(super) fn interval(seconds: u64) -> Result<JobSchedule, String> {
 ///
 /// # Errors
 /// The time zone is unknown.
-pub(super) fn known_zone(name: &str) -> Result<String, String> {
+pub(super) fn known_zone(name: &str) -> Result<String, ScheduleError> {
     let name = name.trim();
-    TimeZone::get(name).map_err(|_| format!("{name:?} is not a time zone of the IANA database"))?;
+    TimeZone::get(name).map_err(|_| ScheduleError::Zone(name.to_owned()))?;
     Ok(name.to_owned())
 }
 
@@ -88,8 +89,8 @@ pub(super) fn local_zone() -> Option<String> {
 ///
 /// # Errors
 /// The text has another form.
-pub(super) fn parse_duration(text: &str) -> Result<u64, String> {
-    let fault = || format!("{text:?} is not a supported duration");
+pub(super) fn parse_duration(text: &str) -> Result<u64, ScheduleError> {
+    let fault = || ScheduleError::Duration(text.to_owned());
     let text = text.trim();
     if let Ok(minutes) = text.parse::<u64>() {
         return minutes.checked_mul(60).ok_or_else(fault);
@@ -161,7 +162,7 @@ mod tests {
             ("@every 1h-5m", SecondsField::First, "not a supported duration"),
             ("", SecondsField::First, "0 fields"),
         ] {
-            let told = parse_cron(text, seconds).unwrap_err();
+            let told = parse_cron(text, seconds).unwrap_err().to_string();
             assert!(told.contains(why), "{text}: {told}");
         }
     }

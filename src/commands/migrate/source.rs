@@ -12,6 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 
+use super::error::SourceError;
+
 /// Largest size of a file of settings or schedules, in bytes.
 pub(super) const MAX_SETTINGS_BYTES: u64 = 8 << 20;
 /// Largest size of a document, in bytes.
@@ -30,10 +32,10 @@ impl SourceFolder {
     ///
     /// # Errors
     /// Returns the reason if the folder cannot be opened.
-    pub(super) fn open(path: &Path) -> Result<Self, String> {
+    pub(super) fn open(path: &Path) -> Result<Self, SourceError> {
         let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = open(path, folder, Mode::empty())
-            .map_err(|error| format!("cannot open the folder {}: {error}", path.display()))?;
+            .map_err(|error| SourceError::Folder { path: path.to_owned(), error: error.into() })?;
         Ok(Self { path: path.to_owned(), root })
     }
 
@@ -46,11 +48,11 @@ impl SourceFolder {
     ///
     /// # Errors
     /// The file is a link or not a regular file, has more than `most` bytes, or is not UTF-8.
-    pub(super) fn text(&self, name: &str, most: u64) -> Result<Option<String>, String> {
+    pub(super) fn text(&self, name: &str, most: u64) -> Result<Option<String>, SourceError> {
         match self.read(name, most) {
             Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(format!("{name} is not read: {error}")),
+            Err(error) => Err(SourceError::Read { name: name.to_owned(), error }),
         }
     }
 
@@ -76,11 +78,11 @@ impl SourceFolder {
     ///
     /// # Errors
     /// Returns the reason if the folder cannot be read.
-    pub(super) fn names(&self, folder: &str, end: &str) -> Result<Vec<String>, String> {
+    pub(super) fn names(&self, folder: &str, end: &str) -> Result<Vec<String>, SourceError> {
         let folder = match self.reach(Path::new(folder), OFlags::RDONLY | OFlags::DIRECTORY) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(format!("{folder} is not read: {error}")),
+            Err(error) => return Err(SourceError::Read { name: folder.to_owned(), error }),
         };
         let entries = rustix::fs::Dir::read_from(&folder).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
@@ -145,8 +147,9 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, pipe, 0)
             .unwrap();
         let source = SourceFolder::open(folder.path()).unwrap();
-        assert_eq!(source.text("in/a.md", 100), Ok(Some("inside".to_owned())));
-        assert_eq!((source.text("none", 9), source.text("blank", 9)), (Ok(None), Ok(None)));
+        assert_eq!(source.text("in/a.md", 100).unwrap().as_deref(), Some("inside"));
+        assert_eq!(source.text("none", 9).unwrap(), None);
+        assert_eq!(source.text("blank", 9).unwrap(), None);
         for (name, why) in [
             ("link", "a link"),
             ("inner", "a link"),
@@ -157,13 +160,14 @@ mod tests {
             ("in", "not an ordinary file"),
             ("in/b.md", "not UTF-8"),
         ] {
-            let told = source.text(name, 100).unwrap_err();
+            let told = source.text(name, 100).unwrap_err().to_string();
             assert!(told.contains(why) && told.starts_with(name), "{name}: {told}");
         }
-        assert!(source.text("in/a.md", 5).unwrap_err().contains("9 bytes; the limit is 5"));
-        assert_eq!(source.names("in", ".md"), Ok(vec!["a.md".to_owned(), "b.md".to_owned()]));
-        assert_eq!(source.names("none", ""), Ok(Vec::new()));
-        assert!(source.names("out", "").unwrap_err().contains("a link"));
+        let told = source.text("in/a.md", 5).unwrap_err().to_string();
+        assert!(told.contains("9 bytes; the limit is 5"), "{told}");
+        assert_eq!(source.names("in", ".md").unwrap(), ["a.md", "b.md"]);
+        assert!(source.names("none", "").unwrap().is_empty());
+        assert!(source.names("out", "").unwrap_err().to_string().contains("a link"));
         assert!(source.has("in/a.md") && !source.has("none"));
         assert!(SourceFolder::open(&at("none")).is_err());
     }
