@@ -1,7 +1,7 @@
 //! Finds the agents of this machine, and whether they are signed in.
 
 use std::collections::HashMap;
-use std::fs;
+use std::{fs, io};
 
 use tokio::runtime::Runtime;
 
@@ -11,6 +11,17 @@ use crate::config::Config;
 use crate::progress;
 use crate::startup::{LoadedBackends, survey};
 
+/// Why the agents of this machine cannot be examined.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DetectError {
+    /// The example files cannot be written to a temporary folder.
+    #[error(transparent)]
+    Examples(#[from] io::Error),
+    /// The components cannot be loaded, for these reasons.
+    #[error("{}", .0.join("; "))]
+    Components(Vec<String>),
+}
+
 /// Loads the components and examines their agents, like `aetheel backend list`.
 ///
 /// # Errors
@@ -19,12 +30,12 @@ pub(super) fn detect(
     runtime: &Runtime,
     mut config: Config,
     variables: &HashMap<String, String>,
-) -> Result<Vec<BackendRow>, String> {
+) -> Result<Vec<BackendRow>, DetectError> {
     // A new folder gets the example files, so their launch profiles are used here.
-    let examples = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let examples = tempfile::tempdir()?;
     if !config.config_dir.join("acp.md").exists() {
         for (name, text) in EXAMPLE_FILES {
-            fs::write(examples.path().join(name), text).map_err(|error| error.to_string())?;
+            fs::write(examples.path().join(name), text)?;
         }
         examples.path().clone_into(&mut config.config_dir);
     }
@@ -33,7 +44,7 @@ pub(super) fn detect(
         let loaded = LoadedBackends::load(&config, variables).await?;
         Ok::<_, Vec<String>>(BackendListing::load(loaded).await.backends)
     };
-    runtime.block_on(progress::with_spinner(what, looking)).map_err(|faults| faults.join("; "))
+    runtime.block_on(progress::with_spinner(what, looking)).map_err(DetectError::Components)
 }
 
 /// Returns a line for each installed agent, and the number of the others.

@@ -1,9 +1,43 @@
 //! Parses answers, and explains why one is invalid.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::surroundings;
+
+/// Why an answer is invalid.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AnswerError {
+    #[error(
+        "{0:?} is not a Discord id, a number of 17 to 20 digits: switch on the developer mode (user settings, Advanced), right-click, Copy ID"
+    )]
+    NotAnId(String),
+    #[error("{0:?} is not one of {modes}", modes = PERMISSION_MODES.map(|(mode, _, _)| format!("`{mode}`")).join(", "))]
+    UnknownMode(String),
+    #[error("a working directory needs a path")]
+    NoPath,
+    #[error("{0:?} cannot be resolved: HOME is not set; give an absolute path")]
+    NoHome(String),
+    #[error("{text:?} cannot be used as a folder: {error}")]
+    NotAPath {
+        text: String,
+        #[source]
+        error: io::Error,
+    },
+    /// One of the two folders contains the other.
+    #[error(
+        "{} and {} must be separate: agents may change everything in their working directory",
+        path.display(),
+        folder.display()
+    )]
+    NotSeparate { path: PathBuf, folder: PathBuf },
+    #[error("{} is not a folder", .0.display())]
+    NotAFolder(PathBuf),
+    /// A start would not use the folder.
+    #[error("{0}")]
+    Unusable(Finding),
+}
 
 /// Permission modes, each with its safety level and a description.
 pub(super) const PERMISSION_MODES: [(&str, &str, &str); 4] = [
@@ -48,18 +82,12 @@ const ID_DIGITS: std::ops::RangeInclusive<usize> = 17..=20;
 ///
 /// # Errors
 /// Names the first word that cannot be a Discord id.
-pub(super) fn new_ids(text: &str) -> Result<Vec<u64>, String> {
+pub(super) fn new_ids(text: &str) -> Result<Vec<u64>, AnswerError> {
     let ids = ids(text)?;
     match ids.iter().find(|id| !ID_DIGITS.contains(&id.to_string().len())) {
-        Some(id) => Err(not_an_id(&id.to_string())),
+        Some(id) => Err(AnswerError::NotAnId(id.to_string())),
         None => Ok(ids),
     }
-}
-
-fn not_an_id(word: &str) -> String {
-    format!(
-        "{word:?} is not a Discord id, a number of 17 to 20 digits: switch on the developer mode (user settings, Advanced), right-click, Copy ID"
-    )
 }
 
 /// Parses ids from a setting, separated by commas or blanks. `none` and an empty text are an empty
@@ -67,7 +95,7 @@ fn not_an_id(word: &str) -> String {
 ///
 /// # Errors
 /// Names the first word that is not a positive number.
-pub(super) fn ids(text: &str) -> Result<Vec<u64>, String> {
+pub(super) fn ids(text: &str) -> Result<Vec<u64>, AnswerError> {
     if text.trim() == "none" {
         return Ok(Vec::new());
     }
@@ -75,7 +103,7 @@ pub(super) fn ids(text: &str) -> Result<Vec<u64>, String> {
     words
         .map(|word| match word.parse() {
             Ok(id) if id > 0 => Ok(id),
-            _ => Err(not_an_id(word)),
+            _ => Err(AnswerError::NotAnId(word.to_owned())),
         })
         .collect()
 }
@@ -89,11 +117,10 @@ pub(super) fn format_ids(ids: &[u64]) -> String {
 ///
 /// # Errors
 /// Lists the valid modes if the text is not one.
-pub(super) fn safety(text: &str) -> Result<&'static str, String> {
+pub(super) fn safety(text: &str) -> Result<&'static str, AnswerError> {
     let meant =
         PERMISSION_MODES.iter().find(|(mode, level, _)| [mode, level].contains(&&text.trim()));
-    let modes = PERMISSION_MODES.map(|(mode, _, _)| format!("`{mode}`")).join(", ");
-    meant.map(|(mode, _, _)| *mode).ok_or_else(|| format!("{text:?} is not one of {modes}"))
+    meant.map(|(mode, _, _)| *mode).ok_or_else(|| AnswerError::UnknownMode(text.to_owned()))
 }
 
 /// Parses a working directory and makes it absolute.
@@ -101,36 +128,32 @@ pub(super) fn safety(text: &str) -> Result<&'static str, String> {
 /// # Errors
 /// Returns the reason if it cannot be used. It must be separate from the folder of settings,
 /// because agents may change everything in it.
-pub(super) fn workspace(text: &str, folder: &Path, home: Option<&Path>) -> Result<PathBuf, String> {
+pub(super) fn workspace(
+    text: &str,
+    folder: &Path,
+    home: Option<&Path>,
+) -> Result<PathBuf, AnswerError> {
     let text = text.trim();
     if text.is_empty() {
-        return Err("a working directory needs a path".to_owned());
+        return Err(AnswerError::NoPath);
     }
     let below_home = if text == "~" { Some("") } else { text.strip_prefix("~/") };
     let path = match (below_home, home) {
         (Some(rest), Some(home)) => home.join(rest),
-        (Some(_), None) => {
-            return Err(format!(
-                "{text:?} cannot be resolved: HOME is not set; give an absolute path"
-            ));
-        }
+        (Some(_), None) => return Err(AnswerError::NoHome(text.to_owned())),
         _ => PathBuf::from(text),
     };
     let path = std::path::absolute(&path)
-        .map_err(|error| format!("{text:?} cannot be used as a folder: {error}"))?;
-    let shown = path.display();
+        .map_err(|error| AnswerError::NotAPath { text: text.to_owned(), error })?;
     if folder.starts_with(&path) || path.starts_with(folder) {
-        return Err(format!(
-            "{shown} and {} must be separate: agents may change everything in their working directory",
-            folder.display()
-        ));
+        return Err(AnswerError::NotSeparate { path, folder: folder.to_owned() });
     }
     if path.exists() && !path.is_dir() {
-        return Err(format!("{shown} is not a folder"));
+        return Err(AnswerError::NotAFolder(path));
     }
     let probed = folder_finding(&path);
     if probed.level.is_fault() {
-        return Err(probed.to_string());
+        return Err(AnswerError::Unusable(probed));
     }
     Ok(path)
 }
@@ -145,22 +168,28 @@ mod tests {
 
     #[test]
     fn ids_are_parsed_and_invalid_words_are_named() {
-        assert_eq!(ids(" 12, 34 56,"), Ok(vec![12, 34, 56]));
-        assert_eq!((ids(""), ids("none")), (Ok(vec![]), Ok(vec![])));
+        assert_eq!(ids(" 12, 34 56,").unwrap(), [12, 34, 56]);
+        assert!(ids("").unwrap().is_empty() && ids("none").unwrap().is_empty());
         for wrong in ["bob", "12,@34", "0", "-1", "everybody"] {
-            assert!(ids(wrong).unwrap_err().contains("is not a Discord id"), "{wrong}");
+            assert!(ids(wrong).unwrap_err().to_string().contains("is not a Discord id"), "{wrong}");
         }
         assert_eq!(new_ids("100000000000000042,none").map_err(drop), Err(()));
-        assert_eq!(new_ids("100000000000000042"), Ok(vec![100_000_000_000_000_042]));
-        assert!(new_ids("1").unwrap_err().contains("17 to 20 digits"));
+        assert_eq!(new_ids("100000000000000042").unwrap(), [100_000_000_000_000_042]);
+        assert!(new_ids("1").unwrap_err().to_string().contains("17 to 20 digits"));
         assert_eq!(format_ids(&[12, 34]), "12,34");
     }
 
     #[test]
     fn a_mode_is_parsed_from_its_name_or_level() {
-        assert_eq!((safety("plan"), safety("danger")), (Ok("plan"), Ok("bypassPermissions")));
-        assert_eq!((safety("ask"), safety("default")), (Ok("default"), Ok("default")));
-        assert!(safety("yolo").unwrap_err().contains("`acceptEdits`"));
+        for (text, mode) in [
+            ("plan", "plan"),
+            ("danger", "bypassPermissions"),
+            ("ask", "default"),
+            ("default", "default"),
+        ] {
+            assert_eq!(safety(text).unwrap(), mode);
+        }
+        assert!(safety("yolo").unwrap_err().to_string().contains("`acceptEdits`"));
     }
 
     #[test]
@@ -168,14 +197,21 @@ mod tests {
         let owner = tempfile::tempdir().unwrap();
         let (home, folder) = (owner.path(), owner.path().join(".config/aetheel"));
         let workspace = |text: &str| workspace(text, &folder, Some(home));
-        assert_eq!(workspace("~/work"), Ok(home.join("work")));
+        assert_eq!(workspace("~/work").unwrap(), home.join("work"));
         let config = home.join(".config").display().to_string();
         for wrong in ["/", "~", "~/", &config, &format!("{config}/aetheel/work")] {
-            assert!(workspace(wrong).unwrap_err().contains("separate"), "{wrong}");
+            assert!(workspace(wrong).unwrap_err().to_string().contains("separate"), "{wrong}");
         }
-        assert!(super::workspace("~", &folder, None).unwrap_err().contains("HOME is not set"));
-        assert!(workspace("/proc/1/work").unwrap_err().contains("cannot be written to"));
+        assert!(
+            super::workspace("~", &folder, None)
+                .unwrap_err()
+                .to_string()
+                .contains("HOME is not set")
+        );
+        assert!(
+            workspace("/proc/1/work").unwrap_err().to_string().contains("cannot be written to")
+        );
         assert!(workspace(" ").is_err());
-        assert!(workspace("/dev/null").unwrap_err().contains("not a folder"));
+        assert!(workspace("/dev/null").unwrap_err().to_string().contains("not a folder"));
     }
 }

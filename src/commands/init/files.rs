@@ -28,6 +28,35 @@ const SETTINGS_HEADER: &str = "# Settings of Aetheel. `aetheel init` wrote this 
 # docs/configuration.md explains all settings. Keep this file private: it contains a token.
 ";
 
+/// Why a file or folder of the setup cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SetupFileError {
+    #[error("cannot create {}: {error}", path.display())]
+    CreateFolder {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
+    #[error("cannot write {}: {error}", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
+    /// A systemd unit of this name exists, and another program or a person wrote it.
+    #[error(
+        "{} was not written by this program and is kept; move it away, or copy the output of `--then print-unit`",
+        .0.display()
+    )]
+    ForeignUnit(PathBuf),
+}
+
+impl SetupFileError {
+    pub(super) fn write(path: &Path, error: io::Error) -> Self {
+        Self::Write { path: path.to_owned(), error }
+    }
+}
+
 /// The planned changes.
 pub(super) struct SetupPlan {
     file: PathBuf,
@@ -93,10 +122,10 @@ impl SetupPlan {
     ///
     /// # Errors
     /// Names the file or folder, with the system's error.
-    pub(super) fn write(&self) -> Result<(), String> {
+    pub(super) fn write(&self) -> Result<(), SetupFileError> {
         let failed = |path: &Path| {
-            let path = path.display().to_string();
-            move |error: io::Error| format!("cannot write {path}: {error}")
+            let path = path.to_owned();
+            move |error| SetupFileError::Write { path, error }
         };
         for folder in &self.folders {
             make_private(folder).map_err(failed(folder))?;

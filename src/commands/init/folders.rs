@@ -5,6 +5,20 @@ use std::path::{Path, PathBuf};
 use super::existing::ExistingSetup;
 use crate::startup::shipped::{self, has_components};
 
+/// Why there is no folder with backends.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoBackends {
+    /// The folder that the flag names contains none.
+    #[error("--backends: there are no backends in {}", .0.display())]
+    Given(PathBuf),
+    /// The configured folder contains none, and no other was found.
+    #[error(
+        "there are no backends in {}; in a clone, run `make guests` and then this again, or give `--backends FOLDER`",
+        .0.display()
+    )]
+    Nowhere(PathBuf),
+}
+
 /// Returns the settings for folders. Folders that are already set keep their value, and so do those
 /// that an existing settings file gets by default. `backends` is the value of the flag.
 ///
@@ -13,7 +27,7 @@ use crate::startup::shipped::{self, has_components};
 pub(super) fn find(
     standing: &ExistingSetup,
     backends: Option<&Path>,
-) -> Result<Vec<(&'static str, String)>, String> {
+) -> Result<Vec<(&'static str, String)>, NoBackends> {
     let is_set = |name: &str| {
         standing.file_value(name).or_else(|| standing.environment_value(name)).is_some()
     };
@@ -35,12 +49,12 @@ pub(super) fn find(
 fn backends_folder(
     standing: &ExistingSetup,
     given: Option<&Path>,
-) -> Result<Option<PathBuf>, String> {
+) -> Result<Option<PathBuf>, NoBackends> {
     let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if let Some(given) = given.map(whole) {
         return match has_components(&given) {
             true => Ok(Some(given)),
-            false => Err(format!("--backends: there are no backends in {}", given.display())),
+            false => Err(NoBackends::Given(given)),
         };
     }
     let set =
@@ -59,9 +73,6 @@ fn backends_folder(
     let mut others = [Some(here), shipped::in_clone()].into_iter().flatten();
     match others.find(|folder| has_components(folder)) {
         Some(found) => Ok(Some(found)),
-        None => Err(format!(
-            "there are no backends in {}; in a clone, run `make guests` and then this again, or give `--backends FOLDER`",
-            today.display()
-        )),
+        None => Err(NoBackends::Nowhere(today)),
     }
 }

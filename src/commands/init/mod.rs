@@ -22,7 +22,7 @@ use secrecy::ExposeSecret as _;
 
 use self::existing::{ExistingSetup, TOKEN};
 pub(super) use self::files::EXAMPLE_FILES;
-use self::files::SetupPlan;
+use self::files::{SetupFileError, SetupPlan};
 use self::questions::{SetupAnswers, SetupQuestions};
 use self::unit::ServiceUnits;
 use crate::cli::{InitArgs, Then, exit};
@@ -52,6 +52,12 @@ impl From<PromptAborted> for SetupError {
 impl From<Vec<String>> for SetupError {
     fn from(faults: Vec<String>) -> Self {
         Self::Faults(faults)
+    }
+}
+
+impl From<SetupFileError> for SetupError {
+    fn from(error: SetupFileError) -> Self {
+        error.to_string().into()
     }
 }
 
@@ -100,7 +106,7 @@ fn set_up(wish: &InitArgs) -> Result<u8, SetupError> {
     let places = folders::find(&standing, wish.backends.as_deref());
     let (places, backends_fault) = match places {
         Ok(places) => (places, None),
-        Err(fault) => (Vec::new(), Some(fault)),
+        Err(error) => (Vec::new(), Some(error.to_string())),
     };
     let (mut setup, mut faults) = SetupQuestions::new(wish, &standing, &places, asking);
     faults.extend(backends_fault);
@@ -249,8 +255,8 @@ fn run_next_step(standing: &ExistingSetup, then: Then, changes: bool) -> Result<
                     );
                     print("Let it run while you are not logged in: loginctl enable-linger");
                 }
-                Err(fault) => {
-                    print_stderr(&format!("error: written, but no units: {fault}"));
+                Err(error) => {
+                    print_stderr(&format!("error: written, but no units: {error}"));
                     return Ok(exit::FAILED);
                 }
             }

@@ -5,6 +5,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::files::SetupFileError;
 use crate::disk::{WORLD_READABLE_MODE, read_ordinary, replace_for};
 use crate::startup::survey::make_private;
 
@@ -111,7 +112,7 @@ impl ServiceUnits<'_> {
     ///
     /// # Errors
     /// A unit that was not written by this program exists, or a unit cannot be written.
-    pub(super) fn install(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
+    pub(super) fn install(&self, folder: &Path) -> Result<Vec<PathBuf>, SetupFileError> {
         let units = self.units().map(|(name, text)| (folder.join(name), text));
         for (path, _) in &units {
             let theirs = match read_ordinary(path, MAX_UNIT_BYTES) {
@@ -119,17 +120,14 @@ impl ServiceUnits<'_> {
                 Err(error) => error.kind() != ErrorKind::NotFound,
             };
             if theirs {
-                return Err(format!(
-                    "{} was not written by this program and is kept; move it away, or copy the output of `--then print-unit`",
-                    path.display()
-                ));
+                return Err(SetupFileError::ForeignUnit(path.clone()));
             }
         }
         make_private(folder)
-            .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+            .map_err(|error| SetupFileError::CreateFolder { path: folder.to_owned(), error })?;
         for (path, text) in &units {
             replace_for(path, text.as_bytes(), WORLD_READABLE_MODE)
-                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+                .map_err(|error| SetupFileError::write(path, error))?;
         }
         Ok(units.map(|(path, _)| path).into())
     }
@@ -220,7 +218,9 @@ mod tests {
         assert!(fs::read_to_string(&gateway).unwrap().contains("PATH=/other"));
         fs::write(&gateway, "[Service]\n").unwrap();
         fs::remove_file(units.join("aetheel-hold.service")).unwrap();
-        assert!(service("/bin").install(&units).unwrap_err().contains("aetheel.service"));
+        assert!(
+            service("/bin").install(&units).unwrap_err().to_string().contains("aetheel.service")
+        );
         assert_eq!(fs::read_to_string(&gateway).unwrap(), "[Service]\n");
         assert!(!units.join("aetheel-hold.service").exists(), "all or nothing");
     }

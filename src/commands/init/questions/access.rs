@@ -82,7 +82,7 @@ fn ask_list(
         }
         match answers::new_ids(&answer) {
             Ok(ids) => return Ok(Some(ids)),
-            Err(fault) => print(&fault),
+            Err(error) => print(&error.to_string()),
         }
     }
 }

@@ -14,27 +14,27 @@ impl SetupQuestions<'_> {
         answers.push(("AGENT_BACKEND", "auto".to_owned()));
         let config = self.standing.config(&answers);
         let variables = self.standing.variables(&answers);
-        let (rows, unknown) = match agents::detect(runtime, config, &variables) {
+        let (rows, failure) = match agents::detect(runtime, config, &variables) {
             Ok(rows) => (rows, None),
             Err(why) => (Vec::new(), Some(why)),
         };
-        if let Some(why) = &unknown {
+        if let Some(why) = &failure {
             print(&format!("warning: the agents of this machine could not be examined: {why}"));
         } else if named.is_none() {
             print("Agents on this machine:");
             agents::table(&rows).iter().for_each(|text| print(text));
         }
-        let known = |name: &str| -> Result<(), String> {
+        let unknown = |name: &str| {
             let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
             if rows.is_empty() || names.contains(&name) {
-                return Ok(());
+                return None;
             }
             let meant = suggestion(name, names.iter().copied());
-            Err(format!("there is no backend {name:?}{meant}; there are: {}", names.join(", ")))
+            Some(format!("there is no backend {name:?}{meant}; there are: {}", names.join(", ")))
         };
         let stands = self.standing.file_value("AGENT_BACKEND").map(str::to_owned);
         let stands = stands.or_else(|| self.standing.current_value("AGENT_BACKEND"));
-        let stands = stands.filter(|name| known(name).is_ok());
+        let stands = stands.filter(|name| unknown(name).is_none());
         let proposed = stands.or_else(|| agents::proposed(&rows).map(str::to_owned));
         let proposed = proposed.unwrap_or_default();
         let cannot_work = |name: &str| {
@@ -43,16 +43,18 @@ impl SetupQuestions<'_> {
         };
         let name = match (named, &mut self.asking) {
             (Some(name), _) => {
-                known(&name).map_err(|fault| format!("--backend: {fault}"))?;
+                if let Some(fault) = unknown(&name) {
+                    return Err(format!("--backend: {fault}").into());
+                }
                 name
             }
             (None, Some(asking)) => loop {
                 let name = asking.ask("Which one answers", &proposed)?;
-                match (known(&name), cannot_work(&name)) {
-                    (Err(fault), _) => print(&fault),
-                    (Ok(()), _) if name.is_empty() => print("Name one, for example claude."),
-                    (Ok(()), None) => return Ok(name),
-                    (Ok(()), Some(why)) => {
+                match (unknown(&name), cannot_work(&name)) {
+                    (Some(fault), _) => print(&fault),
+                    (None, _) if name.is_empty() => print("Name one, for example claude."),
+                    (None, None) => return Ok(name),
+                    (None, Some(why)) => {
                         print(&why);
                         if asking.confirm("Choose it anyway?", false)? {
                             return Ok(name);

@@ -5,6 +5,7 @@ mod access;
 mod backend;
 mod token;
 
+use std::error::Error;
 use std::path::PathBuf;
 
 use secrecy::SecretString;
@@ -81,21 +82,20 @@ impl<'a> SetupQuestions<'a> {
             guilds: list("--servers", wish.servers.as_ref(), "ALLOWED_GUILDS"),
         };
         let given = [&wish.users, &wish.roles, &wish.channels, &wish.servers];
-        let mut told = |flag: &str, fault: String| faults.push(format!("{flag}: {fault}"));
-        let safety = wish
-            .safety
-            .as_deref()
-            .and_then(|text| answers::safety(text).map_err(|fault| told("--safety", fault)).ok());
+        let mut add_fault = |flag: &str, error: &dyn Error| faults.push(format!("{flag}: {error}"));
+        let safety = wish.safety.as_deref().and_then(|text| {
+            answers::safety(text).map_err(|error| add_fault("--safety", &error)).ok()
+        });
         let workspace = wish.workspace.as_deref().and_then(|path| {
             let text = path.display().to_string();
             let meant = answers::workspace(&text, &standing.folder, standing.home().as_deref());
-            meant.map_err(|fault| told("--workspace", fault)).ok()
+            meant.map_err(|error| add_fault("--workspace", &error)).ok()
         });
         let (token, token_is_unreadable) =
             match wish.token_file.as_deref().map(token::read).transpose() {
                 Ok(token) => (token.or_else(|| standing.token.clone()), false),
-                Err(fault) => {
-                    told("--token-file", fault);
+                Err(error) => {
+                    add_fault("--token-file", &error);
                     (None, true)
                 }
             };
@@ -189,7 +189,7 @@ impl<'a> SetupQuestions<'a> {
                 loop {
                     match answers::safety(&asking.ask("Mode", stands)?) {
                         Ok(safety) => return Ok(safety),
-                        Err(fault) => print(&fault),
+                        Err(error) => print(&error.to_string()),
                     }
                 }
             }
@@ -211,7 +211,7 @@ impl<'a> SetupQuestions<'a> {
             (None, Some(asking)) => loop {
                 match meant(&asking.ask("Working directory of the agent", &stands)?) {
                     Ok(path) => return Ok(path),
-                    Err(fault) => print(&fault),
+                    Err(error) => print(&error.to_string()),
                 }
             },
         }

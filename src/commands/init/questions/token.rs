@@ -1,7 +1,7 @@
 //! Asks for the bot's token, which is never shown.
 
-use std::io::{IsTerminal as _, Read as _};
-use std::path::Path;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::runtime::Runtime;
@@ -14,6 +14,27 @@ use crate::disk::read_ordinary;
 
 /// Largest size of a token file, in bytes.
 const MAX_TOKEN_FILE_BYTES: u64 = 4 << 10;
+
+/// Why the token cannot be read from a file.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TokenFileError {
+    #[error(
+        "stdin is a terminal, which would show the token; run this without the flag to be asked for it"
+    )]
+    Terminal,
+    #[error("cannot read stdin: {0}")]
+    Stdin(#[source] io::Error),
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
+    #[error("{} is not UTF-8", .0.display())]
+    NotUtf8(PathBuf),
+    #[error("{} is empty", .0.display())]
+    Empty(PathBuf),
+}
 
 impl SetupQuestions<'_> {
     pub(super) fn ask_token(&mut self, runtime: &Runtime) -> Result<SecretString, SetupError> {
@@ -89,26 +110,22 @@ impl SetupQuestions<'_> {
 ///
 /// # Errors
 /// The file cannot be read, or is empty.
-pub(super) fn read(path: &Path) -> Result<SecretString, String> {
-    let shown = path.display();
+pub(super) fn read(path: &Path) -> Result<SecretString, TokenFileError> {
     let bytes = if path == Path::new("-") {
         if std::io::stdin().is_terminal() {
-            return Err(
-                "stdin is a terminal, which would show the token; run this without the flag to be asked for it"
-                    .to_owned(),
-            );
+            return Err(TokenFileError::Terminal);
         }
         let mut bytes = Vec::new();
         let read = std::io::stdin().take(MAX_TOKEN_FILE_BYTES).read_to_end(&mut bytes);
-        read.map_err(|error| format!("cannot read stdin: {error}"))?;
+        read.map_err(TokenFileError::Stdin)?;
         bytes
     } else {
         read_ordinary(path, MAX_TOKEN_FILE_BYTES)
-            .map_err(|error| format!("cannot read {shown}: {error}"))?
+            .map_err(|error| TokenFileError::Read { path: path.to_owned(), error })?
     };
-    let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| TokenFileError::NotUtf8(path.to_owned()))?;
     match text.trim() {
-        "" => Err(format!("{shown} is empty")),
+        "" => Err(TokenFileError::Empty(path.to_owned())),
         token => Ok(token.to_owned().into()),
     }
 }
