@@ -1,6 +1,7 @@
 //! Installs components into the folder of backends: `aetheel backend install`, and components that
 //! another node sent to all nodes.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::backend::{
 };
 use crate::config::Config;
 use crate::plain::with_causes;
-use crate::workspace::{Components, ServedComponent, component_digest};
+use crate::workspace::{Components, FileError, ServedComponent, component_digest};
 
 /// Longest file name that another machine may choose, in bytes.
 const LONGEST_NAME: usize = 200;
@@ -24,6 +25,26 @@ pub fn is_component_name(name: &str) -> bool {
         && name.ends_with(".wasm")
         && !name.starts_with('.')
         && !name.chars().any(|letter| letter.is_control() || matches!(letter, '/' | '\\'))
+}
+
+/// Why the files of an installation cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// The component cannot be written to the folder of backends.
+    #[error("cannot write to {}: {error}; check the permissions of BACKENDS_DIR", folder.display())]
+    Write {
+        /// The folder of backends.
+        folder: PathBuf,
+        /// The system's error.
+        #[source]
+        error: io::Error,
+    },
+    /// The replaced component cannot be saved for a rollback.
+    #[error("cannot save the replaced version: {}", with_causes(.0))]
+    Save(#[source] FileError),
+    /// The thread that saved the replaced component panicked or was stopped.
+    #[error(transparent)]
+    Interrupted(#[from] tokio::task::JoinError),
 }
 
 /// Installs components into `BACKENDS_DIR`. Cheap to clone.
@@ -103,23 +124,19 @@ impl Installer {
     /// for a rollback. The serving component does not change yet.
     ///
     /// # Errors
-    /// Returns a message, with a hint, if a file cannot be written.
-    pub async fn prepare(&self, plan: &InstallPlan) -> Result<Installation, String> {
-        let installation = plan.staged.prepare(&plan.target).await.map_err(|error| {
-            format!(
-                "cannot write to {}: {error}; check the permissions of BACKENDS_DIR",
-                self.folder.display()
-            )
-        })?;
+    /// Returns [`InstallError`] if a file cannot be written.
+    pub async fn prepare(&self, plan: &InstallPlan) -> Result<Installation, InstallError> {
+        let installation = plan
+            .staged
+            .prepare(&plan.target)
+            .await
+            .map_err(|error| InstallError::Write { folder: self.folder.clone(), error })?;
         if let Some(before) = &plan.before {
             let (kept, served, backend) =
                 (self.kept.clone(), before.served(), before.inspection.descriptor.name.clone());
             tokio::task::spawn_blocking(move || kept.keep(&backend, &served))
-                .await
-                .map_err(|error| error.to_string())?
-                .map_err(|error| {
-                    format!("cannot save the replaced version: {}", with_causes(&error))
-                })?;
+                .await?
+                .map_err(InstallError::Save)?;
         }
         Ok(installation)
     }

@@ -26,7 +26,7 @@ pub mod webhooks;
 
 pub use describe::Description;
 pub use drain::DrainHandle;
-pub use installer::{InstallPlan, Installer, is_component_name};
+pub use installer::{InstallError, InstallPlan, Installer, is_component_name};
 pub use loaded::LoadedBackends;
 pub use prepare::PreparedStart;
 pub use purpose::Purpose;

@@ -7,7 +7,8 @@
 //! for approval; until then the previous version serves. Tested by `tests/gateway/distribution.rs`.
 
 use std::future::pending;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::mail::patiently;
@@ -15,7 +16,7 @@ use crate::backend::AdmissionError;
 use crate::cluster::{Cluster, Component};
 use crate::kit::selftest;
 use crate::plain::with_causes;
-use crate::startup::{InstallPlan, Installer, is_component_name};
+use crate::startup::{InstallError, InstallPlan, Installer, is_component_name};
 use crate::workspace::{ServedComponent, component_digest};
 
 /// Delay before a component that could not be written is tried again.
@@ -30,6 +31,20 @@ enum InstallOutcome {
     AwaitsApproval(String),
     /// The component was not installed. Contains the reason and a hint.
     Refused(String),
+}
+
+/// Why a component cannot be written. The next attempt may succeed.
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    #[error(transparent)]
+    Prepare(#[from] InstallError),
+    /// The component cannot replace this file.
+    #[error("{}: {error}", target.display())]
+    Replace {
+        target: PathBuf,
+        #[source]
+        error: io::Error,
+    },
 }
 
 /// Installs the components that operators send to all nodes, until the program ends. `most` is the
@@ -73,7 +88,7 @@ async fn install_one(installer: &Installer, component: Component, most: u64) {
                 tracing::warn!(
                     file,
                     from,
-                    error,
+                    error = error.to_string(),
                     "a backend for all nodes cannot be written; trying again"
                 );
                 tokio::time::sleep(RETRY_DELAY).await;
@@ -87,12 +102,12 @@ async fn install_one(installer: &Installer, component: Component, most: u64) {
 /// Checks a component and installs it.
 ///
 /// # Errors
-/// Returns a message about the file that could not be written.
+/// Returns [`WriteError`] if a file cannot be written.
 async fn install(
     installer: &Installer,
     component: &Component,
     most: u64,
-) -> Result<InstallOutcome, String> {
+) -> Result<InstallOutcome, WriteError> {
     let Component { file, digest, bytes, signature, .. } = component;
     let refused = |why: String| Ok(InstallOutcome::Refused(why));
     if !is_component_name(file) {
@@ -135,7 +150,7 @@ async fn install(
     if before.as_ref().is_none_or(|before| before.inspection.digest != *digest) {
         let installation = installer.prepare(&plan).await?;
         let finished = installation.finish(aside.clone()).await;
-        finished.map_err(|error| format!("{}: {error}", plan.target.display()))?;
+        finished.map_err(|error| WriteError::Replace { target: plan.target.clone(), error })?;
     }
     let name = &staged.inspection.descriptor.name;
     Ok(match wants {

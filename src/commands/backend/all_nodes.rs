@@ -12,6 +12,19 @@ use crate::discord::bot_id_of;
 use crate::startup::{clustering, is_component_name};
 use crate::workspace::ServedComponent;
 
+/// Why components cannot be distributed with these settings.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotInCluster {
+    #[error(
+        "--all-nodes: CLUSTER_URL is not set, so there are no other machines (docs/cluster.md); install without --all-nodes"
+    )]
+    NoDatabase,
+    #[error(
+        "--all-nodes: DISCORD_BOT_TOKEN is not set or invalid; the id of the bot in it selects the machines that get the backend"
+    )]
+    NoBot,
+}
+
 /// Distributes components through the cluster's database.
 pub(super) struct ClusterInstaller {
     url: secrecy::SecretString,
@@ -22,13 +35,13 @@ pub(super) struct ClusterInstaller {
 impl ClusterInstaller {
     /// # Errors
     /// Returns the setting that is missing or invalid.
-    pub(super) fn from_config(config: &Config) -> Result<Self, String> {
+    pub(super) fn from_config(config: &Config) -> Result<Self, NotInCluster> {
         let Some(url) = config.cluster_url.clone() else {
-            return Err("--all-nodes: CLUSTER_URL is not set, so there are no other machines (docs/cluster.md); install without --all-nodes".to_owned());
+            return Err(NotInCluster::NoDatabase);
         };
         let token = config.discord_bot_token.as_ref();
         let Some(bot) = token.and_then(|token| bot_id_of(token.expose_secret())) else {
-            return Err("--all-nodes: DISCORD_BOT_TOKEN is not set or invalid; the id of the bot in it selects the machines that get the backend".to_owned());
+            return Err(NotInCluster::NoBot);
         };
         Ok(Self { url, bot, from: clustering::node_name(config) })
     }

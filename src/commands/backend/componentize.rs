@@ -4,25 +4,78 @@
 //! `wasi.wat`, so the component imports nothing. The output file is replaced atomically.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use wit_component::{ComponentEncoder, DecodedWasm, StringEncoding};
 use wit_parser::{Resolve, WorldItem, WorldKey};
 
-use super::contract::{self, EXPORT};
+use super::contract::{self, ContractError, EXPORT};
 use crate::cli::exit;
 use crate::disk::{WORLD_READABLE_MODE, replace_for};
 use crate::terminal::print_stderr;
 
 const WASI: &str = include_str!("wasi.wat");
 
-#[derive(Debug)]
+/// Why no component was written.
+#[derive(Debug, thiserror::Error)]
 enum ComponentizeError {
-    /// The input file cannot be read, or is not a core module.
-    InvalidInput(String),
-    /// The module cannot become a backend component, or the output cannot be written.
-    Failed(String),
+    #[error("cannot read {}: {error}", module.display())]
+    Read {
+        module: PathBuf,
+        #[source]
+        error: io::Error,
+    },
+    #[error("{path} is already a component (hint: `aetheel backend check {path}`)", path = .0.display())]
+    AlreadyComponent(PathBuf),
+    #[error("{} is not a WebAssembly module (hint: compile for wasm32-wasi, as a reactor)", .0.display())]
+    NotAModule(PathBuf),
+    #[error("{}: {error}", module.display())]
+    Build {
+        module: PathBuf,
+        #[source]
+        error: BuildError,
+    },
+    #[error("cannot write {}: {error}", output.display())]
+    Write {
+        output: PathBuf,
+        #[source]
+        error: io::Error,
+    },
+}
+
+impl ComponentizeError {
+    /// Returns whether the input file cannot be read, or is not a core module.
+    fn is_invalid_input(&self) -> bool {
+        matches!(self, Self::Read { .. } | Self::AlreadyComponent(_) | Self::NotAModule(_))
+    }
+}
+
+/// Why a module cannot become a backend component. A text in a variant is the message of the
+/// library.
+#[derive(Debug, thiserror::Error)]
+enum BuildError {
+    #[error("the module is invalid: {0}")]
+    Module(String),
+    #[error(transparent)]
+    Contract(#[from] ContractError),
+    #[error("cannot embed the contract: {0}")]
+    Embed(String),
+    /// The module was built for a contract with these exports.
+    #[error(
+        "it was built for another contract, which exports {}; this program requires {EXPORT} (hint: generate its bindings again with \
+         `aetheel backend bindings`)",
+        if .0.is_empty() { "nothing".to_owned() } else { .0.join(", ") }
+    )]
+    OtherContract(Vec<String>),
+    #[error("the built-in WASI module is invalid: {0}")]
+    Wasi(#[source] wat::Error),
+    #[error("{}", with_hint(.0))]
+    Encode(String),
+    #[error("the component is invalid: {0}")]
+    Component(String),
+    #[error("the encoder did not produce a component")]
+    NotAComponent,
 }
 
 #[derive(Debug)]
@@ -49,55 +102,43 @@ pub(in crate::commands) fn run(module: PathBuf, output: PathBuf) -> u8 {
             let _ = std::io::stdout().write_all(line.as_bytes());
             exit::OK
         }
-        Err(ComponentizeError::InvalidInput(fault)) => {
-            print_stderr(&format!("error: {fault}"));
-            exit::USAGE
-        }
-        Err(ComponentizeError::Failed(fault)) => {
-            print_stderr(&format!("error: {fault}"));
-            exit::FAILED
+        Err(error) => {
+            print_stderr(&format!("error: {error}"));
+            if error.is_invalid_input() { exit::USAGE } else { exit::FAILED }
         }
     }
 }
 
 fn convert(module: &Path, output: &Path) -> Result<BuiltComponent, ComponentizeError> {
-    let name = module.display();
     let bytes = fs::read(module)
-        .map_err(|error| ComponentizeError::InvalidInput(format!("cannot read {name}: {error}")))?;
+        .map_err(|error| ComponentizeError::Read { module: module.to_owned(), error })?;
     // https://webassembly.github.io/spec/core/binary/modules.html: magic number, then version and
     // layer.
     match bytes.get(..8) {
         Some(b"\0asm\x01\0\0\0") => {}
         Some([b'\0', b'a', b's', b'm', ..]) => {
-            return Err(ComponentizeError::InvalidInput(format!(
-                "{name} is already a component (hint: `aetheel backend check {name}`)"
-            )));
+            return Err(ComponentizeError::AlreadyComponent(module.to_owned()));
         }
-        _ => {
-            return Err(ComponentizeError::InvalidInput(format!(
-                "{name} is not a WebAssembly module (hint: compile for wasm32-wasi, as a reactor)"
-            )));
-        }
+        _ => return Err(ComponentizeError::NotAModule(module.to_owned())),
     }
-    let made =
-        component(&bytes).map_err(|fault| ComponentizeError::Failed(format!("{name}: {fault}")))?;
-    write_component(output, &made.component).map_err(|error| {
-        ComponentizeError::Failed(format!("cannot write {}: {error}", output.display()))
-    })?;
+    let made = component(&bytes)
+        .map_err(|error| ComponentizeError::Build { module: module.to_owned(), error })?;
+    write_component(output, &made.component)
+        .map_err(|error| ComponentizeError::Write { output: output.to_owned(), error })?;
     Ok(made)
 }
 
-fn write_component(path: &Path, content: &[u8]) -> std::io::Result<()> {
+fn write_component(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     replace_for(path, content, WORLD_READABLE_MODE).map(drop)
 }
 
-fn component(module: &[u8]) -> Result<BuiltComponent, String> {
+fn component(module: &[u8]) -> Result<BuiltComponent, BuildError> {
     let mut module = module.to_vec();
     let (stripped, told) = wit_component::metadata::decode(&module)
-        .map_err(|error| format!("the module is invalid: {error:#}"))?;
+        .map_err(|error| BuildError::Module(format!("{error:#}")))?;
     if stripped.is_none() {
         let (resolve, world) = contract::resolve()?;
         wit_component::embed_component_metadata(
@@ -107,25 +148,20 @@ fn component(module: &[u8]) -> Result<BuiltComponent, String> {
             StringEncoding::UTF8,
             false,
         )
-        .map_err(|error| format!("cannot embed the contract: {error:#}"))?;
+        .map_err(|error| BuildError::Embed(format!("{error:#}")))?;
     } else {
         let exports =
             interface_names(&told.resolve, told.resolve.worlds[told.world].exports.keys());
         if !exports.iter().any(|name| name == EXPORT) {
-            return Err(format!(
-                "it was built for another contract, which exports {}; this program requires {EXPORT} (hint: generate its bindings again with \
-                 `aetheel backend bindings`)",
-                if exports.is_empty() { "nothing".to_owned() } else { exports.join(", ") }
-            ));
+            return Err(BuildError::OtherContract(exports));
         }
     }
-    let wasi = wat::parse_str(WASI)
-        .map_err(|error| format!("the built-in WASI module is invalid: {error}"))?;
-    let component = encode(&module, &wasi).map_err(|fault| with_hint(&fault))?;
+    let wasi = wat::parse_str(WASI).map_err(BuildError::Wasi)?;
+    let component = encode(&module, &wasi)?;
     let decoded = wit_component::decode(&component)
-        .map_err(|error| format!("the component is invalid: {error:#}"))?;
+        .map_err(|error| BuildError::Component(format!("{error:#}")))?;
     let DecodedWasm::Component(resolve, world) = decoded else {
-        return Err("the encoder did not produce a component".to_owned());
+        return Err(BuildError::NotAComponent);
     };
     let world = &resolve.worlds[world];
     // An interface that contains only types needs no import.
@@ -138,13 +174,13 @@ fn component(module: &[u8]) -> Result<BuiltComponent, String> {
     })
 }
 
-fn encode(module: &[u8], wasi: &[u8]) -> Result<Vec<u8>, String> {
+fn encode(module: &[u8], wasi: &[u8]) -> Result<Vec<u8>, BuildError> {
     let mut encoder = ComponentEncoder::default();
     let encoded = encoder
         .module(module)
         .and_then(|encoder| encoder.adapter("wasi_snapshot_preview1", wasi))
         .and_then(|encoder| encoder.validate(true).encode());
-    encoded.map_err(|error| format!("{error:#}"))
+    encoded.map_err(|error| BuildError::Encode(format!("{error:#}")))
 }
 
 /// Adds a hint to common errors of backend authors.
@@ -269,14 +305,15 @@ mod tests {
 
     #[test]
     fn errors_name_the_missing_export_with_a_hint() {
-        let fault = component(&module("", "handle")).unwrap_err();
+        let fault = component(&module("", "handle")).unwrap_err().to_string();
         assert!(
             fault.contains("`handle`") && fault.contains("hint: export the core functions"),
             "{fault}"
         );
-        let fault = component(&module("", "cabi_realloc")).unwrap_err();
+        let fault = component(&module("", "cabi_realloc")).unwrap_err().to_string();
         assert!(fault.contains("hint: export `cabi_realloc("), "{fault}");
         let fault = component(&module(r#"(import "env" "fetch" (func))"#, "")).unwrap_err();
+        let fault = fault.to_string();
         assert!(fault.contains("`env`") && fault.contains("remove the import"), "{fault}");
     }
 
@@ -289,15 +326,13 @@ mod tests {
             (b"ELF", "is not a WebAssembly module"),
         ] {
             std::fs::write(&input, content).unwrap();
-            assert!(
-                matches!(convert(&input, &output), Err(ComponentizeError::InvalidInput(fault)) if fault.contains(says))
-            );
+            let error = convert(&input, &output).unwrap_err();
+            assert!(error.is_invalid_input() && error.to_string().contains(says), "{error}");
         }
-        assert!(
-            matches!(convert(&folder.path().join("none"), &output), Err(ComponentizeError::InvalidInput(fault)) if fault.starts_with("cannot read "))
-        );
+        let error = convert(&folder.path().join("none"), &output).unwrap_err();
+        assert!(error.to_string().starts_with("cannot read "), "{error}");
         std::fs::write(&input, &module("", "describe")[..]).unwrap();
-        assert!(matches!(convert(&input, &output), Err(ComponentizeError::Failed(_))));
+        assert!(matches!(convert(&input, &output), Err(ComponentizeError::Build { .. })));
         assert!(!output.exists());
         std::fs::write(&input, &module("", "")[..]).unwrap();
         let made = convert(&input, &output).unwrap();

@@ -1,6 +1,7 @@
 //! The contract that this program was built with: as files for a guest's sources, and as parsed
 //! types for the generators.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use wit_parser::{Resolve, SourceMap, WorldId};
@@ -18,28 +19,44 @@ pub(super) const EXPORT: &str = "aetheel:backend/backend@0.2.0";
 
 const WORLD: &str = "agent-backend";
 
+/// Why the contract cannot be parsed or written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ContractError {
+    /// The parser's message. The tests of every build rule this out.
+    #[error("{0}")]
+    Invalid(String),
+    #[error("cannot write {}: {error}", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
+}
+
 /// Parses the contract, and returns it with its world.
 ///
 /// # Errors
-/// The contract is invalid WIT, which the tests of every build rule out.
-pub(super) fn resolve() -> Result<(Resolve, WorldId), String> {
+/// [`ContractError::Invalid`] if the contract is invalid WIT.
+pub(super) fn resolve() -> Result<(Resolve, WorldId), ContractError> {
+    let invalid = ContractError::Invalid;
     let mut sources = SourceMap::default();
     for (name, text) in FILES.iter().filter(|(name, _)| name.ends_with(".wit")) {
         sources.push_str(name, *text);
     }
-    let group = sources.parse().map_err(|(sources, error)| error.render(&sources))?;
+    let group = sources.parse().map_err(|(sources, error)| invalid(error.render(&sources)))?;
     let mut resolve = Resolve::default();
-    let package = resolve.push_group(group).map_err(|error| error.to_string())?;
-    let world =
-        resolve.select_world(&[package], Some(WORLD)).map_err(|error| format!("{error:#}"))?;
+    let package = resolve.push_group(group).map_err(|error| invalid(error.to_string()))?;
+    let world = resolve
+        .select_world(&[package], Some(WORLD))
+        .map_err(|error| invalid(format!("{error:#}")))?;
     Ok((resolve, world))
 }
 
 /// Writes `wit/` into a folder and returns the paths of the files.
 ///
 /// # Errors
-/// Names the file that cannot be written.
-pub(super) fn write(folder: &Path) -> Result<Vec<PathBuf>, String> {
+/// [`ContractError::Write`] names the file that cannot be written.
+pub(super) fn write(folder: &Path) -> Result<Vec<PathBuf>, ContractError> {
     let wit = folder.join("wit");
     FILES.iter().map(|(name, text)| write_file(&wit.join(name), text.as_bytes())).collect()
 }
@@ -47,15 +64,15 @@ pub(super) fn write(folder: &Path) -> Result<Vec<PathBuf>, String> {
 /// Writes a file, and creates its folder if it is missing.
 ///
 /// # Errors
-/// Names the file.
-pub(super) fn write_file(path: &Path, content: &[u8]) -> Result<PathBuf, String> {
+/// [`ContractError::Write`] names the file.
+pub(super) fn write_file(path: &Path, content: &[u8]) -> Result<PathBuf, ContractError> {
     let written = path
         .parent()
         .map_or(Ok(()), std::fs::create_dir_all)
         .and_then(|()| std::fs::write(path, content));
     written
         .map(|()| path.to_owned())
-        .map_err(|error| format!("cannot write {}: {error}", path.display()))
+        .map_err(|error| ContractError::Write { path: path.to_owned(), error })
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub(in crate::commands) async fn run(
     }
     let others = match wish.all_nodes.then(|| ClusterInstaller::from_config(&config)).transpose() {
         Ok(others) => others,
-        Err(why) => return report_failure(&redactor, exit::CONFIG, &why),
+        Err(error) => return report_failure(&redactor, exit::CONFIG, &error.to_string()),
     };
     if !config.backends_dir.is_dir() {
         let fault = format!(
@@ -142,28 +142,29 @@ async fn install(
             &format!("Accept these permissions of `{name}`, and install it?"),
             yes,
         )
-        .map_err(failed)?;
+        .map_err(|error| failed(error.to_string()))?;
     }
     let new_pin = pin && !pinned(config, &name, &digest).await;
     if before.as_ref().is_some_and(|before| before.inspection.digest == digest) {
         if new_pin {
-            add_pin(config, &name, &digest).await.map_err(failed)?;
+            add_pin(config, &name, &digest).await?;
             said.push_str(&format!("pinned in backends.md: {digest}\n"));
         }
         if let Some(wants) = wants {
-            accept(config, wants).await.map_err(failed)?;
+            accept(config, wants).await?;
             said.push_str("accepted in backends.md: the permissions above\n");
         }
         said.push_str("it is already installed: nothing else was changed\n");
         return Ok(Installed { report: said, target: target.clone(), served: staged.served() });
     }
-    let installation = installer.prepare(&plan).await.map_err(failed)?;
+    let installation = installer.prepare(&plan).await;
+    let installation = installation.map_err(|error| failed(error.to_string()))?;
     if new_pin {
-        add_pin(config, &name, &digest).await.map_err(failed)?;
+        add_pin(config, &name, &digest).await?;
         said.push_str(&format!("pinned in backends.md: {digest}\n"));
     }
     if let Some(wants) = wants {
-        accept(config, wants).await.map_err(failed)?;
+        accept(config, wants).await?;
         said.push_str("accepted in backends.md: the permissions above\n");
     }
     let finished = installation.finish(aside.clone()).await;
@@ -235,16 +236,20 @@ async fn pinned(config: &Config, name: &str, digest: &str) -> bool {
         .is_some_and(|backends| backends.contains(name))
 }
 
-async fn accept(config: &Config, wants: &RequestedCapabilities) -> Result<(), String> {
+async fn accept(config: &Config, wants: &RequestedCapabilities) -> Result<(), (u8, String)> {
     let accepted = BackendFile::new(&config.config_dir)
         .accept(&wants.descriptor.name, &wants.unaccepted)
         .await;
-    accepted.map(drop).map_err(|error| format!("cannot save the approval: {}", with_causes(&error)))
+    accepted.map(drop).map_err(|error| {
+        (exit::FAILED, format!("cannot save the approval: {}", with_causes(&error)))
+    })
 }
 
-async fn add_pin(config: &Config, name: &str, digest: &str) -> Result<(), String> {
+async fn add_pin(config: &Config, name: &str, digest: &str) -> Result<(), (u8, String)> {
     let added = BackendFile::new(&config.config_dir).pin(name, digest).await;
-    added.map(drop).map_err(|error| format!("cannot save the pin: {}", with_causes(&error)))
+    added
+        .map(drop)
+        .map_err(|error| (exit::FAILED, format!("cannot save the pin: {}", with_causes(&error))))
 }
 
 /// Describes the component and its differences from the previous one.

@@ -14,9 +14,24 @@ use std::path::{Path, PathBuf};
 
 use wit_bindgen_core::{Files, WorldGenerator};
 
-use super::contract;
+use super::contract::{self, ContractError};
 use crate::cli::{Language, exit};
 use crate::terminal::print_stderr;
+
+/// Why the files cannot be written.
+#[derive(Debug, thiserror::Error)]
+enum BindingsError {
+    #[error(transparent)]
+    Contract(#[from] ContractError),
+    /// The generator's message.
+    #[error("cannot make bindings: {0}")]
+    Generator(String),
+    /// The message of the library that computes the memory layout.
+    #[error("cannot lay out the contract: {0}")]
+    Layout(String),
+    #[error("the contract has no `timed-input` or no `action`")]
+    MissingTypes,
+}
 
 /// Writes the files for a language into a folder, then prints their paths and the next step.
 pub(in crate::commands) fn run(lang: Language, out: PathBuf) -> u8 {
@@ -30,21 +45,21 @@ pub(in crate::commands) fn run(lang: Language, out: PathBuf) -> u8 {
             let _ = std::io::stdout().write_all(text.as_bytes());
             exit::OK
         }
-        Err(fault) => {
-            print_stderr(&format!("error: {fault}"));
+        Err(error) => {
+            print_stderr(&format!("error: {error}"));
             exit::FAILED
         }
     }
 }
 
-fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, String> {
+fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, BindingsError> {
     let generator = match lang {
         Language::C | Language::Cpp | Language::Zig => wit_bindgen_c::Opts::default().build(),
         Language::Go => {
             wit_bindgen_go::Opts { format: wit_bindgen_go::Format::False, ..Default::default() }
                 .build()
         }
-        Language::Rust | Language::Python => return contract::write(out),
+        Language::Rust | Language::Python => return Ok(contract::write(out)?),
         Language::Javascript | Language::Typescript => {
             let (resolve, world) = contract::resolve()?;
             let mut written = contract::write(out)?;
@@ -59,7 +74,9 @@ fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, String> {
             let (resolve, _) = contract::resolve()?;
             return assemblyscript::files(&resolve)?
                 .iter()
-                .map(|(name, content)| contract::write_file(&out.join(name), content.as_bytes()))
+                .map(|(name, content)| {
+                    Ok(contract::write_file(&out.join(name), content.as_bytes())?)
+                })
                 .collect();
         }
     };
@@ -67,15 +84,18 @@ fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, String> {
     if lang == Language::Go {
         files = go::with_imports(&files);
     }
-    files.iter().map(|(name, content)| contract::write_file(&out.join(name), content)).collect()
+    files
+        .iter()
+        .map(|(name, content)| Ok(contract::write_file(&out.join(name), content)?))
+        .collect()
 }
 
-fn generate(mut generator: Box<dyn WorldGenerator>) -> Result<Files, String> {
+fn generate(mut generator: Box<dyn WorldGenerator>) -> Result<Files, BindingsError> {
     let (mut resolve, world) = contract::resolve()?;
     let mut files = Files::default();
     generator
         .generate(&mut resolve, world, &mut files)
-        .map_err(|error| format!("cannot make bindings: {error:#}"))?;
+        .map_err(|error| BindingsError::Generator(format!("{error:#}")))?;
     Ok(files)
 }
 
@@ -191,7 +211,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let fault = write(Language::C, &file).unwrap_err();
+        let fault = write(Language::C, &file).unwrap_err().to_string();
         assert!(
             fault.starts_with("cannot write ") && fault.contains("file/agent_backend.c"),
             "{fault}"
