@@ -11,7 +11,7 @@ use crate::agent::descriptor::{Credential, Feature};
 use crate::agent::{AllowedTools, Descriptor, Mode};
 use crate::config::Config;
 use crate::plain::{one_line, with_causes};
-use crate::process::{Custody, ProbeError, find_program};
+use crate::process::{Custody, ProbeError, ProgramError, find_program};
 use crate::turn::ReachPolicy;
 
 /// Time limit for a program to print its version; `QUERY_TIMEOUT_MS` if that is less. Some programs
@@ -210,22 +210,31 @@ fn probe_fault(
     }
 }
 
+/// Why a backend's program is not found.
+#[derive(Debug, thiserror::Error)]
+enum LocateError {
+    #[error("cannot find this program: {0}")]
+    Own(#[source] std::io::Error),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+}
+
 /// Finds a backend's program: at the operator's path, or in `PATH`. A program named `aetheel` is
 /// this one.
 fn locate(
     name: &str,
     operators: Option<&Path>,
     variables: &HashMap<String, String>,
-) -> Result<PathBuf, String> {
+) -> Result<PathBuf, LocateError> {
     let path = variables.get("PATH").map_or("", String::as_str);
     let wanted = match operators {
         Some(path) => path.to_owned(),
         None if name == env!("CARGO_PKG_NAME") => {
-            std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?
+            std::env::current_exe().map_err(LocateError::Own)?
         }
         None => PathBuf::from(name),
     };
-    find_program(&wanted, OsStr::new(path)).map_err(|error| error.to_string())
+    Ok(find_program(&wanted, OsStr::new(path))?)
 }
 
 /// Returns whether a credential exists on this machine.

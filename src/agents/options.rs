@@ -9,12 +9,21 @@ use parking_lot::RwLock;
 use serde_json::{Map, Value};
 
 use crate::agent::{Descriptor, options};
-use crate::workspace::{BackendFile, BackendNotes, ChosenOption, FileError};
+use crate::workspace::{BackendFile, BackendNotes, FileError};
 
 /// The operator's choices from `backends.md`, followed as the file changes.
 pub(super) struct OptionChoices {
     file: BackendFile,
     known: RwLock<OptionsSnapshot>,
+}
+
+/// Why a name in `backends.md` cannot have options.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub(super) enum NoOptions {
+    #[error("is not used: options of profiles are set in acp.md")]
+    Profile,
+    #[error("belongs to a backend that does not serve here")]
+    NotServing,
 }
 
 #[derive(Default)]
@@ -66,7 +75,8 @@ impl OptionChoices {
         let chosen =
             known.notes.options().get(&descriptor.name).map(Vec::as_slice).unwrap_or_default();
         let sound = chosen.iter().filter_map(|chosen| {
-            Some((chosen.name.clone(), parse_option(descriptor, chosen).ok()?))
+            let value = options::option(&descriptor.options, &chosen.name, &chosen.value).ok()?;
+            Some((chosen.name.clone(), value))
         });
         Some((Value::Object(sound.collect::<Map<_, _>>()).to_string(), revision))
     }
@@ -75,7 +85,7 @@ impl OptionChoices {
     /// backend, or the reason why it cannot have options.
     pub(super) fn faults(
         &self,
-        descriptor: impl Fn(&str) -> Result<Descriptor, String>,
+        descriptor: impl Fn(&str) -> Result<Descriptor, NoOptions>,
     ) -> Vec<String> {
         let notes = self.known.read().notes.clone();
         let mut faults = Vec::new();
@@ -83,8 +93,12 @@ impl OptionChoices {
             let descriptor = descriptor(name);
             for chosen in all {
                 let fault = match &descriptor {
-                    Ok(descriptor) => parse_option(descriptor, chosen).err(),
-                    Err(why) => Some(why.clone()),
+                    Ok(descriptor) => {
+                        options::option(&descriptor.options, &chosen.name, &chosen.value)
+                            .err()
+                            .map(|error| error.to_string())
+                    }
+                    Err(error) => Some(error.to_string()),
                 };
                 let said = |fault| {
                     format!(
@@ -97,10 +111,6 @@ impl OptionChoices {
         }
         faults
     }
-}
-
-fn parse_option(descriptor: &Descriptor, chosen: &ChosenOption) -> Result<Value, String> {
-    options::option(&descriptor.options, &chosen.name, &chosen.value)
 }
 
 /// Returns the names and values of a backend's options, without their lines in the file.
@@ -128,15 +138,11 @@ mod tests {
         assert!(options.refresh().await);
         assert_eq!(options.of(&descriptor), Some((r#"{"level":"high"}"#.to_owned(), 1)));
         let known = |name: &str| {
-            if name == "x" {
-                Ok(descriptor.clone())
-            } else {
-                Err("belongs to a backend that is not here".to_owned())
-            }
+            if name == "x" { Ok(descriptor.clone()) } else { Err(NoOptions::NotServing) }
         };
         let wanted = [
             "backends.md line 4: option `colour` of `x` is not an option of this backend; it has `level`; it is left out",
-            "backends.md line 7: option `a` of `y` belongs to a backend that is not here; it is left out",
+            "backends.md line 7: option `a` of `y` belongs to a backend that does not serve here; it is left out",
         ];
         assert_eq!(options.faults(known), wanted);
         write("words\n\n## x\n\n- option: level = high\n- option: colour = blue\n");

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::configured;
+use super::options::NoOptions;
 use super::{AgentRegistry, PROFILED};
 use crate::agent::tool_names;
 use crate::backend::RequestedCapabilities;
@@ -67,11 +68,9 @@ impl AgentRegistry {
     /// backends.
     pub fn option_warnings(&self) -> Vec<String> {
         self.options.faults(|name| match self.components.component(name) {
-            _ if self.is_profile(name) || name == PROFILED => {
-                Err("is not used: options of profiles are set in acp.md".to_owned())
-            }
+            _ if self.is_profile(name) || name == PROFILED => Err(NoOptions::Profile),
             Some(component) => Ok(component.descriptor().clone()),
-            None => Err("belongs to a backend that does not serve here".to_owned()),
+            None => Err(NoOptions::NotServing),
         })
     }
 }

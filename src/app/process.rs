@@ -17,7 +17,7 @@ use crate::startup::settings::OperatorSettings;
 use crate::supervisor::{self, SupervisionGuard};
 use crate::telemetry;
 use crate::terminal::fail;
-use crate::web::status::StatusPages;
+use crate::web::status::{StatusError, StatusPages};
 
 /// The services that exist before the gateway starts and until the program ends.
 pub(super) struct GatewayProcess {
@@ -57,7 +57,9 @@ impl GatewayProcess {
         let liveness = Liveness::default();
         let health = ProgramHealth::new(phase.subscribe(), liveness.clone());
         let pages = open_pages(settings.config.status_address, &health).await;
-        let pages = pages.unwrap_or_else(|fault| {
+        let pages = pages.unwrap_or_else(|error| {
+            let hint = "choose another address, or end the program that listens there";
+            let fault = format!("STATUS_ADDRESS: {}; {hint}", with_causes(&error));
             settings.unavailable.push(fault);
             None
         });
@@ -93,16 +95,9 @@ fn log_start(settings: &OperatorSettings) {
 async fn open_pages(
     address: Option<SocketAddr>,
     health: &ProgramHealth,
-) -> Result<Option<StatusPages>, String> {
+) -> Result<Option<StatusPages>, StatusError> {
     let Some(wanted) = address else { return Ok(None) };
-    match StatusPages::open(wanted, Arc::new(health.clone())).await {
-        Ok(pages) => {
-            tracing::info!(address = %pages.address, "status pages are open");
-            Ok(Some(pages))
-        }
-        Err(error) => {
-            let hint = "choose another address, or end the program that listens there";
-            Err(format!("STATUS_ADDRESS: {}; {hint}", with_causes(&error)))
-        }
-    }
+    let pages = StatusPages::open(wanted, Arc::new(health.clone())).await?;
+    tracing::info!(address = %pages.address, "status pages are open");
+    Ok(Some(pages))
 }

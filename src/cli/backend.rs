@@ -8,8 +8,8 @@ use super::Common;
 use crate::agent::{Mode, Safety};
 
 /// Parses a value with the name that the contract gives it.
-fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_value(text.into())
 }
 
 /// The commands of `aetheel backend`.

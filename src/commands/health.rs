@@ -8,6 +8,7 @@
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -24,6 +25,40 @@ use crate::workspace::LockOwner;
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Largest size of an answer, in bytes.
 const MAX_ANSWER_BYTES: u64 = 16 << 10;
+
+/// Why the gateway does not count as alive.
+#[derive(Debug, thiserror::Error)]
+enum NotAlive {
+    #[error("STATUS_ADDRESS {address}: {}", describe_error(error))]
+    Unreachable {
+        address: SocketAddr,
+        #[source]
+        error: io::Error,
+    },
+    /// The status pages answer with another status, and give no reasons.
+    #[error("STATUS_ADDRESS {address}: /livez answers `{status}`")]
+    Status { address: SocketAddr, status: String },
+    /// The reasons that the status pages give.
+    #[error("{}", .0.join("; "))]
+    Reported(Vec<String>),
+    #[error("no gateway serves `{}`", .0.display())]
+    NoGateway(PathBuf),
+    /// The process has this state of `/proc/PID/status`.
+    #[error("the gateway (process {pid}) is stopped: state {state}")]
+    Stopped { pid: u32, state: String },
+    /// The gateway has not updated its lock for this time.
+    #[error("the gateway (process {pid}) has shown no activity for {} s; see its log", silence.as_secs())]
+    Silent { pid: u32, silence: Duration },
+}
+
+fn describe_error(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            format!("no answer within {} ms", ANSWER_TIMEOUT.as_millis())
+        }
+        _ => error.to_string(),
+    }
+}
 
 /// Prints one line that reports whether the gateway is alive. Returns the exit code.
 pub(super) fn run(settings: &OperatorSettings, json: bool) -> u8 {
@@ -43,7 +78,8 @@ pub(super) fn run(settings: &OperatorSettings, json: bool) -> u8 {
             }
             exit::OK
         }
-        Err(mut why) => {
+        Err(error) => {
+            let mut why = error.to_string();
             if let Some(fault) = settings.faults.first() {
                 why.push_str(&format!("; the settings have a fault: {fault}"));
             }
@@ -57,17 +93,10 @@ pub(super) fn run(settings: &OperatorSettings, json: bool) -> u8 {
     }
 }
 
-fn check_livez(address: SocketAddr) -> Result<String, String> {
-    let about = |error: io::Error| {
-        let why = match error.kind() {
-            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-                format!("no answer within {} ms", ANSWER_TIMEOUT.as_millis())
-            }
-            _ => error.to_string(),
-        };
-        format!("STATUS_ADDRESS {address}: {why}")
-    };
-    let answer = fetch(reachable(address)).map_err(about)?;
+/// Asks the status pages. Returns a text for the operator.
+fn check_livez(address: SocketAddr) -> Result<String, NotAlive> {
+    let answer =
+        fetch(reachable(address)).map_err(|error| NotAlive::Unreachable { address, error })?;
     let status = answer.split_whitespace().nth(1).unwrap_or_default();
     if status == "200" {
         return Ok(format!("/livez at {address} reports it"));
@@ -75,10 +104,10 @@ fn check_livez(address: SocketAddr) -> Result<String, String> {
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     let said: Value = serde_json::from_str(body).unwrap_or_default();
     let reasons = said["reasons"].as_array().into_iter().flatten();
-    let reasons: Vec<&str> = reasons.filter_map(Value::as_str).collect();
+    let reasons: Vec<String> = reasons.filter_map(Value::as_str).map(str::to_owned).collect();
     Err(match reasons.is_empty() {
-        true => format!("STATUS_ADDRESS {address}: /livez answers `{status}`"),
-        false => reasons.join("; "),
+        true => NotAlive::Status { address, status: status.to_owned() },
+        false => NotAlive::Reported(reasons),
     })
 }
 
@@ -118,23 +147,20 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 /// Checks which process holds the lock, and when the gateway last updated it.
-fn check_lock(config: &Config) -> Result<String, String> {
+fn check_lock(config: &Config) -> Result<String, NotAlive> {
     let folder = &config.config_dir;
     let Some(serving) = LockOwner::current(folder) else {
-        return Err(format!("no gateway serves `{}`", folder.display()));
+        return Err(NotAlive::NoGateway(folder.clone()));
     };
     let pid = serving.pid;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     if let Some(state) = stopped(&status) {
-        return Err(format!("the gateway (process {pid}) is stopped: state {state}"));
+        return Err(NotAlive::Stopped { pid, state: state.to_owned() });
     }
     // The gateway does not update the lock while it shuts down.
     let limit = STALL_TIMEOUT + config.shutdown_grace;
     match LockOwner::age_of_last_sign(folder) {
-        Some(silence) if silence > limit => Err(format!(
-            "the gateway (process {pid}) has shown no activity for {} s; see its log",
-            silence.as_secs()
-        )),
+        Some(silence) if silence > limit => Err(NotAlive::Silent { pid, silence }),
         _ => Ok(format!("process {pid} serves `{}`", folder.display())),
     }
 }

@@ -17,7 +17,7 @@ use crate::telemetry;
 use crate::terminal::{self, print_stderr};
 use crate::turn::reread::reread;
 use crate::turn::{Backend, Backends as _};
-use crate::workspace::{LockError, LostState, LostTurn, LostTurns, Workspace};
+use crate::workspace::{FileError, LockError, LostState, LostTurn, LostTurns, Workspace};
 
 /// Time limit for the gateway.
 const GATEWAY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -41,6 +41,29 @@ struct RecoveryRow {
     note: Option<String>,
     /// The beginning of the reply.
     text: Option<String>,
+}
+
+/// Why a lost reply cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum Unreadable {
+    #[error("its backend is not in BACKENDS_DIR")]
+    NoBackend,
+    #[error("its backend is still the one that could not read it")]
+    SameComponent,
+    /// The backend cannot read it either, for this reason.
+    #[error("{0}")]
+    Reread(String),
+}
+
+/// Why the gateway does not deliver the replies now.
+#[derive(Debug, thiserror::Error)]
+enum NotDelivered {
+    #[error("no gateway runs: the next start delivers it")]
+    NoGateway,
+    #[error("not delivered: {}", with_causes(.0))]
+    Request(#[source] FileError),
+    #[error("not delivered: {}", with_causes(.0))]
+    Lock(#[source] LockError),
 }
 
 pub(super) async fn run(settings: OperatorSettings, dry_run: bool, json: bool) -> u8 {
@@ -72,7 +95,7 @@ pub(super) async fn run(settings: OperatorSettings, dry_run: bool, json: bool) -
                 Some(backend) => {
                     reread_turn(&*backend, &config.recordings_dir.join(&turn.recording), turn).await
                 }
-                None => Err("its backend is not in BACKENDS_DIR".to_owned()),
+                None => Err(Unreadable::NoBackend),
             };
             rows.push(row(turn, read.map(|text| redactor.redact(text))));
         }
@@ -95,20 +118,21 @@ async fn reread_turn(
     backend: &dyn Backend,
     recording: &std::path::Path,
     turn: &LostTurn,
-) -> Result<String, String> {
+) -> Result<String, Unreadable> {
     if backend.generation().digest == turn.digest {
-        return Err("its backend is still the one that could not read it".to_owned());
+        return Err(Unreadable::SameComponent);
     }
-    reread(backend, recording, &turn.turn).await.map(|read| read.text)
+    let read = reread(backend, recording, &turn.turn).await;
+    read.map(|read| read.text).map_err(|error| Unreadable::Reread(error.to_string()))
 }
 
-fn row(turn: &LostTurn, read: Result<String, String>) -> RecoveryRow {
+fn row(turn: &LostTurn, read: Result<String, Unreadable>) -> RecoveryRow {
     let when = jiff::Timestamp::from_millisecond(turn.at_ms)
         .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
         .strftime("%Y-%m-%dT%H:%M:%SZ");
     let (outcome, note, text) = match read {
         Ok(text) => ("readable", None, Some(short_line(&text, MAX_SHOWN_CHARS))),
-        Err(why) => ("unreadable", Some(short_line(&why, MAX_SHOWN_CHARS)), None),
+        Err(error) => ("unreadable", Some(short_line(&error.to_string(), MAX_SHOWN_CHARS)), None),
     };
     let (lane, backend) = (turn.lane.to_string(), turn.backend.clone());
     RecoveryRow {
@@ -149,7 +173,7 @@ async fn deliver(
     }
     let note = match request_delivery(workspace, lost, &wanted).await {
         Ok(()) => "the gateway did not confirm the delivery in time; see its log".to_owned(),
-        Err(note) => note,
+        Err(error) => error.to_string(),
     };
     let now = lost.all().await;
     for row in rows.iter_mut().filter(|row| wanted.contains(&row.turn)) {
@@ -163,34 +187,34 @@ async fn deliver(
     }
 }
 
-/// Requests the delivery, and waits until all turns are done. Returns an error with a note if no
-/// gateway runs.
+/// Requests the delivery, and waits until all turns are done or the time limit is over.
+///
+/// # Errors
+/// Returns [`NotDelivered::NoGateway`] if no gateway runs, and another error if a file cannot be
+/// written.
 async fn request_delivery(
     workspace: &Workspace,
     lost: &LostTurns,
     wanted: &[String],
-) -> Result<(), String> {
-    let cannot = |error: &dyn std::error::Error| format!("not delivered: {}", with_causes(error));
+) -> Result<(), NotDelivered> {
     let until = Instant::now() + GATEWAY_TIMEOUT;
     let mut still = wanted.to_vec();
     while Instant::now() < until {
         if lost.requested().await.is_none() {
             // Requested again if the gateway has not loaded the new component yet.
-            lost.request(&still).await.map_err(|error| cannot(&error))?;
+            lost.request(&still).await.map_err(NotDelivered::Request)?;
         }
         match workspace.lock() {
-            Ok(_nobody_else) => {
-                return Err("no gateway runs: the next start delivers it".to_owned());
-            }
+            Ok(_nobody_else) => return Err(NotDelivered::NoGateway),
             Err(LockError::Other { .. }) => {}
-            Err(error) => return Err(cannot(&error)),
+            Err(error) => return Err(NotDelivered::Lock(error)),
         }
         tokio::time::sleep(POLL_INTERVAL).await;
         let now = lost.all().await;
         still.retain(|id| now.iter().any(|turn| turn.turn == *id && turn.state.is_open()));
         if still.is_empty() {
             // Removes a repeated request, whose turns are done.
-            return lost.request_done().await.map_err(|error| cannot(&error));
+            return lost.request_done().await.map_err(NotDelivered::Request);
         }
     }
     Ok(())

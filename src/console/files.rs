@@ -1,10 +1,33 @@
 //! Attaches files to a prompt by their paths: `@notes.md`, `@"two words.png"`, or the command
 //! `/file`.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::disk::read_ordinary;
 use crate::event::AttachedFile;
+
+/// Why a file cannot be attached to a prompt. `path` is as the person wrote it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AttachError {
+    #[error("{path}: {error}")]
+    NotFound {
+        path: String,
+        #[source]
+        error: io::Error,
+    },
+    #[error("{0} is not a file")]
+    NotAFile(String),
+    #[error("{0}: its name is not UTF-8")]
+    NotUtf8(String),
+    /// The file was attached, but cannot be read now.
+    #[error("{name:?} could not be read: {error}")]
+    Read {
+        name: String,
+        #[source]
+        error: io::Error,
+    },
+}
 
 /// Finds existing files that a prompt names with `@`. Returns the prompt without the `@` of these
 /// files, and the files.
@@ -47,31 +70,31 @@ fn path(text: &str) -> Option<(&str, usize)> {
 /// Returns the file at a path.
 ///
 /// # Errors
-/// Returns the reason if it cannot be attached.
-pub(super) fn attach(path: &str, home: Option<&Path>) -> Result<AttachedFile, String> {
+/// Returns [`AttachError`] if it cannot be attached.
+pub(super) fn attach(path: &str, home: Option<&Path>) -> Result<AttachedFile, AttachError> {
     let place = match (path.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(path),
     };
-    let place = std::path::absolute(place).map_err(|error| format!("{path}: {error}"))?;
-    let found = std::fs::metadata(&place).map_err(|error| format!("{path}: {error}"))?;
+    let not_found = |error| AttachError::NotFound { path: path.to_owned(), error };
+    let place = std::path::absolute(place).map_err(not_found)?;
+    let found = std::fs::metadata(&place).map_err(not_found)?;
     if !found.is_file() {
-        return Err(format!("{path} is not a file"));
+        return Err(AttachError::NotAFile(path.to_owned()));
     }
     let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let source = place.to_str().ok_or_else(|| format!("{path}: its name is not UTF-8"))?.to_owned();
+    let source = place.to_str().ok_or_else(|| AttachError::NotUtf8(path.to_owned()))?.to_owned();
     Ok(AttachedFile { name, media_type: None, size: found.len(), source })
 }
 
 /// Reads an attached file.
 ///
 /// # Errors
-/// Returns a message for the person who named the file.
-pub(super) async fn read(file: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
+/// Returns [`AttachError::Read`] if it cannot be read.
+pub(super) async fn read(file: &AttachedFile, limit: u64) -> Result<Vec<u8>, AttachError> {
     let (source, name) = (PathBuf::from(&file.source), file.name.clone());
     let read = tokio::task::spawn_blocking(move || read_ordinary(&source, limit)).await;
-    read.map_err(|error| format!("{name:?} could not be read: {error}"))?
-        .map_err(|error| format!("{name:?} could not be read: {error}"))
+    read.map_err(io::Error::other).flatten().map_err(|error| AttachError::Read { name, error })
 }
 
 #[cfg(test)]
@@ -97,8 +120,10 @@ mod tests {
         );
         let names: Vec<_> = files.iter().map(|file| (file.name.as_str(), file.size)).collect();
         assert_eq!(names, [("a.md", 5), ("two words.png", 5), ("a.md", 5)]);
-        assert!(attach("/nowhere/x", None).is_err_and(|why| why.contains("/nowhere/x")));
-        assert!(attach("/tmp", None).is_err_and(|why| why == "/tmp is not a file"));
+        assert!(
+            attach("/nowhere/x", None).is_err_and(|error| error.to_string().contains("/nowhere/x"))
+        );
+        assert!(attach("/tmp", None).is_err_and(|error| error.to_string() == "/tmp is not a file"));
     }
 
     #[tokio::test]
@@ -106,7 +131,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "12345").expect("written");
         let file = attach(file.path().to_str().expect("UTF-8"), None).expect("it is there");
-        assert_eq!(read(&file, 5).await.as_deref(), Ok(b"12345".as_slice()));
+        assert_eq!(read(&file, 5).await.expect("it is small enough"), b"12345");
         assert!(read(&file, 4).await.is_err());
     }
 }

@@ -14,6 +14,17 @@ const MAX_PART_BYTES: usize = 256 << 10;
 /// Largest number of parts of an answer.
 const MAX_PARTS: usize = 200;
 
+/// Why a part cannot be opened.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoSuchPart {
+    /// Nothing in the last answer was shortened.
+    #[error("the last answer has nothing to open")]
+    Nothing,
+    /// There is no part of this name. `parts` lists the existing ones.
+    #[error("the last answer has no {name:?}; it has:\n{}", parts.join("\n"))]
+    Unknown { name: String, parts: Vec<String> },
+}
+
 /// The folded parts of the last answer.
 #[derive(Debug, Default)]
 pub(super) struct Folded {
@@ -99,8 +110,8 @@ impl Folded {
     /// Returns a whole part, or the list of parts if no name is given.
     ///
     /// # Errors
-    /// Lists the existing parts if there is no such part.
-    pub(super) fn open(&self, what: Option<&str>) -> Result<String, String> {
+    /// [`NoSuchPart`] lists the existing parts.
+    pub(super) fn open(&self, what: Option<&str>) -> Result<String, NoSuchPart> {
         let mut there: Vec<String> = (1..)
             .zip(&self.tools)
             .map(|(number, (title, _))| format!("{number}: {title}"))
@@ -120,10 +131,8 @@ impl Folded {
                 let at = number.parse::<usize>().unwrap_or(1) - 1;
                 Ok(format!("{}\n{}", self.tools[at].0, self.tools[at].1))
             }
-            _ if there.is_empty() => Err("the last answer has nothing to open".to_owned()),
-            Some(other) => {
-                Err(format!("the last answer has no {other:?}; it has:\n{}", there.join("\n")))
-            }
+            _ if there.is_empty() => Err(NoSuchPart::Nothing),
+            Some(other) => Err(NoSuchPart::Unknown { name: other.to_owned(), parts: there }),
             None => Ok(there.join("\n")),
         }
     }
@@ -227,11 +236,8 @@ mod tests {
         );
         assert_eq!(folded.open(Some("2")).as_deref(), Ok("c\none\ntwo\nthree"));
         assert_eq!(folded.open(None).as_deref(), Ok("1: b\n2: c\n3: d"));
-        assert!(
-            folded
-                .open(Some("9"))
-                .is_err_and(|why| why.contains("no \"9\"") && why.contains("3: d"))
-        );
+        let error = folded.open(Some("9")).expect_err("there are three parts").to_string();
+        assert!(error.contains("no \"9\"") && error.contains("3: d"), "{error}");
     }
 
     #[test]

@@ -185,7 +185,7 @@ impl Outlet for Console {
     }
 
     async fn fetch(&self, attached: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
-        files::read(attached, limit).await
+        files::read(attached, limit).await.map_err(|error| error.to_string())
     }
 
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {

@@ -87,8 +87,8 @@ impl OpenQuestions {
             return Some(AnswerLine::Decision(id, AskDecision::Declined));
         }
         match chosen(asked, line) {
-            Ok(values) => pending.given.push((asked.id.clone(), values)),
-            Err(unclear) => return Some(AnswerLine::Unclear(unclear)),
+            Some(values) => pending.given.push((asked.id.clone(), values)),
+            None => return Some(AnswerLine::Unclear(expected_answer(asked))),
         }
         Some(match questions.get(pending.given.len()) {
             Some(next) => AnswerLine::More(describe_question(next)),
@@ -116,8 +116,8 @@ fn decision(question: &OpenQuestion, line: &str) -> Option<AskDecision> {
     }
 }
 
-/// Parses the chosen options, or an answer in free text.
-fn chosen(asked: &Question, line: &str) -> Result<Vec<String>, String> {
+/// Parses the chosen options, or an answer in free text. Returns `None` if the line is neither.
+fn chosen(asked: &Question, line: &str) -> Option<Vec<String>> {
     let option = |word: &str| {
         let numbered =
             word.parse::<usize>().ok().and_then(|number| asked.options.get(number.checked_sub(1)?));
@@ -127,23 +127,27 @@ fn chosen(asked: &Question, line: &str) -> Result<Vec<String>, String> {
         numbered.or_else(named).map(|option| option.id.clone())
     };
     if let Some(one) = option(line) {
-        return Ok(vec![one]);
+        return Some(vec![one]);
     }
     if asked.many {
         let several: Option<Vec<String>> =
             line.split(',').map(|word| option(word.trim())).collect();
         if let Some(several) = several.filter(|several| !several.is_empty()) {
-            return Ok(several);
+            return Some(several);
         }
     }
     if line.is_empty() && (asked.optional || !asked.preset.is_empty()) {
-        return Ok(asked.preset.clone());
+        return Some(asked.preset.clone());
     }
-    match (asked.free_text, line.is_empty()) {
-        (true, false) => Ok(vec![line.to_owned()]),
-        _ if asked.many => Err("please answer with numbers, separated by commas".to_owned()),
-        _ => Err(format!("please answer with a number from 1 to {}", asked.options.len() + 1)),
+    (asked.free_text && !line.is_empty()).then(|| vec![line.to_owned()])
+}
+
+/// Describes the valid answers to a question.
+fn expected_answer(asked: &Question) -> String {
+    if asked.many {
+        return "please answer with numbers, separated by commas".to_owned();
     }
+    format!("please answer with a number from 1 to {}", asked.options.len() + 1)
 }
 
 /// Formats a question. The command is left out if the line of the tool above shows it completely.

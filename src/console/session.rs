@@ -318,7 +318,9 @@ impl ConsoleSession<'_> {
                 }
                 Some(id) => self.dispatcher.resume(&Lane::Console, id, true, AGENT_TIMEOUT).await,
             },
-            Some("/open") => self.shared.folded().open(words.next()),
+            Some("/open") => {
+                self.shared.folded().open(words.next()).map_err(|error| error.to_string())
+            }
             Some("/file") => self.add_file(
                 line.trim().split_once(char::is_whitespace).map_or("", |(_, path)| path.trim()),
             ),
@@ -416,7 +418,8 @@ impl ConsoleSession<'_> {
     }
 
     fn add_file(&mut self, path: &str) -> Result<String, String> {
-        let file = files::attach(path.trim_matches('"'), home().as_deref())?;
+        let file = files::attach(path.trim_matches('"'), home().as_deref())
+            .map_err(|error| error.to_string())?;
         let told = format!(
             "{} ({} bytes) goes along with the next prompt",
             one_line(&file.name),

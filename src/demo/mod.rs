@@ -94,6 +94,15 @@ pub fn run(
     })
 }
 
+/// Why the arguments are invalid.
+#[derive(Debug, thiserror::Error)]
+enum ArgumentError {
+    #[error("`{0}` needs a value")]
+    NoValue(String),
+    #[error("unknown argument {0:?}")]
+    Unknown(String),
+}
+
 struct DemoOptions {
     resume: Option<String>,
     model: Option<String>,
@@ -105,7 +114,7 @@ struct DemoOptions {
 
 impl DemoOptions {
     /// Returns `None` if only the version is to be printed.
-    fn parse(args: impl IntoIterator<Item = String>) -> Result<Option<Self>, String> {
+    fn parse(args: impl IntoIterator<Item = String>) -> Result<Option<Self>, ArgumentError> {
         let home = std::env::var_os("DEMO_AGENT_HOME")
             .map_or_else(|| PathBuf::from(".demo-agent"), PathBuf::from);
         let delay = std::env::var("DEMO_AGENT_DELAY_MS")
@@ -122,14 +131,14 @@ impl DemoOptions {
         };
         let mut args = args.into_iter();
         while let Some(flag) = args.next() {
-            let mut value = || args.next().ok_or_else(|| format!("`{flag}` needs a value"));
+            let mut value = || args.next().ok_or_else(|| ArgumentError::NoValue(flag.clone()));
             match flag.as_str() {
                 "--resume" => options.resume = Some(value()?),
                 "--model" => options.model = Some(value()?),
                 "--system-file" => options.system_file = Some(value()?.into()),
                 "--talk" => options.talk = true,
                 "--version" => return Ok(None),
-                _ => return Err(format!("unknown argument {flag:?}")),
+                _ => return Err(ArgumentError::Unknown(flag)),
             }
         }
         Ok(Some(options))
