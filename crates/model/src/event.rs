@@ -65,31 +65,49 @@ impl fmt::Display for Lane {
     }
 }
 
+/// The reason why a text is not a [`Lane`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LaneError {
+    /// The text is neither `console` nor a kind and a name.
+    #[error("{0:?} is not a lane")]
+    Form(String),
+    /// The text ends after the kind.
+    #[error("{0:?} has no name")]
+    NameMissing(String),
+    /// The name of a channel is not a number.
+    #[error("{0:?} is not a channel id")]
+    InvalidChannel(String),
+    /// There are no lanes of this kind.
+    #[error("{0:?} is not a kind of lane")]
+    UnknownKind(String),
+}
+
 impl std::str::FromStr for Lane {
-    type Err = String;
+    type Err = LaneError;
 
     /// Parses the text that `Display` writes.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, LaneError> {
         if text == "console" {
             return Ok(Self::Console);
         }
-        let (kind, name) = text.split_once(':').ok_or_else(|| format!("{text:?} is not a lane"))?;
+        let (kind, name) = text.split_once(':').ok_or_else(|| LaneError::Form(text.to_owned()))?;
         let named = |make: fn(String) -> Self| {
             if name.is_empty() {
-                Err(format!("{text:?} has no name"))
+                Err(LaneError::NameMissing(text.to_owned()))
             } else {
                 Ok(make(name.to_owned()))
             }
         };
         match kind {
-            "channel" => {
-                name.parse().map(Self::Channel).map_err(|_| format!("{name:?} is not a channel id"))
-            }
+            "channel" => name
+                .parse()
+                .map(Self::Channel)
+                .map_err(|_| LaneError::InvalidChannel(name.to_owned())),
             "heartbeat" => named(Self::Heartbeat),
             "cron" => named(Self::Cron),
             "hook" => named(Self::Hook),
             "webhook" => named(Self::Webhook),
-            _ => Err(format!("{kind:?} is not a kind of lane")),
+            _ => Err(LaneError::UnknownKind(kind.to_owned())),
         }
     }
 }

@@ -138,7 +138,9 @@ impl ChannelContext {
         }
         let Some(directory) = &settings.directory else { return Ok(self.deps.host.cwd.clone()) };
         let home = self.deps.host.variables.get("HOME").map(String::as_str);
-        self.deps.workspace.directory(directory, &self.deps.choices.project_roots, home).await
+        let roots = &self.deps.choices.project_roots;
+        let directory = self.deps.workspace.directory(directory, roots, home).await;
+        directory.map_err(|error| error.to_string())
     }
 
     /// Returns the effective settings of a lane and a backend. Logs each warning once.

@@ -41,8 +41,8 @@ impl Dispatcher {
                 .workspace
                 .directory(directory.trim(), &parts.choices.project_roots, home)
                 .await;
-            found.map_err(|fault| {
-                tracing::warn!(%lane, fault, "a project was refused");
+            found.map_err(|error| {
+                tracing::warn!(%lane, fault = error.to_string(), "a project was refused");
                 format!("{directory:?} cannot be used: it must be a folder below PROJECT_ROOTS.")
             })?;
         }

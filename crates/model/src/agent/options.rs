@@ -13,22 +13,61 @@ use crate::plain::counted;
 const REMARKS: [&str; 8] =
     ["description", "title", "default", "examples", "deprecated", "$comment", "$schema", "$id"];
 
+/// The reason why an option or its value is refused, in words that follow the name of the option.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    /// The backend has no such option. Contains the names of those that it has.
+    #[error("is not an option of this backend; {}", listed(.0))]
+    UnknownOption(Vec<String>),
+    /// The schema allows no value here.
+    #[error("may not be there")]
+    Excluded,
+    /// The value is not as the schema requires. Contains the requirement.
+    #[error("must be {0}")]
+    Requirement(String),
+    /// The value lacks a member.
+    #[error("must have `{0}`")]
+    MemberMissing(String),
+    /// An item of the value is invalid.
+    #[error("has an item that {0}")]
+    Item(#[source] Box<Self>),
+    /// A member of the value is invalid.
+    #[error("has `{name}`, which {source}")]
+    Member {
+        /// The name of the member.
+        name: String,
+        /// What is wrong with the member.
+        source: Box<Self>,
+    },
+    /// The schema is neither an object nor a truth value.
+    #[error("is declared in a way this host does not understand")]
+    InvalidSchema,
+    /// A keyword of the schema has an invalid value.
+    #[error("is declared with `{0}` in a way this host does not understand")]
+    InvalidKeyword(String),
+    /// The schema has a keyword that is not supported.
+    #[error("is declared with `{0}`, which this host does not understand")]
+    UnknownKeyword(String),
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() {
+        return "it has no options".to_owned();
+    }
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    format!("it has {}", names.join(", "))
+}
+
 /// Parses the value that an operator wrote for an option. `schema` describes all options of the
 /// backend.
 ///
 /// # Errors
-/// The fault, in words that follow the name of the option.
-pub fn option(schema: &Value, name: &str, text: &str) -> Result<Value, String> {
+/// [`OptionError`] if the backend has no such option or the value is invalid.
+pub fn option(schema: &Value, name: &str, text: &str) -> Result<Value, OptionError> {
     let properties = schema["properties"].as_object();
     let Some(property) = properties.and_then(|properties| properties.get(name)) else {
-        let known: Vec<&String> = properties.into_iter().flat_map(Map::keys).collect();
-        let known: Vec<String> = known.into_iter().map(|name| format!("`{name}`")).collect();
-        let known = if known.is_empty() {
-            "it has no options".to_owned()
-        } else {
-            format!("it has {}", known.join(", "))
-        };
-        return Err(format!("is not an option of this backend; {known}"));
+        let known = properties.into_iter().flat_map(Map::keys).cloned().collect();
+        return Err(OptionError::UnknownOption(known));
     };
     let value = written(property, text);
     check(property, &value)?;
@@ -51,13 +90,13 @@ fn written(schema: &Value, text: &str) -> Value {
 /// Checks a value against a schema.
 ///
 /// # Errors
-/// The fault of the value or of the schema.
-pub fn check(schema: &Value, value: &Value) -> Result<(), String> {
+/// [`OptionError`] if the value is invalid or the schema is not supported.
+pub fn check(schema: &Value, value: &Value) -> Result<(), OptionError> {
     let schema = match schema {
         Value::Object(schema) => schema,
         Value::Bool(true) => return Ok(()),
-        Value::Bool(false) => return Err("may not be there".to_owned()),
-        _ => return Err("is declared in a way this host does not understand".to_owned()),
+        Value::Bool(false) => return Err(OptionError::Excluded),
+        _ => return Err(OptionError::InvalidSchema),
     };
     for (word, says) in schema {
         keyword(schema, word, says, value)?;
@@ -70,10 +109,15 @@ fn keyword(
     word: &str,
     says: &Value,
     value: &Value,
-) -> Result<(), String> {
-    let ensure =
-        |holds: bool, wanted: String| if holds { Ok(()) } else { Err(format!("must be {wanted}")) };
-    let odd = || format!("is declared with `{word}` in a way this host does not understand");
+) -> Result<(), OptionError> {
+    let ensure = |holds: bool, wanted: String| {
+        if holds { Ok(()) } else { Err(OptionError::Requirement(wanted)) }
+    };
+    let odd = || OptionError::InvalidKeyword(word.to_owned());
+    let member = |name: &str, source| OptionError::Member {
+        name: name.to_owned(),
+        source: Box::new(source),
+    };
     match word {
         word if REMARKS.contains(&word) => Ok(()),
         "type" => {
@@ -143,7 +187,7 @@ fn keyword(
         "items" => {
             let mut items = value.as_array().into_iter().flatten();
             items.try_for_each(|item| {
-                check(says, item).map_err(|fault| format!("has an item that {fault}"))
+                check(says, item).map_err(|error| OptionError::Item(Box::new(error)))
             })
         }
         "required" => {
@@ -151,7 +195,7 @@ fn keyword(
             let Some(object) = value.as_object() else { return Ok(()) };
             let missing =
                 names.iter().filter_map(Value::as_str).find(|name| !object.contains_key(*name));
-            missing.map_or(Ok(()), |name| Err(format!("must have `{name}`")))
+            missing.map_or(Ok(()), |name| Err(OptionError::MemberMissing(name.to_owned())))
         }
         "properties" => {
             let properties = says.as_object().ok_or_else(odd)?;
@@ -160,7 +204,7 @@ fn keyword(
                 .iter()
                 .filter_map(|(name, schema)| Some((name, schema, object.get(name)?)));
             both.try_for_each(|(name, schema, value)| {
-                check(schema, value).map_err(|fault| format!("has `{name}`, which {fault}"))
+                check(schema, value).map_err(|error| member(name, error))
             })
         }
         "additionalProperties" => {
@@ -170,10 +214,10 @@ fn keyword(
                 .iter()
                 .filter(|(name, _)| !known.is_some_and(|known| known.contains_key(*name)));
             more.try_for_each(|(name, value)| {
-                check(says, value).map_err(|fault| format!("has `{name}`, which {fault}"))
+                check(says, value).map_err(|error| member(name, error))
             })
         }
-        _ => Err(format!("is declared with `{word}`, which this host does not understand")),
+        _ => Err(OptionError::UnknownKeyword(word.to_owned())),
     }
 }
 
@@ -229,11 +273,12 @@ mod tests {
                 "is not an option of this backend; it has `count`, `deep`, `level`, `names`, `odd`, `on`, `words`",
             ),
         ] {
-            assert_eq!(option(&schema(), name, text), Err(fault.to_owned()), "{name} = {text}");
+            let found = option(&schema(), name, text).expect_err(name).to_string();
+            assert_eq!(found, fault, "{name} = {text}");
         }
         assert_eq!(
-            option(&Value::Null, "x", "1"),
-            Err("is not an option of this backend; it has no options".to_owned())
+            option(&Value::Null, "x", "1").expect_err("unknown").to_string(),
+            "is not an option of this backend; it has no options"
         );
     }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
-use super::crontab;
+use super::crontab::{self, WeekdayError};
 use super::wall::{self, ClockChangePolicy, WallSeconds};
 use crate::plain::counted;
 
@@ -110,21 +110,48 @@ fn bits_from(set: u64, from: u32) -> impl Iterator<Item = u32> {
     })
 }
 
+/// The reason why a text is not a cron expression. On one line, for the operator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CronError {
+    /// The word names the start of the machine, not a time.
+    #[error("`@reboot` is not a time; use the startup hook")]
+    Reboot,
+    /// The number of fields is none of the supported ones.
+    #[error(
+        "it has {}; a crontab line has five (minute, hour, day, month, weekday), six with seconds, seven with a year",
+        counted(*.0, "field")
+    )]
+    FieldCount(usize),
+    /// The fifth field of a crontab line is invalid.
+    #[error("weekday: {0}")]
+    Weekday(#[source] WeekdayError),
+    /// A field is invalid by itself.
+    #[error("{name} `{field}` cannot be read; allowed are {allowed}, `*`, ranges, steps and lists")]
+    Field {
+        /// The name of the field.
+        name: &'static str,
+        /// The text of the field.
+        field: String,
+        /// The allowed values.
+        allowed: &'static str,
+    },
+    /// Each field is valid, but the expression is not.
+    #[error("it cannot be read")]
+    Unreadable,
+}
+
 impl FromStr for Cron {
-    type Err = String;
+    type Err = CronError;
 
     /// Parses an expression.
-    ///
-    /// The error describes the fault on one line, for the operator.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, CronError> {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let written: Vec<&str> = crontab::expand_word(&text).unwrap_or(&text).split(' ').collect();
         let (fields, either_day) = match written[..] {
-            ["@reboot"] => return Err("`@reboot` is not a time; use the startup hook".to_owned()),
+            ["@reboot"] => return Err(CronError::Reboot),
             [minute, hour, day, month, weekday] => {
                 let any = |field: &str| field.starts_with(['*', '?']);
-                let weekdays =
-                    crontab::weekdays(weekday).map_err(|fault| format!("weekday: {fault}"))?;
+                let weekdays = crontab::weekdays(weekday).map_err(CronError::Weekday)?;
                 let fields =
                     [minute, hour, day, month].map(str::to_owned).into_iter().chain([weekdays]);
                 (
@@ -137,10 +164,7 @@ impl FromStr for Cron {
             }
             _ => {
                 let count = written.iter().filter(|field| !field.is_empty()).count();
-                return Err(format!(
-                    "it has {}; a crontab line has five (minute, hour, day, month, weekday), six with seconds, seven with a year",
-                    counted(count, "field")
-                ));
+                return Err(CronError::FieldCount(count));
             }
         };
         let schedule = Schedule::from_str(&fields.join(" ")).map_err(|_| fault(&fields))?;
@@ -164,8 +188,8 @@ impl FromStr for Cron {
     }
 }
 
-/// Describes the first field that is invalid by itself.
-fn fault(fields: &[String]) -> String {
+/// Finds the first field that is invalid by itself.
+fn fault(fields: &[String]) -> CronError {
     const NAMES: [(&str, &str); 7] = [
         ("second", "0-59"),
         ("minute", "0-59"),
@@ -179,12 +203,10 @@ fn fault(fields: &[String]) -> String {
         let mut alone = ["*"; 7];
         alone[at] = field;
         if Schedule::from_str(&alone.join(" ")).is_err() {
-            return format!(
-                "{name} `{field}` cannot be read; allowed are {allowed}, `*`, ranges, steps and lists"
-            );
+            return CronError::Field { name, field: field.clone(), allowed };
         }
     }
-    "it cannot be read".to_owned()
+    CronError::Unreadable
 }
 
 impl fmt::Display for Cron {

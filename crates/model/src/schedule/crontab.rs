@@ -22,15 +22,25 @@ pub(super) fn expand_word(text: &str) -> Option<&'static str> {
     WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, fields)| *fields)
 }
 
+/// The reason why the days of the week of a crontab line are invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WeekdayError {
+    /// A part is neither a number nor the name of a day, or its step is invalid.
+    #[error("`{0}` is not a day of the week: `0` to `7` (both are Sunday) or names")]
+    Invalid(String),
+    /// The last day of a range is before the first.
+    #[error("`{0}` ends before it begins")]
+    Reversed(String),
+}
+
 /// Translates the days of the week of a crontab field to the numbers of the crate.
 ///
 /// # Errors
-/// The fault of the field.
-pub(super) fn weekdays(field: &str) -> Result<String, String> {
+/// [`WeekdayError`] with the invalid part of the field.
+pub(super) fn weekdays(field: &str) -> Result<String, WeekdayError> {
     let mut wanted = [false; 7];
     for part in field.split(',') {
-        let fault =
-            || format!("`{part}` is not a day of the week: `0` to `7` (both are Sunday) or names");
+        let fault = || WeekdayError::Invalid(part.to_owned());
         let (range, step) =
             part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
         let step = step
@@ -51,7 +61,7 @@ pub(super) fn weekdays(field: &str) -> Result<String, String> {
             }
         };
         if first > last {
-            return Err(format!("`{part}` ends before it begins"));
+            return Err(WeekdayError::Reversed(part.to_owned()));
         }
         (first..=last).step_by(step).for_each(|day| wanted[day % 7] = true);
     }

@@ -14,6 +14,17 @@ pub const MINIMUM: u32 = 60;
 const HOUR: i64 = 3_600;
 const DAY: i64 = 86_400;
 
+/// The reason why an interval is not allowed. The values are in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeartbeatError {
+    /// The interval is less than [`MINIMUM`].
+    #[error("an interval of {} is too short: the minimum is {MINIMUM} seconds", counted(*.0, "second"))]
+    TooShort(u32),
+    /// The interval is more than 366 days.
+    #[error("an interval of {0} seconds is longer than a year")]
+    TooLong(u32),
+}
+
 /// Ticks at the multiples of an interval of local time, counted from midnight of 1 January 1970, or
 /// from the beginning of the active hours on that day. So an interval that divides a day ticks at
 /// the same times every day, also after a restart, and one of at least a day begins with the active
@@ -31,16 +42,13 @@ impl Heartbeat {
     /// Creates a heartbeat with an interval in seconds.
     ///
     /// # Errors
-    /// The interval is less than [`MINIMUM`] or more than a year. The text is for the operator.
-    pub fn new(interval: u32, active: Option<ActiveHours>) -> Result<Self, String> {
+    /// [`HeartbeatError`] if the interval is less than [`MINIMUM`] or more than a year.
+    pub fn new(interval: u32, active: Option<ActiveHours>) -> Result<Self, HeartbeatError> {
         if interval < MINIMUM {
-            return Err(format!(
-                "an interval of {} is too short: the minimum is {MINIMUM} seconds",
-                counted(interval, "second")
-            ));
+            return Err(HeartbeatError::TooShort(interval));
         }
         if i64::from(interval) > 366 * DAY {
-            return Err(format!("an interval of {interval} seconds is longer than a year"));
+            return Err(HeartbeatError::TooLong(interval));
         }
         Ok(Self { interval, active })
     }
@@ -105,12 +113,23 @@ impl ActiveHours {
     }
 }
 
+/// The reason why a text is not a range of active hours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ActiveHoursError {
+    /// The text does not have the form of a range.
+    #[error("{0:?} is not a range of active hours such as `08:00-22:00`")]
+    Form(String),
+    /// The range is empty.
+    #[error("the active hours {0:?} end when they begin; leave them out for the whole day")]
+    Empty(String),
+}
+
 impl FromStr for ActiveHours {
-    type Err = String;
+    type Err = ActiveHoursError;
 
     /// Parses `08:00-22:00`, also with other dashes, `to`, or hours alone.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let fault = || format!("{text:?} is not a range of active hours such as `08:00-22:00`");
+    fn from_str(text: &str) -> Result<Self, ActiveHoursError> {
+        let fault = || ActiveHoursError::Form(text.to_owned());
         let plain = text.replace(['–', '—'], "-").replace(" to ", "-");
         let (begins, ends) = plain.split_once('-').ok_or_else(fault)?;
         let (begins, ends) = (time(begins).ok_or_else(fault)?, time(ends).ok_or_else(fault)?);
@@ -118,9 +137,7 @@ impl FromStr for ActiveHours {
             return Err(fault());
         }
         if begins == ends {
-            return Err(format!(
-                "the active hours {text:?} end when they begin; leave them out for the whole day"
-            ));
+            return Err(ActiveHoursError::Empty(text.to_owned()));
         }
         Ok(Self { begins, ends })
     }

@@ -17,8 +17,9 @@ use std::fmt;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-pub use cron::Cron;
-pub use heartbeat::{ActiveHours, Heartbeat, MINIMUM};
+pub use cron::{Cron, CronError};
+pub use crontab::WeekdayError;
+pub use heartbeat::{ActiveHours, ActiveHoursError, Heartbeat, HeartbeatError, MINIMUM};
 pub use timetable::{
     Advance, CATCH_UP_LIMIT, DueTick, LATE_AFTER, MissedPolicy, MissedTicks, RETRY_DELAY,
     ScheduleEntry, Timetable,

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::followed::FollowedFile;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::{read_ordinary, replace, text_of};
-use aetheel_model::agent::capability::{self, Capabilities};
+use aetheel_model::agent::capability::{self, Capabilities, CapabilityError};
 use aetheel_model::markdown::sections::sections;
 use aetheel_model::markdown::{KeyValue, trim_backticks};
 
@@ -46,6 +46,20 @@ pub struct ChosenOption {
     pub line: usize,
 }
 
+/// The reason why an entry is ignored.
+#[derive(Debug, thiserror::Error)]
+enum NoteError {
+    #[error("`{key}` {source}")]
+    InvalidCapability { key: String, source: CapabilityError },
+    #[error("`option` is not `NAME = VALUE`")]
+    InvalidOption,
+    #[error("`{0}` is unknown here")]
+    UnknownKey(String),
+    /// Contains the invalid items, quoted.
+    #[error("{} is not a SHA-256 (64 hexadecimal digits)", .0.join(", "))]
+    InvalidDigests(Vec<String>),
+}
+
 impl BackendNotes {
     /// Parses the text of a file. Invalid parts are ignored with a warning.
     #[must_use]
@@ -68,15 +82,17 @@ impl BackendNotes {
         notes
     }
 
-    fn read(&mut self, backend: &str, entry: &KeyValue) -> Result<(), String> {
+    fn read(&mut self, backend: &str, entry: &KeyValue) -> Result<(), NoteError> {
         if let Some(read) = capability::parse(&entry.key, entry.text()) {
-            let read = read.map_err(|fault| format!("`{}` {fault}", entry.key))?;
+            let read = read.map_err(|source| NoteError::InvalidCapability {
+                key: entry.key.clone(),
+                source,
+            })?;
             self.accepted.entry(backend.to_owned()).or_default().extend(read);
             return Ok(());
         }
         if entry.key == "option" {
-            let (name, value) =
-                entry.text().split_once('=').ok_or("`option` is not `NAME = VALUE`")?;
+            let (name, value) = entry.text().split_once('=').ok_or(NoteError::InvalidOption)?;
             let (name, value) = (trim_backticks(name).to_owned(), trim_backticks(value).to_owned());
             self.options.entry(backend.to_owned()).or_default().push(ChosenOption {
                 name,
@@ -86,7 +102,7 @@ impl BackendNotes {
             return Ok(());
         }
         if entry.key != "sha256" {
-            return Err(format!("`{}` is unknown here", entry.key));
+            return Err(NoteError::UnknownKey(entry.key.clone()));
         }
         let mut strange = Vec::new();
         for item in entry.list() {
@@ -97,11 +113,7 @@ impl BackendNotes {
                 strange.push(format!("{item:?}"));
             }
         }
-        if strange.is_empty() {
-            Ok(())
-        } else {
-            Err(format!("{} is not a SHA-256 (64 hexadecimal digits)", strange.join(", ")))
-        }
+        if strange.is_empty() { Ok(()) } else { Err(NoteError::InvalidDigests(strange)) }
     }
 
     /// Returns the backends for which a digest (lower-case hex) is pinned, or `None` if it is not

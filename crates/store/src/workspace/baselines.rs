@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::ledger::{LedgerEntry, LedgerFile, Token, code};
+use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, Workspace, blocking};
 use aetheel_model::baseline::{Baseline, Position, Version, drop_oldest};
 
@@ -79,9 +79,9 @@ impl BaselineNotes {
 impl LedgerEntry for SavedBaseline {
     type Key = Version;
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
         use Token::{Code, Word};
-        let fault = |fault: &str| Some(Err(fault.to_owned()));
+        let fault = |expected| Some(Err(EntryError::Parts(expected)));
         let [
             Code(backend),
             _,

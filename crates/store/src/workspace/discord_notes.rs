@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::ledger::{LedgerEntry, LedgerFile, Token, code, line_of, parse_tokens};
+use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code, line_of, parse_tokens};
 use super::{FileError, blocking};
 
 const HEADING: &str = "# Discord
@@ -257,12 +257,12 @@ fn merge(
 impl LedgerEntry for DiscordNote {
     type Key = DiscordNoteKey;
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
         let Some(Token::Code(first)) = tokens.first() else { return None };
         // The file may contain other kinds of lines.
         let (kind, name) = first.split_once(':')?;
         let number =
-            |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a Discord id"));
+            |text: &str| text.parse::<u64>().map_err(|_| EntryError::code(text, "a Discord id"));
         let codes: Vec<&str> = tokens[1..]
             .iter()
             .filter_map(
@@ -272,11 +272,13 @@ impl LedgerEntry for DiscordNote {
         let item = match (kind, codes.as_slice()) {
             ("channel", [.., last]) => number(name)
                 .and_then(|channel| number(last).map(|message| Self::Seen { channel, message })),
-            ("channel", []) => Err("expected: `channel:id` seen to `message id`".to_owned()),
+            ("channel", []) => {
+                Err(EntryError::Parts("expected: `channel:id` seen to `message id`"))
+            }
             ("question", [place, message]) => {
                 let channel = place
                     .strip_prefix("channel:")
-                    .ok_or_else(|| format!("`{place}` is not a channel"));
+                    .ok_or_else(|| EntryError::code(place, "a channel"));
                 channel.and_then(number).and_then(|channel| {
                     number(message).map(|message| Self::Question {
                         id: name.to_owned(),
@@ -288,10 +290,10 @@ impl LedgerEntry for DiscordNote {
             ("login", _) => name
                 .parse()
                 .map(Self::Login)
-                .map_err(|_| format!("`{name}` is not a time in milliseconds")),
-            ("question", _) => {
-                Err("expected: `question:id` open in `channel:id` at `message id`".to_owned())
-            }
+                .map_err(|_| EntryError::code(name, "a time in milliseconds")),
+            ("question", _) => Err(EntryError::Parts(
+                "expected: `question:id` open in `channel:id` at `message id`",
+            )),
             _ => return None,
         };
         Some(item)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::ledger::{LedgerEntry, LedgerFile, Token, code};
+use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, Workspace, blocking};
 
 /// Maximum number of kinds that are kept for each backend. The kind that has not occurred for
@@ -120,16 +120,16 @@ impl DriftNotes {
 impl LedgerEntry for Drift {
     type Key = DriftKey;
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
         let codes = tokens.iter().filter_map(|token| {
             if let Token::Code(text) = token { Some(text.as_str()) } else { None }
         });
         let [backend, agent_version, component, what, first, last, recording] =
             codes.collect::<Vec<_>>()[..]
         else {
-            return Some(Err(
-                "it does not have a backend, a version, a component, a kind, two times and a recording".to_owned(),
-            ));
+            return Some(Err(EntryError::Parts(
+                "it does not have a backend, a version, a component, a kind, two times and a recording",
+            )));
         };
         let times = tokens
             .iter()
@@ -146,8 +146,8 @@ impl LedgerEntry for Drift {
                     recording,
                 })
             }
-            (None, ..) => Err("it has no count".to_owned()),
-            _ => Err(format!("{first:?} or {last:?} is not a time such as `2026-03-01T09:00:00Z`")),
+            (None, ..) => Err(EntryError::Parts("it has no count")),
+            _ => Err(EntryError::InvalidPeriod { first: first.to_owned(), last: last.to_owned() }),
         })
     }
 

@@ -13,28 +13,35 @@ pub(super) fn clean_name(text: &str) -> String {
         .to_owned()
 }
 
+/// The reason why a value of an operator's file is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum FieldError {
+    #[error("{0:?} is not a channel; copy its id from Discord")]
+    Channel(String),
+    #[error("{0:?} is not a time zone of the IANA database, such as `Europe/Berlin`")]
+    TimeZone(String),
+    #[error(
+        "{0:?} is not an interval; write seconds, or a number with a unit, such as `30m` or `2h`"
+    )]
+    Interval(String),
+}
+
 /// Parses a Discord channel: its id alone, as `<#id>`, or after its name.
 ///
 /// # Errors
-/// The text is not a channel.
-pub(super) fn parse_channel(text: &str) -> Result<u64, String> {
+/// [`FieldError::Channel`] if the text is not a channel.
+pub(super) fn parse_channel(text: &str) -> Result<u64, FieldError> {
     let word = text.split_whitespace().last().unwrap_or_default();
     let digits = word.trim_start_matches("<#").trim_end_matches('>').trim_matches(['(', ')']);
-    digits
-        .parse()
-        .ok()
-        .filter(|id| *id > 0)
-        .ok_or_else(|| format!("{text:?} is not a channel; copy its id from Discord"))
+    digits.parse().ok().filter(|id| *id > 0).ok_or_else(|| FieldError::Channel(text.to_owned()))
 }
 
 /// Parses a time zone of the IANA database.
 ///
 /// # Errors
-/// The text is not a time zone.
-pub(super) fn parse_time_zone(text: &str) -> Result<jiff::tz::TimeZone, String> {
-    jiff::tz::TimeZone::get(text).map_err(|_| {
-        format!("{text:?} is not a time zone of the IANA database, such as `Europe/Berlin`")
-    })
+/// [`FieldError::TimeZone`] if the text is not a time zone.
+pub(super) fn parse_time_zone(text: &str) -> Result<jiff::tz::TimeZone, FieldError> {
+    jiff::tz::TimeZone::get(text).map_err(|_| FieldError::TimeZone(text.to_owned()))
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use std::collections::HashSet;
 
 use jiff::tz::TimeZone;
 
-use super::fields::{clean_name, parse_channel, parse_time_zone};
+use super::fields::{FieldError, clean_name, parse_channel, parse_time_zone};
 use aetheel_model::markdown::outline::{
     OutlineSection, SettingsBlock, outline, parse_block, parse_entry,
 };
-use aetheel_model::schedule::{ActiveHours, Heartbeat};
+use aetheel_model::schedule::{ActiveHours, ActiveHoursError, Heartbeat, HeartbeatError};
 
 const KEYS: [&str; 8] =
     ["interval", "every", "channel", "active-hours", "active", "time-zone", "timezone", "zone"];
@@ -70,7 +70,7 @@ impl Heartbeats {
                 if names.insert(name.to_lowercase()) {
                     Ok(check)
                 } else {
-                    Err("there is an earlier one of this name".to_owned())
+                    Err(CheckError::DuplicateName)
                 }
             });
             match check {
@@ -88,13 +88,32 @@ impl Heartbeats {
     }
 }
 
+/// The reason why a check is left out.
+#[derive(Debug, thiserror::Error)]
+enum CheckError {
+    #[error("it has no heading that names it")]
+    NameMissing,
+    #[error("there is an earlier one of this name")]
+    DuplicateName,
+    #[error("it has no `interval`")]
+    IntervalMissing,
+    #[error("it has no instruction")]
+    InstructionMissing,
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    #[error(transparent)]
+    ActiveHours(#[from] ActiveHoursError),
+    #[error(transparent)]
+    Heartbeat(#[from] HeartbeatError),
+}
+
 fn check(
     part: &OutlineSection,
     name: &str,
     block: SettingsBlock,
-) -> Result<HeartbeatCheck, String> {
+) -> Result<HeartbeatCheck, CheckError> {
     if name.is_empty() {
-        return Err("it has no heading that names it".to_owned());
+        return Err(CheckError::NameMissing);
     }
     let (mut interval, mut active, mut to, mut zone) = (None, None, None, None);
     for entry in &block.entries {
@@ -106,10 +125,10 @@ fn check(
             _ => zone = Some(parse_time_zone(value)?),
         }
     }
-    let interval = interval.ok_or("it has no `interval`")?;
+    let interval = interval.ok_or(CheckError::IntervalMissing)?;
     let heartbeat = Heartbeat::new(interval, active)?;
     if block.text.is_empty() {
-        return Err("it has no instruction".to_owned());
+        return Err(CheckError::InstructionMissing);
     }
     Ok(HeartbeatCheck {
         name: name.to_owned(),
@@ -122,12 +141,8 @@ fn check(
 }
 
 /// Parses seconds, or numbers with units: `1800`, `30m`, `1 h 30 min`.
-pub(super) fn parse_interval(text: &str) -> Result<u32, String> {
-    let fault = || {
-        format!(
-            "{text:?} is not an interval; write seconds, or a number with a unit, such as `30m` or `2h`"
-        )
-    };
+pub(super) fn parse_interval(text: &str) -> Result<u32, FieldError> {
+    let fault = || FieldError::Interval(text.to_owned());
     let (mut rest, mut sum) = (text.trim(), 0_u64);
     loop {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

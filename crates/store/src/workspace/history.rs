@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::bindings::SessionId;
-use super::ledger::{LedgerEntry, LedgerFile, Token, code, line_of, parse_entries};
+use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code, line_of, parse_entries};
 use super::{FileError, blocking};
 use aetheel_model::event::{Lane, LaneFilter};
 
@@ -225,7 +225,7 @@ fn prune(ledger: &mut LedgerFile<PastConversation>) -> Result<(), FileError> {
 impl LedgerEntry for PastConversation {
     type Key = (Lane, String, String);
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
         Some(read(tokens))
     }
 
@@ -249,8 +249,12 @@ impl LedgerEntry for PastConversation {
     }
 }
 
-fn read(tokens: &[Token]) -> Result<PastConversation, String> {
-    let form = "expected: `lane` with `backend`: session `id`, since `time`, title `words`, and perhaps directory `path`";
+fn read(tokens: &[Token]) -> Result<PastConversation, EntryError> {
+    let form = || {
+        EntryError::Parts(
+            "expected: `lane` with `backend`: session `id`, since `time`, title `words`, and perhaps directory `path`",
+        )
+    };
     let mut spans = Vec::new();
     let mut word = "";
     for token in tokens {
@@ -260,24 +264,24 @@ fn read(tokens: &[Token]) -> Result<PastConversation, String> {
         }
     }
     let [("", lane), ("" | "with", backend), named @ ..] = spans.as_slice() else {
-        return Err(form.to_owned());
+        return Err(form());
     };
     let value =
         |name: &str| named.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
     if let Some((other, _)) =
         named.iter().find(|(name, _)| !matches!(*name, "session" | "since" | "title" | "directory"))
     {
-        return Err(format!("{other:?} is not one of session, since, title and directory"));
+        return Err(EntryError::value(other, "one of session, since, title and directory"));
     }
-    let since = value("since").ok_or(form)?;
+    let since = value("since").ok_or_else(form)?;
     Ok(PastConversation {
         lane: lane.parse()?,
         backend: (*backend).to_owned(),
-        session: SessionId::new(value("session").ok_or(form)?)
-            .map_err(|error| error.to_string())?,
+        session: SessionId::new(value("session").ok_or_else(form)?)
+            .map_err(EntryError::InvalidSession)?,
         since: since
             .parse()
-            .map_err(|_| format!("{since:?} is not a time like 2026-08-06T12:00:00Z"))?,
+            .map_err(|_| EntryError::value(since, "a time like 2026-08-06T12:00:00Z"))?,
         title: value("title").unwrap_or_default().to_owned(),
         directory: value("directory").map(str::to_owned),
     })

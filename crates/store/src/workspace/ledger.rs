@@ -11,9 +11,10 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use super::FileError;
 use super::stable_read::{self, ReadOutcome, ReadRequest};
+use super::{BindingsError, FileError};
 use crate::disk::{Stamp, replace};
+use aetheel_model::event::LaneError;
 
 /// Maximum size of a file that is read, in bytes.
 const MOST: u64 = 1 << 28;
@@ -21,13 +22,61 @@ const MOST: u64 = 1 << 28;
 const STOP: char = '.';
 const TORN: &str = "it has neither a line end nor a full stop, so its write was cut off";
 
+/// The reason why an item of a state file is left out.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EntryError {
+    /// The number of backticks is odd.
+    #[error("a backtick is missing")]
+    BacktickMissing,
+    /// A code span contains an invalid escape.
+    #[error("`{0}` has a `%` that is not `%` and two hexadecimal digits")]
+    InvalidEscape(String),
+    /// The item does not have the parts of its kind. The text says which are expected.
+    #[error("{0}")]
+    Parts(&'static str),
+    /// A part with this name is missing.
+    #[error("it has no `{0}`")]
+    PartMissing(&'static str),
+    /// A word or value is not of the expected kind.
+    #[error("{text:?} is not {expected}")]
+    InvalidValue { text: String, expected: &'static str },
+    /// The content of a code span is not of the expected kind.
+    #[error("`{text}` is not {expected}")]
+    InvalidCode { text: String, expected: &'static str },
+    /// The name of a setting has no value after it.
+    #[error("{0:?} has no value in backticks after it")]
+    ValueMissing(String),
+    /// A value has no name of a setting before it.
+    #[error("`{0}` has no name before it")]
+    NameMissing(String),
+    /// Neither of two values is certain to be a time.
+    #[error("{first:?} or {last:?} is not a time such as `2026-03-01T09:00:00Z`")]
+    InvalidPeriod { first: String, last: String },
+    #[error("its time cannot be read: {0}")]
+    InvalidTime(#[source] jiff::Error),
+    #[error(transparent)]
+    InvalidLane(#[from] LaneError),
+    #[error(transparent)]
+    InvalidSession(BindingsError),
+}
+
+impl EntryError {
+    pub(super) fn value(text: &str, expected: &'static str) -> Self {
+        Self::InvalidValue { text: text.to_owned(), expected }
+    }
+
+    pub(super) fn code(text: &str, expected: &'static str) -> Self {
+        Self::InvalidCode { text: text.to_owned(), expected }
+    }
+}
+
 /// A kind of list item.
 pub(super) trait LedgerEntry: Sized {
     type Key: Ord + Clone + Debug;
 
     /// Parses the tokens of an item. Returns `None` if the item is of another kind and must be kept
     /// unchanged.
-    fn read(tokens: &[Token]) -> Option<Result<Self, String>>;
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>>;
     fn key(&self) -> Self::Key;
     /// Returns the text of the item without its dash.
     fn write(&self) -> String;
@@ -247,7 +296,7 @@ impl<E: LedgerEntry> LedgerFile<E> {
         let count = text.lines().count();
         for (number, line) in (1..).zip(text.lines()) {
             let read = parse_tokens(line).and_then(|tokens| {
-                tokens.map_or_else(|fault| Some(Err(fault)), |tokens| E::read(&tokens))
+                tokens.map_or_else(|error| Some(Err(error)), |tokens| E::read(&tokens))
             });
             if read.is_some() && number == count && !text.ends_with('\n') && !line.ends_with(STOP) {
                 self.warnings
@@ -272,7 +321,7 @@ impl<E: LedgerEntry> LedgerFile<E> {
                     }
                     Some(first) => Some(format!("it has the same key as line {first}")),
                 },
-                Some(Err(fault)) => Some(fault),
+                Some(Err(error)) => Some(error.to_string()),
             };
             if let Some(fault) = fault {
                 self.warnings
@@ -328,8 +377,11 @@ pub(super) fn parse_entries<E: LedgerEntry>(text: &str) -> Vec<E> {
     let read = |line: &str| match parse_tokens(line)?.map(|tokens| E::read(&tokens)) {
         Ok(None) => None,
         Ok(Some(Ok(entry))) => Some(entry),
-        Ok(Some(Err(fault))) | Err(fault) => {
-            tracing::warn!(fault, "a line of another node's state files is left out");
+        Ok(Some(Err(error))) | Err(error) => {
+            tracing::warn!(
+                fault = error.to_string(),
+                "a line of another node's state files is left out"
+            );
             None
         }
     };
@@ -337,7 +389,7 @@ pub(super) fn parse_entries<E: LedgerEntry>(text: &str) -> Vec<E> {
 }
 
 /// Splits a list item that begins with a code span into tokens. Returns `None` for other lines.
-pub(super) fn parse_tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
+pub(super) fn parse_tokens(line: &str) -> Option<Result<Vec<Token>, EntryError>> {
     let item = line.trim_start().strip_prefix(['-', '*'])?.trim();
     let item = item.strip_suffix(STOP).unwrap_or(item);
     if !item.starts_with('`') {
@@ -345,7 +397,7 @@ pub(super) fn parse_tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
     }
     let pieces: Vec<&str> = item.split('`').collect();
     if pieces.len().is_multiple_of(2) {
-        return Some(Err("a backtick is missing".to_owned()));
+        return Some(Err(EntryError::BacktickMissing));
     }
     let mut tokens = Vec::new();
     for (n, piece) in pieces.into_iter().enumerate() {
@@ -353,9 +405,7 @@ pub(super) fn parse_tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
             match decode(piece) {
                 Some(text) => tokens.push(Token::Code(text)),
                 None => {
-                    return Some(Err(format!(
-                        "`{piece}` has a `%` that is not `%` and two hexadecimal digits"
-                    )));
+                    return Some(Err(EntryError::InvalidEscape(piece.to_owned())));
                 }
             }
         } else {
@@ -421,12 +471,12 @@ mod tests {
     impl LedgerEntry for Item {
         type Key = String;
 
-        fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+        fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
             match tokens {
                 [Token::Code(key), Token::Code(value)] => {
                     Some(Ok(Self(key.clone(), value.clone())))
                 }
-                _ => Some(Err("two values".to_owned())),
+                _ => Some(Err(EntryError::Parts("two values"))),
             }
         }
 

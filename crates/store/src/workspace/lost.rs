@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::ledger::{LedgerEntry, LedgerFile, Token, code};
+use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
 use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
 use crate::disk::{read_ordinary, replace, text_of};
 use aetheel_model::event::Lane;
@@ -338,7 +338,7 @@ fn is_id(text: &str) -> bool {
 impl LedgerEntry for LostTurn {
     type Key = String;
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
         let [Token::Code(turn), Token::Word(state), rest @ ..] = tokens else { return None };
         Some(read(turn, state, rest))
     }
@@ -380,31 +380,30 @@ impl LedgerEntry for LostTurn {
     }
 }
 
-fn read(turn: &str, state: &str, rest: &[Token]) -> Result<LostTurn, String> {
+fn read(turn: &str, state: &str, rest: &[Token]) -> Result<LostTurn, EntryError> {
     if !is_id(turn) {
-        return Err(format!("`{turn}` is not the id of a turn"));
+        return Err(EntryError::code(turn, "the id of a turn"));
     }
     let state = [LostState::Lost, LostState::Readable, LostState::Delivered, LostState::GivenUp]
         .into_iter()
         .find(|it| it.word() == state);
-    let state = state.ok_or(
+    let state = state.ok_or(EntryError::Parts(
         "the id of the turn must be followed by `lost`, `readable`, `delivered` or `given-up`",
-    )?;
+    ))?;
     let after = |word: &str| {
         let at = rest.iter().position(|token| *token == Token::Word(word.to_owned()))?;
         if let Some(Token::Code(code)) = rest.get(at + 1) { Some(code.clone()) } else { None }
     };
-    let needed = |word: &str| after(word).ok_or_else(|| format!("it has no `{word}`"));
+    let needed = |word: &'static str| after(word).ok_or(EntryError::PartMissing(word));
     let number = |word: &str| {
         after(word)
-            .map(|text| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number")))
+            .map(|text| text.parse::<u64>().map_err(|_| EntryError::code(&text, "a number")))
             .transpose()
     };
-    let at: jiff::Timestamp =
-        needed("at")?.parse().map_err(|error| format!("its time cannot be read: {error}"))?;
+    let at: jiff::Timestamp = needed("at")?.parse().map_err(EntryError::InvalidTime)?;
     let recording = PathBuf::from(needed("recording")?);
     if !recording.components().all(|part| matches!(part, Component::Normal(_))) {
-        return Err("its recording is not below the folder of recordings".to_owned());
+        return Err(EntryError::Parts("its recording is not below the folder of recordings"));
     }
     Ok(LostTurn {
         turn: turn.to_owned(),
@@ -515,7 +514,7 @@ mod tests {
                 &super::super::ledger::parse_tokens(line).expect("an item").expect("whole"),
             )
         };
-        assert_eq!(read(&line).expect("an entry"), Ok(turn("a", 1)));
+        assert_eq!(read(&line).expect("an entry").expect("valid"), turn("a", 1));
         for (from, to) in [
             ("lost/a.jsonl", "../a.jsonl"),
             ("lost/a.jsonl", "/etc/passwd"),

@@ -54,8 +54,8 @@ pub use baselines::BaselineNotes;
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use boot::BootReport;
 pub use channels::{
-    Channels, LaneSettings, directory as channel_directory, is_label, plain as is_plain_model,
-    with_channel, with_project,
+    Channels, DirectoryError, LaneSettings, UnwritableValue, directory as channel_directory,
+    is_label, plain as is_plain_model, with_channel, with_project,
 };
 pub use components::{
     Components, KEPT_COMPONENTS, LastServed, ServedComponent, digest as component_digest,
@@ -381,13 +381,13 @@ impl Workspace {
     /// [`LaneSettings::directory`]. It must be below one of `roots`; `~/` is the home folder.
     ///
     /// # Errors
-    /// The problem, as a text for the operator.
+    /// [`DirectoryError`] if there is no such directory, or it is below none of the roots.
     pub async fn directory(
         &self,
         text: &str,
         roots: &[PathBuf],
         home: Option<&str>,
-    ) -> Result<PathBuf, String> {
+    ) -> Result<PathBuf, DirectoryError> {
         let (text, roots, home) = (text.to_owned(), roots.to_vec(), home.map(str::to_owned));
         blocking(move || channels::directory(&text, &roots, home.as_deref())).await
     }

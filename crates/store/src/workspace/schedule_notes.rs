@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::ledger::{LedgerEntry, LedgerFile, Token, code};
+use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, blocking};
 use aetheel_model::event::Lane;
 
@@ -86,20 +86,20 @@ impl ScheduleNotes {
 impl LedgerEntry for ScheduleNote {
     type Key = Lane;
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
         let codes = tokens.iter().filter_map(|token| {
             if let Token::Code(text) = token { Some(text.as_str()) } else { None }
         });
         let [lane, schedule, through] = codes.collect::<Vec<_>>()[..] else {
-            return Some(Err("it does not have a lane, a schedule and a time".to_owned()));
+            return Some(Err(EntryError::Parts("it does not have a lane, a schedule and a time")));
         };
         Some(match (lane.parse(), through.parse()) {
             (Ok(lane), Ok(through)) => Ok(Self {
                 lane,
                 noted: ScheduleProgress { schedule: schedule.to_owned(), through },
             }),
-            (Err(fault), _) => Err(fault),
-            (_, Err(_)) => Err(format!("{through:?} is not a time such as `2026-03-01T09:00:00Z`")),
+            (Err(error), _) => Err(EntryError::InvalidLane(error)),
+            (_, Err(_)) => Err(EntryError::value(through, "a time such as `2026-03-01T09:00:00Z`")),
         })
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::ledger::{LedgerEntry, LedgerFile, Token, code};
+use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, blocking};
 use aetheel_model::event::Lane;
 
@@ -169,13 +169,13 @@ impl Shares {
 impl LedgerEntry for TurnShare {
     type Key = String;
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
         let codes = tokens.iter().filter_map(|token| match token {
             Token::Code(text) => Some(text.as_str()),
             Token::Word(_) => None,
         });
         let [turn, lane, by, name, made, until, digest] = codes.collect::<Vec<_>>()[..] else {
-            return Some(Err("it does not have the parts of a link to a turn".to_owned()));
+            return Some(Err(EntryError::Parts("it does not have the parts of a link to a turn")));
         };
         Some(read(turn, (lane, by, name), (made, until), digest))
     }
@@ -206,21 +206,21 @@ fn read(
     (lane, by, name): (&str, &str, &str),
     (made, until): (&str, &str),
     digest: &str,
-) -> Result<TurnShare, String> {
+) -> Result<TurnShare, EntryError> {
     let Ok(Lane::Channel(channel)) = lane.parse() else {
-        return Err(format!("{lane:?} is not a channel such as `channel:123`"));
+        return Err(EntryError::value(lane, "a channel such as `channel:123`"));
     };
     let time = |text: &str| {
-        text.parse().map_err(|_| format!("{text:?} is not a time such as `2026-03-01T09:00:00Z`"))
+        text.parse().map_err(|_| EntryError::value(text, "a time such as `2026-03-01T09:00:00Z`"))
     };
     if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err("it does not end with a SHA-256 (64 hexadecimal digits)".to_owned());
+        return Err(EntryError::Parts("it does not end with a SHA-256 (64 hexadecimal digits)"));
     }
     Ok(TurnShare {
         digest: digest.to_ascii_lowercase(),
         turn: turn.to_owned(),
         channel,
-        by: by.parse().map_err(|_| format!("{by:?} is not the id of a person"))?,
+        by: by.parse().map_err(|_| EntryError::value(by, "the id of a person"))?,
         name: name.to_owned(),
         made: time(made)?,
         until: time(until)?,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::ledger::{LedgerEntry, LedgerFile, Token, code};
+use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, Workspace, blocking};
 
 const HEADING: &str = "# Sessions of the dashboard
@@ -69,15 +69,15 @@ impl SignIns {
 impl LedgerEntry for SavedSignIn {
     type Key = String;
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
         let codes = tokens.iter().filter_map(|token| match token {
             Token::Code(text) => Some(text.as_str()),
             Token::Word(_) => None,
         });
         let [user, name, channel, since, digest] = codes.collect::<Vec<_>>()[..] else {
-            return Some(Err(
-                "a session has a user, a name, a channel, a time and a SHA-256".into()
-            ));
+            return Some(Err(EntryError::Parts(
+                "a session has a user, a name, a channel, a time and a SHA-256",
+            )));
         };
         Some(read((user, name, channel), since, digest))
     }
@@ -103,17 +103,17 @@ fn read(
     (user, name, channel): (&str, &str, &str),
     since: &str,
     digest: &str,
-) -> Result<SavedSignIn, String> {
-    let id = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a Discord id"));
+) -> Result<SavedSignIn, EntryError> {
+    let id = |text: &str| text.parse().map_err(|_| EntryError::value(text, "a Discord id"));
     if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err("it does not end with a SHA-256 (64 hexadecimal digits)".to_owned());
+        return Err(EntryError::Parts("it does not end with a SHA-256 (64 hexadecimal digits)"));
     }
     Ok(SavedSignIn {
         digest: digest.to_ascii_lowercase(),
         user: id(user)?,
         name: name.to_owned(),
         channel: id(channel)?,
-        since: since.parse().map_err(|_| format!("{since:?} is not a time"))?,
+        since: since.parse().map_err(|_| EntryError::value(since, "a time"))?,
     })
 }
 

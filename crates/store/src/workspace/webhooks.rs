@@ -149,6 +149,38 @@ impl Webhooks {
     }
 }
 
+/// The reason why a webhook is left out. Contains nothing that could be a secret.
+#[derive(Debug, thiserror::Error)]
+enum WebhookError {
+    #[error("a name is 1 to 64 lower-case letters, digits and `-`")]
+    InvalidName,
+    #[error("it has no `scheme` (`standard`, `github` or `bearer`)")]
+    SchemeMissing,
+    #[error("`scheme` is not one of `standard`, `github`, `bearer`")]
+    UnknownScheme,
+    #[error("it has no `secret`, the name of the environment variable that holds it")]
+    SecretMissing,
+    #[error(
+        "`secret` must be the name of an environment variable such as `DEPLOY_WEBHOOK_SECRET`, never the secret itself; \
+         if the file contains a secret, remove and change it (it is not repeated here)"
+    )]
+    NotAVariable,
+    #[error("`secret` names more than two variables")]
+    TooManySecrets,
+    #[error("`channel` is not a Discord id (a number; copy it with developer mode on)")]
+    InvalidChannel,
+    #[error("`events` are lower-case words such as `pull_request`")]
+    InvalidEvents,
+    #[error("`events` is only possible with the scheme `github`")]
+    EventsWithoutGithub,
+    #[error("`limit` must be calls a minute, such as `60/min burst 30`, at most {FASTEST}")]
+    InvalidRate,
+    #[error("it has no instruction: write it for the agent after the entries")]
+    InstructionMissing,
+    #[error("its instruction is longer than {INSTRUCTION} bytes")]
+    InstructionTooLong,
+}
+
 impl Webhook {
     /// Returns whether a text can be the name of a webhook.
     #[must_use]
@@ -157,10 +189,10 @@ impl Webhook {
             && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     }
 
-    fn read(section: &Section, warnings: &mut Vec<String>) -> Result<Self, String> {
+    fn read(section: &Section, warnings: &mut Vec<String>) -> Result<Self, WebhookError> {
         let name = section.title.clone();
         if !Self::is_name(&name) {
-            return Err("a name is 1 to 64 lower-case letters, digits and `-`".to_owned());
+            return Err(WebhookError::InvalidName);
         }
         let (mut scheme, mut secrets, mut channel, mut events) =
             (None, Vec::new(), None, Vec::new());
@@ -187,24 +219,20 @@ impl Webhook {
                 }
             }
         }
-        let scheme = scheme.ok_or("it has no `scheme` (`standard`, `github` or `bearer`)")?;
+        let scheme = scheme.ok_or(WebhookError::SchemeMissing)?;
         if secrets.is_empty() {
-            return Err(
-                "it has no `secret`, the name of the environment variable that holds it".to_owned()
-            );
+            return Err(WebhookError::SecretMissing);
         }
         if !events.is_empty() && scheme != WebhookScheme::Github {
-            return Err("`events` is only possible with the scheme `github`".to_owned());
+            return Err(WebhookError::EventsWithoutGithub);
         }
         instruction.push_str(&section.prose);
         let instruction = instruction.trim().to_owned();
         if instruction.is_empty() {
-            return Err(
-                "it has no instruction: write it for the agent after the entries".to_owned()
-            );
+            return Err(WebhookError::InstructionMissing);
         }
         if instruction.len() > INSTRUCTION {
-            return Err(format!("its instruction is longer than {INSTRUCTION} bytes"));
+            return Err(WebhookError::InstructionTooLong);
         }
         Ok(Self { name, scheme, secrets, channel, events, rate, instruction, line: section.line })
     }
@@ -217,25 +245,23 @@ fn default_rate() -> CallRate {
     }
 }
 
-fn read_scheme(text: &str) -> Result<WebhookScheme, String> {
+fn read_scheme(text: &str) -> Result<WebhookScheme, WebhookError> {
     match text {
         "standard" => Ok(WebhookScheme::Standard),
         "github" => Ok(WebhookScheme::Github),
         "bearer" => Ok(WebhookScheme::Bearer),
-        _ => Err("`scheme` is not one of `standard`, `github`, `bearer`".to_owned()),
+        _ => Err(WebhookError::UnknownScheme),
     }
 }
 
 /// Parses one or two names. Anything else is not repeated, because it may be the secret itself.
-fn read_secrets(entry: &KeyValue) -> Result<Vec<String>, String> {
+fn read_secrets(entry: &KeyValue) -> Result<Vec<String>, WebhookError> {
     let names: Vec<String> = entry.list().map(str::to_owned).collect();
     if !names.iter().all(|name| is_variable(name)) {
-        return Err("`secret` must be the name of an environment variable such as `DEPLOY_WEBHOOK_SECRET`, never the secret itself; \
-                    if the file contains a secret, remove and change it (it is not repeated here)"
-            .to_owned());
+        return Err(WebhookError::NotAVariable);
     }
     if names.len() > 2 {
-        return Err("`secret` names more than two variables".to_owned());
+        return Err(WebhookError::TooManySecrets);
     }
     Ok(names)
 }
@@ -250,42 +276,37 @@ fn is_variable(text: &str) -> bool {
         && text.split('_').all(|word| word.len() <= 16)
 }
 
-fn read_channel(text: &str) -> Result<u64, String> {
+fn read_channel(text: &str) -> Result<u64, WebhookError> {
     // The name that people know may be there too, or the mention that Discord copies.
     let id = text
         .split_whitespace()
         .rev()
         .find_map(|word| word.trim_matches(['(', ')', '<', '>', '#']).parse().ok());
-    id.filter(|id| *id > 0).ok_or_else(|| {
-        "`channel` is not a Discord id (a number; copy it with developer mode on)".to_owned()
-    })
+    id.filter(|id| *id > 0).ok_or(WebhookError::InvalidChannel)
 }
 
-fn read_events(entry: &KeyValue) -> Result<Vec<String>, String> {
+fn read_events(entry: &KeyValue) -> Result<Vec<String>, WebhookError> {
     let events: Vec<String> = entry.list().map(str::to_owned).collect();
     let plain = |event: &String| {
         event.len() <= 64 && event.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
     };
-    if events.iter().all(plain) {
-        Ok(events)
-    } else {
-        Err("`events` are lower-case words such as `pull_request`".to_owned())
-    }
+    if events.iter().all(plain) { Ok(events) } else { Err(WebhookError::InvalidEvents) }
 }
 
 /// Parses `60`, `60/min` or `60/min burst 30`. The default burst is half the rate.
-fn read_rate(text: &str) -> Result<CallRate, String> {
-    let fault =
-        || format!("`limit` must be calls a minute, such as `60/min burst 30`, at most {FASTEST}");
+fn read_rate(text: &str) -> Result<CallRate, WebhookError> {
     let number = |text: &str| {
-        text.parse().ok().filter(|number: &NonZeroU32| number.get() <= FASTEST).ok_or_else(fault)
+        text.parse()
+            .ok()
+            .filter(|number: &NonZeroU32| number.get() <= FASTEST)
+            .ok_or(WebhookError::InvalidRate)
     };
     let mut words = text.split_whitespace();
     let per_minute = number(words.next().unwrap_or_default().trim_end_matches("/min"))?;
     let burst = match (words.next(), words.next(), words.next()) {
         (None, ..) => NonZeroU32::new(per_minute.get() / 2).unwrap_or(NonZeroU32::MIN),
         (Some("burst"), Some(burst), None) => number(burst)?,
-        _ => return Err(fault()),
+        _ => return Err(WebhookError::InvalidRate),
     };
     Ok(CallRate { per_minute, burst })
 }

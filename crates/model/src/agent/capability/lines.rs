@@ -119,11 +119,47 @@ fn written(capability: &Capability) -> (String, Vec<String>) {
     }
 }
 
+/// The reason why a line is not a list of capabilities, in words that follow the key.
+#[derive(Debug, thiserror::Error)]
+pub enum CapabilityError {
+    /// The key needs another number of words.
+    #[error("has too few or too many words")]
+    WordCount,
+    /// A word is none of those that are possible in its place.
+    #[error("{word:?} is {fault}")]
+    InvalidWord {
+        /// The word as it is written.
+        word: String,
+        /// The possible words.
+        fault: &'static str,
+    },
+    /// The words after a flag do not describe its values.
+    #[error("needs `=` (or `==`, for several) and values after the flag, or nothing")]
+    FlagValues,
+    /// A quoted word does not end.
+    #[error("lacks a closing quote")]
+    QuoteMissing,
+    /// A quoted word is not a JSON string.
+    #[error("{word} is not a JSON string: {source}")]
+    InvalidString {
+        /// The word with its quotes.
+        word: String,
+        /// The error of the parser.
+        source: serde_json::Error,
+    },
+}
+
+impl CapabilityError {
+    fn word(word: &str, fault: &'static str) -> Self {
+        Self::InvalidWord { word: word.to_owned(), fault }
+    }
+}
+
 /// Parses a line. Returns `None` if the key is not that of a capability.
 ///
 /// # Errors
-/// The fault, in words that follow the key.
-pub fn parse(key: &str, text: &str) -> Option<Result<Vec<Capability>, String>> {
+/// [`CapabilityError`] if the words are not possible after this key.
+pub fn parse(key: &str, text: &str) -> Option<Result<Vec<Capability>, CapabilityError>> {
     let known = [
         "program",
         "further-program",
@@ -147,7 +183,7 @@ pub fn parse(key: &str, text: &str) -> Option<Result<Vec<Capability>, String>> {
         .then(|| words(text).and_then(|words| read(key, &words)))
 }
 
-fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
+fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, CapabilityError> {
     let each = |make: fn(String) -> Capability| Ok(words.iter().cloned().map(make).collect());
     let one = |table: &[(LimitSupport, &str)]| {
         table.iter().find(|(_, word)| *word == key).map(|(kept, _)| *kept)
@@ -174,7 +210,7 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
             let access = match access.as_str() {
                 "write" => StateAccess::Write,
                 "read" => StateAccess::Read,
-                other => return Err(format!("{other:?} is neither `read` nor `write`")),
+                other => return Err(CapabilityError::word(other, "neither `read` nor `write`")),
             };
             let (moved_by, below) =
                 (moved.first().cloned(), moved.get(1).cloned().unwrap_or_default());
@@ -191,7 +227,7 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
             let known = SHARING.iter().find(|(_, known)| known == word);
             known
                 .map(|(sharing, _)| vec![Capability::Shares(*sharing)])
-                .ok_or_else(|| format!("{word:?} is not one of `turn`, `session`, `all`"))
+                .ok_or_else(|| CapabilityError::word(word, "not one of `turn`, `session`, `all`"))
         }
         (_, [_, ..]) if one(&KEEPING).is_some() => {
             let kept = one(&KEEPING).unwrap_or(LimitSupport::Never);
@@ -199,22 +235,27 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
                 LIMITS.iter().find(|(_, known)| known == word).map(|(limit, _)| *limit)
             };
             let each = words.iter().map(|word| {
-                limit(word)
-                    .map(|limit| Capability::Limit { limit, kept })
-                    .ok_or_else(|| format!("{word:?} is not one of `allowed-tools`, `plan`"))
+                limit(word).map(|limit| Capability::Limit { limit, kept }).ok_or_else(|| {
+                    CapabilityError::word(word, "not one of `allowed-tools`, `plan`")
+                })
             });
             each.collect()
         }
         (_, [program, flag, rest @ ..]) => flags(key, program, flag, rest),
-        _ => Err("has too few or too many words".to_owned()),
+        _ => Err(CapabilityError::WordCount),
     }
 }
 
-fn flags(key: &str, program: &str, flag: &str, rest: &[String]) -> Result<Vec<Capability>, String> {
+fn flags(
+    key: &str,
+    program: &str,
+    flag: &str,
+    rest: &[String],
+) -> Result<Vec<Capability>, CapabilityError> {
     let Some(from) =
         SAFETIES.iter().find(|(_, known, _)| *known == key).map(|(safety, ..)| *safety)
     else {
-        return Err("has too few or too many words".to_owned());
+        return Err(CapabilityError::WordCount);
     };
     let with = |takes, value: &str| Capability::Flag {
         program: program.to_owned(),
@@ -231,26 +272,24 @@ fn flags(key: &str, program: &str, flag: &str, rest: &[String]) -> Result<Vec<Ca
         [sign, values @ ..] if sign == "==" && !values.is_empty() => {
             Ok(values.iter().map(|value| with(FlagValue::Many, value)).collect())
         }
-        _ => {
-            Err("needs `=` (or `==`, for several) and values after the flag, or nothing".to_owned())
-        }
+        _ => Err(CapabilityError::FlagValues),
     }
 }
 
-fn as_root(word: &str) -> Result<Capability, String> {
+fn as_root(word: &str) -> Result<Capability, CapabilityError> {
     let (at, unless) =
         word.split_once('=').map_or((word, None), |(at, unless)| (at, Some(unless.to_owned())));
     let known = SAFETIES.iter().find(|(.., known)| *known == at);
     known
         .map(|(at, ..)| Capability::AsRoot { at: *at, unless })
-        .ok_or_else(|| format!("{word:?} is not one of `default`, `edit`, `danger`"))
+        .ok_or_else(|| CapabilityError::word(word, "not one of `default`, `edit`, `danger`"))
 }
 
-fn leaves(word: &str) -> Result<Capability, String> {
+fn leaves(word: &str) -> Result<Capability, CapabilityError> {
     let known = EXPANDS.into_iter().find(|kind| trigger(*kind) == word);
     known
         .map(Capability::Leaves)
-        .ok_or_else(|| format!("{word:?} is not a form that agents expand"))
+        .ok_or_else(|| CapabilityError::word(word, "not a form that agents expand"))
 }
 
 fn trigger(kind: Expands) -> &'static str {
@@ -281,19 +320,21 @@ pub(super) fn quoted(word: &str) -> String {
 }
 
 /// Splits the text of a line into words.
-fn words(text: &str) -> Result<Vec<String>, String> {
+fn words(text: &str) -> Result<Vec<String>, CapabilityError> {
     let (mut words, mut rest) = (Vec::new(), text.trim());
     while !rest.is_empty() {
         let end = if let Some(quoted) = rest.strip_prefix('"') {
             // A quote within a word is always written as `\u0022`.
-            quoted.find('"').map(|end| end + 2).ok_or_else(|| "lacks a closing quote".to_owned())?
+            quoted.find('"').map(|end| end + 2).ok_or(CapabilityError::QuoteMissing)?
         } else {
             rest.find(char::is_whitespace).unwrap_or(rest.len())
         };
         let (word, behind) = rest.split_at(end);
         words.push(if word.starts_with('"') {
-            serde_json::from_str(word)
-                .map_err(|error| format!("{word} is not a JSON string: {error}"))?
+            serde_json::from_str(word).map_err(|source| CapabilityError::InvalidString {
+                word: word.to_owned(),
+                source,
+            })?
         } else {
             word.to_owned()
         });

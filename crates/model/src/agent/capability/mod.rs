@@ -19,7 +19,7 @@ use super::descriptor::{
 };
 
 pub use bounds::overreach;
-pub use lines::{lines, parse};
+pub use lines::{CapabilityError, lines, parse};
 pub use shipped::shipped;
 pub use words::describe;
 

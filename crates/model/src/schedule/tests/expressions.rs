@@ -66,7 +66,7 @@ fn a_fault_of_an_expression_is_described_on_one_line() {
         ("@reboot", "startup hook"),
         ("@often", "it has 1 field"),
     ] {
-        let fault = text.parse::<Cron>().expect_err(text);
+        let fault = text.parse::<Cron>().expect_err(text).to_string();
         assert!(fault.contains(told) && !fault.contains('\n'), "{text:?}: {fault}");
     }
 }

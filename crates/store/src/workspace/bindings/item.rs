@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::SessionId;
-use crate::workspace::ledger::{LedgerEntry, Token, code};
+use crate::workspace::ledger::{EntryError, LedgerEntry, Token, code};
 use aetheel_model::event::Lane;
 
 /// A line of `state/sessions.md`: the binding of a lane to a backend.
@@ -43,7 +43,7 @@ impl SavedBinding {
 impl LedgerEntry for SavedBinding {
     type Key = (Lane, String);
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
         Some(read(tokens))
     }
 
@@ -69,14 +69,17 @@ impl LedgerEntry for SavedBinding {
     }
 }
 
-fn read(tokens: &[Token]) -> Result<SavedBinding, String> {
-    let form =
-        "expected: `lane` with `backend` (current): session `id`, and settings as name `value`";
+fn read(tokens: &[Token]) -> Result<SavedBinding, EntryError> {
+    let form = || {
+        EntryError::Parts(
+            "expected: `lane` with `backend` (current): session `id`, and settings as name `value`",
+        )
+    };
     let mut tokens = tokens.iter().peekable();
-    let Some(Token::Code(lane)) = tokens.next() else { return Err(form.to_owned()) };
+    let Some(Token::Code(lane)) = tokens.next() else { return Err(form()) };
     let lane: Lane = lane.parse()?;
     tokens.next_if(|token| **token == Token::Word("with".to_owned()));
-    let Some(Token::Code(backend)) = tokens.next() else { return Err(form.to_owned()) };
+    let Some(Token::Code(backend)) = tokens.next() else { return Err(form()) };
     let mut item = SavedBinding::new(&lane, backend);
     while let Some(token) = tokens.next() {
         match (token, tokens.peek()) {
@@ -90,17 +93,17 @@ fn read(tokens: &[Token]) -> Result<SavedBinding, String> {
             (Token::Word(name), Some(Token::Code(value))) => {
                 tokens.next();
                 if name == "session" {
-                    item.session = Some(SessionId::new(value).map_err(|error| error.to_string())?);
+                    item.session = Some(SessionId::new(value).map_err(EntryError::InvalidSession)?);
                 } else if is_setting(name) {
                     item.settings.insert(name.clone(), value.clone());
                 } else {
-                    return Err(format!("{name:?} is not the name of a setting"));
+                    return Err(EntryError::value(name, "the name of a setting"));
                 }
             }
             (Token::Word(name), _) => {
-                return Err(format!("{name:?} has no value in backticks after it"));
+                return Err(EntryError::ValueMissing(name.clone()));
             }
-            (Token::Code(value), _) => return Err(format!("`{value}` has no name before it")),
+            (Token::Code(value), _) => return Err(EntryError::NameMissing(value.clone())),
         }
     }
     Ok(item)

@@ -2,16 +2,21 @@
 
 use super::{Lane, keyword, lane, sections};
 
+/// A name or value that cannot be written on one line of `channels.md`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} cannot be written in channels.md")]
+pub struct UnwritableValue(pub String);
+
 /// Returns the text with a new section for a project at its end, or `None` if the project already
 /// has one.
 ///
 /// # Errors
-/// A name or a value that cannot be written on one line of markdown.
+/// [`UnwritableValue`] if the name or a value cannot be written on one line of markdown.
 pub fn with_project(
     text: &str,
     name: &str,
     entries: &[(&str, Option<&str>)],
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, UnwritableValue> {
     let (found, _) = sections(text);
     let called = |title: &str| keyword(title, "project").map(str::to_lowercase);
     if found.iter().any(|section| called(&section.title) == Some(name.to_lowercase())) {
@@ -27,18 +32,18 @@ pub fn with_project(
 /// whose title contains `name`.
 ///
 /// # Errors
-/// A value that cannot be written on one line of markdown.
+/// [`UnwritableValue`] if a value cannot be written on one line of markdown.
 pub fn with_channel(
     text: &str,
     of: &Lane,
     name: Option<&str>,
     entries: &[(&str, Option<&str>)],
-) -> Result<String, String> {
+) -> Result<String, UnwritableValue> {
     check(entries)?;
     let (found, _) = sections(text);
     // The last section of a lane is the one that is used.
     let Some(section) =
-        found.iter().rfind(|section| lane(&section.title).is_ok_and(|lane| lane == *of))
+        found.iter().rfind(|section| lane(&section.title).is_some_and(|lane| lane == *of))
     else {
         return Ok(with_section(text, &title(of, name), entries));
     };
@@ -59,12 +64,12 @@ pub fn with_channel(
     Ok(text.join("\n") + "\n")
 }
 
-fn check(entries: &[(&str, Option<&str>)]) -> Result<(), String> {
+fn check(entries: &[(&str, Option<&str>)]) -> Result<(), UnwritableValue> {
     let fits = |value: &str| {
         !value.contains(|c: char| c == '`' || c.is_control()) && !value.trim().is_empty()
     };
     match entries.iter().filter_map(|(_, value)| *value).find(|value| !fits(value)) {
-        Some(value) => Err(format!("{value:?} cannot be written in channels.md")),
+        Some(value) => Err(UnwritableValue(value.to_owned())),
         None => Ok(()),
     }
 }

@@ -5,7 +5,7 @@
 
 mod bind;
 
-pub use bind::{with_channel, with_project};
+pub use bind::{UnwritableValue, with_channel, with_project};
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -84,10 +84,10 @@ impl Channels {
                 }
             } else {
                 match lane(&section.title) {
-                    Ok(lane) => lanes.push((lane, section)),
-                    Err(fault) => warnings.push(format!(
-                        "channels.md line {}: {fault}; the section is left out",
-                        section.line
+                    Some(lane) => lanes.push((lane, section)),
+                    None => warnings.push(format!(
+                        "channels.md line {}: {:?} is neither `project NAME`, `channel ID` nor another lane, such as `console`; the section is left out",
+                        section.line, section.title
                     )),
                 }
             }
@@ -165,17 +165,13 @@ fn keyword<'a>(title: &'a str, word: &str) -> Option<&'a str> {
     (first.eq_ignore_ascii_case(word) && !rest.trim().is_empty()).then(|| rest.trim())
 }
 
-fn lane(title: &str) -> Result<Lane, String> {
+/// Returns the lane that the title of a section names.
+fn lane(title: &str) -> Option<Lane> {
     // The name that people know may be in the title, too: `channel #site 123456789`.
     let id = || {
         title.split_whitespace().rev().find_map(|word| word.trim_matches(['(', ')']).parse().ok())
     };
-    let lane = title.parse().ok().or_else(|| id().map(Lane::Channel));
-    lane.ok_or_else(|| {
-        format!(
-            "{title:?} is neither `project NAME`, `channel ID` nor another lane, such as `console`"
-        )
-    })
+    title.parse().ok().or_else(|| id().map(Lane::Channel))
 }
 
 /// The entries that a section may have.
@@ -298,27 +294,61 @@ pub fn plain(text: &str) -> bool {
         && !text.contains(|c: char| c.is_control() || c.is_whitespace())
 }
 
+/// The reason why a directory may not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// The directory does not exist, or its links cannot be resolved.
+    #[error("directory {}: {source}", path.display())]
+    Unreachable {
+        /// The directory that was looked for.
+        path: PathBuf,
+        /// The error of the file system.
+        source: std::io::Error,
+    },
+    /// The path is that of a file.
+    #[error("{} is not a directory", .0.display())]
+    NotADirectory(PathBuf),
+    /// The directory is below none of the allowed ones.
+    #[error("directory {} is not below PROJECT_ROOTS ({})", directory.display(), listed(roots))]
+    OutsideRoots {
+        /// The directory with its links resolved.
+        directory: PathBuf,
+        /// The allowed directories.
+        roots: Vec<PathBuf>,
+    },
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    paths.join(", ")
+}
+
 /// Returns the directory that a text names, with its links resolved. It must exist below one of the
 /// roots. A relative one starts from the first root. Blocks while it accesses the file system.
 ///
 /// # Errors
-/// The problem, as a text for the operator.
-pub fn directory(text: &str, roots: &[PathBuf], home: Option<&str>) -> Result<PathBuf, String> {
+/// [`DirectoryError`] if there is no such directory, or it is below none of the roots.
+pub fn directory(
+    text: &str,
+    roots: &[PathBuf],
+    home: Option<&str>,
+) -> Result<PathBuf, DirectoryError> {
     let path = match (text.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => Path::new(home).join(rest),
         _ => roots.first().map_or_else(|| PathBuf::from(text), |root| root.join(text)),
     };
-    let found =
-        path.canonicalize().map_err(|error| format!("directory {}: {error}", path.display()))?;
+    let found = match path.canonicalize() {
+        Ok(found) => found,
+        Err(source) => return Err(DirectoryError::Unreachable { path, source }),
+    };
     if !found.is_dir() {
-        return Err(format!("{} is not a directory", path.display()));
+        return Err(DirectoryError::NotADirectory(path));
     }
     let below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| found.starts_with(root));
     if roots.iter().any(below) {
         return Ok(found);
     }
-    let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-    Err(format!("directory {} is not below PROJECT_ROOTS ({})", found.display(), roots.join(", ")))
+    Err(DirectoryError::OutsideRoots { directory: found, roots: roots.to_vec() })
 }
 
 /// Changes the entries of a lane in the file and nothing else. Blocks while it accesses the file

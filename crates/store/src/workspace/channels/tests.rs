@@ -124,7 +124,7 @@ fn a_directory_outside_the_roots_is_refused_however_it_is_reached() {
     let home = folder.path().to_str();
     let site = at("roots/site").canonicalize().unwrap();
     for inside in ["site", "./site/../site", "~/roots/site", at("roots/site").to_str().unwrap()] {
-        assert_eq!(directory(inside, &roots, home), Ok(site.clone()), "{inside}");
+        assert_eq!(directory(inside, &roots, home).expect(inside), site);
     }
     for (outside, why) in [
         ("../outside", "PROJECT_ROOTS"),
@@ -134,7 +134,7 @@ fn a_directory_outside_the_roots_is_refused_however_it_is_reached() {
         ("file", "not a directory"),
         ("missing", "No such file"),
     ] {
-        let refused = directory(outside, &roots, home).unwrap_err();
+        let refused = directory(outside, &roots, home).unwrap_err().to_string();
         assert!(refused.contains(why), "{outside}: {refused}");
     }
     assert!(directory("site", &[], home).is_err());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::ledger::{LedgerEntry, LedgerFile, Token, code};
+use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, Workspace, blocking};
 
 const HEADING: &str = "# Webhooks
@@ -224,7 +224,7 @@ impl DeliveryFile {
 impl LedgerEntry for WebhookDelivery {
     type Key = DeliveryKey;
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
         let [Token::Code(webhook), rest @ ..] = tokens else { return None };
         let read = match rest {
             [Token::Code(id), Token::Word(at), Token::Code(time)] if at == "at" => {
@@ -234,9 +234,9 @@ impl LedgerEntry for WebhookDelivery {
                     id: id.clone(),
                     at_ms: time.as_millisecond(),
                 })
-                .map_err(|error| format!("its time cannot be read: {error}"))
+                .map_err(EntryError::InvalidTime)
             }
-            _ => Err("it does not have a webhook, an id, `at` and a time".to_owned()),
+            _ => Err(EntryError::Parts("it does not have a webhook, an id, `at` and a time")),
         };
         Some(read)
     }

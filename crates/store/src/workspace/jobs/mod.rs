@@ -6,12 +6,12 @@ use std::collections::HashSet;
 
 use jiff::tz::TimeZone;
 
-use super::fields::{clean_name, parse_channel, parse_time_zone};
+use super::fields::{FieldError, clean_name, parse_channel, parse_time_zone};
 use aetheel_model::markdown::KeyValue;
 use aetheel_model::markdown::outline::{
     OutlineSection, SettingsBlock, TextLine, outline, parse_block, parse_entry, strip_bullet,
 };
-use aetheel_model::schedule::{Cron, MissedPolicy};
+use aetheel_model::schedule::{Cron, CronError, MissedPolicy};
 
 const KEYS: [&str; 9] = [
     "name",
@@ -99,7 +99,7 @@ impl CronJobs {
                 if names.insert(called.to_lowercase()) {
                     Ok(job)
                 } else {
-                    Err("there is an earlier one of this name".to_owned())
+                    Err(JobError::DuplicateName)
                 }
             });
             match job {
@@ -268,7 +268,24 @@ fn looks_like_expression(text: &str) -> bool {
         || (words.clone().count() >= 5 && words.by_ref().take(3).all(field))
 }
 
-fn job(draft: JobDraft, called: &str) -> Result<CronJob, String> {
+/// The reason why a cron job is left out.
+#[derive(Debug, thiserror::Error)]
+enum JobError {
+    #[error("there is an earlier one of this name")]
+    DuplicateName,
+    #[error("`missed` is neither `run-once` nor `skip`: {0:?}")]
+    InvalidPolicy(String),
+    #[error("it has no cron expression, such as `0 9 * * 1-5`")]
+    ExpressionMissing,
+    #[error("the cron expression {text:?} is invalid: {source}")]
+    InvalidExpression { text: String, source: CronError },
+    #[error("it has no instruction")]
+    InstructionMissing,
+    #[error(transparent)]
+    Field(#[from] FieldError),
+}
+
+fn job(draft: JobDraft, called: &str) -> Result<CronJob, JobError> {
     let (mut expression, mut to, mut zone, mut missed) =
         (draft.expression, None, None, MissedPolicy::RunOnce);
     for entry in &draft.block.entries {
@@ -282,21 +299,20 @@ fn job(draft: JobDraft, called: &str) -> Result<CronJob, String> {
                     "run-once" | "run" | "once" => MissedPolicy::RunOnce,
                     "skip" => MissedPolicy::Skip,
                     _ => {
-                        return Err(format!(
-                            "`missed` is neither `run-once` nor `skip`: {value:?}"
-                        ));
+                        return Err(JobError::InvalidPolicy(value.to_owned()));
                     }
                 }
             }
             _ => zone = Some(parse_time_zone(value)?),
         }
     }
-    let text = expression.ok_or("it has no cron expression, such as `0 9 * * 1-5`")?;
-    let expression = text
-        .parse()
-        .map_err(|fault| format!("the cron expression {text:?} is invalid: {fault}"))?;
+    let text = expression.ok_or(JobError::ExpressionMissing)?;
+    let expression = match text.parse() {
+        Ok(expression) => expression,
+        Err(source) => return Err(JobError::InvalidExpression { text, source }),
+    };
     if draft.block.text.is_empty() {
-        return Err("it has no instruction".to_owned());
+        return Err(JobError::InstructionMissing);
     }
     Ok(CronJob {
         name: called.to_owned(),

@@ -8,9 +8,29 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::workspace::ledger::{Token, code, parse_tokens};
+use crate::workspace::ledger::{EntryError, Token, code, parse_tokens};
 use aetheel_model::event::{BLOCK_BITS, Event, EventOrigin, Sequence};
 use aetheel_model::plain::hex;
+
+/// The reason why a line of the journal is left out.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RecordError {
+    /// The line was changed, or only a part of it was written.
+    #[error("its checksum does not match; remove the checksum if the line was edited by hand")]
+    Checksum,
+    #[error("it does not begin with a number")]
+    NumberMissing,
+    #[error("its event cannot be read: {0}")]
+    InvalidEvent(#[source] serde_json::Error),
+    /// The number of the event differs from that of the line.
+    #[error("its event is number {0}")]
+    OtherEvent(Sequence),
+    /// The words of the line are not those of a [`JournalMark`].
+    #[error("it is not a known kind of record")]
+    UnknownKind,
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+}
 
 /// Something that happened to an event.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,7 +190,7 @@ impl Record {
     }
 
     /// Parses a line without its end. Returns `None` if it is not an entry.
-    pub(super) fn read(line: &str) -> Option<Result<Self, String>> {
+    pub(super) fn read(line: &str) -> Option<Result<Self, RecordError>> {
         let item = line.trim_end().strip_prefix("- ")?;
         let (task, rest) = match (item.strip_prefix("[ ] "), item.strip_prefix("[x] ")) {
             (Some(rest), _) => (Some(false), rest),
@@ -180,32 +200,29 @@ impl Record {
         let plain = format!("- {rest}");
         let tokens = match parse_tokens(&plain)? {
             Ok(tokens) => tokens,
-            Err(fault) => return Some(Err(fault)),
+            Err(error) => return Some(Err(error.into())),
         };
         Some(read(line.trim_end(), task, &tokens))
     }
 }
 
-fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, String> {
+fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, RecordError> {
     let mut tokens = tokens;
     if let Some((Token::Code(last), before)) = tokens.split_last()
         && let Some(noted) = last.strip_prefix('#')
     {
         let content = line.rsplit_once(" `#").map_or(line, |(content, _)| content);
         if noted != check(content) {
-            return Err(
-                "its checksum does not match; remove the checksum if the line was edited by hand"
-                    .to_owned(),
-            );
+            return Err(RecordError::Checksum);
         }
         tokens = before;
     }
-    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number"));
+    let number = |text: &str| text.parse::<u64>().map_err(|_| EntryError::code(text, "a number"));
     let time = |text: &str| {
-        text.parse::<i64>().map_err(|_| format!("`{text}` is not a time in milliseconds"))
+        text.parse::<i64>().map_err(|_| EntryError::code(text, "a time in milliseconds"))
     };
     let [Token::Code(sequence), rest @ ..] = tokens else {
-        return Err("it does not begin with a number".to_owned());
+        return Err(RecordError::NumberMissing);
     };
     let sequence = number(sequence)?;
     let words: Vec<&str> = rest
@@ -218,10 +235,9 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
         .collect();
     let mark = match (task, words.first().copied(), codes.as_slice()) {
         (Some(false), _, [.., json]) => {
-            let event: Event = serde_json::from_str(json)
-                .map_err(|error| format!("its event cannot be read: {error}"))?;
+            let event: Event = serde_json::from_str(json).map_err(RecordError::InvalidEvent)?;
             if event.sequence != sequence {
-                return Err(format!("its event is number {}", event.sequence));
+                return Err(RecordError::OtherEvent(event.sequence));
             }
             let answer =
                 if let (true, [_, answer, _]) = (words.contains(&"answered"), codes.as_slice()) {
@@ -241,11 +257,11 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
                 }
             };
             let message = after("message").map(|both| {
-                both.split_once('/').ok_or_else(|| format!("`{both}` is not `channel/message`"))
+                both.split_once('/').ok_or_else(|| EntryError::code(both, "`channel/message`"))
             });
             let message = message
                 .transpose()?
-                .map(|(channel, message)| Ok::<_, String>((number(channel)?, number(message)?)))
+                .map(|(channel, message)| Ok::<_, EntryError>((number(channel)?, number(message)?)))
                 .transpose()?;
             let at_ms = after("at").map_or(Ok(0), time)?;
             JournalMark::Finished(FinishedEvent {
@@ -269,7 +285,7 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
         (None, Some("given"), []) => JournalMark::Moved,
         (None, Some("absorbed"), [lines]) => JournalMark::Imported((*lines).to_owned()),
         (None, Some("last"), []) => JournalMark::Last,
-        _ => return Err("it is not a known kind of record".to_owned()),
+        _ => return Err(RecordError::UnknownKind),
     };
     Ok(Record::Mark(sequence, mark))
 }

@@ -121,8 +121,19 @@ impl Profiles {
     }
 }
 
+/// The reason why a profile is left out.
+#[derive(Debug, thiserror::Error)]
+enum ProfileError {
+    #[error("a quote is missing in {0:?}")]
+    QuoteMissing(String),
+    #[error("it has no `command`")]
+    CommandMissing,
+    #[error(transparent)]
+    Descriptor(#[from] DescriptorError),
+}
+
 impl Profile {
-    fn read(section: &Section, warnings: &mut Vec<String>) -> Result<Self, String> {
+    fn read(section: &Section, warnings: &mut Vec<String>) -> Result<Self, ProfileError> {
         let mut profile = Self { name: section.title.to_lowercase(), ..Self::default() };
         for entry in &section.entries {
             let mut strange = |what: String| {
@@ -199,10 +210,10 @@ impl Profile {
             }
         }
         if profile.program.is_empty() {
-            return Err("it has no `command`".to_owned());
+            return Err(ProfileError::CommandMissing);
         }
         // Checked now, so that the operator learns of a fault before the agent is used.
-        profile.check().map_err(|error| error.to_string())?;
+        profile.check()?;
         Ok(profile)
     }
 
@@ -336,7 +347,7 @@ fn choice(text: &str) -> DescriptorChoice {
 }
 
 /// Splits a command line into words at white space; quotes keep white space.
-fn words(line: &str) -> Result<Vec<String>, String> {
+fn words(line: &str) -> Result<Vec<String>, ProfileError> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
         match quote {
@@ -351,7 +362,7 @@ fn words(line: &str) -> Result<Vec<String>, String> {
         }
     }
     if quote.is_some() {
-        return Err(format!("a quote is missing in {line:?}"));
+        return Err(ProfileError::QuoteMissing(line.to_owned()));
     }
     words.extend(word);
     Ok(words)
