@@ -149,7 +149,11 @@ async fn two_hundred_swaps_during_five_thousand_turns_lose_none_and_mix_none() {
     let scene = Scene::new("it", &reporting_twice(1), launcher, 16, None).await;
     for round in 0..SWAPS {
         for number in 0..TURNS / SWAPS {
-            scene.dispatcher.submit(message((round * 7 + number) as u64 % 40, "go")).unwrap();
+            scene
+                .dispatcher
+                .intake
+                .submit(message((round * 7 + number) as u64 % 40, "go"))
+                .unwrap();
         }
         let met =
             tokio::time::timeout(Duration::from_secs(60), holds.wait_for(|rounds| *rounds > round))
@@ -160,7 +164,7 @@ async fn two_hundred_swaps_during_five_thousand_turns_lose_none_and_mix_none() {
         swapped.send_replace(round + 1);
     }
     let answers = scene.collected.answers(TURNS).await;
-    scene.dispatcher.idle().await;
+    scene.dispatcher.turns.idle().await;
     assert_eq!((answers.len(), *holds.borrow()), (TURNS, SWAPS), "every swap met a turn");
     for (event, answer) in &answers {
         assert_eq!(answer.failure, None, "event {}", event.sequence);
@@ -198,6 +202,7 @@ async fn swaps_during_a_hundred_turns_with_real_processes_lose_none() {
             for number in from..from + 10 {
                 scene
                     .dispatcher
+                    .intake
                     .submit(message(number % 10, &format!("number {number} please")))
                     .unwrap();
             }
@@ -216,7 +221,7 @@ async fn swaps_during_a_hundred_turns_with_real_processes_lose_none() {
         scene.collected.answers(round as usize * 20 + 20).await;
     }
     let answers = scene.collected.answers(100).await;
-    scene.dispatcher.idle().await;
+    scene.dispatcher.turns.idle().await;
     for (event, answer) in &answers {
         assert_eq!(answer.failure, None, "{answer:?}");
         assert!(answer.text.contains(&event.prompt), "{answer:?}");

@@ -43,12 +43,14 @@ impl Stand {
     /// Loads the schedules as after a start.
     async fn schedules(&self) -> Scheduler {
         let workspace = Workspace::open(self.folder.path()).await.unwrap();
-        Scheduler::new(self.desk.dispatcher.clone(), workspace, TimeZone::UTC, Some(7)).await
+        Scheduler::new(&self.desk.dispatcher, workspace, TimeZone::UTC, Some(7)).await
     }
 
     /// Waits until all accepted prompts are answered, and returns them.
     async fn answered(&self) -> Vec<String> {
-        tokio::time::timeout(Duration::from_secs(30), self.desk.dispatcher.idle()).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(30), self.desk.dispatcher.turns.idle())
+            .await
+            .unwrap();
         self.desk.launcher.prompts()
     }
 }
@@ -111,7 +113,7 @@ async fn a_heartbeat_is_skipped_while_the_previous_one_runs() {
     stand.gate.send(false).unwrap();
     for tick in ["09:30:00", "10:00:00", "10:30:00"] {
         schedules.step(at(tick)).await;
-        assert!(stand.desk.dispatcher.is_busy(&Lane::Heartbeat("Inbox".into())));
+        assert!(stand.desk.dispatcher.turns.is_busy(&Lane::Heartbeat("Inbox".into())));
     }
     stand.gate.send(true).unwrap();
     assert_eq!(stand.answered().await.len(), 1, "no ticks accumulated");

@@ -114,9 +114,10 @@ impl Bot {
         let message = self.local.mention(channel, ANN, "hello");
         let origin = EventOrigin::Message { channel, message };
         self.dispatcher
+            .intake
             .submit(NewEvent::new(EventKind::Message, Lane::Channel(channel), origin, "hello"))
             .unwrap();
-        self.dispatcher.idle().await;
+        self.dispatcher.turns.idle().await;
         let ended = self.ended.lock().unwrap().take().expect("the agent says something");
         let mut shown: Vec<Message> = self.local.messages(channel);
         let answer =

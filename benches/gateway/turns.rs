@@ -278,11 +278,11 @@ impl Gateway {
             EventOrigin::Message { channel, message: 1 },
             prompt,
         );
-        self.dispatcher.submit(event).unwrap();
+        self.dispatcher.intake.submit(event).unwrap();
     }
 
     async fn idle(&self) {
-        self.dispatcher.idle().await;
+        self.dispatcher.turns.idle().await;
         assert_eq!(
             self.failed.load(Ordering::Relaxed),
             0,

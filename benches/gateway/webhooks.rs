@@ -32,7 +32,7 @@ pub async fn measure() {
     let bound = WebhookListener::take("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let serving = bound.serve(WebhookDeps {
         definitions,
-        dispatcher: gateway.dispatcher.clone(),
+        intake: gateway.dispatcher.intake.clone(),
         deliveries,
     });
     serving.open().await;

@@ -65,7 +65,7 @@ pub(super) fn open(
     (health, sharing): (&ProgramHealth, bool),
 ) -> Dashboard {
     let discord = house.discord.clone();
-    let (dispatcher, health) = (dispatcher.clone(), Arc::new(health.clone()));
+    let health = Arc::new(health.clone());
     let dashboard = bound.serve(dispatcher, Arc::new(house), health, (sign_ins, sharing));
     discord.set_sign_in(Arc::new(DashboardSignIn(dashboard.sign_in_links())));
     dashboard

@@ -46,7 +46,12 @@ impl Gateway {
         self.watchdog = Some(process.service_manager.ready(process.health.clone()));
         let beating = process.liveness.start(self.listening.pulses(), Arc::clone(&self.lock));
         self.heartbeat = Some(beating);
-        hooks::started(&self.core.dispatcher, &self.core.workspace, self.instructions.take()).await;
+        hooks::started(
+            &self.core.dispatcher.intake,
+            &self.core.workspace,
+            self.instructions.take(),
+        )
+        .await;
         tokio::select! {
             end = process.signals.next() => {
                 (if end == ShutdownMode::Upgrade { exit::TEMPORARY } else { exit::OK }, end)

@@ -13,7 +13,7 @@ use crate::app::liveness::Liveness;
 use crate::app::phase::ProgramPhase;
 use crate::discord::Discord;
 use crate::disk::write_probe;
-use crate::dispatch::Dispatcher;
+use crate::dispatch::Observer;
 use crate::figures;
 use crate::supervisor;
 use crate::web::status::HealthSource;
@@ -21,7 +21,7 @@ use crate::web::status::HealthSource;
 /// The parts of a started gateway that health checks examine.
 pub struct HealthTargets {
     /// Provides the metrics of the queue.
-    pub dispatcher: Dispatcher,
+    pub observer: Observer,
     /// Provides the state of the connection.
     pub discord: Discord,
     /// Provides the findings about the default backend's agent.
@@ -87,7 +87,7 @@ impl HealthSource for ProgramHealth {
         // A lock that is never released must not block a worker thread.
         let _ = spawn_blocking(move || {
             if let Some(watched) = watched.get() {
-                let _ = watched.dispatcher.stats();
+                let _ = watched.observer.stats();
                 figures::discord_connected(watched.discord.shards());
                 figures::discord_invalid(watched.discord.invalid_requests());
             }

@@ -6,33 +6,33 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{Intake, Turns};
 use crate::event::{EventKind, EventOrigin, Lane, NewEvent};
 use crate::workspace::{Hook, Workspace};
 
 /// Submits the instructions of the first start, if `first` has them, and saves that this was done.
 /// Then fires the hook `startup`.
-pub(super) async fn started(dispatcher: &Dispatcher, workspace: &Workspace, first: Option<String>) {
+pub(super) async fn started(intake: &Intake, workspace: &Workspace, first: Option<String>) {
     if let Some(instructions) = first
-        && submit(dispatcher, first_start(instructions)).await
+        && submit(intake, first_start(instructions)).await
     {
         tracing::info!("boot: the agent gets the instructions for the first start");
         if let Err(error) = workspace.mark_instructed().await {
             tracing::error!(%error, "the next start will give the agent the instructions for the first start again");
         }
     }
-    fire(dispatcher, workspace, Hook::Startup).await;
+    fire(intake, workspace, Hook::Startup).await;
 }
 
 /// Fires the hook `shutdown`. Returns its lane if the hook runs.
-pub(super) async fn stopping(dispatcher: &Dispatcher, workspace: &Workspace) -> Option<Lane> {
-    fire(dispatcher, workspace, Hook::Shutdown).await.then(|| lane(Hook::Shutdown))
+pub(super) async fn stopping(intake: &Intake, workspace: &Workspace) -> Option<Lane> {
+    fire(intake, workspace, Hook::Shutdown).await.then(|| lane(Hook::Shutdown))
 }
 
 /// Waits until the hook `shutdown` has ended, but not longer than `grace`.
-pub(super) async fn stopped(dispatcher: &Dispatcher, lane: Option<&Lane>, grace: Duration) {
+pub(super) async fn stopped(turns: &Turns, lane: Option<&Lane>, grace: Duration) {
     let Some(lane) = lane else { return };
-    match timeout(grace, dispatcher.lane_idle(lane)).await {
+    match timeout(grace, turns.lane_idle(lane)).await {
         Ok(()) => tracing::info!("shutdown: the hook has ended"),
         Err(_) => tracing::warn!(
             "shutdown: the hook did not end in time; raise SHUTDOWN_GRACE_MS or make it shorter"
@@ -41,21 +41,21 @@ pub(super) async fn stopped(dispatcher: &Dispatcher, lane: Option<&Lane>, grace:
 }
 
 /// Submits a hook. Returns whether it has an instruction and was accepted.
-async fn fire(dispatcher: &Dispatcher, workspace: &Workspace, hook: Hook) -> bool {
+async fn fire(intake: &Intake, workspace: &Workspace, hook: Hook) -> bool {
     let hooks = workspace.hooks().await;
     let instruction = hooks.of(hook);
     tracing::info!(hook = hook.name(), instructed = instruction.is_some(), "hook fired");
     match instruction {
         Some(instruction) => {
-            submit(dispatcher, event(hook, instruction.channel, instruction.text.clone())).await
+            submit(intake, event(hook, instruction.channel, instruction.text.clone())).await
         }
         None => false,
     }
 }
 
 /// Submits an event. Returns whether it was accepted and saved. The dispatcher logs refusals.
-async fn submit(dispatcher: &Dispatcher, event: NewEvent) -> bool {
-    match dispatcher.submit(event) {
+async fn submit(intake: &Intake, event: NewEvent) -> bool {
+    match intake.submit(event) {
         Ok(accepted) => accepted.wait_until_saved().await.is_ok(),
         Err(_) => false,
     }

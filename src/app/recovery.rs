@@ -11,7 +11,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::agents::AgentRegistry;
 use crate::backend::LoadReport;
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{BackendControl, Redelivery};
 use crate::plain::with_causes;
 use crate::workspace::LostTurns;
 
@@ -23,16 +23,16 @@ const POLLS_PER_FULL_PASS: u32 = 30;
 
 /// Reads the lost turns of a console again, at the start and after each load of a backend. Returns
 /// only if the registry is dropped; the caller aborts it.
-pub async fn watch(dispatcher: Dispatcher, agents: Arc<AgentRegistry>) {
+pub async fn watch(redelivery: Redelivery, agents: Arc<AgentRegistry>) {
     let mut news = agents.load_reports();
-    dispatcher.reread_lost(None).await;
+    redelivery.reread_lost(None).await;
     loop {
         match news.recv().await {
             Ok(LoadReport::Loaded { name, .. }) => {
-                dispatcher.reread_lost(Some(&agents.backends_of(&name))).await
+                redelivery.reread_lost(Some(&agents.backends_of(&name))).await
             }
             Ok(_) => {}
-            Err(RecvError::Lagged(_)) => dispatcher.reread_lost(None).await,
+            Err(RecvError::Lagged(_)) => redelivery.reread_lost(None).await,
             Err(RecvError::Closed) => return,
         }
     }
@@ -40,7 +40,11 @@ pub async fn watch(dispatcher: Dispatcher, agents: Arc<AgentRegistry>) {
 
 /// Reads lost turns again after each load of a backend, and delivers the replies that
 /// `aetheel recover` requests. Returns only if the registry is dropped; the caller aborts it.
-pub async fn follow(dispatcher: Dispatcher, agents: Arc<AgentRegistry>, lost: LostTurns) {
+pub async fn follow(
+    (redelivery, backends): (Redelivery, BackendControl),
+    agents: Arc<AgentRegistry>,
+    lost: LostTurns,
+) {
     let mut news = agents.load_reports();
     let mut look = tokio::time::interval(POLL_INTERVAL);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -50,21 +54,21 @@ pub async fn follow(dispatcher: Dispatcher, agents: Arc<AgentRegistry>, lost: Lo
             report = news.recv() => match report {
                 Ok(LoadReport::Loaded { name, .. }) => {
                     let served = agents.backends_of(&name);
-                    dispatcher.upgrade_turns(&served);
-                    dispatcher.reread_lost(Some(&served)).await;
+                    backends.upgrade_turns(&served);
+                    redelivery.reread_lost(Some(&served)).await;
                 }
                 Ok(_) => {}
-                Err(RecvError::Lagged(_)) => dispatcher.reread_lost(None).await,
+                Err(RecvError::Lagged(_)) => redelivery.reread_lost(None).await,
                 Err(RecvError::Closed) => return,
             },
             _ = look.tick() => {
                 if looks % POLLS_PER_FULL_PASS == 0 {
-                    dispatcher.reread_lost(None).await;
+                    redelivery.reread_lost(None).await;
                 }
                 looks += 1;
                 if let Some(turns) = lost.requested().await {
                     tracing::info!(turns = turns.len(), "delivering lost replies, as another program requested");
-                    dispatcher.deliver_all(&turns).await;
+                    redelivery.deliver_all(&turns).await;
                     if let Err(error) = lost.request_done().await {
                         tracing::warn!(error = %with_causes(&error), "cannot remove the request to deliver lost replies; it will be processed again");
                     }

@@ -44,7 +44,7 @@ impl Shutdown {
     pub(super) async fn hand_over(self, signals: &mut Signals) -> ! {
         let Self { dispatcher, listening, .. } = &self;
         dispatcher.leave_waiting();
-        let hook = hooks::stopping(dispatcher, &self.workspace).await;
+        let hook = hooks::stopping(&dispatcher.intake, &self.workspace).await;
         let mut delivery_grace = DELIVERY_GRACE;
         if hook.is_some() {
             // The hook may take a while. People who write now get a notice that the answer comes
@@ -52,7 +52,7 @@ impl Shutdown {
             listening.stop_intake(false);
         }
         tokio::select! {
-            () = hooks::stopped(dispatcher, hook.as_ref(), self.grace) => {}
+            () = hooks::stopped(&dispatcher.turns, hook.as_ref(), self.grace) => {}
             _ = signals.next() => {
                 tracing::warn!("shutdown: second signal, waiting neither for the hook nor for answers");
                 delivery_grace = Duration::ZERO;
@@ -90,9 +90,9 @@ impl Shutdown {
         let (grace, stop_limit, code) = (self.grace, self.stop_limit, self.code);
         let in_order = async {
             // After `dispatcher.shutdown`, the hook would be refused too.
-            let hook = hooks::stopping(&dispatcher, &workspace).await;
+            let hook = hooks::stopping(&dispatcher.intake, &workspace).await;
             let turns = timeout(grace + stop_limit, dispatcher.shutdown(grace));
-            tokio::join!(biased; hooks::stopped(&dispatcher, hook.as_ref(), grace), turns).1
+            tokio::join!(biased; hooks::stopped(&dispatcher.turns, hook.as_ref(), grace), turns).1
         };
         let ended = tokio::select! {
             ended = in_order => ended.is_ok(),

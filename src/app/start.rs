@@ -119,21 +119,25 @@ impl Connected {
         let (agents, installer) = (prepared.agents(), prepared.installer());
         let router = place.as_ref().map(|place| place.router(&workspace));
         let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()), router);
-        dispatcher.restore_agents().await;
+        dispatcher.recovery.restore_agents().await;
         let saved = match &mut place {
-            Some(place) => place.recover(&dispatcher).await,
-            None => dispatcher.recover().await,
+            Some(place) => place.recover(&dispatcher.recovery).await,
+            None => dispatcher.recovery.recover().await,
         };
         if saved && let Some(held) = &held {
             held.note_holder();
         }
-        let webhooks = webhooks.serve(&dispatcher);
+        let webhooks = webhooks.serve(&dispatcher.intake);
         let lost = workspace.lost_turns().clone();
-        let following = recovery::follow(dispatcher.clone(), Arc::clone(&agents), lost);
+        let following = recovery::follow(
+            (dispatcher.redelivery.clone(), dispatcher.backends.clone()),
+            Arc::clone(&agents),
+            lost,
+        );
         let recovery = supervisor::spawn("lost replies", following);
         let accept = Acceptance::new(Arc::clone(&agents), &config.config_dir).by_button();
         process.health.set_targets(HealthTargets {
-            dispatcher: dispatcher.clone(),
+            observer: dispatcher.observer.clone(),
             discord: discord.clone(),
             agents: Arc::clone(&agents),
             backend: config.agent_backend.clone(),
@@ -243,7 +247,7 @@ fn run_schedules(core: &Core) -> LeaderOnly {
     LeaderOnly::run(seat, file, move || {
         let (dispatcher, workspace) = (dispatcher.clone(), workspace.clone());
         let zone = zone.clone();
-        async move { Scheduler::new(dispatcher, workspace, zone, output).await.run() }
+        async move { Scheduler::new(&dispatcher, workspace, zone, output).await.run() }
     })
 }
 

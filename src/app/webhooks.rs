@@ -2,7 +2,7 @@
 //! ready.
 
 use crate::cli::exit;
-use crate::dispatch::Dispatcher;
+use crate::dispatch::Intake;
 use crate::plain::with_causes;
 use crate::startup::{PreparedStart, StartRefusal};
 use crate::web::webhooks::{Definitions, WebhookDeps, WebhookListener, WebhookServer};
@@ -41,9 +41,9 @@ impl BoundWebhooks {
     }
 
     /// Starts to answer calls. Until [`WebhookService::open`], the answer is that it is too early.
-    pub(super) fn serve(self, dispatcher: &Dispatcher) -> WebhookService {
+    pub(super) fn serve(self, intake: &Intake) -> WebhookService {
         let serving = |(bound, definitions, deliveries): (WebhookListener, _, _)| {
-            bound.serve(WebhookDeps { definitions, dispatcher: dispatcher.clone(), deliveries })
+            bound.serve(WebhookDeps { definitions, intake: intake.clone(), deliveries })
         };
         WebhookService(self.0.map(serving))
     }

@@ -229,7 +229,7 @@ async fn ping_backend(settings: OperatorSettings) -> u8 {
     // The console prints nothing here, because there are no prompts.
     let (dispatcher, guard) =
         prepared.dispatcher(std::sync::Arc::new(Console::new(false, console::stdout())), None);
-    let said = dispatcher.ping(&name).await;
+    let said = dispatcher.backends.ping(&name).await;
     dispatcher.shutdown(Duration::ZERO).await;
     guard.close().await;
     match said {
@@ -282,7 +282,7 @@ async fn run_console(settings: OperatorSettings) -> u8 {
     let live = console.is_live();
     let (grace, agents) = (prepared.config.shutdown_grace, prepared.agents());
     let (dispatcher, guard) = prepared.dispatcher(console.clone(), None);
-    let recovery = tokio::spawn(recovery::watch(dispatcher.clone(), agents));
+    let recovery = tokio::spawn(recovery::watch(dispatcher.redelivery.clone(), agents));
     tracing::info!(
         ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         "console ready"

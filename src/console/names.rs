@@ -18,8 +18,12 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_100);
 
 /// Returns a source of names that may be called on a thread outside the runtime.
 pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<ConsoleState>) -> Arc<NameSource> {
-    let (runtime, dispatcher, shared) =
-        (Handle::current(), dispatcher.clone(), Arc::downgrade(shared));
+    let (runtime, settings, observer, shared) = (
+        Handle::current(),
+        dispatcher.settings.clone(),
+        dispatcher.observer.clone(),
+        Arc::downgrade(shared),
+    );
     Arc::new(move |named| {
         let lane = Lane::Console;
         let setting = match named {
@@ -27,10 +31,12 @@ pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<ConsoleState>) -> Arc<
             Some(NameKind::Folded) => {
                 return shared.upgrade().map(|shared| shared.folded().names()).unwrap_or_default();
             }
-            Some(NameKind::Backend) => return runtime.block_on(dispatcher.backend_names(&lane)),
+            Some(NameKind::Backend) => {
+                return runtime.block_on(settings.backend_names(&lane));
+            }
             Some(NameKind::Model) => {
                 return runtime
-                    .block_on(dispatcher.models(&lane, ANSWER_TIMEOUT))
+                    .block_on(settings.models(&lane, ANSWER_TIMEOUT))
                     .into_iter()
                     .map(|model| model.id)
                     .collect();
@@ -39,7 +45,7 @@ pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<ConsoleState>) -> Arc<
             Some(NameKind::Safety) => Setting::Safety,
             Some(NameKind::Mode) => Setting::Mode,
         };
-        let options = runtime.block_on(dispatcher.lane_status(&lane)).options.into_iter();
+        let options = runtime.block_on(observer.lane_status(&lane)).options.into_iter();
         options
             .filter(|option| option.setting == setting)
             .flat_map(|option| option.choices)

@@ -93,7 +93,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
     if session.shared.live {
         session.shared.print_note(&format!(
             "aetheel console · {} · /help for commands",
-            dispatcher.backend_of(&Lane::Console).await
+            dispatcher.settings.backend_of(&Lane::Console).await
         ));
         session.shared.prompt();
     }
@@ -106,7 +106,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
         // at once.
         let free = session.shared.live || !session.waiting() || session.is_asked();
         if let Some(line) =
-            held.take_if(|line| free || (is_stop(line) && dispatcher.stop(&Lane::Console)))
+            held.take_if(|line| free || (is_stop(line) && dispatcher.turns.stop(&Lane::Console)))
         {
             if free && !session.take(&line).await {
                 open = false;
@@ -146,7 +146,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                 if !session.shared.live {
                     // Skips the rest of the script. A running turn is stopped and reported first.
                     session.failed += 1;
-                    if !open || !dispatcher.stop(&Lane::Console) {
+                    if !open || !dispatcher.turns.stop(&Lane::Console) {
                         break;
                     }
                     (open, held) = (false, None);
@@ -182,7 +182,7 @@ impl ConsoleSession<'_> {
     /// Handles Ctrl-C at a terminal: stops the answer, or ends the session the second time. Returns
     /// whether the session continues.
     fn interrupted(&self, leaving: &mut bool) -> bool {
-        if self.dispatcher.stop(&Lane::Console) {
+        if self.dispatcher.turns.stop(&Lane::Console) {
             *leaving = false;
         } else if *leaving {
             return false;
@@ -209,7 +209,7 @@ impl ConsoleSession<'_> {
         if self.shared.editing {
             let (dispatcher, shared) = (self.dispatcher.clone(), self.shared.clone());
             tokio::spawn(async move {
-                let view = dispatcher.lane_status(&Lane::Console).await;
+                let view = dispatcher.observer.lane_status(&Lane::Console).await;
                 shared.screen.status(|status| status.set_view(&view));
             });
         }
@@ -228,7 +228,8 @@ impl ConsoleSession<'_> {
         let open = self.shared.questions.borrow().ids();
         for id in open {
             // An error means that the question was settled in the meantime.
-            let _ = self.dispatcher.answer(&id, &Person::Terminal, AskDecision::Dismissed);
+            let _ =
+                self.dispatcher.questions.answer(&id, &Person::Terminal, AskDecision::Dismissed);
         }
     }
 
@@ -238,18 +239,22 @@ impl ConsoleSession<'_> {
         self.shared.questions.send_modify(|waiting| typed = waiting.answer(line));
         match typed {
             Some(Reading::Decision(id, decision)) => {
-                self.dispatcher.answer(&id, &Person::Terminal, decision).map_err(|refusal| {
-                    if refusal == AnswerRefusal::Gone {
-                        // The turn has just ended, so the question is closed, and the next line
-                        // does not answer it.
-                        self.shared.questions.send_modify(|waiting| {
-                            self.shared.print(
-                                &waiting.settle(&id, &Settlement::TurnEnded).unwrap_or_default(),
-                            );
-                        });
-                    }
-                    refusal.to_string()
-                })
+                self.dispatcher.questions.answer(&id, &Person::Terminal, decision).map_err(
+                    |refusal| {
+                        if refusal == AnswerRefusal::Gone {
+                            // The turn has just ended, so the question is closed, and the next line
+                            // does not answer it.
+                            self.shared.questions.send_modify(|waiting| {
+                                self.shared.print(
+                                    &waiting
+                                        .settle(&id, &Settlement::TurnEnded)
+                                        .unwrap_or_default(),
+                                );
+                            });
+                        }
+                        refusal.to_string()
+                    },
+                )
             }
             Some(Reading::More(next)) => {
                 self.shared.print(&next);
@@ -287,36 +292,46 @@ impl ConsoleSession<'_> {
             Some("/help") => Ok(HELP.to_owned()),
             Some("/reset") => self
                 .dispatcher
+                .conversations
                 .reset(&Lane::Console)
                 .await
                 .map(|_| "the conversation is forgotten".to_owned()),
-            Some("/stop") if self.dispatcher.stop(&Lane::Console) => return true,
+            Some("/stop") if self.dispatcher.turns.stop(&Lane::Console) => return true,
             Some("/stop") => Ok("nothing is running".to_owned()),
             Some("/steer") => match line.trim_start_matches("/steer").trim() {
                 "" => Err("write the message for the agent after /steer".to_owned()),
                 text => {
                     let (dispatcher, event) = (self.dispatcher.clone(), event(text));
-                    self.steering
-                        .spawn(async move { Ok(dispatcher.steer(event).await?.outcome().await) });
+                    self.steering.spawn(async move {
+                        Ok(dispatcher.intake.steer(event).await?.outcome().await)
+                    });
                     return true;
                 }
             },
             Some("/status") => Ok(join_rows(&status_rows(
-                &self.dispatcher.lane_status(&Lane::Console).await,
+                &self.dispatcher.observer.lane_status(&Lane::Console).await,
                 true,
                 jiff::Timestamp::now(),
             ))),
             Some("/queue") => Ok(join_rows(&queue_rows(
-                &self.dispatcher.queue_of(&Lane::Console),
+                &self.dispatcher.observer.queue_of(&Lane::Console),
                 jiff::Timestamp::now(),
             ))),
             Some("/sessions") => match words.next() {
                 None => {
-                    let found =
-                        self.dispatcher.conversations(&Lane::Console, true, AGENT_TIMEOUT).await;
+                    let found = self
+                        .dispatcher
+                        .conversations
+                        .list(&Lane::Console, true, AGENT_TIMEOUT)
+                        .await;
                     Ok(join_rows(&session_rows(&found, jiff::Timestamp::now())))
                 }
-                Some(id) => self.dispatcher.resume(&Lane::Console, id, true, AGENT_TIMEOUT).await,
+                Some(id) => {
+                    self.dispatcher
+                        .conversations
+                        .resume(&Lane::Console, id, true, AGENT_TIMEOUT)
+                        .await
+                }
             },
             Some("/open") => {
                 self.shared.folded().open(words.next()).map_err(|error| error.to_string())
@@ -324,25 +339,26 @@ impl ConsoleSession<'_> {
             Some("/file") => self.add_file(
                 line.trim().split_once(char::is_whitespace).map_or("", |(_, path)| path.trim()),
             ),
-            Some("/recover") => Ok(self.dispatcher.recover_lane(&Lane::Console).await),
-            Some("/compact") => self.dispatcher.compact(&Lane::Console).await,
+            Some("/recover") => Ok(self.dispatcher.redelivery.recover_lane(&Lane::Console).await),
+            Some("/compact") => self.dispatcher.conversations.compact(&Lane::Console).await,
             Some("/backend") => match words.next() {
                 None => {
-                    let current = self.dispatcher.backend_of(&Lane::Console).await;
+                    let current = self.dispatcher.settings.backend_of(&Lane::Console).await;
                     Ok(format!(
                         "{current} of {}",
-                        self.dispatcher.backend_names(&Lane::Console).await.join(", ")
+                        self.dispatcher.settings.backend_names(&Lane::Console).await.join(", ")
                     ))
                 }
                 Some(name) => self
                     .dispatcher
+                    .settings
                     .choose_backend(&Lane::Console, name)
                     .await
                     .map(|()| format!("{name} answers from now on")),
             },
             Some("/ping") => {
-                let current = self.dispatcher.backend_of(&Lane::Console).await;
-                self.dispatcher.ping(words.next().unwrap_or(&current)).await
+                let current = self.dispatcher.settings.backend_of(&Lane::Console).await;
+                self.dispatcher.backends.ping(words.next().unwrap_or(&current)).await
             }
             Some("/model") => self.choose(Setting::Model, words.next()).await,
             Some("/thinking") => self.choose(Setting::Effort, words.next()).await,
@@ -355,6 +371,7 @@ impl ConsoleSession<'_> {
                     (if directory == "unset" { "" } else { directory }).to_owned()
                 });
                 self.dispatcher
+                    .settings
                     .bind_project(
                         &Lane::Console,
                         None,
@@ -397,7 +414,7 @@ impl ConsoleSession<'_> {
     }
 
     async fn choose(&self, setting: Setting, value: Option<&str>) -> Result<String, String> {
-        self.dispatcher.choose(&Lane::Console, setting, value).await
+        self.dispatcher.settings.choose(&Lane::Console, setting, value).await
     }
 
     fn submit(&mut self, line: &str) -> Result<(), String> {
@@ -409,6 +426,7 @@ impl ConsoleSession<'_> {
         };
         let attached = self.files.iter().cloned().chain(named).collect();
         self.dispatcher
+            .intake
             .submit(NewEvent { attached, ..event(&text) })
             .map_err(|reason| reason.to_string())?;
         self.files.clear();

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::plan::{SchedulePlan, plan};
-use crate::dispatch::{Dispatcher, PromptRefusal};
+use crate::dispatch::{Dispatcher, Intake, PromptRefusal, Turns};
 use crate::event::{EventKind, Lane};
 use crate::figures;
 use crate::plain::with_causes;
@@ -28,7 +28,8 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Submits the events of heartbeats and cron jobs. The caller of [`Scheduler::step`] passes the
 /// current time, for tests.
 pub struct Scheduler {
-    dispatcher: Dispatcher,
+    intake: Intake,
+    turns: Turns,
     workspace: Workspace,
     /// Time zone of entries without one.
     zone: TimeZone,
@@ -61,7 +62,7 @@ impl RunningSchedules {
 impl Scheduler {
     /// Creates the schedules and reads `state/schedules.md`. The first step reads the other files.
     pub async fn new(
-        dispatcher: Dispatcher,
+        dispatcher: &Dispatcher,
         workspace: Workspace,
         zone: TimeZone,
         output_channel: Option<u64>,
@@ -69,7 +70,8 @@ impl Scheduler {
         let saved = workspace.schedule_notes().read().await;
         let (timetable, plan) = (Timetable::default(), SchedulePlan::default());
         Self {
-            dispatcher,
+            intake: dispatcher.intake.clone(),
+            turns: dispatcher.turns.clone(),
             workspace,
             zone,
             has_output_channel: output_channel.is_some(),
@@ -117,13 +119,13 @@ impl Scheduler {
         }
         let mut taken = Vec::new();
         for due in advance.due {
-            if self.dispatcher.is_busy(&due.lane) {
+            if self.turns.is_busy(&due.lane) {
                 tracing::info!(lane = %due.lane, tick = %due.tick, reason = "busy", "skipped: the previous one still runs or waits");
                 figures::schedule_skipped(kind_of(&due.lane), "busy", 1);
                 continue;
             }
             let Some(event) = self.plan.event(&due.lane, due.tick) else { continue };
-            match self.dispatcher.submit_or_route(event).await {
+            match self.intake.submit_or_route(event).await {
                 Ok(placed) => taken.push((due, placed)),
                 Err(refusal) => self.refused(&due, &refusal, now),
             }

@@ -207,7 +207,7 @@ async fn every_button_makes_its_decision_and_texts_come_from_a_modal() {
         assert_eq!(decision(&local, &bot).await.2, expected, "{label}");
         assert_eq!(acknowledged(&local, press).await, 6);
         turn.done("so").await;
-        bot.dispatcher.idle().await;
+        bot.dispatcher.turns.idle().await;
     }
 }
 
@@ -358,8 +358,8 @@ async fn an_unanswered_question_is_marked_as_closed_and_a_late_click_changes_not
         let local = LocalDiscord::start().await;
         let (bot, mut turn, question, message) = asked(&local, &permission(None)).await;
         let old = local.button(message.id, "Allow once").unwrap();
-        assert!(bot.dispatcher.stop(&Lane::Channel(CHANNEL)));
-        bot.dispatcher.idle().await;
+        assert!(bot.dispatcher.turns.stop(&Lane::Channel(CHANNEL)));
+        bot.dispatcher.turns.idle().await;
         turn.settled(&question, &how);
         turn.done("The end.").await;
         let over = local.wait_for_message(CHANNEL, |text| text.contains(says)).await;

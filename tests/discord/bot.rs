@@ -440,7 +440,7 @@ impl Bot {
         let discord = Discord::connect(options, notes).await?;
         let dispatcher = home.dispatcher(&discord).await;
         discord.continue_questions(&home.continues.lock().unwrap());
-        let _ = dispatcher.recover().await;
+        let _ = dispatcher.recovery.recover().await;
         let listening = discord.listen(dispatcher.clone(), Some(home.accept()), sharing);
         let listening = tokio::time::timeout(LIMIT, listening).await.expect("ready in time")?;
         Ok(Self { discord, dispatcher, home, listening })
@@ -470,7 +470,7 @@ impl Bot {
         question: &OpenQuestion,
     ) -> (Turn, OpenQuestion) {
         // Earlier agents must have ended, so that none of them asks the question.
-        self.dispatcher.idle().await;
+        self.dispatcher.turns.idle().await;
         *self.home.asks.lock().unwrap() = Some(ask_of(question));
         local.mention(channel, user, prompt);
         let turn = self.turn(local, prompt).await;
@@ -492,12 +492,12 @@ impl Bot {
 
     /// Returns how many events wait.
     pub fn waiting(&self) -> usize {
-        self.dispatcher.queue_of(&Lane::Console).all_waiting
+        self.dispatcher.observer.queue_of(&Lane::Console).all_waiting
     }
 
     /// Submits an event that does not come from Discord.
     pub fn submit(&self, event: NewEvent) {
-        self.dispatcher.submit(event).expect("taken");
+        self.dispatcher.intake.submit(event).expect("taken");
     }
 }
 

@@ -181,7 +181,7 @@ async fn a_restart_continues_an_interrupted_catch_up() {
     // The first process does not receive the second page.
     local.faults().latency(Duration::from_millis(300));
     let Bot { listening, dispatcher, .. } = start(&local, &home).await;
-    let waiting = || dispatcher.queue_of(&Lane::Channel(CHANNEL)).waiting.len();
+    let waiting = || dispatcher.observer.queue_of(&Lane::Channel(CHANNEL)).waiting.len();
     local.wait_for("the first page", |_| (waiting() >= 99).then_some(())).await;
     drop(listening);
     assert_eq!(waiting(), 99, "it died in the middle");

@@ -100,7 +100,7 @@ async fn in_its_threads_the_bot_needs_no_mention_and_ignores_talk_among_others()
     local.mention(THREAD, ANN, "so far there");
     bot.event(&local, "so far").await;
     bot.event(&local, "so far there").await;
-    bot.dispatcher.idle().await;
+    bot.dispatcher.turns.idle().await;
     local.say(CHANNEL, ANN, "a channel is no thread");
     let own = local.say(THREAD, ANN, "please go on");
     bot.event(&local, "please go on").await;
@@ -129,14 +129,18 @@ async fn without_the_message_content_intent_mentions_in_threads_are_prompts() {
     let bot = Bot::start(&local).await;
     local.mention(THREAD, ANN, "a thread of the bot's");
     bot.event(&local, "a thread of the bot's").await;
-    bot.dispatcher.idle().await;
+    bot.dispatcher.turns.idle().await;
     local.say(THREAD, ANN, "cannot be read");
     local.mention(THREAD, ANN, "can be read");
     bot.event(&local, "can be read").await;
     assert_eq!(bot.home.prompts(), ["a thread of the bot's", "can be read"]);
     // Options of the channel apply to the thread.
-    bot.dispatcher.choose(&Lane::Channel(CHANNEL), Setting::Model, Some("sonnet")).await.unwrap();
-    let shown = bot.dispatcher.lane_status(&Lane::Channel(THREAD)).await;
+    bot.dispatcher
+        .settings
+        .choose(&Lane::Channel(CHANNEL), Setting::Model, Some("sonnet"))
+        .await
+        .unwrap();
+    let shown = bot.dispatcher.observer.lane_status(&Lane::Channel(THREAD)).await;
     let model = shown.options.iter().find(|option| option.setting == Setting::Model).unwrap();
     assert_eq!(model.current.as_deref(), Some("sonnet"));
 }
@@ -268,7 +272,7 @@ fn a_prompt_whose_turn_has_begun_shows_no_position() {
         let opened = bot.turn(&local, "quick").await;
         barrier.open();
         opened.done("Done").await;
-        bot.dispatcher.idle().await;
+        bot.dispatcher.turns.idle().await;
         local.mention(CHANNEL, ANN, "next");
         bot.event(&local, "next").await;
         assert!(local.marked().is_empty(), "{:?}", local.reactions(message));

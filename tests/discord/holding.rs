@@ -461,9 +461,9 @@ async fn the_stop_button_of_an_answer_works_and_disappears_at_its_end() {
     let lane = Lane::Channel(CHANNEL);
     local.press(draft.id, BOB, "Stop");
     local.wait_for_message(CHANNEL, |text| text == "You may not use me here.").await;
-    assert!(bot.dispatcher.is_busy(&lane));
+    assert!(bot.dispatcher.turns.is_busy(&lane));
     local.press(draft.id, ANN, "Stop");
-    local.wait_for("the stop", |_| (!bot.dispatcher.is_busy(&lane)).then_some(())).await;
+    local.wait_for("the stop", |_| (!bot.dispatcher.turns.is_busy(&lane)).then_some(())).await;
     turn.done("Working").await;
     assert!(local.buttons(draft.id).is_empty());
     local.press_id(draft.id, ANN, &button);

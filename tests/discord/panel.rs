@@ -25,7 +25,8 @@ async fn use_command(
 
 /// Returns the options that are set for the channel.
 async fn chosen_options(bot: &Bot) -> Vec<(Setting, String)> {
-    let options = bot.dispatcher.lane_status(&Lane::Channel(CHANNEL)).await.options.into_iter();
+    let options =
+        bot.dispatcher.observer.lane_status(&Lane::Channel(CHANNEL)).await.options.into_iter();
     options
         .filter(|option| option.chosen)
         .map(|option| (option.setting, option.current.unwrap_or_default()))
@@ -265,7 +266,7 @@ async fn a_conversation_is_chosen_by_its_title_and_resumed_publicly() {
         use_command(&local, ANN, "reset", None).await;
         local.mention(CHANNEL, ANN, prompt);
         bot.event(&local, prompt).await;
-        bot.dispatcher.idle().await;
+        bot.dispatcher.turns.idle().await;
         assert_eq!(bot.home.session(CHANNEL).await.as_deref(), Some(session));
     }
     let (listed, _) = use_command(&local, ANN, "sessions", None).await;

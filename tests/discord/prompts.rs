@@ -256,7 +256,7 @@ async fn commands_ask_reset_and_stop_under_both_names() {
     assert!(matches!(event.origin, EventOrigin::Interaction { channel: CHANNEL, .. }));
     local.mention(THREAD, ANN, "in a thread");
     bot.event(&local, "in a thread").await;
-    bot.dispatcher.idle().await;
+    bot.dispatcher.turns.idle().await;
     for (lane, name) in [(THREAD, "claude-reset"), (CHANNEL, "reset")] {
         assert!(bot.home.session(lane).await.is_some());
         local.slash(lane, ANN, name, None);
@@ -268,7 +268,7 @@ async fn commands_ask_reset_and_stop_under_both_names() {
     bot.event(&local, "to be stopped").await;
     local.slash(CHANNEL, ANN, "stop", None);
     local.wait_for_message(CHANNEL, |text| text == "Stopped.").await;
-    bot.dispatcher.idle().await;
+    bot.dispatcher.turns.idle().await;
     local.slash(CHANNEL, ANN, "forgotten", None);
     assert!(
         local
@@ -352,7 +352,7 @@ fn a_command_is_acknowledged_only_once_it_is_accepted() {
                 .wait_for("the acknowledgement", |local| local.interaction(id).acknowledged)
                 .await;
             assert_eq!(kind, 5, "{command}");
-            bot.dispatcher.idle().await;
+            bot.dispatcher.turns.idle().await;
         }
     });
 }
@@ -363,7 +363,7 @@ async fn a_command_has_taken_effect_when_it_is_answered() {
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "begin");
     bot.event(&local, "begin").await;
-    bot.dispatcher.idle().await;
+    bot.dispatcher.turns.idle().await;
     assert!(bot.home.session(CHANNEL).await.is_some());
     let at_once = async |command| {
         let id = local.slash(CHANNEL, ANN, command, None);
@@ -379,7 +379,7 @@ async fn a_command_has_taken_effect_when_it_is_answered() {
     local.wait_for("both", |_| (bot.waiting() == 1).then_some(())).await;
     at_once("stop").await;
     assert_eq!(bot.waiting(), 0);
-    bot.dispatcher.idle().await;
+    bot.dispatcher.turns.idle().await;
 }
 
 #[tokio::test]
@@ -388,7 +388,7 @@ async fn the_effect_of_a_command_is_posted_in_the_channel_if_it_can_no_longer_be
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "begin");
     bot.event(&local, "begin").await;
-    bot.dispatcher.idle().await;
+    bot.dispatcher.turns.idle().await;
     local.faults().next("POST", "/callback", Fault::Status(500), 20);
     local.slash(CHANNEL, ANN, "reset", None);
     local.wait_for_message(CHANNEL, |text| text.contains("new conversation")).await;

@@ -73,7 +73,7 @@ async fn a_shard_that_lost_its_session_logs_in_again_alone_and_catches_up() {
     bot.event(&local, "missed").await;
     connected(&local, &bot, 4).await;
     assert_eq!(local.shards()[4..], [(2, 4)], "no other one logs in");
-    bot.dispatcher.idle().await;
+    bot.dispatcher.turns.idle().await;
     assert_eq!(bot.home.prompts().len(), 3, "{:?}", bot.home.prompts());
 }
 

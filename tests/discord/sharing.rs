@@ -380,7 +380,7 @@ async fn saved_positions_move_with_their_channels_and_missed_messages_are_read()
         second.discord.catch_up(channels);
     }
     second.event(&local, "on the way").await;
-    second.dispatcher.idle().await;
+    second.dispatcher.turns.idle().await;
     assert_eq!(second.home.prompts(), ["on the way"], "once");
 }
 
@@ -453,7 +453,7 @@ async fn all_shards_follow_the_leader_also_while_discord_is_unreachable() {
     logins[4..].sort_unstable();
     assert_eq!(logins[4..], [(0, 4), (1, 4), (2, 4), (3, 4)]);
     for bot in [&first, &second] {
-        bot.dispatcher.idle().await;
+        bot.dispatcher.turns.idle().await;
     }
     assert_eq!(first.home.prompts(), ["before", "in private", "missed by one"], "each once");
     assert_eq!(second.home.prompts(), ["before", "missed by two"]);

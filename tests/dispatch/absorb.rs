@@ -100,18 +100,18 @@ impl Node {
         parts.journal = Some(journal.clone());
         parts.router = router;
         let dispatcher = Dispatcher::new(parts);
-        let _ = dispatcher.recover().await;
+        let _ = dispatcher.recovery.recover().await;
         Self { dispatcher, collected, launcher, journal, lines, _folder: folder }
     }
 
     async fn ask(&self, channel: u64, prompt: &str) -> u64 {
         let key = Some(format!("test:{prompt}"));
         let event = NewEvent { asker: Some(ANN), key, ..message(channel, prompt) };
-        self.dispatcher.submit(event).unwrap().wait_until_saved().await.unwrap()
+        self.dispatcher.intake.submit(event).unwrap().wait_until_saved().await.unwrap()
     }
 
     async fn absorb(&self, text: &str, first: u64) -> usize {
-        let absorbed = self.dispatcher.import_lanes(text, first, |_| true).await.unwrap();
+        let absorbed = self.dispatcher.transfer.import_lanes(text, first, |_| true).await.unwrap();
         let count = absorbed.len();
         absorbed.begin();
         count
@@ -119,7 +119,7 @@ impl Node {
 
     /// Waits until the node is idle, then returns its prompts, sorted.
     async fn prompts(&self) -> Vec<String> {
-        self.dispatcher.idle().await;
+        self.dispatcher.turns.idle().await;
         let mut prompts = self.launcher.prompts();
         prompts.sort();
         prompts
@@ -127,7 +127,7 @@ impl Node {
 
     async fn press(&self, id: &str) -> Result<OfferEffect, OfferRefusal> {
         let ann = Person::User { id: ANN, roles: vec![], owner: false, name: "Ann".to_owned() };
-        self.dispatcher.accept_offer(id, &ann, true).await
+        self.dispatcher.recovery.accept_offer(id, &ann, true).await
     }
 }
 
@@ -249,7 +249,7 @@ async fn imported_events_are_treated_as_after_a_restart() {
     assert_eq!(third.absorb(&other.lines.text(), 0).await, 0);
     assert!(third.journal.contains_key("test:ran"));
     let taken = NewEvent { key: Some("test:ran".to_owned()), ..message(11, "ran") };
-    assert_eq!(third.dispatcher.submit(taken).err(), Some(PromptRefusal::Known));
+    assert_eq!(third.dispatcher.intake.submit(taken).err(), Some(PromptRefusal::Known));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -257,7 +257,7 @@ async fn events_imported_twice_run_once_whatever_dies_in_between() {
     let text = journal_of_a_dead_node(5).await;
     let node = Node::begin(2, "", quick()).await;
     // The node dies before anything begins.
-    assert_eq!(node.dispatcher.import_lanes(&text, 0, |_| true).await.unwrap().len(), 8);
+    assert_eq!(node.dispatcher.transfer.import_lanes(&text, 0, |_| true).await.unwrap().len(), 8);
     let again = Node::begin(7, &node.lines.text(), quick()).await;
     assert_eq!(again.absorb(&text, 0).await, 0, "it is there already");
     check_handled(&again, 5).await;
@@ -289,7 +289,7 @@ async fn new_events_wait_behind_imported_ones() {
     let new = node.ask(11, "new").await;
     assert_eq!(new, (9 << 32) + 1, "after all existing numbers");
     gate.send_replace(true);
-    node.dispatcher.idle().await;
+    node.dispatcher.turns.idle().await;
     let prompts = node.launcher.prompts();
     let place = |prompt: &str| prompts.iter().position(|known| known == prompt).unwrap();
     assert!(place("ran") < place("waited") && place("waited") < place("new"), "{prompts:?}");
@@ -303,7 +303,7 @@ async fn events_that_cannot_be_written_are_not_imported() {
     let text = journal_of_a_dead_node(5).await;
     let node = Node::begin(2, "", quick()).await;
     node.lines.full.store(true, Ordering::SeqCst);
-    let refused = node.dispatcher.import_lanes(&text, 0, |_| true).await;
+    let refused = node.dispatcher.transfer.import_lanes(&text, 0, |_| true).await;
     assert_eq!(refused.err(), Some(PromptRefusal::NotSaved));
     assert!(node.journal.open_events().is_empty() && !node.journal.contains_key("test:finished"));
     node.lines.full.store(false, Ordering::SeqCst);
@@ -317,27 +317,29 @@ async fn a_lane_is_idle_once_none_of_its_events_is_in_flight() {
     let node = Node::begin(2, "", launcher).await;
     let seven = |lane: &Lane| *lane == Lane::Channel(7);
     let other = |lane: &Lane| *lane == Lane::Channel(8);
-    assert!(node.dispatcher.is_idle_in(seven));
+    assert!(node.dispatcher.transfer.is_idle_in(seven));
     node.ask(7, "one").await;
     node.ask(7, "two").await;
-    assert!(!node.dispatcher.is_idle_in(seven) && node.dispatcher.is_idle_in(other));
+    assert!(
+        !node.dispatcher.transfer.is_idle_in(seven) && node.dispatcher.transfer.is_idle_in(other)
+    );
     let to_open = NewEvent { opens_thread: true, ..message(8, "a thread") };
-    node.dispatcher.submit(to_open).unwrap().wait_until_saved().await.unwrap();
-    assert!(!node.dispatcher.is_idle_in(other), "the lane is paused");
+    node.dispatcher.intake.submit(to_open).unwrap().wait_until_saved().await.unwrap();
+    assert!(!node.dispatcher.transfer.is_idle_in(other), "the lane is paused");
     gate.send_replace(true);
     node.collected.answers(2).await;
-    node.dispatcher.lane_idle(&Lane::Channel(7)).await;
+    node.dispatcher.turns.lane_idle(&Lane::Channel(7)).await;
     let idle = async {
-        while !node.dispatcher.is_idle_in(seven) {
+        while !node.dispatcher.transfer.is_idle_in(seven) {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), idle).await.unwrap();
-    let declined = node.dispatcher.decline(message(9, "no"), "No.").await.unwrap().unwrap();
+    let declined = node.dispatcher.intake.decline(message(9, "no"), "No.").await.unwrap().unwrap();
     let nine = |lane: &Lane| *lane == Lane::Channel(9);
-    assert!(!node.dispatcher.is_idle_in(nine), "a refusal is being delivered");
-    node.dispatcher.refusal_sent(declined);
-    assert!(node.dispatcher.is_idle_in(nine));
+    assert!(!node.dispatcher.transfer.is_idle_in(nine), "a refusal is being delivered");
+    node.dispatcher.intake.refusal_sent(declined);
+    assert!(node.dispatcher.transfer.is_idle_in(nine));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -347,20 +349,23 @@ async fn a_lane_keeps_its_offers_when_it_moves_and_returns() {
     one.collected.notices(1).await;
     let fourteen = |lane: &Lane| *lane == Lane::Channel(14);
     let id = format!("{}-0", (1_u64 << 32) + 5);
-    assert!(one.dispatcher.is_idle_in(fourteen), "people decide about it");
+    assert!(one.dispatcher.transfer.is_idle_in(fourteen), "people decide about it");
     for (from, to) in [(&one, &two), (&two, &one), (&one, &two)] {
-        let left = from.dispatcher.export_lanes(fourteen);
+        let left = from.dispatcher.transfer.export_lanes(fourteen);
         assert_eq!(to.absorb(&left, 0).await, 1);
-        assert!(from.dispatcher.forget_lanes(fourteen).await);
+        assert!(from.dispatcher.transfer.forget_lanes(fourteen).await);
         assert_eq!(from.press(&id).await, Err(OfferRefusal::Gone));
     }
     assert_eq!(two.press(&id).await, Ok(OfferEffect::Started));
     two.collected.answers(1).await;
     assert_eq!(two.prompts().await, ["offered"]);
-    assert!(two.dispatcher.export_lanes(|lane| *lane == Lane::Channel(11)).is_empty());
-    one.dispatcher.idle().await;
+    assert!(two.dispatcher.transfer.export_lanes(|lane| *lane == Lane::Channel(11)).is_empty());
+    one.dispatcher.turns.idle().await;
     assert!(
-        one.dispatcher.export_lanes(|lane| *lane == Lane::Channel(11)).contains("message `11/1`")
+        one.dispatcher
+            .transfer
+            .export_lanes(|lane| *lane == Lane::Channel(11))
+            .contains("message `11/1`")
     );
 }
 
@@ -418,10 +423,10 @@ async fn in_a_cluster_people_are_asked_about_every_turn_that_had_begun() {
 async fn events_that_another_node_has_are_not_imported() {
     let text = journal_of_a_dead_node(5).await;
     let node = Node::begin_shared(6, "", quick()).await;
-    let lanes = node.dispatcher.open_lanes_of(&text);
+    let lanes = node.dispatcher.transfer.open_lanes_of(&text);
     assert!(lanes.contains(&Lane::Channel(11)) && lanes.contains(&Lane::Channel(12)), "{lanes:?}");
     let theirs = |lane: &Lane| *lane != Lane::Channel(11);
-    let absorbed = node.dispatcher.import_lanes(&text, 0, theirs).await.unwrap();
+    let absorbed = node.dispatcher.transfer.import_lanes(&text, 0, theirs).await.unwrap();
     assert_eq!(absorbed.len(), 5);
     absorbed.begin();
     assert_eq!(node.prompts().await, [""; 0]);

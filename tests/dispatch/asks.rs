@@ -154,7 +154,7 @@ fn asking_agents() -> Arc<ScriptedLauncher> {
 /// Starts a turn of Ann that waits for an answer.
 async fn asked(what: &str) -> (Desk, OpenQuestion) {
     let desk = Desk::new(asking_agents(), desk_options()).await;
-    desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, what) }).unwrap();
+    desk.dispatcher.intake.submit(NewEvent { asker: Some(ANN), ..message(7, what) }).unwrap();
     let question = desk.collected.questions(1).await.remove(0);
     (desk, question)
 }
@@ -188,6 +188,7 @@ async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
         let (desk, question) = asked(what).await;
         assert!(question.title.contains(what), "{question:?}");
         desk.dispatcher
+            .questions
             .answer(&question.id, &user(ANN), given)
             .unwrap_or_else(|refusal| panic!("{what}: {refusal}"));
         let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
@@ -213,11 +214,14 @@ async fn the_agents_own_options_are_shown_with_their_duration_and_sent_by_id() {
         ("never", "Always deny: Own never"),
     ];
     assert_eq!(words[..3], wanted.map(|(word, label)| (word, label.to_owned())));
-    let unknown =
-        desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::Chosen("other".to_owned()));
+    let unknown = desk.dispatcher.questions.answer(
+        &question.id,
+        &user(ANN),
+        AskDecision::Chosen("other".to_owned()),
+    );
     assert!(matches!(unknown, Err(AnswerRefusal::Misfit(_))), "{unknown:?}");
     assert_eq!(
-        desk.dispatcher.answer_from_text(&Lane::Channel(7), &user(ANN), "never"),
+        desk.dispatcher.questions.answer_from_text(&Lane::Channel(7), &user(ANN), "never"),
         Some(Ok(()))
     );
     let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
@@ -230,7 +234,7 @@ async fn the_agents_own_options_are_shown_with_their_duration_and_sent_by_id() {
 async fn a_changed_input_is_accepted_only_if_allowed_and_only_as_an_object() {
     let (desk, question) = asked("change").await;
     let change = |input: &str| {
-        desk.dispatcher.answer(
+        desk.dispatcher.questions.answer(
             &question.id,
             &user(ANN),
             AskDecision::AllowChanged(input.to_owned()),
@@ -243,7 +247,7 @@ async fn a_changed_input_is_accepted_only_if_allowed_and_only_as_an_object() {
     );
     assert_eq!(change(r#"{"command":"pwd"}"#), Ok(()));
     let (desk, question) = asked("ls").await;
-    let refused = desk.dispatcher.answer(
+    let refused = desk.dispatcher.questions.answer(
         &question.id,
         &user(ANN),
         AskDecision::AllowChanged("{}".to_owned()),
@@ -264,7 +268,7 @@ async fn answers_match_the_kind_of_question_and_secret_ones_are_neither_shown_no
             .iter()
             .map(|(id, value)| ((*id).to_owned(), vec![(*value).to_owned()]))
             .collect();
-        desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::Answers(pairs))
+        desk.dispatcher.questions.answer(&question.id, &user(ANN), AskDecision::Answers(pairs))
     };
     for (values, misfit) in [
         (
@@ -284,7 +288,7 @@ async fn answers_match_the_kind_of_question_and_secret_ones_are_neither_shown_no
     let settled = desk.collected.settled(1).await;
     assert_eq!(settled[0].1.summary(), "Answered by user 4: 3 · yes · (a secret)");
     desk.collected.answers(1).await;
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     let recording = only_recording(&desk);
     assert!(recording.contains("***") && !recording.contains("74123"), "{recording}");
 }
@@ -292,10 +296,10 @@ async fn answers_match_the_kind_of_question_and_secret_ones_are_neither_shown_no
 #[tokio::test(flavor = "multi_thread")]
 async fn declining_differs_from_an_empty_answer() {
     let (desk, question) = asked("questions").await;
-    desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::Declined).unwrap();
+    desk.dispatcher.questions.answer(&question.id, &user(ANN), AskDecision::Declined).unwrap();
     assert_eq!(desk.collected.answers(1).await[0].1.notices[0], r#""declined""#);
     let (desk, question) = asked("ls").await;
-    let refused = desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::Declined);
+    let refused = desk.dispatcher.questions.answer(&question.id, &user(ANN), AskDecision::Declined);
     assert!(matches!(refused, Err(AnswerRefusal::Misfit(_))), "{refused:?}");
 }
 
@@ -303,7 +307,7 @@ async fn declining_differs_from_an_empty_answer() {
 async fn a_typed_word_answers_the_latest_question_of_its_lane() {
     let (desk, question) = asked("ls").await;
     let said = |lane: u64, words: &str, person| {
-        desk.dispatcher.answer_from_text(&Lane::Channel(lane), &person, words)
+        desk.dispatcher.questions.answer_from_text(&Lane::Channel(lane), &person, words)
     };
     assert_eq!(question.asker, Some(ANN));
     assert_eq!(said(8, "allow", user(ANN)), None, "no question is open there");
@@ -329,15 +333,22 @@ async fn asker_owner_and_approvers_may_answer_and_nobody_else() {
     ] {
         let (desk, question) = asked("ls").await;
         let expected = if may { Ok(()) } else { Err(AnswerRefusal::NotYours) };
-        assert_eq!(desk.dispatcher.may_answer(&question.id, &person), expected, "{person:?}");
         assert_eq!(
-            desk.dispatcher.answer(&question.id, &person, AskDecision::AllowOnce),
+            desk.dispatcher.questions.may_answer(&question.id, &person),
+            expected,
+            "{person:?}"
+        );
+        assert_eq!(
+            desk.dispatcher.questions.answer(&question.id, &person, AskDecision::AllowOnce),
             expected,
             "{person:?}"
         );
         if !may {
             // The question is still open, and the refused answer was not shown to anybody.
-            desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::Deny(None)).unwrap();
+            desk.dispatcher
+                .questions
+                .answer(&question.id, &user(ANN), AskDecision::Deny(None))
+                .unwrap();
         }
         desk.collected.answers(1).await;
         assert_eq!(desk.collected.settled(1).await.len(), 1);
@@ -349,6 +360,7 @@ async fn questions_without_an_asker_are_for_owners_and_the_terminal_answers_its_
     let desk = Desk::new(asking_agents(), desk_options()).await;
     let submit = |lane, prompt: &str| {
         desk.dispatcher
+            .intake
             .submit(NewEvent::new(
                 Asked::Heartbeat,
                 lane,
@@ -361,14 +373,17 @@ async fn questions_without_an_asker_are_for_owners_and_the_terminal_answers_its_
     let question = desk.collected.questions(1).await.remove(0);
     for person in [user(ANN), Person::Terminal] {
         assert_eq!(
-            desk.dispatcher.answer(&question.id, &person, AskDecision::AllowOnce),
+            desk.dispatcher.questions.answer(&question.id, &person, AskDecision::AllowOnce),
             Err(AnswerRefusal::NotYours)
         );
     }
-    desk.dispatcher.answer(&question.id, &user(CREW), AskDecision::AllowOnce).unwrap();
+    desk.dispatcher.questions.answer(&question.id, &user(CREW), AskDecision::AllowOnce).unwrap();
     submit(Lane::Console, "ls");
     let question = desk.collected.questions(2).await.remove(1);
-    desk.dispatcher.answer(&question.id, &Person::Terminal, AskDecision::AllowOnce).unwrap();
+    desk.dispatcher
+        .questions
+        .answer(&question.id, &Person::Terminal, AskDecision::AllowOnce)
+        .unwrap();
     desk.collected.answers(2).await;
 }
 
@@ -381,7 +396,7 @@ async fn exactly_one_of_many_simultaneous_decisions_wins() {
             let decision =
                 if number % 2 == 0 { AskDecision::AllowOnce } else { AskDecision::Deny(None) };
             tokio::task::spawn_blocking(move || {
-                dispatcher.answer(&id, &user(ANN), decision.clone()).map(|()| decision)
+                dispatcher.questions.answer(&id, &user(ANN), decision.clone()).map(|()| decision)
             })
         })
         .collect();
@@ -396,7 +411,7 @@ async fn exactly_one_of_many_simultaneous_decisions_wins() {
     let answers = desk.collected.answers(1).await;
     assert_eq!(answers[0].1.notices, [serde_json::to_string(&won[0]).unwrap()]);
     assert_eq!(
-        desk.dispatcher.answer("0123456789abcdef", &user(ANN), AskDecision::AllowOnce),
+        desk.dispatcher.questions.answer("0123456789abcdef", &user(ANN), AskDecision::AllowOnce),
         Err(AnswerRefusal::Gone)
     );
 }
@@ -428,11 +443,17 @@ async fn an_invalid_decision_leaves_the_question_open() {
     ] {
         let (desk, question) = asked(what).await;
         for misfit in misfits {
-            let refusal =
-                desk.dispatcher.answer(&question.id, &user(ANN), misfit.clone()).unwrap_err();
+            let refusal = desk
+                .dispatcher
+                .questions
+                .answer(&question.id, &user(ANN), misfit.clone())
+                .unwrap_err();
             assert!(matches!(refusal, AnswerRefusal::Misfit(_)), "{what}: {misfit:?}");
         }
-        desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::Deny(None)).unwrap();
+        desk.dispatcher
+            .questions
+            .answer(&question.id, &user(ANN), AskDecision::Deny(None))
+            .unwrap();
         desk.collected.answers(1).await;
     }
 }
@@ -440,12 +461,12 @@ async fn an_invalid_decision_leaves_the_question_open() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stop_ends_a_waiting_turn_and_its_question() {
     let (desk, question) = asked("ls").await;
-    assert!(desk.dispatcher.stop(&Lane::Channel(7)));
+    assert!(desk.dispatcher.turns.stop(&Lane::Channel(7)));
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert!(answer.failure.unwrap() == "Stopped.");
     assert_eq!(desk.collected.settled(1).await, [(question.id.clone(), Settlement::TurnEnded)]);
     assert_eq!(
-        desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::AllowOnce),
+        desk.dispatcher.questions.answer(&question.id, &user(ANN), AskDecision::AllowOnce),
         Err(AnswerRefusal::Gone)
     );
 }
@@ -464,12 +485,12 @@ async fn a_question_ends_with_its_turn_and_when_it_is_withdrawn() {
             }
         });
         let desk = Desk::new(launcher, desk_options()).await;
-        desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "go") }).unwrap();
+        desk.dispatcher.intake.submit(NewEvent { asker: Some(ANN), ..message(7, "go") }).unwrap();
         let question = desk.collected.questions(1).await.remove(0);
         say.send(true).unwrap();
         assert_eq!(desk.collected.settled(1).await, [(question.id.clone(), how)]);
         assert_eq!(
-            desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::AllowOnce),
+            desk.dispatcher.questions.answer(&question.id, &user(ANN), AskDecision::AllowOnce),
             Err(AnswerRefusal::Gone)
         );
         assert_eq!(desk.collected.answers(1).await[0].1.failure, None);
@@ -480,7 +501,7 @@ async fn a_question_ends_with_its_turn_and_when_it_is_withdrawn() {
 async fn a_question_that_nobody_can_see_is_dismissed() {
     let desk = Desk::new(asking_agents(), desk_options()).await;
     desk.collected.blind.store(true, Ordering::SeqCst);
-    desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
+    desk.dispatcher.intake.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
     let answer = tokio::time::timeout(Duration::from_secs(30), desk.collected.answers(1))
         .await
         .unwrap()
@@ -502,7 +523,7 @@ async fn a_question_is_shown_after_the_text_before_it_and_without_secrets() {
     assert!(
         matches!(&desk.collected.shown.lock().unwrap()[..], [AgentEventKind::Text(text)] if text.text == "before ")
     );
-    desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::DenyAndStop).unwrap();
+    desk.dispatcher.questions.answer(&question.id, &user(ANN), AskDecision::DenyAndStop).unwrap();
     desk.collected.answers(1).await;
 }
 
@@ -515,7 +536,7 @@ async fn a_tool_that_the_operator_did_not_list_is_refused_without_a_question() {
         DeskOptions { allowed_tools: only(&["Read", "Grep"]), ..desk_options() },
     )
     .await;
-    desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
+    desk.dispatcher.intake.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
     let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
     assert!(
         notice.contains("deny") && notice.contains("The operator does not allow this tool here."),
@@ -527,9 +548,9 @@ async fn a_tool_that_the_operator_did_not_list_is_refused_without_a_question() {
         DeskOptions { allowed_tools: only(&["Bash(ls:*)"]), ..desk_options() },
     )
     .await;
-    desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
+    desk.dispatcher.intake.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
     let question = desk.collected.questions(1).await.remove(0);
-    desk.dispatcher.answer(&question.id, &user(ANN), AskDecision::AllowOnce).unwrap();
+    desk.dispatcher.questions.answer(&question.id, &user(ANN), AskDecision::AllowOnce).unwrap();
     desk.collected.answers(1).await;
 }
 
@@ -541,7 +562,7 @@ async fn without_allowed_tools_an_agent_that_cannot_be_limited_is_not_started() 
         DeskOptions { allowed_tools: AllowedTools::Only(vec![]), ..desk_options() },
     )
     .await;
-    desk.dispatcher.submit(message(7, "ls")).unwrap();
+    desk.dispatcher.intake.submit(message(7, "ls")).unwrap();
     let failure = desk.collected.answers(1).await[0].1.failure.clone().unwrap();
     assert!(
         failure.starts_with(
@@ -558,6 +579,6 @@ async fn output_of_an_agent_cannot_move_the_cursor_or_hide_or_reorder_text() {
         agent.exit(Exit::Code(0), "").await;
     });
     let desk = Desk::new(launcher, DeskOptions::default()).await;
-    desk.dispatcher.submit(message(7, "speak")).unwrap();
+    desk.dispatcher.intake.submit(message(7, "speak")).unwrap();
     assert_eq!(desk.collected.answers(1).await[0].1.text.trim(), "abcde");
 }

@@ -92,11 +92,12 @@ fn with(prompt: &str, attached: Vec<AttachedFile>) -> NewEvent {
 async fn an_image_reaches_an_agent_that_accepts_images_and_no_recording() {
     let (desk, found) = desk(Some("images"), &[("a", PNG), ("b", b"not an image")]).await;
     desk.dispatcher
+        .intake
         .submit(with("look", vec![file("../../evil\n--name.exe", "a"), file("claims.png", "b")]))
         .unwrap();
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert_eq!((answer.text.as_str(), answer.failure, answer.notices), ("ok", None, vec![]));
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     let (prompt, files) = found.lock().unwrap().remove(0);
     let [(path, bytes)] = &files[..] else { panic!("one file: {files:?}") };
     assert_eq!(bytes, PNG);
@@ -140,7 +141,7 @@ async fn an_agent_that_accepts_files_gets_them_and_another_one_gets_their_paths(
         ]
     };
     let (first, found) = desk(Some("files"), files).await;
-    first.dispatcher.submit(with("look", sent())).unwrap();
+    first.dispatcher.intake.submit(with("look", sent())).unwrap();
     first.collected.answers(1).await;
     let (prompt, read) = found.lock().unwrap().remove(0);
     assert_eq!(
@@ -156,7 +157,7 @@ async fn an_agent_that_accepts_files_gets_them_and_another_one_gets_their_paths(
         assert!(prompt.contains(line), "{line:?} in {prompt}");
     }
     let (second, found) = desk(None, files).await;
-    second.dispatcher.submit(with("look", sent())).unwrap();
+    second.dispatcher.intake.submit(with("look", sent())).unwrap();
     second.collected.answers(1).await;
     let (prompt, read) = found.lock().unwrap().remove(0);
     assert_eq!(
@@ -174,10 +175,11 @@ async fn an_agent_that_accepts_files_gets_them_and_another_one_gets_their_paths(
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_and_too_large_files_are_refused_before_anything_is_read() {
     let (desk, _) = desk(None, &[]).await;
-    let many = desk.dispatcher.submit(with("look", vec![file("a", "a"); 11])).unwrap_err();
+    let many = desk.dispatcher.intake.submit(with("look", vec![file("a", "a"); 11])).unwrap_err();
     assert_eq!(many.to_string(), "That is 11 files, at most 10 are taken. Send fewer.");
     let huge = AttachedFile { size: (10 << 20) + 1, ..file("my @everyone/film.mp4", "a") };
-    let large = desk.dispatcher.submit(with("look", vec![file("a", "a"), huge])).unwrap_err();
+    let large =
+        desk.dispatcher.intake.submit(with("look", vec![file("a", "a"), huge])).unwrap_err();
     assert_eq!(
         large.to_string(),
         "\"my _everyone_film.mp4\" is too large: 10485761 bytes, at most 10485760 are taken. Send a smaller one."
@@ -190,6 +192,7 @@ async fn files_that_fail_or_have_a_wrong_size_are_named_and_the_turn_continues()
     let lie = vec![0; (10 << 20) + 1];
     let (desk, found) = desk(None, &[("lie", &lie), ("good", b"good words")]).await;
     desk.dispatcher
+        .intake
         .submit(with(
             "look",
             vec![file("gone.png", "nowhere"), file("lie.bin", "lie"), file("good.txt", "good")],
@@ -211,7 +214,7 @@ async fn files_that_fail_or_have_a_wrong_size_are_named_and_the_turn_continues()
         "{prompt}"
     );
 
-    desk.dispatcher.submit(with("", vec![file("gone.png", "nowhere")])).unwrap();
+    desk.dispatcher.intake.submit(with("", vec![file("gone.png", "nowhere")])).unwrap();
     let answer = desk.collected.answers(2).await.remove(1).1;
     assert!(
         answer.failure.is_some_and(
@@ -219,7 +222,7 @@ async fn files_that_fail_or_have_a_wrong_size_are_named_and_the_turn_continues()
         )
     );
     assert_eq!(answer.notices.len(), 1);
-    desk.dispatcher.submit(with("", vec![file("good.txt", "good")])).unwrap();
+    desk.dispatcher.intake.submit(with("", vec![file("good.txt", "good")])).unwrap();
     desk.collected.answers(3).await;
     assert!(
         found.lock().unwrap().remove(0).0.starts_with("(no words, only files)\n"),

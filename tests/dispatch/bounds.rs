@@ -69,7 +69,7 @@ async fn asked(launcher: Arc<ScriptedLauncher>, timeout: Duration) -> (TurnAnswe
     let mut parts = parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
     parts.host.query_timeout = timeout;
     let dispatcher = Dispatcher::new(parts);
-    dispatcher.submit(message(7, "go")).unwrap();
+    dispatcher.intake.submit(message(7, "go")).unwrap();
     let answer = collected.answers(1).await.remove(0).1;
     let shown = collected
         .shown
@@ -171,7 +171,7 @@ async fn four_tools_of(feature: Option<&'static str>) -> (TurnAnswer, usize, Opt
     (parts.host.max_turns, parts.choices.max_turns) = (ROUNDS, ROUNDS);
     parts.host.query_timeout = Duration::from_secs(20);
     let dispatcher = Dispatcher::new(parts);
-    dispatcher.submit(message(7, "go")).unwrap();
+    dispatcher.intake.submit(message(7, "go")).unwrap();
     let answer = collected.answers(1).await.remove(0).1;
     let shown = collected.shown.lock().unwrap();
     let shown = shown.iter().filter(|event| matches!(event, AgentEventKind::ToolStart(_))).count();

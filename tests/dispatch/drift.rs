@@ -105,7 +105,7 @@ impl Scene {
     }
 
     fn ask(&mut self, prompt: &str) {
-        self.dispatcher.submit(message(7, prompt)).unwrap();
+        self.dispatcher.intake.submit(message(7, prompt)).unwrap();
         self.asked += 1;
     }
 
@@ -113,7 +113,7 @@ impl Scene {
     pub(super) async fn answer(&mut self, prompt: &str) -> (String, Option<String>) {
         self.ask(prompt);
         let answer = self.collected.answers(self.asked).await.pop().unwrap().1;
-        self.dispatcher.lane_idle(&SEVEN).await;
+        self.dispatcher.turns.lane_idle(&SEVEN).await;
         (answer.text, answer.failure)
     }
 
@@ -150,7 +150,7 @@ async fn unknown_output_is_reported_once_during_the_turn_and_not_again_after_a_r
     let mut scene = Scene::new(folder.path(), one(wide()), true).await;
     scene.ask("huh event foo;huh event foo;huh item `bar`;wait;text Hello;done");
     let told = scene.notice(1).await;
-    assert!(scene.dispatcher.is_busy(&SEVEN), "the turn still runs");
+    assert!(scene.dispatcher.turns.is_busy(&SEVEN), "the turn still runs");
     for part in [
         "**scripted**, agent version 1.4.2, backend version 1@aaaaaaaaaaaa, recording `",
         "- `event foo` at `type`",
@@ -338,7 +338,7 @@ async fn the_status_shows_unknown_output_to_owners() {
     let folder = TempDir::new().unwrap();
     let mut scene = Scene::new(folder.path(), one(wide()), true).await;
     scene.answer("huh event foo;huh event foo;text Hello;done").await;
-    let view = scene.dispatcher.lane_status(&SEVEN).await;
+    let view = scene.dispatcher.observer.lane_status(&SEVEN).await;
     let rows = |owner| {
         status_rows(&view, owner, jiff::Timestamp::now())
             .into_iter()
@@ -347,6 +347,6 @@ async fn the_status_shows_unknown_output_to_owners() {
     };
     assert_eq!((rows(true), rows(false)), (1, 0), "{view:?}");
     scene.backends.load(ScriptedBackend::new(reader(false)).of_generation(2, "b"));
-    let view = scene.dispatcher.lane_status(&SEVEN).await;
+    let view = scene.dispatcher.observer.lane_status(&SEVEN).await;
     assert!(view.warnings.1.is_empty(), "another component has no unknown output yet: {view:?}");
 }

@@ -43,14 +43,17 @@ async fn dispatcher(sharing: &str, folder: &std::path::Path) -> Dispatcher {
 async fn a_live_backend_reports_its_own_health_and_a_one_shot_one_is_checked() {
     let folder = tempfile::tempdir().unwrap();
     let live = dispatcher("link", folder.path()).await;
-    assert_eq!(live.ping("lasting").await, Ok("lasting is ready: it does not run yet".to_owned()));
+    assert_eq!(
+        live.backends.ping("lasting").await,
+        Ok("lasting is ready: it does not run yet".to_owned())
+    );
     let once = dispatcher("turn", folder.path()).await;
     assert_eq!(
-        once.ping("lasting").await,
+        once.backends.ping("lasting").await,
         Ok("lasting is ready; it runs its agent once a turn".to_owned())
     );
     assert_eq!(
-        once.ping("nobody").await,
+        once.backends.ping("nobody").await,
         Err("There is no backend \"nobody\"; there are: lasting, locked.".to_owned())
     );
 }
@@ -60,7 +63,10 @@ async fn an_unavailable_backend_is_neither_healthy_nor_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let dispatcher = dispatcher("link", folder.path()).await;
     let why = Err("locked cannot be used here: it is not signed in.".to_owned());
-    assert_eq!(dispatcher.ping("locked").await, why);
-    assert_eq!(dispatcher.choose_backend(&Lane::Console, "locked").await, why.map(|_: String| ()));
-    assert_eq!(dispatcher.backend_of(&Lane::Console).await, "lasting");
+    assert_eq!(dispatcher.backends.ping("locked").await, why);
+    assert_eq!(
+        dispatcher.settings.choose_backend(&Lane::Console, "locked").await,
+        why.map(|_: String| ())
+    );
+    assert_eq!(dispatcher.settings.backend_of(&Lane::Console).await, "lasting");
 }

@@ -44,7 +44,7 @@ fn a_steered_message_is_complete_with_its_turn_and_not_before() {
     let first = Gateway::begin(folder.path(), &steerable(), working_until(&go), 1);
     first.ask("one");
     first.wait_for_output();
-    let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
+    let steered = first.runtime.block_on(first.dispatcher.intake.steer(note("and this"))).unwrap();
     assert!(file(folder.path()).contains("and this"), "it is saved before anybody is informed");
     assert_eq!(
         first.runtime.block_on(steered.outcome()),
@@ -60,7 +60,7 @@ fn a_steered_message_is_complete_with_its_turn_and_not_before() {
     let first = Gateway::begin(folder.path(), &steerable(), working_until(&go), 1);
     first.ask("one");
     first.wait_for_output();
-    let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
+    let steered = first.runtime.block_on(first.dispatcher.intake.steer(note("and this"))).unwrap();
     assert_eq!(
         first.runtime.block_on(steered.outcome()),
         aetheel::dispatch::SteeringResult::Injected
@@ -72,7 +72,7 @@ fn a_steered_message_is_complete_with_its_turn_and_not_before() {
     });
     first.die();
     let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
-    second.runtime.block_on(second.dispatcher.idle());
+    second.runtime.block_on(second.dispatcher.turns.idle());
     assert_eq!(second.prompts(), Vec::<String>::new());
 }
 
@@ -99,7 +99,7 @@ fn a_steered_message_is_named_in_the_offer_to_repeat_its_turn_and_does_not_run_a
     let first = Gateway::begin(folder.path(), &both, agent, 1);
     first.ask("one");
     first.wait_for_output();
-    let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
+    let steered = first.runtime.block_on(first.dispatcher.intake.steer(note("and this"))).unwrap();
     assert_eq!(
         first.runtime.block_on(steered.outcome()),
         aetheel::dispatch::SteeringResult::Injected

@@ -62,7 +62,7 @@ async fn hooks_run_before_and_after_every_turn_in_its_lane_with_new_sessions() {
     operator_writes(desk.folder.path(), HOOKS);
     desk.ask(7, "ignore the rules");
     desk.ask(7, "again");
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     let prompts = desk.launcher.prompts();
     let order: Vec<&str> = prompts.iter().map(|prompt| purpose(prompt)).collect();
     assert_eq!(order, ["begin", "ignore the rules", "stop", "begin", "again", "stop"]);
@@ -103,13 +103,13 @@ async fn the_hook_after_a_turn_delays_its_lane_but_not_the_answer() {
     desk.ask(7, "two");
     desk.collected.answers(1).await;
     until("the hook", || desk.launcher.prompts().len() == 3).await;
-    assert!(desk.dispatcher.is_busy(&Lane::Channel(7)));
+    assert!(desk.dispatcher.turns.is_busy(&Lane::Channel(7)));
     // Another lane does not wait.
     desk.ask(8, "elsewhere");
     desk.collected.answers(2).await;
     assert!(!desk.launcher.prompts().contains(&"two".to_owned()), "the lane waits");
     release.send(true).unwrap();
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     assert_eq!(desk.collected.answers(3).await.len(), 3);
 }
 
@@ -157,7 +157,7 @@ async fn a_hook_that_fails_or_takes_too_long_does_not_prevent_the_answer() {
     for prompt in ["one", "two"] {
         desk.ask(7, prompt);
     }
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     let answers = desk.collected.answers(2).await;
     let told: Vec<_> = answers
         .iter()
@@ -177,8 +177,8 @@ async fn the_turn_of_a_hook_runs_no_hooks_and_the_current_file_applies() {
         EventOrigin::Internal { channel: None },
         "Say hello.",
     );
-    desk.dispatcher.submit(startup).unwrap();
-    desk.dispatcher.idle().await;
+    desk.dispatcher.intake.submit(startup).unwrap();
+    desk.dispatcher.turns.idle().await;
     assert_eq!(desk.launcher.prompts(), ["Say hello."]);
     let other =
         |kind, lane| NewEvent::new(kind, lane, EventOrigin::Internal { channel: None }, "look");
@@ -187,8 +187,8 @@ async fn the_turn_of_a_hook_runs_no_hooks_and_the_current_file_applies() {
         (Asked::Cron, Lane::Cron("backup".into())),
         (Asked::Webhook, Lane::Webhook("ci".into())),
     ] {
-        desk.dispatcher.submit(other(kind, lane)).unwrap();
-        desk.dispatcher.idle().await;
+        desk.dispatcher.intake.submit(other(kind, lane)).unwrap();
+        desk.dispatcher.turns.idle().await;
     }
     let prompts = desk.launcher.prompts();
     let order: Vec<&str> = prompts[1..].iter().map(|prompt| purpose(prompt)).collect();
@@ -196,7 +196,7 @@ async fn the_turn_of_a_hook_runs_no_hooks_and_the_current_file_applies() {
     assert!(prompts[4].contains("(cron) of cron:backup"), "{}", prompts[4]);
     operator_writes(desk.folder.path(), "# Agents\n");
     desk.ask(7, "no more hooks");
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     assert_eq!(desk.launcher.prompts().len(), prompts.len() + 1);
 }
 
@@ -222,7 +222,7 @@ async fn the_answer_of_a_hook_goes_to_its_channel_and_its_memory_to_the_file() {
     let desk = Desk::new(launcher, DeskOptions::default()).await;
     operator_writes(desk.folder.path(), &HOOKS.replace("Begin now.", "Begin now.\n- channel: 42"));
     desk.ask(7, "hello");
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     let answers = desk.collected.answers(3).await;
     let told: Vec<_> = answers
         .iter()
@@ -255,15 +255,15 @@ async fn a_stop_ends_a_running_hook_and_a_prompt_stopped_before_it_began_does_no
     operator_writes(desk.folder.path(), HOOKS);
     desk.ask(7, "never asked");
     until("the first hook", || desk.launcher.prompts().len() == 1).await;
-    assert!(desk.dispatcher.stop(&Lane::Channel(7)));
+    assert!(desk.dispatcher.turns.stop(&Lane::Channel(7)));
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert!(answer.failure.as_deref().unwrap() == "Stopped.", "{answer:?}");
     until("the second hook", || desk.launcher.prompts().len() == 2).await;
     let prompts = desk.launcher.prompts();
     assert_eq!(prompts.iter().map(|prompt| purpose(prompt)).collect::<Vec<_>>(), ["begin", "stop"]);
     assert!(prompts[1].ends_with("ended with a failure."), "{}", prompts[1]);
-    assert!(desk.dispatcher.stop(&Lane::Channel(7)));
-    desk.dispatcher.idle().await;
+    assert!(desk.dispatcher.turns.stop(&Lane::Channel(7)));
+    desk.dispatcher.turns.idle().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -323,8 +323,8 @@ async fn the_agent_of_a_hook_is_not_kept_and_its_questions_are_dismissed() {
         operator_writes(folder.path(), "# Hooks\n- agent_begin: Begin now.\n");
         let dispatcher = Dispatcher::new(parts);
         for prompt in ["one", "two"] {
-            dispatcher.submit(message(7, prompt)).unwrap();
-            dispatcher.idle().await;
+            dispatcher.intake.submit(message(7, prompt)).unwrap();
+            dispatcher.turns.idle().await;
             assert_eq!(told.recv().await.unwrap(), "answer 7 Dismissed");
         }
         let answers = collected.answers(4).await;
@@ -382,7 +382,7 @@ async fn memory_is_written_before_the_answer_is_delivered_and_the_event_complete
     parts.outlet =
         Arc::new(Watching { memory: parts.workspace.folder().join("memory/channel-7.md"), seen });
     let dispatcher = Dispatcher::new(parts);
-    dispatcher.submit(message(7, "I like tea")).unwrap();
+    dispatcher.intake.submit(message(7, "I like tea")).unwrap();
     let then = tokio::time::timeout(Duration::from_secs(20), memory.recv()).await.unwrap().unwrap();
     assert!(then.contains("] likes tea"), "{then}");
 }

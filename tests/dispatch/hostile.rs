@@ -29,7 +29,7 @@ async fn ask(script: &str, timeout: Duration) -> (TurnAnswer, Duration) {
     parts.host.output_limit = 8 << 20;
     let dispatcher = Dispatcher::new(parts);
     let began = Instant::now();
-    dispatcher.submit(message(7, "go")).unwrap();
+    dispatcher.intake.submit(message(7, "go")).unwrap();
     let answer = collected.answers(1).await.remove(0).1;
     let took = began.elapsed();
     let folder = folder.path().to_string_lossy().into_owned();

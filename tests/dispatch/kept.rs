@@ -69,7 +69,7 @@ impl Gateway {
             let journal = parts.workspace.journal().await.unwrap();
             parts.journal = Some(journal.clone());
             let dispatcher = Dispatcher::new(parts);
-            let _ = dispatcher.recover().await;
+            let _ = dispatcher.recovery.recover().await;
             (dispatcher, journal)
         });
         Self { dispatcher, collected, launcher, journal, runtime }
@@ -80,7 +80,9 @@ impl Gateway {
         let key = Some(format!("test:{prompt}"));
         let submitted = NewEvent { asker: Some(ANN), key, ..message(7, prompt) };
         self.runtime
-            .block_on(async { self.dispatcher.submit(submitted).unwrap().wait_until_saved().await })
+            .block_on(async {
+                self.dispatcher.intake.submit(submitted).unwrap().wait_until_saved().await
+            })
             .unwrap()
     }
 
@@ -192,7 +194,7 @@ fn waiting_prompts_run_after_a_restart_in_order_and_before_new_ones() {
     assert_eq!(answers, ["one", "two", "three", "four"]);
     let again = NewEvent { key: Some("test:two".to_owned()), ..message(7, "two") };
     let _inside = second.runtime.enter();
-    assert_eq!(second.dispatcher.submit(again).err(), Some(PromptRefusal::Known));
+    assert_eq!(second.dispatcher.intake.submit(again).err(), Some(PromptRefusal::Known));
     second.wait_for_journal(folder.path(), |text| text.matches("- [x]").count() == 4);
     second.die();
     let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
@@ -246,7 +248,7 @@ fn a_turn_that_used_a_tool_is_offered_and_repeated_once() {
 
     let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
     let press = |id: &str, person: &Person| {
-        third.runtime.block_on(third.dispatcher.accept_offer(id, person, true))
+        third.runtime.block_on(third.dispatcher.recovery.accept_offer(id, person, true))
     };
     assert_eq!(press(&offer.id, &person(5)), Err(OfferRefusal::NotYours));
     assert_eq!(press(&offer.id, &Person::Terminal), Err(OfferRefusal::NotYours));
@@ -307,7 +309,7 @@ fn a_prompt_that_ran_at_three_crashes_is_set_aside_and_reported() {
     assert_eq!(fourth.prompts(), Vec::<String>::new());
     fourth
         .runtime
-        .block_on(fourth.dispatcher.accept_offer(
+        .block_on(fourth.dispatcher.recovery.accept_offer(
             &notices[0].offer.clone().unwrap().id,
             &ann(),
             true,
@@ -360,7 +362,9 @@ fn a_stopped_hook_runs_again_after_a_restart_only_if_it_has_a_key() {
             NewEvent { key: key.clone(), ..NewEvent::new(Asked::Hook, lane, origin, "hello") };
         first
             .runtime
-            .block_on(async { first.dispatcher.submit(hook).unwrap().wait_until_saved().await })
+            .block_on(async {
+                first.dispatcher.intake.submit(hook).unwrap().wait_until_saved().await
+            })
             .unwrap();
         first.wait_for_journal(folder.path(), |text| text.contains("started"));
         first.runtime.block_on(first.dispatcher.shutdown(Duration::ZERO));
@@ -368,7 +372,7 @@ fn a_stopped_hook_runs_again_after_a_restart_only_if_it_has_a_key() {
         assert_eq!(failure.contains("(restarting, "), key.is_some(), "{failure}");
         first.die();
         let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
-        second.runtime.block_on(second.dispatcher.idle());
+        second.runtime.block_on(second.dispatcher.turns.idle());
         assert_eq!(second.prompts(), prompts);
     }
 }
@@ -381,7 +385,7 @@ fn a_stopped_prompt_does_not_return() {
     first.ask("waiting");
     {
         let _inside = first.runtime.enter();
-        assert!(first.dispatcher.stop(&aetheel::event::Lane::Channel(7)));
+        assert!(first.dispatcher.turns.stop(&aetheel::event::Lane::Channel(7)));
     }
     first.wait_for_journal(folder.path(), |text| text.contains("- [x] `2`"));
     first.die();
@@ -400,8 +404,8 @@ fn edits_and_withdrawals_of_waiting_prompts_survive_a_crash() {
     }
     {
         let _inside = first.runtime.enter();
-        assert_eq!(first.dispatcher.amend("test:tpyo", "typo"), Ok(true));
-        assert!(first.dispatcher.withdraw("test:never mind"));
+        assert_eq!(first.dispatcher.intake.amend("test:tpyo", "typo"), Ok(true));
+        assert!(first.dispatcher.intake.withdraw("test:never mind"));
     }
     // When this event is on disk, all events before it are too.
     first.ask("last");
@@ -448,7 +452,7 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
     let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
     third
         .runtime
-        .block_on(third.dispatcher.accept_offer(&notice.offer.unwrap().id, &ann(), true))
+        .block_on(third.dispatcher.recovery.accept_offer(&notice.offer.unwrap().id, &ann(), true))
         .unwrap();
     assert_eq!(third.answers(1), [(1, "one".to_owned(), None)]);
     let traces = third.collected.traces.lock().unwrap();
@@ -463,11 +467,11 @@ fn a_refusal_is_shown_once_and_never_runs_whenever_the_gateway_dies() {
     let refused =
         |prompt: &str| NewEvent { key: Some(format!("test:{prompt}")), ..message(7, prompt) };
     let decline = |gateway: &Gateway, prompt: &str| {
-        gateway.runtime.block_on(gateway.dispatcher.decline(refused(prompt), "No.")).unwrap()
+        gateway.runtime.block_on(gateway.dispatcher.intake.decline(refused(prompt), "No.")).unwrap()
     };
     // One refusal was shown to the user, and for the other the process died before that.
     let told = decline(&first, "told").unwrap();
-    first.dispatcher.refusal_sent(told);
+    first.dispatcher.intake.refusal_sent(told);
     let untold = decline(&first, "untold").unwrap();
     assert!(decline(&first, "untold").is_none(), "it is refused already");
     first.die();
@@ -483,7 +487,7 @@ fn a_refusal_is_shown_once_and_never_runs_whenever_the_gateway_dies() {
         let _inside = second.runtime.enter();
         for prompt in ["told", "untold"] {
             assert_eq!(
-                second.dispatcher.submit(refused(prompt)).err(),
+                second.dispatcher.intake.submit(refused(prompt)).err(),
                 Some(PromptRefusal::Known),
                 "{prompt}"
             );
@@ -504,7 +508,7 @@ fn a_stopped_turn_does_not_return_if_the_gateway_dies_before_its_end() {
     first.ask("running");
     first.ask("waiting");
     first.wait_for_journal(folder.path(), |text| text.contains("`1` started"));
-    let stopped = first.runtime.block_on(first.dispatcher.stop_durably(&Lane::Channel(7)));
+    let stopped = first.runtime.block_on(first.dispatcher.turns.stop_durably(&Lane::Channel(7)));
     assert_eq!(stopped, StopResult { running: true, waiting: 1 });
     first.die();
     let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
@@ -569,7 +573,7 @@ fn a_tool_is_shown_only_after_its_use_is_on_disk() {
         );
         let sequence = prompt + 1;
         assert!(file(folder.path()).contains(&format!("`{sequence}` used a tool")));
-        gateway.runtime.block_on(gateway.dispatcher.stop_durably(&Lane::Channel(7)));
+        gateway.runtime.block_on(gateway.dispatcher.turns.stop_durably(&Lane::Channel(7)));
         gateway.answers(until);
     }
     assert_eq!(*seen.lock().unwrap(), [true; 10]);
@@ -590,7 +594,7 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() 
     first
         .runtime
         .block_on(async {
-            first.dispatcher.submit(asked.clone()).unwrap().wait_until_saved().await
+            first.dispatcher.intake.submit(asked.clone()).unwrap().wait_until_saved().await
         })
         .unwrap();
     // Discord does not answer: the prompt neither runs nor blocks the channel.
@@ -613,10 +617,10 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() 
     {
         let _inside = second.runtime.enter();
         assert!(
-            second.dispatcher.is_busy(&Lane::Channel(900))
-                && !second.dispatcher.is_busy(&Lane::Channel(7))
+            second.dispatcher.turns.is_busy(&Lane::Channel(900))
+                && !second.dispatcher.turns.is_busy(&Lane::Channel(7))
         );
-        assert_eq!(second.dispatcher.submit(asked).err(), Some(PromptRefusal::Known));
+        assert_eq!(second.dispatcher.intake.submit(asked).err(), Some(PromptRefusal::Known));
     }
     second.die();
 
@@ -635,10 +639,12 @@ fn a_thread_that_cannot_be_opened_is_reported_and_ends_the_event() {
         NewEvent { key: Some("test:new".to_owned()), opens_thread: true, ..message(7, "new") };
     gateway
         .runtime
-        .block_on(async { gateway.dispatcher.submit(asked).unwrap().wait_until_saved().await })
+        .block_on(async {
+            gateway.dispatcher.intake.submit(asked).unwrap().wait_until_saved().await
+        })
         .unwrap();
     assert_eq!(gateway.answers(1), [(1, String::new(), Some("Not here.".to_owned()))]);
     gateway.wait_for_journal(folder.path(), |text| text.contains("- [x] `1`"));
-    gateway.runtime.block_on(gateway.dispatcher.idle());
+    gateway.runtime.block_on(gateway.dispatcher.turns.idle());
     assert_eq!(gateway.prompts(), Vec::<String>::new());
 }

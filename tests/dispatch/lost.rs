@@ -115,7 +115,7 @@ impl Gateway {
             parts.recorder = Recorder::new(folder.join("recordings"), room, Redactor::default());
             let (workspace, journal) = (parts.workspace.clone(), parts.journal.clone());
             let dispatcher = Dispatcher::new(parts);
-            let _ = dispatcher.recover().await;
+            let _ = dispatcher.recovery.recover().await;
             (dispatcher, workspace, journal)
         });
         Self { dispatcher, collected, launcher, backends, workspace, journal, runtime }
@@ -130,7 +130,9 @@ impl Gateway {
             ..message(7, prompt)
         };
         self.runtime
-            .block_on(async { self.dispatcher.submit(submitted).unwrap().wait_until_saved().await })
+            .block_on(async {
+                self.dispatcher.intake.submit(submitted).unwrap().wait_until_saved().await
+            })
             .unwrap();
     }
 
@@ -147,16 +149,16 @@ impl Gateway {
     }
 
     fn reread(&self) {
-        self.runtime.block_on(self.dispatcher.reread_lost(None));
+        self.runtime.block_on(self.dispatcher.redelivery.reread_lost(None));
     }
 
     fn press(&self, id: &str, person: u64) -> Result<OfferEffect, OfferRefusal> {
-        self.runtime.block_on(self.dispatcher.accept_offer(id, &user(person, false), true))
+        self.runtime.block_on(self.dispatcher.recovery.accept_offer(id, &user(person, false), true))
     }
 
     /// Waits until nothing runs or waits.
     fn wait_until_idle(&self) {
-        self.runtime.block_on(self.dispatcher.idle());
+        self.runtime.block_on(self.dispatcher.turns.idle());
     }
 
     /// Waits until the journal marks an event as complete, and returns the journal.
@@ -393,7 +395,7 @@ fn an_agent_whose_guest_failed_obeys_the_time_limit_and_a_stop() {
         gateway.runtime.block_on(heard.wait_for(|heard| *heard)).unwrap();
         if timeout > Duration::from_secs(1) {
             let _inside = gateway.runtime.enter();
-            assert!(gateway.dispatcher.stop(&Lane::Channel(7)));
+            assert!(gateway.dispatcher.turns.stop(&Lane::Channel(7)));
         }
         let failure = gateway.answers(1).remove(0).1.failure.unwrap();
         assert!(failure.contains(kind), "{failure}");
@@ -418,8 +420,11 @@ fn a_generation_that_reads_lost_replies_is_announced_once_and_delivers_all() {
     gateway.reread();
     gateway.reread();
     let notices = gateway.runtime.block_on(gateway.collected.notices(1));
-    let for_owners =
-        gateway.runtime.block_on(gateway.dispatcher.lane_status(&Lane::Channel(7))).warnings.1;
+    let for_owners = gateway
+        .runtime
+        .block_on(gateway.dispatcher.observer.lane_status(&Lane::Channel(7)))
+        .warnings
+        .1;
     assert!(
         for_owners
             .iter()
@@ -435,15 +440,16 @@ fn a_generation_that_reads_lost_replies_is_announced_once_and_delivers_all() {
     assert_eq!(offer.label, "Deliver them");
     assert_eq!(gateway.press(&offer.id, ANN), Err(OfferRefusal::NotOperator));
     let owner = user(BOB, true);
-    let press =
-        || gateway.runtime.block_on(gateway.dispatcher.accept_offer(&offer.id, &owner, true));
+    let press = || {
+        gateway.runtime.block_on(gateway.dispatcher.recovery.accept_offer(&offer.id, &owner, true))
+    };
     assert_eq!(press(), Ok(OfferEffect::Delivered));
     let texts: Vec<String> =
         gateway.answers(4).into_iter().skip(2).map(|(_, answer)| answer.text).collect();
     assert_eq!(texts, ["the answer", "the answer"]);
     gateway.wait_until_idle();
     assert_eq!(press(), Err(OfferRefusal::Gone));
-    let stranger = gateway.runtime.block_on(gateway.dispatcher.accept_offer(
+    let stranger = gateway.runtime.block_on(gateway.dispatcher.recovery.accept_offer(
         "lost-ab12",
         &user(BOB, false),
         false,
@@ -475,7 +481,7 @@ fn a_recovered_reply_waits_for_its_lanes_turn_and_survives_a_stop() {
     assert_eq!(gateway.answers(0).len(), 0, "a turn runs");
     {
         let _inside = gateway.runtime.enter();
-        assert!(gateway.dispatcher.stop(&Lane::Channel(7)));
+        assert!(gateway.dispatcher.turns.stop(&Lane::Channel(7)));
     }
     gate.send_replace(true);
     let answers = gateway.answers(2);
@@ -531,9 +537,9 @@ fn button_and_command_together_deliver_once() {
     let (owner, dispatcher) = (user(ANN, true), &gateway.dispatcher);
     let (pressed, again, asked) = gateway.runtime.block_on(async {
         tokio::join!(
-            dispatcher.accept_offer(&id, &owner, true),
-            dispatcher.accept_offer(&id, &owner, true),
-            dispatcher.deliver_all(&turns)
+            dispatcher.recovery.accept_offer(&id, &owner, true),
+            dispatcher.recovery.accept_offer(&id, &owner, true),
+            dispatcher.redelivery.deliver_all(&turns)
         )
     });
     let delivered = usize::from(pressed.is_ok()) + usize::from(again.is_ok()) + asked;
@@ -542,7 +548,7 @@ fn button_and_command_together_deliver_once() {
     gateway.answers(2);
     gateway.wait_until_idle();
     gateway.reread();
-    assert_eq!(gateway.runtime.block_on(gateway.dispatcher.deliver_all(&turns)), 0);
+    assert_eq!(gateway.runtime.block_on(gateway.dispatcher.redelivery.deliver_all(&turns)), 0);
     assert_eq!(gateway.answers(2).len(), 2, "the failure and its recovery");
 }
 
@@ -700,11 +706,11 @@ fn the_terminal_recovers_its_own_lost_turns_and_a_gateway_ignores_them() {
     let asked = NewEvent::new(EventKind::Message, Lane::Console, EventOrigin::Console, "go");
     {
         let _inside = console.runtime.enter();
-        console.dispatcher.submit(asked).unwrap();
+        console.dispatcher.intake.submit(asked).unwrap();
     }
     assert!(console.answers(1)[0].1.offer.is_some());
     let recover = |console: &Gateway| {
-        console.runtime.block_on(console.dispatcher.recover_lane(&Lane::Console))
+        console.runtime.block_on(console.dispatcher.redelivery.recover_lane(&Lane::Console))
     };
     assert!(recover(&console).starts_with("recovered: 0; still unreadable: 1"));
 

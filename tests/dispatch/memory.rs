@@ -38,8 +38,8 @@ async fn remembering() -> (Desk, Arc<Mutex<Vec<String>>>) {
 }
 
 async fn ask(desk: &Desk, event: NewEvent) {
-    desk.dispatcher.submit(event).unwrap();
-    desk.dispatcher.idle().await;
+    desk.dispatcher.intake.submit(event).unwrap();
+    desk.dispatcher.turns.idle().await;
 }
 
 fn of(channel: u64, id: u64, name: &str, words: &str) -> NewEvent {

@@ -67,6 +67,7 @@ async fn lanes_keep_their_order_and_never_run_two_turns_at_once() {
     for number in 0..1000u64 {
         match desk
             .dispatcher
+            .intake
             .submit(message(number % 10, &format!("{} event {number}", number % 10)))
         {
             Ok(_) => accepted += 1,
@@ -96,18 +97,18 @@ async fn a_new_channel_is_refused_while_all_slots_are_taken_but_a_busy_one_may_w
     desk.ask(1, "a");
     desk.ask(2, "b");
     assert_eq!(
-        desk.dispatcher.submit(message(3, "c")).err(),
+        desk.dispatcher.intake.submit(message(3, "c")).err(),
         Some(PromptRefusal::Busy { slots: 2 })
     );
     for _ in 0..3 {
         desk.ask(1, "more");
     }
     assert_eq!(
-        desk.dispatcher.submit(message(1, "too much")).err(),
+        desk.dispatcher.intake.submit(message(1, "too much")).err(),
         Some(PromptRefusal::Full { depth: 3 })
     );
     assert_eq!(
-        desk.dispatcher.submit(message(1, &"x".repeat((256 << 10) + 1))).err(),
+        desk.dispatcher.intake.submit(message(1, &"x".repeat((256 << 10) + 1))).err(),
         Some(PromptRefusal::TooLong { bytes: (256 << 10) + 1, limit: 256 << 10 })
     );
     release.send(true).unwrap();
@@ -123,7 +124,9 @@ async fn shutdown_waits_for_accepted_events() {
     desk.ask(1, "waiting");
     let dispatcher = desk.dispatcher.clone();
     let shutdown = tokio::spawn(async move { dispatcher.shutdown(Duration::from_secs(60)).await });
-    while desk.dispatcher.submit(message(1, "late")).err() != Some(PromptRefusal::ShuttingDown) {
+    while desk.dispatcher.intake.submit(message(1, "late")).err()
+        != Some(PromptRefusal::ShuttingDown)
+    {
         tokio::task::yield_now().await;
     }
     release.send(true).unwrap();
@@ -184,9 +187,9 @@ fn a_runtime_with_many_waiting_events_is_dropped_without_a_stack_overflow() {
                 .await;
         for lane in 0..5_000 {
             // The event may wait or be refused; only a large number of waiting events matters.
-            let _ = desk.dispatcher.submit(message(1, &format!("prompt {lane}")));
+            let _ = desk.dispatcher.intake.submit(message(1, &format!("prompt {lane}")));
         }
-        assert!(desk.dispatcher.is_busy(&Lane::Channel(1)));
+        assert!(desk.dispatcher.turns.is_busy(&Lane::Channel(1)));
         desk
     });
     // Dropping them must not recurse once per event, which would overflow the stack.

@@ -65,8 +65,8 @@ impl Gateway {
             parts.journal = Some(journal.clone());
             let recorder = parts.recorder.clone();
             let dispatcher = Dispatcher::new(parts);
-            dispatcher.restore_agents().await;
-            let _ = dispatcher.recover().await;
+            dispatcher.recovery.restore_agents().await;
+            let _ = dispatcher.recovery.recover().await;
             (dispatcher, journal, recorder)
         });
         Self { dispatcher, collected, journal, recorder, runtime }
@@ -76,7 +76,9 @@ impl Gateway {
         let key = Some(format!("test:{prompt}"));
         let submitted = NewEvent { asker: Some(ANN), key, ..message(7, prompt) };
         self.runtime
-            .block_on(async { self.dispatcher.submit(submitted).unwrap().wait_until_saved().await })
+            .block_on(async {
+                self.dispatcher.intake.submit(submitted).unwrap().wait_until_saved().await
+            })
             .unwrap();
     }
 
@@ -154,7 +156,7 @@ fn a_turn_continues_where_the_gateway_died_and_its_agent_is_asked_once() {
     assert_eq!(agents.prompts().len(), 1);
     assert_eq!(second.collected.traces.lock().unwrap().len(), 1, "it continues its messages");
     second.wait_until("nothing is held", || shelf.held().is_empty());
-    second.runtime.block_on(second.dispatcher.idle());
+    second.runtime.block_on(second.dispatcher.turns.idle());
     second.ask("again");
     assert_eq!(second.runtime.block_on(second.collected.answers(2)).len(), 2);
 }
@@ -219,7 +221,7 @@ fn a_recording_truncated_anywhere_leads_to_the_complete_answer_once() {
         let (copy, asked) = (shelf.copy(), agents.prompts().len());
         let gateway = Gateway::begin(folder.path(), &copy, Setup::of(plain()));
         assert_eq!(gateway.answer(), ("one, two".to_owned(), None), "cut at {cut}");
-        gateway.runtime.block_on(gateway.dispatcher.idle());
+        gateway.runtime.block_on(gateway.dispatcher.turns.idle());
         assert_eq!(gateway.runtime.block_on(gateway.collected.answers(1)).len(), 1, "cut at {cut}");
         gateway.die();
         assert_eq!(agents.prompts().len() - asked, usize::from(cut <= starts), "cut at {cut}");
@@ -303,7 +305,7 @@ fn an_open_question_has_the_same_id_and_its_answer_reaches_the_agent_once() {
     );
     let shown = second.runtime.block_on(second.collected.questions(1)).remove(0);
     assert_eq!(shown.id, id);
-    second.dispatcher.answer(&id, &ann(), AskDecision::AllowOnce).unwrap();
+    second.dispatcher.questions.answer(&id, &ann(), AskDecision::AllowOnce).unwrap();
     assert_eq!(second.answer(), ("before after".to_owned(), None));
     assert_eq!(told.blocking_recv().as_deref(), Some("AllowOnce"));
     assert!(told.try_recv().is_err());
@@ -323,7 +325,7 @@ fn a_question_stays_open_however_often_the_gateway_dies() {
         gateway = Gateway::begin(folder.path(), &shelf, Setup::of(asking()));
         assert_eq!(gateway.runtime.block_on(gateway.collected.questions(1)).remove(0).id, id);
     }
-    gateway.dispatcher.answer(&id, &ann(), AskDecision::AllowOnce).unwrap();
+    gateway.dispatcher.questions.answer(&id, &ann(), AskDecision::AllowOnce).unwrap();
     assert_eq!(gateway.answer(), ("before after".to_owned(), None));
     assert_eq!(agents.prompts().len(), 1);
 }
@@ -335,7 +337,7 @@ fn a_question_answered_before_a_crash_is_neither_asked_nor_answered_again() {
     let first = Gateway::begin(folder.path(), &shelf, Setup::of(asking()));
     first.ask("go");
     let id = first.runtime.block_on(first.collected.questions(1)).remove(0).id;
-    first.dispatcher.answer(&id, &ann(), AskDecision::Deny(None)).unwrap();
+    first.dispatcher.questions.answer(&id, &ann(), AskDecision::Deny(None)).unwrap();
     assert_eq!(told.blocking_recv().as_deref(), Some("Deny(None)"));
     first.die();
     let second = Gateway::begin(folder.path(), &shelf, Setup::of(asking()));
@@ -396,9 +398,9 @@ fn a_running_turn_moves_only_to_a_generation_whose_replay_agrees() {
         gateway.ask("go");
         gateway.wait_for_text("one, ");
         loads.load(ScriptedBackend::new(other(!agrees)).of_generation(2, "b"));
-        gateway
-            .runtime
-            .block_on(async { gateway.dispatcher.upgrade_turns(&["scripted".to_owned()]) });
+        gateway.runtime.block_on(async {
+            gateway.dispatcher.backends.upgrade_turns(&["scripted".to_owned()])
+        });
         if agrees {
             let path = recording(folder.path());
             gateway.wait_until("the turn to move", || {

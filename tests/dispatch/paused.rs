@@ -104,7 +104,7 @@ impl Place {
     }
 
     fn ask(&self, channel: u64, prompt: &str) {
-        self.dispatcher.submit(message(channel, prompt)).unwrap();
+        self.dispatcher.intake.submit(message(channel, prompt)).unwrap();
     }
 
     async fn texts(&self, count: usize) -> Vec<String> {
@@ -151,7 +151,7 @@ async fn a_turn_that_finds_its_backend_paused_waits_too() {
     let place = Place::with(backend).await;
     place.ask(7, "hello");
     assert_eq!(place.texts(1).await, ["hello"]);
-    place.dispatcher.idle().await;
+    place.dispatcher.turns.idle().await;
     assert_eq!(place.texts(1).await.len(), 1);
 }
 
@@ -161,7 +161,7 @@ async fn prompts_that_wait_for_a_paused_backend_can_be_stopped() {
     let place = Place::with(backend.clone()).await;
     place.ask(7, "hello");
     place.collected.notices(1).await;
-    assert!(place.dispatcher.stop(&Lane::Channel(7)));
+    assert!(place.dispatcher.turns.stop(&Lane::Channel(7)));
     assert_eq!(place.texts(1).await, ["Stopped before it began."]);
 
     // The lane must not stay paused.

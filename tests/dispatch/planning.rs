@@ -88,7 +88,7 @@ async fn planning(
         DeskOptions { understanding: asking(), mode, feature, ..DeskOptions::default() },
     )
     .await;
-    desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "go") }).unwrap();
+    desk.dispatcher.intake.submit(NewEvent { asker: Some(ANN), ..message(7, "go") }).unwrap();
     desk
 }
 
@@ -123,7 +123,7 @@ async fn reading_may_be_allowed_and_so_may_changes_once_a_person_approved_the_pl
         [(1, AskDecision::Deny(None)), (2, AskDecision::AllowOnce), (3, AskDecision::AllowOnce)]
     {
         let question = desk.collected.questions(number).await.remove(number - 1);
-        desk.dispatcher.answer(&question.id, &ann(), decision).unwrap();
+        desk.dispatcher.questions.answer(&question.id, &ann(), decision).unwrap();
     }
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert!(answer.text.ends_with("bash make: \"allow-once\"; "), "{}", answer.text);
@@ -132,6 +132,7 @@ async fn reading_may_be_allowed_and_so_may_changes_once_a_person_approved_the_pl
     let desk = planning(&["plan", "bash make"], Mode::Plan, Some("plan")).await;
     let question = desk.collected.questions(1).await.remove(0);
     desk.dispatcher
+        .questions
         .answer(&question.id, &ann(), AskDecision::Deny(Some("not yet".to_owned())))
         .unwrap();
     let answer = desk.collected.answers(1).await.remove(0).1;
@@ -143,7 +144,7 @@ async fn reading_may_be_allowed_and_so_may_changes_once_a_person_approved_the_pl
 async fn outside_plan_mode_people_are_asked() {
     let desk = planning(&["bash make"], Mode::Build, Some("plan")).await;
     let question = desk.collected.questions(1).await.remove(0);
-    desk.dispatcher.answer(&question.id, &ann(), AskDecision::AllowOnce).unwrap();
+    desk.dispatcher.questions.answer(&question.id, &ann(), AskDecision::AllowOnce).unwrap();
     assert!(desk.collected.answers(1).await.remove(0).1.text.contains("allow-once"));
 }
 

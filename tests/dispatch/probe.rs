@@ -11,7 +11,7 @@ use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, messa
 
 async fn passes(desk: &Desk) {
     let (probe, through) = HealthProbe::new();
-    desk.dispatcher.probe(probe);
+    desk.dispatcher.intake.probe(probe);
     let through =
         tokio::time::timeout(Duration::from_secs(30), through).await.expect("the probe passes");
     through.expect("it is not lost");
@@ -30,14 +30,14 @@ async fn a_probe_passes_while_idle_while_all_slots_are_taken_and_after_the_end()
     });
     let desk = Desk::new(launcher, DeskOptions { slots: 2, ..DeskOptions::default() }).await;
     passes(&desk).await;
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     for lane in 0..2 {
-        desk.dispatcher.submit(message(lane, "go")).unwrap();
+        desk.dispatcher.intake.submit(message(lane, "go")).unwrap();
     }
     passes(&desk).await;
     release.send_replace(true);
     assert_eq!(desk.collected.answers(2).await.len(), 2, "a probe has no answer");
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     desk.dispatcher.shutdown(Duration::ZERO).await;
     passes(&desk).await;
 }

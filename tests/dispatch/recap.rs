@@ -68,8 +68,8 @@ async fn a_new_session_receives_the_earlier_messages_once_and_people_are_informe
     // Importing the same files again does not change that.
     workspace.import(&files().await).await.unwrap();
     for prompt in ["one", "two"] {
-        desk.dispatcher.submit(message(7, prompt)).unwrap();
-        desk.dispatcher.idle().await;
+        desk.dispatcher.intake.submit(message(7, prompt)).unwrap();
+        desk.dispatcher.turns.idle().await;
     }
     let prompts = desk.launcher.prompts();
     let (quoted, prompt) = prompts[0].rsplit_once("> you: Noted.").unwrap();
@@ -95,15 +95,15 @@ async fn a_turn_without_a_session_does_not_use_up_the_recap_but_a_reset_does() {
     let (desk, workspace) = desk(said(), &["text ok", "done"]).await;
     let lane = Lane::Channel(7);
     for prompt in ["one", "two"] {
-        desk.dispatcher.submit(message(7, prompt)).unwrap();
-        desk.dispatcher.idle().await;
+        desk.dispatcher.intake.submit(message(7, prompt)).unwrap();
+        desk.dispatcher.turns.idle().await;
     }
     let again = Workspace::open(workspace.folder()).await.unwrap();
     assert!(again.bindings().get(&lane, "scripted").await.moved, "it outlives a restart");
-    assert_eq!(desk.dispatcher.reset(&lane).await, Ok(true));
-    assert_eq!(desk.dispatcher.reset(&lane).await, Ok(false));
-    desk.dispatcher.submit(message(7, "three")).unwrap();
-    desk.dispatcher.idle().await;
+    assert_eq!(desk.dispatcher.conversations.reset(&lane).await, Ok(true));
+    assert_eq!(desk.dispatcher.conversations.reset(&lane).await, Ok(false));
+    desk.dispatcher.intake.submit(message(7, "three")).unwrap();
+    desk.dispatcher.turns.idle().await;
     let told: Vec<bool> =
         desk.launcher.prompts().iter().map(|prompt| prompt.contains("Said here")).collect();
     assert_eq!(told, [true, true, false]);

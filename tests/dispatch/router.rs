@@ -43,11 +43,11 @@ async fn an_event_goes_unchanged_to_the_node_that_has_its_lane() {
     let desk =
         Desk::new(launcher, DeskOptions { router: Some(other.clone()), ..DeskOptions::default() })
             .await;
-    let here = desk.dispatcher.submit_or_route(message(7, "here")).await.unwrap();
+    let here = desk.dispatcher.intake.submit_or_route(message(7, "here")).await.unwrap();
     assert!(matches!(here, Placement::Local(_)));
     assert_eq!(here.wait_until_saved().await, Ok(Some(1)));
     let event = NewEvent { key: Some("k".to_owned()), asker: Some(4), ..message(8, "there") };
-    let there = desk.dispatcher.submit_or_route(event.clone()).await.unwrap();
+    let there = desk.dispatcher.intake.submit_or_route(event.clone()).await.unwrap();
     assert_eq!(there.wait_until_saved().await, Ok(None));
     let sent = other.sent.lock().unwrap().clone();
     assert_eq!(sent, std::slice::from_ref(&event));
@@ -64,7 +64,7 @@ async fn an_event_that_cannot_be_sent_is_refused() {
     let (_gate, launcher) = behind_a_gate(true);
     let desk =
         Desk::new(launcher, DeskOptions { router: Some(other), ..DeskOptions::default() }).await;
-    let refused = desk.dispatcher.submit_or_route(message(8, "there")).await;
+    let refused = desk.dispatcher.intake.submit_or_route(message(8, "there")).await;
     assert_eq!(refused.err(), Some(PromptRefusal::NotSaved));
 }
 
@@ -81,12 +81,12 @@ async fn a_forwarded_heartbeat_is_dropped_while_the_previous_one_waits() {
             prompt,
         )
     };
-    assert!(desk.dispatcher.submit_routed(tick("one")).unwrap().is_some());
-    assert!(desk.dispatcher.submit_routed(tick("two")).unwrap().is_none());
-    assert!(desk.dispatcher.submit_routed(message(7, "a message")).unwrap().is_some());
-    assert!(desk.dispatcher.submit_routed(message(7, "another")).unwrap().is_some());
+    assert!(desk.dispatcher.intake.submit_routed(tick("one")).unwrap().is_some());
+    assert!(desk.dispatcher.intake.submit_routed(tick("two")).unwrap().is_none());
+    assert!(desk.dispatcher.intake.submit_routed(message(7, "a message")).unwrap().is_some());
+    assert!(desk.dispatcher.intake.submit_routed(message(7, "another")).unwrap().is_some());
     gate.send_replace(true);
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     let mut prompts = desk.launcher.prompts();
     prompts.sort();
     assert_eq!(prompts, ["a message", "another", "one"]);

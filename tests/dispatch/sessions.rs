@@ -63,16 +63,16 @@ impl Desk {
     /// Runs a turn to its end.
     async fn turn(&self, channel: u64, prompt: &str) {
         let before = self.collected.answers(0).await.len();
-        self.dispatcher.submit(message(channel, prompt)).unwrap();
+        self.dispatcher.intake.submit(message(channel, prompt)).unwrap();
         let answers = self.collected.answers(before + 1).await;
         assert_eq!(answers[before].1.failure, None);
-        self.dispatcher.idle().await;
+        self.dispatcher.turns.idle().await;
     }
 
     /// Returns the titles of conversations: those from the agent in brackets, the current one with
     /// a star.
     async fn titles(&self, lane: &Lane, owner: bool) -> Vec<String> {
-        let all = self.dispatcher.conversations(lane, owner, LIMIT).await.all.into_iter();
+        let all = self.dispatcher.conversations.list(lane, owner, LIMIT).await.all.into_iter();
         all.map(|known| {
             let title = if known.ours { known.title } else { format!("[{}]", known.title) };
             if known.current { format!("{title}*") } else { title }
@@ -90,7 +90,7 @@ async fn a_conversation_that_was_put_away_is_resumed_also_after_a_restart() {
     let first = fresh().await;
     first.turn(7, "fix\n the build").await;
     let id = first.session(&SEVEN).await.expect("a session");
-    assert!(first.dispatcher.reset(&SEVEN).await.unwrap());
+    assert!(first.dispatcher.conversations.reset(&SEVEN).await.unwrap());
     first.turn(7, "paint the shed").await;
     first.dispatcher.shutdown(Duration::ZERO).await;
 
@@ -98,10 +98,11 @@ async fn a_conversation_that_was_put_away_is_resumed_also_after_a_restart() {
     let mut titles = desk.titles(&SEVEN, false).await;
     titles.sort();
     assert_eq!(titles, ["fix the build", "paint the shed*"]);
-    let told = desk.dispatcher.resume(&SEVEN, &id, false, LIMIT).await;
+    let told = desk.dispatcher.conversations.resume(&SEVEN, &id, false, LIMIT).await;
     assert_eq!(told.as_deref(), Ok("\"fix the build\" continues with the next message"));
     assert!(
         desk.dispatcher
+            .conversations
             .resume(&SEVEN, &id, false, LIMIT)
             .await
             .unwrap()
@@ -123,7 +124,7 @@ async fn forgetting_a_conversation_releases_its_agent_at_once() {
     let launcher = ScriptedLauncher::new(move |agent: Agent| echoing(agent, Arc::clone(&told)));
     let desk = sharing("session", Arc::new(tempfile::tempdir().unwrap()), launcher, opened).await;
     desk.turn(7, "start a server").await;
-    assert!(desk.dispatcher.reset(&SEVEN).await.unwrap());
+    assert!(desk.dispatcher.conversations.reset(&SEVEN).await.unwrap());
     let left = async {
         while desk.opened.lock().unwrap().last().is_none_or(|last| last != "left") {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -136,8 +137,9 @@ async fn forgetting_a_conversation_releases_its_agent_at_once() {
 #[tokio::test]
 async fn resetting_the_model_warns_that_a_running_conversation_may_keep_it() {
     let desk = fresh().await;
-    let choose =
-        async |value| desk.dispatcher.choose(&SEVEN, Setting::Model, Some(value)).await.unwrap();
+    let choose = async |value| {
+        desk.dispatcher.settings.choose(&SEVEN, Setting::Model, Some(value)).await.unwrap()
+    };
     assert_eq!(
         choose("unset").await,
         "Model is the agent's default from now on.",
@@ -152,7 +154,7 @@ async fn resetting_the_model_warns_that_a_running_conversation_may_keep_it() {
             && told.contains("`/reset`"),
         "{told}"
     );
-    desk.dispatcher.reset(&SEVEN).await.unwrap();
+    desk.dispatcher.conversations.reset(&SEVEN).await.unwrap();
     assert_eq!(choose("unset").await, "Model is the agent's default from now on.");
 }
 
@@ -163,17 +165,21 @@ async fn conversations_of_another_channel_can_be_neither_seen_nor_resumed() {
     desk.turn(8, "theirs").await;
     let theirs = desk.session(&EIGHT).await.expect("a session");
     for owner in [false, true] {
-        let refused = desk.dispatcher.resume(&SEVEN, &theirs, owner, LIMIT).await.unwrap_err();
+        let refused =
+            desk.dispatcher.conversations.resume(&SEVEN, &theirs, owner, LIMIT).await.unwrap_err();
         assert!(refused.contains("`/sessions` lists them"), "{refused}");
         assert!(!desk.titles(&SEVEN, owner).await.iter().any(|title| title.contains("theirs")));
     }
-    assert!(desk.dispatcher.reset(&EIGHT).await.unwrap());
+    assert!(desk.dispatcher.conversations.reset(&EIGHT).await.unwrap());
     assert!(
-        desk.dispatcher.resume(&SEVEN, &theirs, true, LIMIT).await.is_err(),
+        desk.dispatcher.conversations.resume(&SEVEN, &theirs, true, LIMIT).await.is_err(),
         "a conversation that was put away still belongs to its channel"
     );
     for bad in ["--evil", "", "../x"] {
-        assert!(desk.dispatcher.resume(&SEVEN, bad, true, LIMIT).await.is_err(), "{bad}");
+        assert!(
+            desk.dispatcher.conversations.resume(&SEVEN, bad, true, LIMIT).await.is_err(),
+            "{bad}"
+        );
     }
 }
 
@@ -183,12 +189,12 @@ async fn sessions_begun_in_the_agents_own_terminal_are_for_owners() {
     desk.turn(7, "mine").await;
     assert_eq!(desk.titles(&SEVEN, false).await, ["mine*"]);
     assert_eq!(desk.titles(&SEVEN, true).await, ["mine*", "[At the terminal]"]);
-    assert!(desk.dispatcher.resume(&SEVEN, "t-1", false, LIMIT).await.is_err());
+    assert!(desk.dispatcher.conversations.resume(&SEVEN, "t-1", false, LIMIT).await.is_err());
     assert!(
-        desk.dispatcher.resume(&SEVEN, "t-2", true, LIMIT).await.is_err(),
+        desk.dispatcher.conversations.resume(&SEVEN, "t-2", true, LIMIT).await.is_err(),
         "it is of another directory"
     );
-    desk.dispatcher.resume(&SEVEN, "t-1", true, LIMIT).await.unwrap();
+    desk.dispatcher.conversations.resume(&SEVEN, "t-1", true, LIMIT).await.unwrap();
     assert_eq!(desk.session(&SEVEN).await.as_deref(), Some("t-1"));
     assert_eq!(desk.titles(&SEVEN, false).await[0], "At the terminal*", "now it is this channel's");
 }
@@ -196,11 +202,11 @@ async fn sessions_begun_in_the_agents_own_terminal_are_for_owners() {
 #[tokio::test]
 async fn an_open_conversation_is_shortened_and_continues_under_its_new_id() {
     let desk = fresh().await;
-    let why = desk.dispatcher.compact(&SEVEN).await.unwrap_err();
+    let why = desk.dispatcher.conversations.compact(&SEVEN).await.unwrap_err();
     assert!(why.contains("no conversation here yet"), "{why}");
     desk.turn(7, "a long story").await;
     assert_eq!(
-        desk.dispatcher.compact(&SEVEN).await.as_deref(),
+        desk.dispatcher.conversations.compact(&SEVEN).await.as_deref(),
         Ok("The conversation is shortened")
     );
     assert_eq!(desk.session(&SEVEN).await.as_deref(), Some("short-1"));
@@ -210,7 +216,7 @@ async fn an_open_conversation_is_shortened_and_continues_under_its_new_id() {
     desk.dispatcher.shutdown(Duration::ZERO).await;
 
     let restarted = self::desk(Arc::clone(&desk.folder)).await;
-    let why = restarted.dispatcher.compact(&SEVEN).await.unwrap_err();
+    let why = restarted.dispatcher.conversations.compact(&SEVEN).await.unwrap_err();
     assert!(why.contains("is not open now"), "{why}");
 }
 
@@ -232,8 +238,8 @@ async fn nothing_is_shortened_while_the_agent_works() {
     });
     let desk = with_launcher(Arc::new(tempfile::tempdir().unwrap()), launcher, opened).await;
     desk.turn(7, "first").await;
-    desk.dispatcher.submit(message(7, "for ever")).unwrap();
-    let why = desk.dispatcher.compact(&SEVEN).await.unwrap_err();
+    desk.dispatcher.intake.submit(message(7, "for ever")).unwrap();
+    let why = desk.dispatcher.conversations.compact(&SEVEN).await.unwrap_err();
     assert!(why.contains("is at work here"), "{why}");
     desk.dispatcher.shutdown(Duration::ZERO).await;
 }
@@ -243,7 +249,7 @@ async fn models_that_the_agent_reports_are_listed_and_not_requested_for_every_ke
     let desk = fresh().await;
     desk.turn(7, "hello").await;
     for _ in 0..3 {
-        let models = desk.dispatcher.models(&SEVEN, LIMIT).await;
+        let models = desk.dispatcher.settings.models(&SEVEN, LIMIT).await;
         let told: Vec<(&str, &str)> =
             models.iter().map(|model| (model.id.as_str(), model.label.as_str())).collect();
         assert_eq!(told, [("m-1", "asked 1")]);

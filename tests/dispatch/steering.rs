@@ -67,7 +67,7 @@ fn note(text: &str) -> NewEvent {
 }
 
 async fn steer(desk: &Desk, text: &str) -> Result<SteeringResult, PromptRefusal> {
-    Ok(desk.dispatcher.steer(note(text)).await?.outcome().await)
+    Ok(desk.dispatcher.intake.steer(note(text)).await?.outcome().await)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,7 +82,7 @@ async fn a_message_reaches_the_running_turn_escaped_and_with_its_author() {
         assert!(told.message().is_some() && !told.is_prompt());
         let answer = desk.collected.answers(1).await.remove(0).1;
         assert_eq!(answer.text, "working, heard [ann]: /not that way");
-        desk.dispatcher.idle().await;
+        desk.dispatcher.turns.idle().await;
         assert_eq!(desk.launcher.prompts().len(), 1, "{outcome:?}");
     }
 }
@@ -99,7 +99,7 @@ async fn a_message_that_the_turn_cannot_accept_becomes_the_next_prompt() {
         assert_eq!(steer(&desk, "and then").await, Ok(told), "{outcome:?}");
         assert!(told.message().is_some() && told.is_prompt());
         if feature.is_none() {
-            assert!(desk.dispatcher.stop(&aetheel::event::Lane::Channel(7)));
+            assert!(desk.dispatcher.turns.stop(&aetheel::event::Lane::Channel(7)));
             continue;
         }
         let answers = desk.collected.answers(2).await;
@@ -136,13 +136,13 @@ async fn a_message_stopped_with_its_turn_is_refused_and_does_not_become_a_prompt
         })
     };
     let desk = working(deaf, Some("steer")).await;
-    let underway = desk.dispatcher.steer(note("and then")).await.unwrap();
-    assert!(desk.dispatcher.stop(&aetheel::event::Lane::Channel(7)));
+    let underway = desk.dispatcher.intake.steer(note("and then")).await.unwrap();
+    assert!(desk.dispatcher.turns.stop(&aetheel::event::Lane::Channel(7)));
     assert_eq!(underway.outcome().await, SteeringResult::Stopped);
     let answers = desk.collected.answers(2).await;
     let refused =
         answers.iter().find(|(event, _)| event.prompt == "and then").expect("it is refused");
     assert!(refused.1.failure.as_ref().unwrap().starts_with("Stopped"), "{:?}", refused.1);
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     assert_eq!(desk.launcher.prompts().len(), 1);
 }

@@ -52,30 +52,34 @@ async fn a_thread_has_its_channels_settings_until_it_has_its_own_and_always_its_
     let mut asked = 0;
     let mut ask = async |event: NewEvent| {
         asked += 1;
-        desk.dispatcher.submit(event).unwrap();
+        desk.dispatcher.intake.submit(event).unwrap();
         desk.collected.answers(asked).await;
-        desk.dispatcher.idle().await;
+        desk.dispatcher.turns.idle().await;
         let start = starts.lock().unwrap().last().cloned().unwrap();
         (start.settings.model, start.settings.safety, start.native_id)
     };
     let in_thread = |prompt: &str| NewEvent { parent: Some(CHANNEL), ..message(THREAD, prompt) };
     let lane = Lane::Channel(THREAD);
-    assert!(!desk.dispatcher.knows(&lane).await);
+    assert!(!desk.dispatcher.settings.knows(&lane).await);
     assert_eq!(ask(message(CHANNEL, "one")).await, (Some("big".to_owned()), Safety::Default, None));
     assert_eq!(
         ask(in_thread("two")).await,
         (Some("big".to_owned()), Safety::Default, None),
         "its channel's settings, a new session"
     );
-    assert!(desk.dispatcher.knows(&lane).await);
-    desk.dispatcher.choose(&Lane::Channel(CHANNEL), Setting::Model, Some("chosen")).await.unwrap();
+    assert!(desk.dispatcher.settings.knows(&lane).await);
+    desk.dispatcher
+        .settings
+        .choose(&Lane::Channel(CHANNEL), Setting::Model, Some("chosen"))
+        .await
+        .unwrap();
     assert_eq!(
         ask(in_thread("three")).await,
         (Some("chosen".to_owned()), Safety::Default, Some("s-two".to_owned()))
     );
-    let refused = desk.dispatcher.choose(&lane, Setting::Safety, Some("edit")).await;
+    let refused = desk.dispatcher.settings.choose(&lane, Setting::Safety, Some("edit")).await;
     assert!(refused.is_err_and(|why| why.contains("does not allow")), "the channel's ceiling");
-    desk.dispatcher.choose(&lane, Setting::Model, Some("own")).await.unwrap();
+    desk.dispatcher.settings.choose(&lane, Setting::Model, Some("own")).await.unwrap();
     assert_eq!(ask(in_thread("four")).await.0.as_deref(), Some("own"));
     assert_eq!(
         ask(message(CHANNEL, "five")).await,
@@ -83,6 +87,7 @@ async fn a_thread_has_its_channels_settings_until_it_has_its_own_and_always_its_
     );
     assert!(
         desk.dispatcher
+            .settings
             .choose(&lane, Setting::Model, Some("unset"))
             .await
             .unwrap()
@@ -116,8 +121,11 @@ async fn the_hook_before_a_turn_has_the_settings_of_the_threads_channel_too() {
     )
     .unwrap();
     // As after a restart: the thread's parent channel is unknown until the event names it.
-    desk.dispatcher.submit(NewEvent { parent: Some(CHANNEL), ..message(THREAD, "go") }).unwrap();
-    desk.dispatcher.idle().await;
+    desk.dispatcher
+        .intake
+        .submit(NewEvent { parent: Some(CHANNEL), ..message(THREAD, "go") })
+        .unwrap();
+    desk.dispatcher.turns.idle().await;
     let safeties: Vec<Safety> =
         starts.lock().unwrap().iter().map(|start| start.settings.safety).collect();
     assert_eq!(safeties, [Safety::Default, Safety::Default]);
@@ -134,9 +142,9 @@ async fn a_command_in_a_thread_sees_its_channels_settings_once_the_parent_is_kno
     )
     .unwrap();
     let shown = async || {
-        desk.dispatcher.choose(&Lane::Channel(THREAD), Setting::Model, None).await.unwrap()
+        desk.dispatcher.settings.choose(&Lane::Channel(THREAD), Setting::Model, None).await.unwrap()
     };
     assert!(shown().await.starts_with("Model is the agent's default;"));
-    desk.dispatcher.learn_parent(THREAD, CHANNEL);
+    desk.dispatcher.settings.learn_parent(THREAD, CHANNEL);
     assert!(shown().await.starts_with("Model is big;"));
 }

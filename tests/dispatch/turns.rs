@@ -90,7 +90,7 @@ async fn a_guest_that_ends_twice_gives_one_answer() {
     )
     .await;
     desk.ask(7, "abc");
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     let answers = desk.collected.answers(1).await;
     assert_eq!(answers.len(), 1);
     assert_eq!((answers[0].1.text.as_str(), answers[0].1.failure.as_deref()), ("cba", None));
@@ -251,8 +251,8 @@ async fn stop_interrupts_the_turn_and_refuses_the_prompts_behind_it() {
         assert!(Instant::now() < deadline, "the turn shows nothing");
         tokio::task::yield_now().await;
     }
-    assert!(desk.dispatcher.stop(&Lane::Channel(7)));
-    assert!(!desk.dispatcher.stop(&Lane::Channel(8)));
+    assert!(desk.dispatcher.turns.stop(&Lane::Channel(7)));
+    assert!(!desk.dispatcher.turns.stop(&Lane::Channel(8)));
     let answers = desk.collected.answers(2).await;
     for (event, answer) in &answers {
         let failure = answer.failure.as_deref().unwrap();
@@ -274,7 +274,7 @@ async fn an_unknown_session_is_forgotten_and_reported() {
     let desk = Desk::new(launcher, DeskOptions::default()).await;
     for prompt in ["first", "second", "third"] {
         desk.ask(7, prompt);
-        desk.dispatcher.idle().await;
+        desk.dispatcher.turns.idle().await;
     }
     let answers = desk.collected.answers(3).await;
     let failure = answers[1].1.failure.as_deref().unwrap();
@@ -301,7 +301,7 @@ async fn a_reset_during_a_turn_is_not_undone_by_its_end() {
         assert!(Instant::now() < deadline, "the turn shows nothing");
         tokio::task::yield_now().await;
     }
-    desk.dispatcher.reset(&Lane::Channel(7)).await.unwrap();
+    desk.dispatcher.conversations.reset(&Lane::Channel(7)).await.unwrap();
     release.send(true).unwrap();
     desk.collected.answers(1).await;
     desk.ask(7, "second");
@@ -347,7 +347,7 @@ async fn every_turn_reads_the_current_files() {
     for soul in ["calm", "cheerful"] {
         std::fs::write(desk.folder.path().join("config/soul.md"), soul).unwrap();
         desk.ask(7, "hi");
-        desk.dispatcher.idle().await;
+        desk.dispatcher.turns.idle().await;
     }
     let prompts = prompts.lock().unwrap();
     assert!(
@@ -378,7 +378,7 @@ async fn secrets_reach_neither_answers_nor_recordings() {
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert_eq!(answer.text, "the key is ***.");
     assert!(!format!("{answer:?}").contains(canary));
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     let recording = only_recording(&desk);
     assert!(!recording.contains(canary) && recording.contains("***"), "{recording}");
 }
@@ -388,7 +388,7 @@ async fn replaying_a_recording_yields_the_same_actions() {
     let desk = Desk::new(ScriptedLauncher::new(answering), DeskOptions::default()).await;
     desk.ask(7, "abc");
     desk.collected.answers(1).await;
-    desk.dispatcher.idle().await;
+    desk.dispatcher.turns.idle().await;
     let (header, entries) = read(&only_recording(&desk)).unwrap();
     assert_eq!(header.backend, "scripted");
     let turn = EntryKind::Turn {

@@ -35,10 +35,10 @@ async fn running_and_waiting_prompts_are_shown_by_their_first_words_without_secr
     .await;
     desk.ask(7, "first\nthing");
     let by = |text: &str| NewEvent { author: Some("ann".to_owned()), ..message(7, text) };
-    desk.dispatcher.submit(by("the password is hunter2-hunter2")).unwrap();
-    desk.dispatcher.submit(by(&"long ".repeat(100))).unwrap();
+    desk.dispatcher.intake.submit(by("the password is hunter2-hunter2")).unwrap();
+    desk.dispatcher.intake.submit(by(&"long ".repeat(100))).unwrap();
     desk.ask(8, "elsewhere");
-    let queue = desk.dispatcher.queue_of(&SEVEN);
+    let queue = desk.dispatcher.observer.queue_of(&SEVEN);
     let running = queue.running.clone().expect("something runs");
     assert_eq!((running.words.as_str(), running.who.as_str()), ("first thing", "somebody"));
     let waiting: Vec<(&str, &str)> =
@@ -53,8 +53,8 @@ async fn running_and_waiting_prompts_are_shown_by_their_first_words_without_secr
     let rows = queue_rows(&queue, jiff::Timestamp::now());
     assert_eq!(rows.last().unwrap().text, "2 of 5 slots taken, 2 waiting");
     release.send(true).unwrap();
-    desk.dispatcher.idle().await;
-    assert_eq!(desk.dispatcher.queue_of(&SEVEN).running, None);
+    desk.dispatcher.turns.idle().await;
+    assert_eq!(desk.dispatcher.observer.queue_of(&SEVEN).running, None);
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn the_panel_shows_supported_options_only_and_the_directory_to_owners_only
     release.send(true).unwrap();
     let desk =
         Desk::new(launcher, DeskOptions { feature: Some("model"), ..DeskOptions::default() }).await;
-    let options = async || desk.dispatcher.lane_status(&SEVEN).await.options;
+    let options = async || desk.dispatcher.observer.lane_status(&SEVEN).await.options;
     let settings: Vec<Setting> = options().await.iter().map(|option| option.setting).collect();
     assert_eq!(
         settings,
@@ -73,14 +73,14 @@ async fn the_panel_shows_supported_options_only_and_the_directory_to_owners_only
     let safety = options().await.remove(2);
     let levels: Vec<&str> = safety.choices.iter().map(|choice| choice.id.as_str()).collect();
     assert_eq!((levels, safety.chosen, safety.shown()), (vec!["ask", "edit"], false, "Edit files"));
-    desk.dispatcher.choose(&SEVEN, Setting::Model, Some("m-9")).await.unwrap();
+    desk.dispatcher.settings.choose(&SEVEN, Setting::Model, Some("m-9")).await.unwrap();
     let model = options().await.remove(1);
     assert_eq!((model.current.as_deref(), model.chosen, model.shown()), (Some("m-9"), true, "m-9"));
 
     desk.ask(7, "hello");
     desk.collected.answers(1).await;
-    desk.dispatcher.idle().await;
-    let view = desk.dispatcher.lane_status(&SEVEN).await;
+    desk.dispatcher.turns.idle().await;
+    let view = desk.dispatcher.observer.lane_status(&SEVEN).await;
     assert_eq!(view.session.as_ref().map(|session| session.as_str()), Some("s-1"));
     let rows = |owner: bool| status_rows(&view, owner, jiff::Timestamp::now());
     let text = |owner: bool| {
@@ -107,7 +107,7 @@ async fn an_unusable_directory_causes_a_warning_that_hides_its_path_from_non_own
         "## channel #x 7\n- directory: /nowhere/secret\n",
     )
     .unwrap();
-    let view = desk.dispatcher.lane_status(&SEVEN).await;
+    let view = desk.dispatcher.observer.lane_status(&SEVEN).await;
     let text = |owner: bool| {
         status_rows(&view, owner, jiff::Timestamp::now())
             .iter()
@@ -126,13 +126,14 @@ async fn an_unusable_directory_causes_a_warning_that_hides_its_path_from_non_own
 async fn a_backend_is_chosen_and_the_choice_is_reset() {
     let (launcher, _release) = held();
     let desk = Desk::new(launcher, DeskOptions::default()).await;
-    let choose = async |value| desk.dispatcher.choose(&SEVEN, Setting::Backend, value).await;
+    let choose =
+        async |value| desk.dispatcher.settings.choose(&SEVEN, Setting::Backend, value).await;
     assert_eq!(choose(None).await.as_deref(), Ok("Backend is scripted; there are: `scripted`"));
     assert!(choose(Some("other")).await.unwrap_err().starts_with("There is no backend \"other\""));
     assert_eq!(choose(Some("scripted")).await.as_deref(), Ok("Backend is scripted from now on."));
-    assert!(desk.dispatcher.lane_status(&SEVEN).await.options[0].chosen);
+    assert!(desk.dispatcher.observer.lane_status(&SEVEN).await.options[0].chosen);
     choose(Some("unset")).await.unwrap();
-    assert!(!desk.dispatcher.lane_status(&SEVEN).await.options[0].chosen);
+    assert!(!desk.dispatcher.observer.lane_status(&SEVEN).await.options[0].chosen);
 }
 
 #[tokio::test]
@@ -143,8 +144,11 @@ async fn a_warning_says_that_an_agents_own_sandbox_cannot_work_or_hides_refusals
         let desk_options =
             DeskOptions { safety, own_sandbox: Some(works), ..DeskOptions::default() };
         let desk = Desk::new(launcher, desk_options).await;
-        let rows =
-            status_rows(&desk.dispatcher.lane_status(&SEVEN).await, false, jiff::Timestamp::now());
+        let rows = status_rows(
+            &desk.dispatcher.observer.lane_status(&SEVEN).await,
+            false,
+            jiff::Timestamp::now(),
+        );
         let status = rows.into_iter().map(|row| row.text).find(|text| text.contains("sandbox"));
         desk.ask(7, "hello");
         let answers = desk.collected.answers(1).await;

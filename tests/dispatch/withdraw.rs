@@ -15,21 +15,21 @@ async fn waiting_prompts_can_be_edited_and_withdrawn_and_running_ones_continue()
     let desk = Desk::new(launcher, DeskOptions { slots: 1, ..DeskOptions::default() }).await;
     let dispatcher = &desk.dispatcher;
     let ahead: Vec<usize> = ["first", "second", "third", "fourth"]
-        .map(|prompt| dispatcher.submit(keyed(1, prompt)).unwrap().ahead)
+        .map(|prompt| dispatcher.intake.submit(keyed(1, prompt)).unwrap().ahead)
         .into();
     assert_eq!(ahead, [0, 1, 2, 3]);
-    assert_eq!(dispatcher.amend("discord:first", "changed"), Ok(false), "it runs");
-    assert!(!dispatcher.withdraw("discord:first"), "it runs");
-    assert_eq!(dispatcher.amend("discord:third", "changed"), Ok(true));
+    assert_eq!(dispatcher.intake.amend("discord:first", "changed"), Ok(false), "it runs");
+    assert!(!dispatcher.intake.withdraw("discord:first"), "it runs");
+    assert_eq!(dispatcher.intake.amend("discord:third", "changed"), Ok(true));
     assert!(matches!(
-        dispatcher.amend("discord:third", &"x".repeat(300 << 10)),
+        dispatcher.intake.amend("discord:third", &"x".repeat(300 << 10)),
         Err(PromptRefusal::TooLong { .. })
     ));
-    assert!(dispatcher.withdraw("discord:second"));
-    assert!(!dispatcher.withdraw("discord:second"), "only once");
-    assert_eq!(dispatcher.amend("discord:nobody", "x"), Ok(false));
+    assert!(dispatcher.intake.withdraw("discord:second"));
+    assert!(!dispatcher.intake.withdraw("discord:second"), "only once");
+    assert_eq!(dispatcher.intake.amend("discord:nobody", "x"), Ok(false));
     release.send_replace(true);
-    dispatcher.idle().await;
+    dispatcher.turns.idle().await;
     let prompts: Vec<String> =
         desk.collected.answers(3).await.into_iter().map(|(event, _)| event.prompt).collect();
     assert_eq!(prompts, ["first", "changed", "fourth"]);

@@ -577,7 +577,7 @@ impl Desk {
     }
 
     pub fn ask(&self, channel: u64, prompt: &str) -> u64 {
-        self.dispatcher.submit(message(channel, prompt)).unwrap().sequence
+        self.dispatcher.intake.submit(message(channel, prompt)).unwrap().sequence
     }
 }
 

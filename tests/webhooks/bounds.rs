@@ -269,7 +269,7 @@ async fn a_full_queue_is_reported_and_the_delivery_can_be_repeated() {
     }
     release.send_replace(true);
     stand.desk.collected.answers(2).await;
-    stand.desk.dispatcher.idle().await;
+    stand.desk.dispatcher.turns.idle().await;
     assert_eq!(call("3").send(stand.address).await.status, 202);
 }
 

@@ -125,7 +125,7 @@ async fn a_repeated_delivery_is_answered_every_time_and_handled_once_also_after_
     for call in [call, Call::post("code", "{}").github(GITHUB, "push", "3")] {
         assert_eq!(call.send(again.address).await.status, 200);
     }
-    stand.desk.dispatcher.idle().await;
+    stand.desk.dispatcher.turns.idle().await;
     assert_eq!(stand.desk.launcher.launches.lock().unwrap().len(), 2);
     let state =
         std::fs::read_to_string(stand.desk.folder.path().join("config/state/webhooks.md")).unwrap();

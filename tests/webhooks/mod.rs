@@ -78,7 +78,7 @@ impl Stand {
         let marked =
             Call::post("alarm", "{\"the\": \"mark\"}").bearer(BEARER).send(self.address).await;
         assert_eq!(marked.status, 202, "{marked:?}");
-        self.desk.dispatcher.idle().await;
+        self.desk.dispatcher.turns.idle().await;
         self.desk.launcher.launches.lock().unwrap().len() - 1
     }
 }
@@ -99,5 +99,5 @@ async fn serve_with(desk: &Desk, secrets: WebhookSecrets) -> WebhookServer {
     let deliveries = Workspace::open(&config).await.unwrap().deliveries().await.unwrap();
     let definitions = Definitions::new(WebhookFile::new(&config), secrets);
     let bound = WebhookListener::take("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    bound.serve(Calls { definitions, dispatcher: desk.dispatcher.clone(), deliveries })
+    bound.serve(Calls { definitions, intake: desk.dispatcher.intake.clone(), deliveries })
 }

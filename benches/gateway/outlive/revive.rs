@@ -55,10 +55,10 @@ pub fn measure() {
             )
             .await;
             let (begun, used) = (Instant::now(), Used::now());
-            gateway.dispatcher.restore_agents().await;
+            gateway.dispatcher.recovery.restore_agents().await;
             times.push(begun.elapsed());
             cpus.push(Used::since(used).own);
-            let _ = gateway.dispatcher.recover().await;
+            let _ = gateway.dispatcher.recovery.recover().await;
             tokio::time::sleep(Duration::from_millis(500)).await;
             launcher.leave().await;
         });

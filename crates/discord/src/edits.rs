@@ -25,7 +25,7 @@ impl InboundProcessor {
         if prompt.is_empty() {
             return;
         }
-        match self.dispatcher.amend(&event_key(message), &prompt) {
+        match self.services.intake.amend(&event_key(message), &prompt) {
             Ok(true) => {
                 let (api, timeouts) = (self.api.clone(), self.timeouts);
                 tokio::spawn(async move {
@@ -44,7 +44,7 @@ impl InboundProcessor {
     /// Processes deleted messages: waiting prompts are withdrawn.
     pub(super) fn deleted(&self, channel: u64, messages: &[u64]) {
         for &message in messages {
-            if self.dispatcher.withdraw(&event_key(message)) {
+            if self.services.intake.withdraw(&event_key(message)) {
                 self.queue_markers.forget(message);
                 info!(
                     channel,

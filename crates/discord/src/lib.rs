@@ -107,7 +107,7 @@ use delivery_queue::DeliveryQueues;
 use files::Fetcher;
 use gateway_sink::GatewaySink;
 use inbound::lookups::LookupCache;
-use inbound::{ChannelQueues, InboundEvent, InboundProcessor, IntakeState};
+use inbound::{ChannelQueues, InboundEvent, InboundProcessor, InboundServices, IntakeState};
 use interactions::Interactions;
 use notes::NotesCache;
 use permit::Permit;
@@ -300,7 +300,11 @@ impl Discord {
                 Arc::clone(&self.inner.queue_markers),
                 Arc::clone(&self.inner.questions),
             ),
-            (dispatcher.clone(), Arc::clone(&self.inner.notes), Arc::clone(&self.inner.lookups)),
+            (
+                InboundServices::of(&dispatcher),
+                Arc::clone(&self.inner.notes),
+                Arc::clone(&self.inner.lookups),
+            ),
             Arc::clone(&self.inner.channel_queues),
             Arc::clone(&closing),
             (self.inner.options.time_limits.send, self.inner.options.redactor.clone()),

@@ -20,7 +20,7 @@ use super::dashboard;
 use super::gateway_event::{FORWARDED_PRESS, GatewayEvent, PERMISSIONS_CHANGED};
 use super::inbound::{CLOSING, CommandOutcome, InboundEvent, stop_text};
 use super::interactions::Ack;
-use super::panel::{InteractionCaller, Panels};
+use super::panel::{InteractionCaller, PanelServices, Panels};
 use super::questions::{OtherNodes, Press, PressHandler};
 use super::receipt::Receipt;
 use super::rest::Timeouts;
@@ -72,7 +72,7 @@ impl EventRouter {
             api: api.clone(),
             sender: inner.api.clone(),
             identity: Arc::clone(&inner.identity),
-            dispatcher: parts.dispatcher.clone(),
+            services: PanelServices::of(&parts.dispatcher),
             runtime: parts.runtime.clone(),
             timeouts: inner.options.time_limits.send,
             alias: inner.options.command_alias.clone(),
@@ -191,7 +191,7 @@ impl EventRouter {
             return None;
         }
         if let Some(parent) = slash.parent {
-            dispatcher.learn_parent(slash.channel, parent);
+            dispatcher.settings.learn_parent(slash.channel, parent);
         }
         if command.access == CommandAccess::Owners && !asker.owner {
             identity.log_refusal(
@@ -262,9 +262,9 @@ impl EventRouter {
             return self.send_inbound(arrival, Receipt::none());
         }
         // Stopping does not wait in the queue. It is reported once it is on disk.
-        let dispatcher = dispatcher.clone();
+        let turns = dispatcher.turns.clone();
         tokio::spawn(async move {
-            let stopped = dispatcher.stop_durably(&Lane::Channel(channel)).await;
+            let stopped = turns.stop_durably(&Lane::Channel(channel)).await;
             let _ = outcome_sender.send(Ok(CommandOutcome::Done(stop_text(stopped).into())));
         });
     }
@@ -290,7 +290,9 @@ impl EventRouter {
             api: self.api.clone(),
             identity: Arc::clone(&inner.identity),
             asks: Arc::clone(&inner.questions),
-            dispatcher: dispatcher.clone(),
+            questions: Arc::clone(&dispatcher.questions),
+            recovery: dispatcher.recovery.clone(),
+            turns: dispatcher.turns.clone(),
             accept: accept.clone(),
         };
         tokio::spawn(async move { presses.answer(press, elsewhere).await });

@@ -46,7 +46,7 @@ impl InboundProcessor {
             return Ok(false);
         }
         let (channel, me) = (message.channel_id, self.identity.id);
-        if self.dispatcher.reads_all(&Lane::Channel(channel)).await {
+        if self.services.settings.reads_all(&Lane::Channel(channel)).await {
             return Ok(true);
         }
         let parent = match parent {
@@ -57,10 +57,10 @@ impl InboundProcessor {
         };
         let Some(parent) = parent else { return Ok(false) };
         // The dispatcher does not know the parent of a thread in which the bot was never addressed.
-        if self.dispatcher.reads_all(&Lane::Channel(parent)).await {
+        if self.services.settings.reads_all(&Lane::Channel(parent)).await {
             return Ok(true);
         }
-        if self.dispatcher.knows(&Lane::Channel(channel)).await {
+        if self.services.settings.knows(&Lane::Channel(channel)).await {
             return Ok(true);
         }
         Ok(self.visible_channel(channel).await?.is_some_and(|channel| channel.owner_id == Some(me)))

@@ -10,13 +10,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::Dispatcher;
 use super::deps::DispatcherDeps;
-use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent, Sequence};
-use aetheel_model::figures;
+use aetheel_model::event::{Event, Lane, Sequence};
 
 /// The name of the lane that probes use.
-const PROBE_LANE: &str = "pulse";
+pub(crate) const PROBE_LANE: &str = "pulse";
 
 /// A probe in progress. If it is dropped before it completes, the probe has failed.
 #[derive(Debug)]
@@ -74,6 +72,11 @@ impl DispatcherHealth {
         matches!(lane, Lane::Hook(name) if name == PROBE_LANE)
     }
 
+    /// Records the probe that belongs to an event.
+    pub(crate) fn begin_probe(&self, event: Sequence, probe: HealthProbe) {
+        self.probes.lock().insert(event, probe);
+    }
+
     /// Removes and returns the probe that belongs to an event.
     pub(crate) fn take_probe(&self, event: &Event) -> Option<HealthProbe> {
         self.probes.lock().remove(&event.sequence)
@@ -87,48 +90,5 @@ impl DispatcherHealth {
         }
         self.deps.outlet.probe().await;
         probe.complete();
-    }
-}
-
-impl Dispatcher {
-    /// Sends a probe through the queue, the journal and the outlet. It runs no agent and is not
-    /// saved. If turns occupy all slots, the probe skips the queue, because waiting for a slot is
-    /// then normal.
-    pub fn probe(&self, probe: HealthProbe) {
-        let mut queue = self.inner.lanes.queue.lock();
-        if queue.is_closed() || !queue.has_free_slot() {
-            drop(queue);
-            let inner = self.inner.clone();
-            self.inner.tasks.spawn(async move { inner.health.complete(probe).await });
-            return;
-        }
-        let event = NewEvent::new(
-            EventKind::Hook,
-            Lane::Hook(PROBE_LANE.to_owned()),
-            EventOrigin::Internal { channel: None },
-            "",
-        );
-        let event = queue.accept_unsaved(event, jiff::Timestamp::now().as_millisecond());
-        self.inner.health.probes.lock().insert(event.sequence, probe);
-        drop(queue);
-        self.pump();
-    }
-
-    /// Returns the current counts and sets the metrics. Takes the dispatcher's locks, so a call
-    /// that returns shows that none of them is held forever.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        let (waiting, accepted_ms, running) = {
-            let queue = self.inner.lanes.queue.lock();
-            (queue.waiting(), queue.oldest_ms(), queue.running())
-        };
-        let oldest_ms = accepted_ms.map(|accepted| {
-            jiff::Timestamp::now().as_millisecond().saturating_sub(accepted).max(0)
-        });
-        let _ = self.inner.lanes.running.lock().len();
-        let (links, questions) = (self.inner.links.count(), self.inner.questions.count());
-        figures::set_queue(waiting, oldest_ms, running);
-        figures::set_open(links, questions);
-        Stats { waiting, oldest_ms, running, links, questions }
     }
 }

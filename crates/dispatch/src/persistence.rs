@@ -226,6 +226,12 @@ impl EventPersistence {
         Self { deps, savings: Mutex::default(), known_answers: Mutex::default() }
     }
 
+    /// Returns the journal and the entry of an event that the next process would continue.
+    pub(crate) fn journal_entry(&self, event: &Event) -> Option<(&Journal, JournalEntry)> {
+        let journal = self.deps.journal.as_ref().filter(|_| !event.ends_with_process())?;
+        Some((journal, journal.entry(event.sequence)?))
+    }
+
     /// Returns whether the journal cannot be written now.
     pub(crate) fn is_failing(&self) -> bool {
         self.deps.journal.as_ref().is_some_and(Journal::is_failing)

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
 use crate::discord::Discord;
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{LaneTransfer, Observer, Settings};
 use crate::event::{Lane, LaneFilter};
 use crate::figures;
 use crate::plain::with_causes;
@@ -33,7 +33,9 @@ const DISCORD_FILE: &str = "discord.md";
 /// Takes lanes over from other nodes and gives lanes away.
 pub(super) struct LaneMover {
     pub(super) cluster: Cluster,
-    pub(super) dispatcher: Dispatcher,
+    pub(super) transfer: LaneTransfer,
+    pub(super) observer: Observer,
+    pub(super) settings: Settings,
     pub(super) workspace: Workspace,
     pub(super) discord: Discord,
     pub(super) in_flight: InFlightMessages,
@@ -109,7 +111,7 @@ impl LaneMover {
     }
 
     fn report(&self, draining: bool, (files, components): &(String, String)) {
-        let stats = self.dispatcher.stats();
+        let stats = self.observer.stats();
         let room = self.slots as f64 - (stats.running + stats.waiting) as f64;
         self.cluster.report(Load {
             free_slots: room,
@@ -134,7 +136,7 @@ impl LaneMover {
     async fn import_handover(&mut self, handover: &Handover) {
         for (thread, root) in &handover.threads {
             if let Ok(Lane::Channel(root)) = root.parse() {
-                self.dispatcher.learn_parent(*thread, root);
+                self.settings.learn_parent(*thread, root);
             }
         }
         let failed = |error: String| {
@@ -142,10 +144,10 @@ impl LaneMover {
             tracing::error!(error, from, "cannot import the lanes of another node; trying again");
         };
         let Some(first) = patiently!(self.cluster.next_number_block()) else { return };
-        let lanes = self.dispatcher.open_lanes_of(&handover.journal);
+        let lanes = self.transfer.open_lanes_of(&handover.journal);
         let Some(others) = patiently!(self.cluster.lanes_of_other_nodes(&lanes)) else { return };
         let theirs = |lane: &Lane| !others.contains(lane);
-        let absorbed = match self.dispatcher.import_lanes(&handover.journal, first, theirs).await {
+        let absorbed = match self.transfer.import_lanes(&handover.journal, first, theirs).await {
             Ok(absorbed) => absorbed,
             Err(error) => return failed(error.to_string()),
         };
@@ -166,12 +168,12 @@ impl LaneMover {
             return failed(error.to_string());
         }
         // The state files lack the messages that the other node accepted just before it died.
-        let mut taken = self.dispatcher.accepted_messages();
+        let mut taken = self.transfer.accepted_messages();
         taken.retain(|(channel, _)| handed(*channel));
         channels.extend(self.discord.mark_handled(&taken));
         // The imported events run before any new message of these lanes is processed.
         let _closed = self.gate.write().await;
-        let begun_lanes = self.dispatcher.begun_lanes();
+        let begun_lanes = self.transfer.begun_lanes();
         let has_begun = |row: &&LaneRow| begun_lanes.iter().any(|lane| row.has(lane));
         let begun: Vec<String> =
             handed_lanes.iter().filter(has_begun).map(|row| row.root.clone()).collect();
@@ -208,7 +210,7 @@ impl LaneMover {
     }
 
     fn is_idle(&self, row: &LaneRow) -> bool {
-        self.dispatcher.is_idle_in(|lane| row.has(lane))
+        self.transfer.is_idle_in(|lane| row.has(lane))
             && self.discord.is_idle_in(|id| row.has(&Lane::Channel(id)))
     }
 
@@ -234,14 +236,14 @@ impl LaneMover {
         }
         let mut gone = None;
         if self.is_idle(row) {
-            let journal = self.dispatcher.export_lanes(&*theirs);
+            let journal = self.transfer.export_lanes(&*theirs);
             let mut files = self.workspace.export_lanes(Arc::clone(&theirs)).await;
             files.push((DISCORD_FILE.to_owned(), noted.clone()));
             gone = patiently!(self.cluster.transfer_lane(root, &journal, &files)).flatten();
         }
         if let Some(to) = gone {
             tracing::info!(lane = root, to, "a channel was moved to another node");
-            self.dispatcher.forget_lanes(&*theirs).await;
+            self.transfer.forget_lanes(&*theirs).await;
             if let Err(error) = self.workspace.forget_lanes(theirs).await {
                 tracing::warn!(error = %with_causes(&error), lane = root, "cannot remove the lines of a moved channel from the state files");
             }

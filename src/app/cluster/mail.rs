@@ -16,7 +16,7 @@ use tokio::sync::{Notify, RwLock, mpsc};
 use super::unposted::Unposted;
 use crate::cluster::{Cluster, ClusterError, ClusterMessage, Inbox, ReceivedMessage};
 use crate::discord::{Discord, GatewayEvent, Parent, Receipt};
-use crate::dispatch::{Dispatcher, PromptRefusal};
+use crate::dispatch::{Intake, PromptRefusal};
 use crate::event::{Lane, NewEvent};
 use crate::startup::clustering::EVENT_MESSAGE;
 use crate::supervisor;
@@ -237,7 +237,7 @@ pub(super) type InboxGate = Arc<RwLock<()>>;
 pub(super) struct InboxReader {
     pub(super) gate: InboxGate,
     pub(super) discord: mpsc::UnboundedSender<(GatewayEvent, Receipt)>,
-    pub(super) dispatcher: Dispatcher,
+    pub(super) intake: Intake,
     pub(super) in_flight: InFlightMessages,
     pub(super) cluster: Cluster,
 }
@@ -254,7 +254,7 @@ impl InboxReader {
         );
         supervisor::spawn_finite(
             "events from other nodes",
-            submit_all(self.dispatcher.clone(), submitted, done.clone()),
+            submit_all(self.intake.clone(), submitted, done.clone()),
         );
         loop {
             let letters = match inbox.next().await {
@@ -333,12 +333,12 @@ async fn ack_all(
 /// Submits the events that webhooks and schedules of other nodes have for lanes of this node, one
 /// after the other.
 async fn submit_all(
-    dispatcher: Dispatcher,
+    intake: Intake,
     mut events: mpsc::UnboundedReceiver<RoutedEvent>,
     done: AckSender,
 ) {
     while let Some((event, number, root)) = events.recv().await {
-        if submit(&dispatcher, event).await {
+        if submit(&intake, event).await {
             let _ = done.send((number, root));
         }
     }
@@ -346,9 +346,9 @@ async fn submit_all(
 
 /// Submits an event, and tries again while the queue is full. Returns `false` if the program is
 /// shutting down; the event is then delivered again to the next process.
-async fn submit(dispatcher: &Dispatcher, event: NewEvent) -> bool {
+async fn submit(intake: &Intake, event: NewEvent) -> bool {
     loop {
-        let taken = match dispatcher.submit_routed(event.clone()) {
+        let taken = match intake.submit_routed(event.clone()) {
             Ok(Some(accepted)) => accepted.wait_until_saved().await.map(drop),
             Ok(None) => Ok(()),
             Err(refusal) => Err(refusal),

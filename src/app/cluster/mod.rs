@@ -39,7 +39,7 @@ use self::waiting_lanes::WaitingLanes;
 use crate::cli::exit;
 use crate::cluster::Cluster;
 use crate::discord::{Discord, EventSharing, GatewayEvent, Receipt};
-use crate::dispatch::{Dispatcher, Router};
+use crate::dispatch::{Dispatcher, Recovery, Router};
 use crate::event::Lane;
 use crate::lease::Lease;
 use crate::process::holder::HeldLauncher;
@@ -109,11 +109,11 @@ impl ClusterNode {
 
     /// Continues the events of the previous process, except in lanes in which agents of another
     /// machine may still run. Then reports to the cluster that all other agents of this machine
-    /// have ended. Returns the same as [`Dispatcher::recover`].
-    pub(super) async fn recover(&mut self, dispatcher: &Dispatcher) -> bool {
+    /// have ended. Returns the same as [`Recovery::recover`].
+    pub(super) async fn recover(&mut self, recovery: &Recovery) -> bool {
         let lanes = patiently!(self.cluster.waiting_lanes()).unwrap_or_default();
         let closed = |lane: &Lane| lanes.iter().any(|row| row.has(lane));
-        let (later, saved) = dispatcher.recover_except(closed).await;
+        let (later, saved) = recovery.recover_except(closed).await;
         self.waiting.add(&lanes, later);
         patiently!(self.cluster.report_agents_ended());
         saved
@@ -167,7 +167,9 @@ impl ClusterNode {
         supervisor::spawn_finite("messages to other nodes", poster.run(posting));
         let movers = LaneMover {
             cluster: cluster.clone(),
-            dispatcher: dispatcher.clone(),
+            transfer: dispatcher.transfer.clone(),
+            observer: dispatcher.observer.clone(),
+            settings: dispatcher.settings.clone(),
             workspace: workspace.clone(),
             discord: discord.clone(),
             in_flight: hands.clone(),
@@ -181,7 +183,7 @@ impl ClusterNode {
         let reader = InboxReader {
             gate,
             discord: ends.messages,
-            dispatcher: dispatcher.clone(),
+            intake: dispatcher.intake.clone(),
             in_flight: hands,
             cluster: cluster.clone(),
         };

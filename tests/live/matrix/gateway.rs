@@ -261,7 +261,7 @@ impl Gateway {
 
     /// Sends a prompt in a conversation.
     pub fn prompt(&self, lane: u64, prompt: &str) {
-        self.dispatcher.submit(message(lane, prompt)).unwrap();
+        self.dispatcher.intake.submit(message(lane, prompt)).unwrap();
     }
 
     /// Waits for the next answer of a conversation, oldest first.
@@ -276,12 +276,13 @@ impl Gateway {
 
     /// Stops the running turn of a conversation.
     pub fn stop(&self, lane: u64) {
-        assert!(self.dispatcher.stop(&Lane::Channel(lane)), "no turn ran");
+        assert!(self.dispatcher.turns.stop(&Lane::Channel(lane)), "no turn ran");
     }
 
     /// Sets the mode of a conversation to building or planning, as `/mode` does.
     pub async fn choose_mode(&self, lane: u64, mode: &str) {
         self.dispatcher
+            .settings
             .choose(&Lane::Channel(lane), Setting::Mode, Some(mode))
             .await
             .unwrap_or_else(|refusal| panic!("{refusal}"));
@@ -301,13 +302,14 @@ impl Gateway {
     pub fn decide(&self, question: &OpenQuestion, decision: AskDecision) {
         let person = Person::User { id: 1, name: "Ada".to_owned(), roles: vec![], owner: true };
         self.dispatcher
+            .questions
             .answer(&question.id, &person, decision)
             .unwrap_or_else(|refusal| panic!("{refusal}: {question:?}"));
     }
 
     /// Sends a message to the running turn of a conversation.
     pub async fn steer(&self, lane: u64, text: &str) -> SteeringResult {
-        self.dispatcher.steer(message(lane, text)).await.unwrap().outcome().await
+        self.dispatcher.intake.steer(message(lane, text)).await.unwrap().outcome().await
     }
 
     /// Stops the gateway and starts another with the same folders.

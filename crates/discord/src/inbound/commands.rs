@@ -47,7 +47,7 @@ impl InboundProcessor {
                 let _ = outcome.send(self.steer(slash).await);
             }
             Verb::Reset => {
-                let _ = outcome.send(self.dispatcher.reset(&lane).await.map(|had| {
+                let _ = outcome.send(self.services.conversations.reset(&lane).await.map(|had| {
                     CommandOutcome::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
                 }));
             }
@@ -82,8 +82,12 @@ impl InboundProcessor {
         if self.intake.is_closed() {
             return Err(CLOSING.to_owned());
         }
-        let underway =
-            self.dispatcher.steer(asked(slash)).await.map_err(|refusal| refusal.to_string())?;
+        let underway = self
+            .services
+            .intake
+            .steer(asked(slash))
+            .await
+            .map_err(|refusal| refusal.to_string())?;
         let (api, identity, interactions) =
             (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
         let (slash, timeouts) = (slash.clone(), self.timeouts);

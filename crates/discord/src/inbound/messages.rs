@@ -107,7 +107,7 @@ impl InboundProcessor {
             return MessageOutcome::NotAdmitted;
         }
         if let Some(parent) = parent {
-            self.dispatcher.learn_parent(channel, parent);
+            self.services.settings.learn_parent(channel, parent);
         }
         let late = age_by_discord(id, self.api.rest.clock_ahead()) > LATE_AFTER;
         let prompt = NewEvent { missed, late, ..self.prompt(message, names, parent) };
@@ -140,7 +140,7 @@ impl InboundProcessor {
             return None;
         }
         self.questions.wait_for_resumed(channel).await;
-        match self.dispatcher.answer_from_text(&prompt.lane, &person, &prompt.prompt)? {
+        match self.services.questions.answer_from_text(&prompt.lane, &person, &prompt.prompt)? {
             Ok(()) => Some(MessageOutcome::Taken),
             // Another answer was faster, so this message is a prompt.
             Err(AnswerRefusal::Gone) => None,
@@ -245,14 +245,14 @@ impl InboundProcessor {
         (channel, message): (u64, u64),
         why: &str,
     ) -> bool {
-        let declined = match self.dispatcher.decline(event.clone(), why).await {
+        let declined = match self.services.intake.decline(event.clone(), why).await {
             Ok(Some(declined)) => declined,
             // The author was notified before.
             Ok(None) => return true,
             Err(_) => return false,
         };
-        let (api, dispatcher, timeouts) =
-            (self.api.clone(), self.dispatcher.clone(), self.timeouts);
+        let (api, intake, timeouts) =
+            (self.api.clone(), self.services.intake.clone(), self.timeouts);
         let (in_words, why) = (self.may_report(channel), why.to_owned());
         tokio::spawn(async move {
             let sent = if in_words {
@@ -262,7 +262,7 @@ impl InboundProcessor {
             };
             // If this fails, the next process shows the refusal.
             if sent {
-                dispatcher.refusal_sent(declined);
+                intake.refusal_sent(declined);
             }
         });
         true
@@ -273,13 +273,13 @@ impl InboundProcessor {
     /// accepted before a restart are read again afterwards.
     ///
     /// # Errors
-    /// See [`Dispatcher::submit`](aetheel_dispatch::Dispatcher::submit).
+    /// See [`Intake::submit`](aetheel_dispatch::Intake::submit).
     pub(super) fn submit(&self, event: NewEvent) -> Result<Accepted, PromptRefusal> {
         let origin = event.origin.clone();
         let (EventOrigin::Message { message: id, .. }
         | EventOrigin::Interaction { interaction: id, .. }) = origin
         else {
-            return self.dispatcher.submit(event);
+            return self.services.intake.submit(event);
         };
         self.queue_markers.expect(id);
         // Everybody sees the prompt of a message, but not that of a command.
@@ -288,7 +288,7 @@ impl InboundProcessor {
         } else {
             String::new()
         };
-        let taken = match self.dispatcher.submit(event) {
+        let taken = match self.services.intake.submit(event) {
             Err(PromptRefusal::Known) => Ok(Accepted::without_saving(0, 0)),
             taken => taken,
         };

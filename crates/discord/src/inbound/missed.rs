@@ -72,7 +72,7 @@ impl InboundProcessor {
         if self.notes.last_handled(channel).is_none() {
             return true;
         }
-        if !self.dispatcher.serves(channel).await {
+        if !self.services.intake.serves(channel).await {
             debug!(channel, "another node serves this channel and catches up with it");
             return true;
         }

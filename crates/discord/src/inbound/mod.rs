@@ -38,7 +38,9 @@ use super::queue_marker::QueueMarkers;
 use super::receipt::Receipt;
 use super::rest::Timeouts;
 use super::wire::{Message, MessageEdit, SlashInteraction};
-use aetheel_dispatch::{Dispatcher, HealthProbe, catch_panic};
+use aetheel_dispatch::{
+    Conversations, Dispatcher, HealthProbe, Intake, Questions, Settings, catch_panic,
+};
 use aetheel_model::redact::Redactor;
 pub(super) use commands::stop_text;
 use lookups::LookupCache;
@@ -145,6 +147,25 @@ impl IntakeState {
     }
 }
 
+/// The services of the dispatcher that messages and commands use.
+pub(super) struct InboundServices {
+    pub(super) intake: Intake,
+    pub(super) questions: Arc<Questions>,
+    pub(super) settings: Settings,
+    pub(super) conversations: Conversations,
+}
+
+impl InboundServices {
+    pub(super) fn of(dispatcher: &Dispatcher) -> Self {
+        Self {
+            intake: dispatcher.intake.clone(),
+            questions: Arc::clone(&dispatcher.questions),
+            settings: dispatcher.settings.clone(),
+            conversations: dispatcher.conversations.clone(),
+        }
+    }
+}
+
 /// Processes events, each in the queue of its channel.
 pub(super) struct InboundProcessor {
     pub(super) api: Api,
@@ -152,7 +173,7 @@ pub(super) struct InboundProcessor {
     pub(super) interactions: Arc<Interactions>,
     pub(super) queue_markers: Arc<QueueMarkers>,
     pub(super) questions: Arc<QuestionBoard>,
-    pub(super) dispatcher: Dispatcher,
+    pub(super) services: InboundServices,
     pub(super) notes: Arc<NotesCache>,
     pub(super) intake: Arc<IntakeState>,
     /// Time limits of the notices that are sent from here.
@@ -179,7 +200,7 @@ impl InboundProcessor {
             Arc<QueueMarkers>,
             Arc<QuestionBoard>,
         ),
-        (dispatcher, notes, lookups): (Dispatcher, Arc<NotesCache>, Arc<LookupCache>),
+        (services, notes, lookups): (InboundServices, Arc<NotesCache>, Arc<LookupCache>),
         channel_queues: Arc<ChannelQueues>,
         intake: Arc<IntakeState>,
         (timeouts, redactor): (Timeouts, Redactor),
@@ -190,7 +211,7 @@ impl InboundProcessor {
             interactions,
             queue_markers,
             questions,
-            dispatcher,
+            services,
             notes,
             intake,
             timeouts,
@@ -345,7 +366,7 @@ impl InboundProcessor {
             ChannelWork::Command(claim) => self.run_claimed(&claim).await,
             ChannelWork::Missed(since) => return self.catch_up(channel, since, pressed).await,
             ChannelWork::Covered => {}
-            ChannelWork::Probe(probe) => self.dispatcher.probe(probe),
+            ChannelWork::Probe(probe) => self.services.intake.probe(probe),
         }
         true
     }

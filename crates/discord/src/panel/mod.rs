@@ -22,13 +22,14 @@ use tracing::{debug, warn};
 pub(super) use actions::PanelAction;
 pub(super) use caller::InteractionCaller;
 use scope::ChannelScope;
+pub(super) use scope::PanelServices;
 
 use super::Identity;
 use super::api::{Api, nonce};
 use super::asker::Asker;
 use super::commands::{self, CommandAccess};
 use super::rest::Timeouts;
-use aetheel_dispatch::{Dispatcher, Setting};
+use aetheel_dispatch::Setting;
 
 /// The time after which an answer is deferred: acknowledged, and sent later. Discord waits three
 /// seconds for the acknowledgement.
@@ -82,7 +83,7 @@ pub(super) struct Panels {
     /// Sends requests from `runtime`.
     pub(super) sender: Api,
     pub(super) identity: Arc<Identity>,
-    pub(super) dispatcher: Dispatcher,
+    pub(super) services: PanelServices,
     /// Runs work that may outlive the runtime in which events are routed.
     pub(super) runtime: Handle,
     /// Time limits of requests after the acknowledgement.
@@ -105,7 +106,7 @@ impl Panels {
             let asker = caller.asker(&this.identity);
             let alone =
                 this.identity.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
-            let scope = ChannelScope::new(&this.dispatcher, asker);
+            let scope = ChannelScope::new(&this.services, asker);
             let dashboard = this.dashboard;
             let mut work = this
                 .runtime
@@ -178,7 +179,7 @@ impl Panels {
             .await;
             return;
         }
-        let scope = ChannelScope::new(&self.dispatcher, asker);
+        let scope = ChannelScope::new(&self.services, asker);
         let mut work = self.runtime.spawn(async move {
             let chosen = scope.choose(setting, Some(&value)).await;
             (chosen, menu::settings(&scope.view().await))
@@ -244,7 +245,7 @@ impl Panels {
             let choices = match order.filter(|_| admitted) {
                 None => Vec::new(),
                 Some(order) => {
-                    let scope = ChannelScope::new(&this.dispatcher, asker);
+                    let scope = ChannelScope::new(&this.services, asker);
                     let work = this
                         .runtime
                         .spawn(async move { suggestions::choices(&scope, order, &typed).await });

@@ -29,7 +29,8 @@ use super::notes::NotesCache;
 use super::rest::Timeouts;
 use super::{Identity, OfferHandler, notices, stop_button};
 use aetheel_dispatch::{
-    AnswerRefusal, Dispatcher, OfferEffect, OfferRefusal, OpenQuestion, Person, Settlement, Subject,
+    AnswerRefusal, OfferEffect, OfferRefusal, OpenQuestion, Person, Questions, Recovery,
+    Settlement, Subject, Turns,
 };
 use aetheel_model::agent::AskDecision;
 use aetheel_model::event::Lane;
@@ -245,7 +246,9 @@ pub(super) struct PressHandler {
     pub(super) api: Api,
     pub(super) identity: Arc<Identity>,
     pub(super) asks: Arc<QuestionBoard>,
-    pub(super) dispatcher: Dispatcher,
+    pub(super) questions: Arc<Questions>,
+    pub(super) recovery: Recovery,
+    pub(super) turns: Turns,
     pub(super) accept: Option<OfferHandler>,
 }
 
@@ -337,7 +340,7 @@ impl PressHandler {
             return PressResponse::Private(resumed::RESUMING_TEXT.to_owned());
         }
         // Checked first, so that people who may not answer cannot open the window or answer a part.
-        if let Err(refusal) = self.dispatcher.may_answer(id, &person) {
+        if let Err(refusal) = self.questions.may_answer(id, &person) {
             return refused(refusal);
         }
         let words = press.text.clone();
@@ -399,7 +402,7 @@ impl PressHandler {
                 }
             }
         };
-        match self.dispatcher.answer(id, &person, decision) {
+        match self.questions.answer(id, &person, decision) {
             Ok(()) => PressResponse::Accept,
             Err(refusal) => refused(refusal),
         }
@@ -436,7 +439,7 @@ impl PressHandler {
         {
             return pressed;
         }
-        self.dispatcher.accept_offer(id, person, self.admits(press)).await
+        self.recovery.accept_offer(id, person, self.admits(press)).await
     }
 
     /// Stops a turn. The button is removed when the answer of the turn is shown. If the turn is not
@@ -448,7 +451,7 @@ impl PressHandler {
         let Some(channel) = press.channel else {
             return PressResponse::Private(stop_button::NOT_RUNNING.to_owned());
         };
-        if self.dispatcher.stop_turn(&Lane::Channel(channel), event).await {
+        if self.turns.stop_turn(&Lane::Channel(channel), event).await {
             info!(event, channel, user = press.user.id, "a person stopped a turn by its button");
             return PressResponse::Accept;
         }

@@ -16,7 +16,7 @@ mod offers;
 pub(crate) mod options;
 pub(crate) mod projects;
 pub(crate) mod sessions;
-mod settings;
+pub(crate) mod settings;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};

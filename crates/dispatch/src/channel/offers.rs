@@ -35,6 +35,12 @@ impl ChannelContext {
         names.into_iter().map(|id| DescriptorChoice { label: label(&id), id }).collect()
     }
 
+    /// Returns the names of the backends that people may choose in a lane.
+    pub(super) async fn offered_names(&self, lane: &Lane) -> Vec<String> {
+        let (_, settings) = self.backend_of(lane).await;
+        self.offered(lane, &settings).into_iter().map(|choice| choice.id).collect()
+    }
+
     /// Returns why a backend cannot be chosen in a lane, worded for the person who asked. Returns
     /// `None` if the operator allows it.
     pub(super) fn refusal_reason(

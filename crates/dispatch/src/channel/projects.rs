@@ -4,7 +4,7 @@
 //! Only directories below the operator's project roots are accepted. The callers check who may bind
 //! a channel. Tested by `tests/gateway/projects.rs`.
 
-use crate::Dispatcher;
+use super::settings::Settings;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::with_causes;
 
@@ -17,7 +17,7 @@ pub struct ProjectBinding {
     pub backend: Option<String>,
 }
 
-impl Dispatcher {
+impl Settings {
     /// Binds a lane to a project from its next turn on. An empty `project` changes nothing.
     /// `called` is the displayed name of the channel. Returns a message that describes the binding.
     ///
@@ -30,7 +30,7 @@ impl Dispatcher {
         called: Option<&str>,
         project: &ProjectBinding,
     ) -> Result<String, String> {
-        let parts = &self.inner.deps;
+        let parts = &self.shared.deps;
         if *project == ProjectBinding::default() {
             return Ok(self.project(lane).await);
         }
@@ -47,8 +47,8 @@ impl Dispatcher {
             })?;
         }
         if let Some(backend) = named(&project.backend) {
-            let (_, settings) = self.inner.channels.backend_of(lane).await;
-            if let Some(why) = self.inner.channels.refusal_reason(lane, &settings, &backend) {
+            let (_, settings) = self.shared.channels.backend_of(lane).await;
+            if let Some(why) = self.shared.channels.refusal_reason(lane, &settings, &backend) {
                 return Err(why);
             }
             if let Some(reason) = parts.backends.unavailable(&backend).await {
@@ -69,7 +69,7 @@ impl Dispatcher {
     }
 
     async fn project(&self, lane: &Lane) -> String {
-        let settings = self.inner.deps.workspace.channels().await.of(lane);
+        let settings = self.shared.deps.workspace.channels().await.of(lane);
         let directory = settings.directory.map_or_else(
             || "the gateway's workspace".to_owned(),
             |directory| format!("`{directory}`"),

@@ -6,13 +6,14 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::listings::ListingKind;
 use super::{ChannelContext, DIRECTORY};
-use crate::Dispatcher;
+use crate::shared::Shared;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{QueryKind, QueryResult};
 use aetheel_model::event::{Event, Lane};
@@ -27,7 +28,7 @@ const COMPACT_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The conversations of a lane with its backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Conversations {
+pub struct ConversationList {
     /// The label of the backend.
     pub label: String,
     /// Whether the backend can resume conversations.
@@ -52,29 +53,39 @@ pub struct Conversation {
     pub ours: bool,
 }
 
-impl Dispatcher {
+/// Lists, resumes, compacts and resets the conversations of lanes. Cheap to clone.
+#[derive(Clone)]
+pub struct Conversations {
+    shared: Arc<Shared>,
+}
+
+impl Conversations {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
     /// Returns the conversations that a lane can resume. For an owner, this includes those that the
     /// agent lists within `wait` and that belong to no other lane.
-    pub async fn conversations(&self, lane: &Lane, owner: bool, wait: Duration) -> Conversations {
-        let inner = &self.inner;
-        let (name, settings) = inner.channels.backend_of(lane).await;
-        let Some(backend) = inner.deps.backends.get(&name) else {
-            return Conversations::default();
+    pub async fn list(&self, lane: &Lane, owner: bool, wait: Duration) -> ConversationList {
+        let shared = &self.shared;
+        let (name, settings) = shared.channels.backend_of(lane).await;
+        let Some(backend) = shared.deps.backends.get(&name) else {
+            return ConversationList::default();
         };
         let descriptor = backend.descriptor();
-        let mut found = Conversations {
+        let mut found = ConversationList {
             label: descriptor.label().to_owned(),
             resumable: descriptor.has(Feature::Resume),
             all: Vec::new(),
         };
-        let Ok(directory) = inner.channels.directory_of(&settings).await else { return found };
+        let Ok(directory) = shared.channels.directory_of(&settings).await else { return found };
         if !found.resumable {
             return found;
         }
-        let elsewhere = inner.channels.non_default_directory(&directory);
-        let current = inner.deps.workspace.bindings().get(lane, &name).await.session;
+        let elsewhere = shared.channels.non_default_directory(&directory);
+        let current = shared.deps.workspace.bindings().get(lane, &name).await.session;
         // An agent finds a session only in the directory where it was created.
-        let past = inner
+        let past = shared
             .deps
             .workspace
             .history()
@@ -92,11 +103,13 @@ impl Dispatcher {
         if owner {
             let mut known: HashSet<SessionId> =
                 found.all.iter().map(|known| known.id.clone()).collect();
+            known.extend(
+                shared.deps.workspace.bindings().sessions_of_other_lanes(lane, &name).await,
+            );
             known
-                .extend(inner.deps.workspace.bindings().sessions_of_other_lanes(lane, &name).await);
-            known.extend(inner.deps.workspace.history().sessions_of_other_lanes(lane, &name).await);
-            let listed = inner.listings.ask(&backend, ListingKind::Sessions, wait).await;
-            let channels = &inner.channels;
+                .extend(shared.deps.workspace.history().sessions_of_other_lanes(lane, &name).await);
+            let listed = shared.listings.ask(&backend, ListingKind::Sessions, wait).await;
+            let channels = &shared.channels;
             let foreign =
                 channels.sessions_of_agent(listed.as_deref(), &directory, current.as_ref(), &known);
             found.all.extend(foreign);
@@ -105,7 +118,7 @@ impl Dispatcher {
         found
     }
 
-    /// Resumes one of [`Dispatcher::conversations`] from the next turn on. Returns a message for
+    /// Resumes one of [`Conversations::list`] from the next turn on. Returns a message for
     /// the person who asked.
     ///
     /// # Errors
@@ -118,7 +131,7 @@ impl Dispatcher {
         owner: bool,
         wait: Duration,
     ) -> Result<String, String> {
-        let found = self.conversations(lane, owner, wait).await;
+        let found = self.list(lane, owner, wait).await;
         if !found.resumable {
             return Err("This backend cannot resume conversations.".to_owned());
         }
@@ -133,10 +146,10 @@ impl Dispatcher {
         if chosen.current {
             return Ok(format!("{called} is already the current conversation"));
         }
-        let (name, settings) = self.inner.channels.backend_of(lane).await;
-        let directory = self.inner.channels.directory_of(&settings).await?;
+        let (name, settings) = self.shared.channels.backend_of(lane).await;
+        let directory = self.shared.channels.directory_of(&settings).await?;
         let (workspace, elsewhere) =
-            (&self.inner.deps.workspace, self.inner.channels.non_default_directory(&directory));
+            (&self.shared.deps.workspace, self.shared.channels.non_default_directory(&directory));
         workspace
             .bindings()
             .resume(lane, &name, chosen.id.clone(), (DIRECTORY, elsewhere.clone()))
@@ -153,7 +166,7 @@ impl Dispatcher {
             title: chosen.title.clone(),
             directory: elsewhere,
         };
-        self.inner.channels.note(past, None).await;
+        self.shared.channels.note(past, None).await;
         Ok(format!("{called} continues with the next message"))
     }
 
@@ -164,26 +177,26 @@ impl Dispatcher {
     /// A message for the person who asked, if the backend cannot do this, there is no open
     /// conversation, or the agent fails.
     pub async fn compact(&self, lane: &Lane) -> Result<String, String> {
-        let (name, _) = self.inner.channels.backend_of(lane).await;
-        let Some(backend) = self.inner.deps.backends.get(&name) else {
+        let (name, _) = self.shared.channels.backend_of(lane).await;
+        let Some(backend) = self.shared.deps.backends.get(&name) else {
             return Err(format!(
                 "There is no backend {name:?}; there are: {}.",
-                self.backend_names(lane).await.join(", ")
+                self.shared.channels.offered_names(lane).await.join(", ")
             ));
         };
         if !backend.descriptor().has(Feature::Compact) {
             return Err(format!("{} cannot shorten a conversation.", backend.descriptor().label()));
         }
-        if self.is_busy(lane) {
+        if self.shared.lanes.is_busy(lane) {
             return Err("The agent is at work here: try again when it is done.".to_owned());
         }
-        let bindings = self.inner.deps.workspace.bindings();
+        let bindings = self.shared.deps.workspace.bindings();
         let binding = bindings.get(lane, &name).await;
         let Some(session) = binding.session else {
             return Err("There is no conversation here yet.".to_owned());
         };
         let asked = self
-            .inner
+            .shared
             .links
             .query_session(lane, &backend, session.as_str(), QueryKind::Compact, COMPACT_TIMEOUT)
             .await;
@@ -198,7 +211,7 @@ impl Dispatcher {
                 if let Some(id) = renamed.and_then(|id| SessionId::new(&id).ok()) {
                     let kept = bindings.set_session_if(lane, &name, Some(id.clone()), binding.epoch).await;
                     match kept {
-                        Ok(true) => self.inner.channels.session_renamed(lane, &name, &session, id).await,
+                        Ok(true) => self.shared.channels.session_renamed(lane, &name, &session, id).await,
                         Ok(false) => {}
                         Err(error) => tracing::error!(%lane, error = %with_causes(&error), "cannot save the shortened conversation's session"),
                     }
@@ -208,6 +221,26 @@ impl Dispatcher {
             }
             Err(error) => Err(refused(&error)),
         }
+    }
+
+    /// Forgets the conversation of a lane and closes its session on the agent, with everything that
+    /// still runs in that session. A turn that still runs does not restore it. Returns whether
+    /// there was a conversation.
+    ///
+    /// # Errors
+    /// A message for the person who asked, if the file cannot be written.
+    pub async fn reset(&self, lane: &Lane) -> Result<bool, String> {
+        let had = self.shared.deps.workspace.bindings().reset(lane).await.map_err(|error| {
+            tracing::error!(%lane, error = %with_causes(&error), "cannot forget the conversation");
+            "The conversation could not be forgotten: its file cannot be written. (storage)"
+                .to_owned()
+        })?;
+        // A running turn keeps its link. The next turn finds that the session of the link is no
+        // longer that of the conversation.
+        if !self.shared.lanes.is_busy(lane) {
+            self.shared.links.forget(lane);
+        }
+        Ok(had)
     }
 }
 

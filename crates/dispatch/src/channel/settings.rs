@@ -3,6 +3,7 @@
 //!
 //! Choices are saved per lane and backend. Tested by `tests/gateway/choices.rs`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::effective::{
@@ -10,31 +11,37 @@ use super::effective::{
 };
 use super::listings::ListingKind;
 use super::options::{Setting, levels, modes};
-use crate::Dispatcher;
 use crate::deps::Choices;
-use aetheel_model::agent::descriptor::{DescriptorChoice, Feature, LinkSharing};
-use aetheel_model::agent::{Descriptor, FailureKind, Mode, QueryKind, QueryResult};
+use crate::shared::Shared;
+use aetheel_model::agent::descriptor::{DescriptorChoice, Feature};
+use aetheel_model::agent::{Descriptor, Mode, QueryResult};
 use aetheel_model::event::Lane;
 use aetheel_model::plain::{one_line, with_causes};
 use aetheel_store::workspace::{BindingsError, LaneSettings, is_plain_model};
-use aetheel_turn::reason::readable_message;
-
-/// The time limit for an agent's health report. Some agents take seconds to start.
-const PING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The value that removes a choice.
 const UNSET: &str = "unset";
 
-impl Dispatcher {
+/// Reads and changes the settings of lanes. Cheap to clone.
+#[derive(Clone)]
+pub struct Settings {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Settings {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
     /// Records that a channel is a thread of another channel.
     pub fn learn_parent(&self, channel: u64, parent: u64) {
-        self.inner.channels.learn_parent(channel, parent);
+        self.shared.channels.learn_parent(channel, parent);
     }
 
     /// Returns whether a lane was used before, or `channels.md` names it.
     pub async fn knows(&self, lane: &Lane) -> bool {
-        let workspace = &self.inner.deps.workspace;
-        self.is_busy(lane)
+        let workspace = &self.shared.deps.workspace;
+        self.shared.lanes.is_busy(lane)
             || workspace.channels().await.lanes().any(|(known, _)| known == lane)
             || workspace.bindings().has_lane(lane).await
     }
@@ -42,19 +49,18 @@ impl Dispatcher {
     /// Returns whether the bot reads all messages of a channel and its threads, because of
     /// `require-mention: no`.
     pub async fn reads_all(&self, lane: &Lane) -> bool {
-        let (_, settings) = self.inner.channels.backend_of(lane).await;
+        let (_, settings) = self.shared.channels.backend_of(lane).await;
         settings.require_mention == Some(false)
     }
 
     /// Returns the backend of a lane.
     pub async fn backend_of(&self, lane: &Lane) -> String {
-        self.inner.channels.backend_of(lane).await.0
+        self.shared.channels.backend_of(lane).await.0
     }
 
     /// Returns the names of the backends that people may choose in a lane.
     pub async fn backend_names(&self, lane: &Lane) -> Vec<String> {
-        let (_, settings) = self.inner.channels.backend_of(lane).await;
-        self.inner.channels.offered(lane, &settings).into_iter().map(|choice| choice.id).collect()
+        self.shared.channels.offered_names(lane).await
     }
 
     /// Chooses the backend of a lane, from its next turn on.
@@ -63,61 +69,29 @@ impl Dispatcher {
     /// A message for the person who asked, if the backend does not exist, is not offered there or
     /// cannot work here, or if the file cannot be written.
     pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), String> {
-        let backends = &self.inner.deps.backends;
-        let (_, settings) = self.inner.channels.backend_of(lane).await;
-        if let Some(why) = self.inner.channels.refusal_reason(lane, &settings, name) {
+        let backends = &self.shared.deps.backends;
+        let (_, settings) = self.shared.channels.backend_of(lane).await;
+        if let Some(why) = self.shared.channels.refusal_reason(lane, &settings, name) {
             return Err(why);
         }
         if let Some(reason) = backends.unavailable(name).await {
             return Err(format!("{name} cannot be used here: {reason}."));
         }
-        storage_result(lane, self.inner.deps.workspace.bindings().set_backend(lane, name).await)
-    }
-
-    /// Checks whether a backend can work. For a backend with a long-lived agent, this asks the
-    /// agent and may start it. Returns a message of one line.
-    ///
-    /// # Errors
-    /// The reason, worded for the person who asked.
-    pub async fn ping(&self, name: &str) -> Result<String, String> {
-        let backends = &self.inner.deps.backends;
-        let Some(backend) = backends.get(name) else {
-            return Err(format!(
-                "There is no backend {name:?}; there are: {}.",
-                backends.offered().join(", ")
-            ));
-        };
-        if let Some(reason) = self.inner.deps.backends.unavailable(name).await {
-            return Err(format!("{name} cannot be used here: {reason}."));
-        }
-        if backend.descriptor().sharing == LinkSharing::Turn {
-            return Ok(format!("{name} is ready; it runs its agent once a turn"));
-        }
-        match self.inner.links.query(&backend, QueryKind::Health, PING_TIMEOUT).await? {
-            QueryResult::Health(report) => Ok(format!("{name} is ready: {}", one_line(&report))),
-            QueryResult::Failed(failure) if failure.kind == FailureKind::Unsupported => {
-                Ok(format!("{name} is ready; its agent does not report its health"))
-            }
-            QueryResult::Failed(failure) => Err(format!(
-                "{name} does not work: {}",
-                one_line(&readable_message(&failure.message, ""))
-            )),
-            other => Err(format!("{name} gave an unexpected answer: {other:?}")),
-        }
+        storage_result(lane, self.shared.deps.workspace.bindings().set_backend(lane, name).await)
     }
 
     /// Returns the models to choose from in a lane: those in the descriptor, and those that the
     /// agent lists within `wait`.
     pub async fn models(&self, lane: &Lane, wait: Duration) -> Vec<DescriptorChoice> {
-        let (name, _) = self.inner.channels.backend_of(lane).await;
-        let Some(backend) = self.inner.deps.backends.get(&name) else { return Vec::new() };
+        let (name, _) = self.shared.channels.backend_of(lane).await;
+        let Some(backend) = self.shared.deps.backends.get(&name) else { return Vec::new() };
         let descriptor = backend.descriptor();
         if !descriptor.has(Feature::Model) {
             return Vec::new();
         }
         let mut models = descriptor.models.clone();
         if let Some(QueryResult::Models(listed)) =
-            self.inner.listings.ask(&backend, ListingKind::Models, wait).await.as_deref()
+            self.shared.listings.ask(&backend, ListingKind::Models, wait).await.as_deref()
         {
             for model in listed.iter().filter(|model| is_plain_model(&model.id)) {
                 if !models.iter().any(|known| known.id == model.id) {
@@ -147,33 +121,33 @@ impl Dispatcher {
             match name {
                 UNSET => storage_result(
                     lane,
-                    self.inner.deps.workspace.bindings().unset_backend(lane).await,
+                    self.shared.deps.workspace.bindings().unset_backend(lane).await,
                 )?,
                 name => self.choose_backend(lane, name).await?,
             }
             let name = self.backend_of(lane).await;
-            let backend = self.inner.deps.backends.get(&name);
+            let backend = self.shared.deps.backends.get(&name);
             let label = backend.map_or(name, |backend| backend.descriptor().label().to_owned());
             return Ok(format!("{} is {label} from now on.", setting.title()));
         }
-        let (name, settings) = self.inner.channels.backend_of(lane).await;
-        let Some(backend) = self.inner.deps.backends.get(&name) else {
+        let (name, settings) = self.shared.channels.backend_of(lane).await;
+        let Some(backend) = self.shared.deps.backends.get(&name) else {
             return Err(format!(
                 "There is no backend {name:?}; there are: {}.",
                 self.backend_names(lane).await.join(", ")
             ));
         };
         let descriptor = backend.descriptor();
-        let bindings = self.inner.deps.workspace.bindings();
+        let bindings = self.shared.deps.workspace.bindings();
         let now = effective_settings(
-            &self.inner.deps.choices,
+            &self.shared.deps.choices,
             &settings,
-            &self.inner.channels.chosen(lane, &name).await,
+            &self.shared.channels.chosen(lane, &name).await,
             descriptor,
         );
-        let backends = self.inner.channels.offered(lane, &settings);
+        let backends = self.shared.channels.offered(lane, &settings);
         let choosing = SettingChoice {
-            choices: &self.inner.deps.choices,
+            choices: &self.shared.deps.choices,
             settings: &settings,
             descriptor,
             now: &now,
@@ -185,9 +159,9 @@ impl Dispatcher {
         let before = bindings.get(lane, &name).await;
         storage_result(lane, bindings.set_setting(lane, &name, setting.name(), value).await)?;
         let now = effective_settings(
-            &self.inner.deps.choices,
+            &self.shared.deps.choices,
             &settings,
-            &self.inner.channels.chosen(lane, &name).await,
+            &self.shared.channels.chosen(lane, &name).await,
             descriptor,
         );
         let choosing = SettingChoice { now: &now, ..choosing };

@@ -4,7 +4,7 @@
 //! refuses it twice. It is saved as an event with an answer: if the gateway ends before the refusal
 //! is sent, the next start delivers it.
 
-use crate::Dispatcher;
+use super::Intake;
 use crate::in_flight::InFlightGuard;
 use crate::outlet::messages::PromptRefusal;
 use crate::outlet::{PriorDelivery, TurnAnswer};
@@ -29,7 +29,7 @@ impl SavedRefusal {
     }
 }
 
-impl Dispatcher {
+impl Intake {
     /// Saves that an event is refused. Must be called before anybody sees the refusal. Returns
     /// `None` if the event was accepted or refused before.
     ///
@@ -40,18 +40,20 @@ impl Dispatcher {
         event: NewEvent,
         why: &str,
     ) -> Result<Option<SavedRefusal>, PromptRefusal> {
-        let Some(journal) = &self.inner.deps.journal else {
+        let Some(journal) = &self.shared.deps.journal else {
             return Ok(Some(SavedRefusal::without_saving()));
         };
         let (event, in_hand, saving) = {
-            let mut queue = self.inner.lanes.queue.lock();
-            if self.inner.durability.is_known(&event) {
+            let mut queue = self.shared.lanes.queue.lock();
+            if self.shared.durability.is_known(&event) {
                 return Ok(None);
             }
             let event = queue.number(event, jiff::Timestamp::now().as_millisecond());
-            let answer = TurnAnswer::failed(self.inner.deps.choices.backend.clone(), why).to_json();
-            let saving = journal.accepted_answered(&self.inner.durability.redacted(&event), answer);
-            let in_hand = self.inner.delivery.in_flight.track(&event);
+            let answer =
+                TurnAnswer::failed(self.shared.deps.choices.backend.clone(), why).to_json();
+            let saving =
+                journal.accepted_answered(&self.shared.durability.redacted(&event), answer);
+            let in_hand = self.shared.delivery.in_flight.track(&event);
             (event, in_hand, saving)
         };
         if !saving.done().await {
@@ -64,7 +66,7 @@ impl Dispatcher {
     /// Records that a refusal was sent.
     pub fn refusal_sent(&self, declined: SavedRefusal) {
         if let Some((event, _in_hand)) = declined.in_flight {
-            self.inner.durability.mark_finished(&event);
+            self.shared.durability.mark_finished(&event);
         }
     }
 }

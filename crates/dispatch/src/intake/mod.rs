@@ -2,20 +2,24 @@
 //!
 //! [`steering`] passes messages on to running turns, [`withdraw`] lets people cancel or edit a
 //! waiting prompt, [`decline`] saves refusals that adapters decide on, [`rate_limit`] limits the
-//! prompts of a person, and [`router`] sends events to the node that serves their lane.
+//! prompts of a person, [`probe`] sends the probes of the health checks, and [`router`] sends events to the node that serves their lane.
 
 mod decline;
+mod probe;
 pub(super) mod rate_limit;
 pub(super) mod router;
 mod steering;
 mod withdraw;
 
+use std::sync::Arc;
+
 pub use self::decline::SavedRefusal;
 pub use self::steering::{PendingSteering, SteeringResult};
-use super::Dispatcher;
 use super::outlet::messages::PromptRefusal;
 use super::persistence::wait_until_saved;
 use super::run::attachments;
+use super::shared::Shared;
+use super::thread;
 use aetheel_model::event::{Event, NewEvent, Sequence};
 use aetheel_model::figures::{self, EventOutcome};
 use aetheel_store::workspace::PendingSave;
@@ -50,21 +54,31 @@ impl Accepted {
     }
 }
 
-impl Dispatcher {
+/// Accepts, steers, edits, withdraws and rejects events. Cheap to clone.
+#[derive(Clone)]
+pub struct Intake {
+    shared: Arc<Shared>,
+}
+
+impl Intake {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
     /// Accepts or refuses an event. Returns at once; the answer goes to the outlet.
     ///
     /// # Errors
     /// [`PromptRefusal`], worded for the person who asked. A refused event is not saved.
     pub fn submit(&self, event: NewEvent) -> Result<Accepted, PromptRefusal> {
         let (lane, kind, asker, limit) =
-            (event.lane.clone(), event.kind, event.asker, self.inner.deps.choices.prompt_limit);
+            (event.lane.clone(), event.kind, event.asker, self.shared.deps.choices.prompt_limit);
         let refused = |refusal: PromptRefusal| {
             figures::count_event(kind, EventOutcome::Refused);
-            tracing::warn!(%lane, ?kind, asker, depth = self.inner.lanes.queue.lock().waiting(), "event refused: {refusal}");
+            tracing::warn!(%lane, ?kind, asker, depth = self.shared.lanes.queue.lock().waiting(), "event refused: {refusal}");
             Err(refusal)
         };
         // A repeated event is neither counted nor refused a second time.
-        if self.inner.durability.is_known(&event) {
+        if self.shared.durability.is_known(&event) {
             tracing::debug!(%lane, ?kind, "event was accepted before");
             return Err(PromptRefusal::Known);
         }
@@ -72,11 +86,11 @@ impl Dispatcher {
             return refused(PromptRefusal::TooLong { bytes: event.prompt.len(), limit });
         }
         // Checked before the rate limit, so that the failure does not count against the author.
-        if self.inner.durability.is_failing() {
+        if self.shared.durability.is_failing() {
             return Err(PromptRefusal::NotSaved);
         }
         if let Err(refusal) =
-            attachments::check_announced(&event.attached, &self.inner.deps.choices)
+            attachments::check_announced(&event.attached, &self.shared.deps.choices)
         {
             return refused(refusal);
         }
@@ -84,7 +98,7 @@ impl Dispatcher {
         if let Some(wait) = event
             .asker
             .filter(|_| !event.missed)
-            .and_then(|person| self.inner.rate_limit.count(person).err())
+            .and_then(|person| self.shared.rate_limit.count(person).err())
         {
             return refused(PromptRefusal::TooFast { seconds: wait.as_secs() + 1 });
         }
@@ -94,12 +108,12 @@ impl Dispatcher {
                 tracing::info!(event = event.sequence, %lane, ?kind, "event accepted");
                 let sequence = event.sequence;
                 if event.opens_thread {
-                    self.open_thread(event.clone(), saving.clone());
+                    thread::open(&self.shared, event.clone(), saving.clone());
                 }
                 if let Some(saving) = saving.clone() {
-                    self.watch_saving(event, saving);
+                    self.shared.watch_saving(event, saving);
                 }
-                self.pump();
+                self.shared.start_waiting();
                 Ok(Accepted { sequence, ahead, saving })
             }
             Err(refusal) => refused(refusal),
@@ -112,9 +126,9 @@ impl Dispatcher {
         &self,
         event: NewEvent,
     ) -> Result<(Event, usize, Option<PendingSave>), PromptRefusal> {
-        let mut queue = self.inner.lanes.queue.lock();
+        let mut queue = self.shared.lanes.queue.lock();
         // Checked again under the lock of the queue.
-        if self.inner.durability.is_known(&event) {
+        if self.shared.durability.is_known(&event) {
             return Err(PromptRefusal::Known);
         }
         let now_ms = jiff::Timestamp::now().as_millisecond();
@@ -124,25 +138,7 @@ impl Dispatcher {
             queue.accept(event, now_ms)?
         };
         let ahead = queue.position(event.sequence).unwrap_or(0);
-        let saving = self.inner.durability.save_accepted(&event);
+        let saving = self.shared.durability.save_accepted(&event);
         Ok((event, ahead, saving))
-    }
-
-    /// Waits until an event is on disk, and removes it from the queue if it cannot be saved.
-    pub(super) fn watch_saving(&self, event: Event, saving: PendingSave) {
-        let inner = self.inner.clone();
-        self.inner.tasks.spawn(async move {
-            let saved = saving.done().await;
-            // If the turn of the event has started, its own task refuses the event. That task needs
-            // the pending write, which is therefore not forgotten.
-            let taken_back = !saved && inner.lanes.queue.lock().cancel(event.sequence).is_some();
-            if saved || taken_back {
-                inner.durability.forget_saving(event.sequence);
-            }
-            if taken_back {
-                inner.durability.discard_unsaved(&event);
-                inner.lanes.notify_finished();
-            }
-        });
     }
 }

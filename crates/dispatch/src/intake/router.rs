@@ -1,7 +1,7 @@
 //! Events of lanes that another node of the cluster serves.
 
 use super::Accepted;
-use crate::Dispatcher;
+use super::Intake;
 use crate::outlet::messages::PromptRefusal;
 use aetheel_model::event::{EventKind, NewEvent, Sequence};
 use aetheel_model::figures;
@@ -29,17 +29,17 @@ impl Placement {
     }
 }
 
-impl Dispatcher {
+impl Intake {
     /// Accepts an event here, or sends it to the node that serves its lane.
     ///
     /// # Errors
     /// [`PromptRefusal`], worded for the person who asked. A refused event is not saved.
     pub async fn submit_or_route(&self, event: NewEvent) -> Result<Placement, PromptRefusal> {
-        let Some(router) = self.inner.deps.router.clone() else {
+        let Some(router) = self.shared.deps.router.clone() else {
             return self.submit(event).map(Placement::Local);
         };
         // This node may have accepted the event before the lane moved to another node.
-        if self.inner.durability.is_known(&event) {
+        if self.shared.durability.is_known(&event) {
             return Err(PromptRefusal::Known);
         }
         if !router.is_remote(&event) {
@@ -54,7 +54,7 @@ impl Dispatcher {
     /// Returns whether this node serves a channel or thread, so that it may accept messages that no
     /// other node sent to it. Always true without a cluster.
     pub async fn serves(&self, channel: u64) -> bool {
-        match self.inner.deps.router.clone() {
+        match self.shared.deps.router.clone() {
             Some(router) => router.serves(channel).await,
             None => true,
         }
@@ -64,10 +64,13 @@ impl Dispatcher {
     /// that is skipped because the previous one still runs or waits.
     ///
     /// # Errors
-    /// See [`Dispatcher::submit`].
+    /// See [`Intake::submit`].
     pub fn submit_routed(&self, event: NewEvent) -> Result<Option<Accepted>, PromptRefusal> {
         let comes_round = matches!(event.kind, EventKind::Heartbeat | EventKind::Cron);
-        if comes_round && self.is_busy(&event.lane) && !self.inner.durability.is_known(&event) {
+        if comes_round
+            && self.shared.lanes.is_busy(&event.lane)
+            && !self.shared.durability.is_known(&event)
+        {
             tracing::info!(lane = %event.lane, reason = "busy", "skipped: the previous one still runs or waits");
             figures::schedule_skipped(event.kind, "busy", 1);
             return Ok(None);

@@ -5,7 +5,7 @@
 
 use tokio::sync::oneshot;
 
-use crate::Dispatcher;
+use super::Intake;
 use crate::lanes::Steerable;
 use crate::outlet::messages::PromptRefusal;
 use crate::persistence::wait_until_saved;
@@ -74,7 +74,7 @@ impl PendingSteering {
     }
 }
 
-impl Dispatcher {
+impl Intake {
     /// Passes a message on to the running turn of its lane, or submits it as an ordinary event if
     /// that is not possible. Returns once it is saved. If the gateway ends before the turn, the
     /// next process runs the message as a prompt.
@@ -82,15 +82,17 @@ impl Dispatcher {
     /// # Errors
     /// [`PromptRefusal`], worded for the author. A refused message is not saved.
     pub async fn steer(&self, event: NewEvent) -> Result<PendingSteering, PromptRefusal> {
-        let limit = self.inner.deps.choices.prompt_limit;
+        let limit = self.shared.deps.choices.prompt_limit;
         if event.prompt.len() > limit {
             return Err(PromptRefusal::TooLong { bytes: event.prompt.len(), limit });
         }
         let (outcome_tx, outcome) = oneshot::channel();
-        let prompt = match self.inner.lanes.steerable(&event.lane) {
+        let prompt = match self.shared.lanes.steerable(&event.lane) {
             Steerable::Yes => None,
             Steerable::Unsupported => Some(SteeringResult::Unsupported),
-            Steerable::NotNow if self.is_busy(&event.lane) => Some(SteeringResult::NotNow),
+            Steerable::NotNow if self.shared.lanes.is_busy(&event.lane) => {
+                Some(SteeringResult::NotNow)
+            }
             Steerable::NotNow => Some(SteeringResult::Prompt),
         };
         if let Some(steered) = prompt {
@@ -103,7 +105,7 @@ impl Dispatcher {
         }
         let event = self.save_steering(event).await?;
         let this = self.clone();
-        self.inner.tasks.spawn(async move {
+        self.shared.tasks.spawn(async move {
             let steered = this.deliver_steering(&event).await;
             tracing::info!(event = event.sequence, lane = %event.lane, outcome = ?steered, "message for a running turn");
             let _ = outcome_tx.send(steered);
@@ -114,12 +116,12 @@ impl Dispatcher {
     /// Saves a message for a running turn, as an event that does not wait in a lane. The limits of
     /// the queue do not apply to it, because it needs no turn.
     async fn save_steering(&self, event: NewEvent) -> Result<Event, PromptRefusal> {
-        let durability = &self.inner.durability;
+        let durability = &self.shared.durability;
         if durability.is_failing() {
             return Err(PromptRefusal::NotSaved);
         }
         let (event, saving) = {
-            let mut queue = self.inner.lanes.queue.lock();
+            let mut queue = self.shared.lanes.queue.lock();
             if queue.is_closed() {
                 return Err(PromptRefusal::ShuttingDown);
             }
@@ -132,7 +134,7 @@ impl Dispatcher {
             (event, saving)
         };
         if !wait_until_saved(saving).await {
-            self.inner.lanes.queue.lock().cancel(event.sequence);
+            self.shared.lanes.queue.lock().cancel(event.sequence);
             durability.discard_unsaved(&event);
             return Err(PromptRefusal::NotSaved);
         }
@@ -141,7 +143,7 @@ impl Dispatcher {
 
     /// Passes a saved message on to the running turn, or puts it into the queue.
     async fn deliver_steering(&self, event: &Event) -> SteeringResult {
-        let Some((turn, outcome)) = self.inner.lanes.steer(event) else {
+        let Some((turn, outcome)) = self.shared.lanes.steer(event) else {
             return self.enqueue_steering(event);
         };
         let steered = match outcome.await {
@@ -152,31 +154,31 @@ impl Dispatcher {
             Ok(SteerOutcome::NotNow) | Err(_) => return self.enqueue_steering(event),
         };
         let goes_on = steered != SteeringResult::Dropped
-            && self.inner.lanes.add_received(event, turn, steered == SteeringResult::Injected);
-        if let Some(journal) = self.inner.deps.journal.as_ref().filter(|_| goes_on) {
+            && self.shared.lanes.add_received(event, turn, steered == SteeringResult::Injected);
+        if let Some(journal) = self.shared.deps.journal.as_ref().filter(|_| goes_on) {
             journal.joined_turn(event.sequence, turn);
         }
         if !goes_on {
-            self.inner.durability.mark_finished(event);
+            self.shared.durability.mark_finished(event);
         }
-        self.inner.lanes.queue.lock().cancel(event.sequence);
-        self.inner.lanes.notify_finished();
+        self.shared.lanes.queue.lock().cancel(event.sequence);
+        self.shared.lanes.notify_finished();
         steered
     }
 
     /// Puts a message that no turn accepted into the queue, as a prompt of its lane.
     fn enqueue_steering(&self, event: &Event) -> SteeringResult {
-        if self.inner.lanes.queue.lock().release(event.clone()) {
+        if self.shared.lanes.queue.lock().release(event.clone()) {
             figures::count_event(event.kind, EventOutcome::Accepted);
             if let Some(person) = event.asker {
                 // The message counts against the rate limit, but is not refused: it was accepted
                 // before.
-                let _ = self.inner.rate_limit.count(person);
+                let _ = self.shared.rate_limit.count(person);
             }
-            self.pump();
+            self.shared.start_waiting();
             return SteeringResult::NotNow;
         }
-        if self.inner.lanes.queue.lock().is_closed() && self.inner.deps.journal.is_some() {
+        if self.shared.lanes.queue.lock().is_closed() && self.shared.deps.journal.is_some() {
             SteeringResult::Later
         } else {
             SteeringResult::Stopped

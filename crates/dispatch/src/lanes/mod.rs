@@ -5,7 +5,7 @@
 //! paused, and [`panics`] contains panics.
 
 pub(crate) mod panics;
-mod paused;
+pub(crate) mod paused;
 pub(crate) mod slot;
 pub(crate) mod stop;
 
@@ -18,6 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::observers::{ChangeSignal, LiveTurn};
 use super::outlet::handle::ReplyHandle;
+use super::shared::Shared;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{PromptPart, SteerOutcome};
 use aetheel_model::event::{Event, EventKind, Lane, Sequence};
@@ -92,6 +93,34 @@ pub(crate) enum Steerable {
     Yes,
 }
 
+/// Stops turns and waits for them. Cheap to clone.
+#[derive(Clone)]
+pub struct Turns {
+    shared: Arc<Shared>,
+}
+
+impl Turns {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Returns whether an event runs or waits in a lane.
+    #[must_use]
+    pub fn is_busy(&self, lane: &Lane) -> bool {
+        self.shared.lanes.is_busy(lane)
+    }
+
+    /// Returns once no event runs or waits.
+    pub async fn idle(&self) {
+        self.shared.lanes.wait_until(Queue::is_idle).await;
+    }
+
+    /// Returns once no event runs or waits in a lane.
+    pub async fn lane_idle(&self, lane: &Lane) {
+        self.shared.lanes.wait_until(|queue| !queue.lane_busy(lane)).await;
+    }
+}
+
 /// The queue, and a handle to the running turn of each lane.
 pub(crate) struct LaneRegistry {
     pub(crate) queue: Mutex<Queue>,
@@ -141,6 +170,17 @@ impl LaneRegistry {
     /// Keeps a message that the agent of a resumed turn accepted in a previous process.
     pub(crate) fn keep_for_resumed_turn(&self, turn: Sequence, message: Event) {
         self.carried_messages.lock().entry(turn).or_default().push(message);
+    }
+
+    /// Puts an event that could not start back into the queue, and pauses its lane. Returns false
+    /// during a shutdown, which leaves the event to the next start.
+    pub(crate) fn pause(&self, event: &Event) -> bool {
+        let mut queue = self.queue.lock();
+        if queue.is_closed() {
+            return false;
+        }
+        queue.pause(event.clone());
+        true
     }
 
     /// Registers a turn that starts.

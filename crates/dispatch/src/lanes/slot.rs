@@ -1,15 +1,16 @@
 //! The lane and the slot that a running turn occupies.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
-use crate::Dispatcher;
+use crate::shared::Shared;
 use aetheel_model::event::{Lane, Sequence};
 
 thread_local! {
     static PUMPING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks this thread as already starting waiting events, while it exists. See [`Dispatcher::pump`].
+/// Marks this thread as already starting waiting events, while it exists. See [`Shared::start_waiting`].
 pub(crate) struct PumpGuard;
 
 impl PumpGuard {
@@ -28,20 +29,20 @@ impl Drop for PumpGuard {
 /// Occupies a lane and a slot. Frees both when dropped, so that even a panic during the turn blocks
 /// nothing.
 pub(crate) struct LaneSlot {
-    pub(crate) dispatcher: Dispatcher,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) sequence: Sequence,
     pub(crate) lane: Lane,
 }
 
 impl Drop for LaneSlot {
     fn drop(&mut self) {
-        let inner = &self.dispatcher.inner;
-        inner.lanes.running.lock().remove(&self.lane);
-        inner.lanes.queue.lock().finish(self.sequence);
+        let shared = &self.shared;
+        shared.lanes.running.lock().remove(&self.lane);
+        shared.lanes.queue.lock().finish(self.sequence);
         // Without a runtime, which is then shutting down, nothing can be started.
         if tokio::runtime::Handle::try_current().is_ok() {
-            self.dispatcher.pump();
+            shared.start_waiting();
         }
-        inner.lanes.notify_finished();
+        shared.lanes.notify_finished();
     }
 }

@@ -104,8 +104,8 @@ struct OpenQuestionEntry {
     asked_at: Instant,
 }
 
-/// All open questions.
-pub(crate) struct Questions {
+/// The open questions of agents.
+pub struct Questions {
     approvers: Vec<u64>,
     redactor: Redactor,
     open: Mutex<HashMap<String, OpenQuestionEntry>>,
@@ -165,8 +165,12 @@ impl Questions {
         entry.is_some()
     }
 
-    /// Checks whether a person may answer a question. Logs a refusal.
-    pub(crate) fn may_answer(&self, id: &str, person: &Person) -> Result<(), AnswerRefusal> {
+    /// Checks whether a person may answer a question, for questions that take several steps. Logs a
+    /// refusal.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal`], worded for that person.
+    pub fn may_answer(&self, id: &str, person: &Person) -> Result<(), AnswerRefusal> {
         let open = self.open.lock();
         let entry = open.get(id).ok_or(AnswerRefusal::Gone)?;
         if self.may(entry, person) {
@@ -182,9 +186,10 @@ impl Questions {
         Err(AnswerRefusal::NotYours)
     }
 
-    /// Takes a message as the decision about the latest question of a lane. Returns `None` if the
-    /// message is not a decision.
-    pub(crate) fn answer_in_words(
+    /// Takes a message that a person wrote in a lane as the answer to the question that is open
+    /// there. Returns `None` if the message is not an answer. It may be a prompt then.
+    #[must_use]
+    pub fn answer_from_text(
         &self,
         lane: &Lane,
         person: &Person,
@@ -202,8 +207,13 @@ impl Questions {
         Some(self.answer(&id, person, decision))
     }
 
-    /// Passes a decision on to the agent. The first valid decision wins.
-    pub(crate) fn answer(
+    /// Applies a person's decision about an agent's question. The first valid decision wins: it is
+    /// sent to the agent and shown to everybody who sees the question. Returns at once.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal`], worded for that person. After [`AnswerRefusal::Misfit`] the question is
+    /// still open.
+    pub fn answer(
         &self,
         id: &str,
         person: &Person,
@@ -245,11 +255,13 @@ impl Questions {
     }
 
     fn may(&self, entry: &OpenQuestionEntry, person: &Person) -> bool {
-        self.may_act(entry.context.asker, &entry.context.lane, person)
+        self.may_decide(entry.context.asker, &entry.context.lane, person)
     }
 
-    /// Returns whether a person may decide about a request of `asker` in a lane.
-    pub(crate) fn may_act(&self, asker: Option<u64>, lane: &Lane, person: &Person) -> bool {
+    /// Returns whether a person may decide about a request of `asker` in a lane. The asker, owners
+    /// and approvers may.
+    #[must_use]
+    pub fn may_decide(&self, asker: Option<u64>, lane: &Lane, person: &Person) -> bool {
         match person {
             Person::Terminal => *lane == Lane::Console,
             Person::User { id, roles, owner, .. } => {

@@ -3,8 +3,11 @@
 //! An imported event starts here like an event after a restart. Tested by
 //! `tests/dispatch/absorb.rs`.
 
-use crate::Dispatcher;
+use std::sync::Arc;
+
+use super::restart::Recovery;
 use crate::outlet::messages::PromptRefusal;
+use crate::shared::Shared;
 use aetheel_model::event::{Lane, Sequence};
 use aetheel_store::workspace::Journal;
 
@@ -12,7 +15,7 @@ use aetheel_store::workspace::Journal;
 /// start when the gateway starts again.
 #[must_use]
 pub struct ImportedEvents {
-    pub(super) dispatcher: Dispatcher,
+    pub(super) recovery: Recovery,
     pub(super) events: Vec<Sequence>,
 }
 
@@ -31,30 +34,40 @@ impl ImportedEvents {
 
     /// Splits the events into those of matching lanes and the others.
     pub fn split(self, lanes: impl Fn(&Lane) -> bool) -> (Self, Self) {
-        let journal = self.dispatcher.inner.deps.journal.clone();
+        let journal = self.recovery.shared.deps.journal.clone();
         let is_theirs = |event: &Sequence| {
             let entry = journal.as_ref().and_then(|journal| journal.entry(*event));
             entry.is_some_and(|entry| lanes(&entry.event.lane))
         };
         let (theirs, others) = self.events.into_iter().partition(is_theirs);
-        let dispatcher = self.dispatcher.clone();
-        (Self { dispatcher, events: theirs }, Self { dispatcher: self.dispatcher, events: others })
+        let recovery = self.recovery.clone();
+        (Self { recovery, events: theirs }, Self { recovery: self.recovery, events: others })
     }
 
     /// Starts the events, each like an event after a restart: a waiting event runs, people are
     /// asked about a turn that used a tool, and a saved answer is delivered. Returns at once.
     pub fn begin(self) {
-        let Some(journal) = self.dispatcher.inner.deps.journal.clone() else { return };
-        if self.dispatcher.inner.lanes.queue.lock().is_closed() {
+        let Some(journal) = self.recovery.shared.deps.journal.clone() else { return };
+        if self.recovery.shared.lanes.queue.lock().is_closed() {
             return;
         }
         let entries = self.events.iter().filter_map(|event| journal.entry(*event)).collect();
-        let taken = self.dispatcher.inner.take_up(&journal, entries);
-        self.dispatcher.resume_restored(&journal, taken);
+        let taken = self.recovery.restore_entries(&journal, entries);
+        self.recovery.resume_restored(&journal, taken);
     }
 }
 
-impl Dispatcher {
+/// Moves the open events of lanes between nodes. Cheap to clone.
+#[derive(Clone)]
+pub struct LaneTransfer {
+    shared: Arc<Shared>,
+}
+
+impl LaneTransfer {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
     /// Imports the open events of matching lanes from another node's journal, except those that
     /// this journal has already. Returns once they are on disk.
     ///
@@ -71,21 +84,21 @@ impl Dispatcher {
         first: Sequence,
         lanes: impl Fn(&Lane) -> bool,
     ) -> Result<ImportedEvents, PromptRefusal> {
-        let own = self.inner.deps.journal.as_ref().ok_or(PromptRefusal::NotSaved)?;
+        let own = self.shared.deps.journal.as_ref().ok_or(PromptRefusal::NotSaved)?;
         {
-            let mut queue = self.inner.lanes.queue.lock();
+            let mut queue = self.shared.lanes.queue.lock();
             queue.count_from(first, 0);
             own.use_block(first);
         }
         let events = own.import(journal, lanes).await.ok_or(PromptRefusal::NotSaved)?;
-        Ok(ImportedEvents { dispatcher: self.clone(), events })
+        Ok(ImportedEvents { recovery: Recovery::new(self.shared.clone()), events })
     }
 
     /// Returns the lanes that have a started turn without an answer, according to the journal.
     /// After a takeover, the agent of such a turn may still run on the other machine.
     #[must_use]
     pub fn begun_lanes(&self) -> Vec<Lane> {
-        let open = self.inner.deps.journal.as_ref().map(Journal::open_events).unwrap_or_default();
+        let open = self.shared.deps.journal.as_ref().map(Journal::open_events).unwrap_or_default();
         let begun = open.into_iter().filter(|entry| {
             entry.started > 0 && entry.answer.is_none() && entry.offered_ms.is_none()
         });
@@ -102,33 +115,33 @@ impl Dispatcher {
     /// these messages, or a node whose journal was imported did.
     #[must_use]
     pub fn accepted_messages(&self) -> Vec<(u64, u64)> {
-        self.inner.deps.journal.as_ref().map(Journal::messages).unwrap_or_default()
+        self.shared.deps.journal.as_ref().map(Journal::messages).unwrap_or_default()
     }
 
     /// Returns whether matching lanes have no work in progress: no waiting, held or running event,
     /// no answer or question about an event that is being delivered. Events that people were asked
     /// about, or that were left to the next start, are not in progress.
-    /// [`Dispatcher::export_lanes`] exports them.
+    /// [`LaneTransfer::export_lanes`] exports them.
     #[must_use]
     pub fn is_idle_in(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
-        !self.inner.lanes.queue.lock().any_in(&lanes)
-            && !self.inner.lanes.running.lock().keys().any(&lanes)
-            && !self.inner.delivery.in_flight.any_in(&lanes)
+        !self.shared.lanes.queue.lock().any_in(&lanes)
+            && !self.shared.lanes.running.lock().keys().any(&lanes)
+            && !self.shared.delivery.in_flight.any_in(&lanes)
     }
 
     /// Exports the journal lines of matching lanes, for the node that gets the lanes. Must be
-    /// called while [`Dispatcher::is_idle_in`] returns true for them.
+    /// called while [`LaneTransfer::is_idle_in`] returns true for them.
     #[must_use]
     pub fn export_lanes(&self, lanes: impl Fn(&Lane) -> bool) -> String {
-        self.inner.deps.journal.as_ref().map(|journal| journal.lines_of(lanes)).unwrap_or_default()
+        self.shared.deps.journal.as_ref().map(|journal| journal.lines_of(lanes)).unwrap_or_default()
     }
 
-    /// Forgets lanes that another node has imported from the lines of [`Dispatcher::export_lanes`].
+    /// Forgets lanes that another node has imported from the lines of [`LaneTransfer::export_lanes`].
     /// Their events are not processed here any more, and their agents end. Returns whether that is
     /// on disk. If it is not, writing it is retried.
     pub async fn forget_lanes(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
-        self.inner.links.forget_all(&lanes);
-        match &self.inner.deps.journal {
+        self.shared.links.forget_all(&lanes);
+        match &self.shared.deps.journal {
             Some(journal) => journal.forget_lanes(lanes).await,
             None => true,
         }

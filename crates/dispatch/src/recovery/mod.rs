@@ -5,6 +5,6 @@
 //! reads and delivers them later.
 
 pub(crate) mod import;
-mod redeliver;
+pub(crate) mod redeliver;
 pub(crate) mod restart;
 pub(crate) mod unread;

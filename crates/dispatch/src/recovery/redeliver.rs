@@ -8,14 +8,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::restart::{OfferEffect, OfferRefusal};
 use super::unread::{ALL, ONE};
-use crate::Dispatcher;
 use crate::outlet::{Notice, Offer, TurnAnswer};
 use crate::persistence::wait_until_saved;
 use crate::questions::Person;
+use crate::shared::Shared;
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::figures::{self, EventOutcome};
 use aetheel_model::plain::with_causes;
@@ -29,33 +30,43 @@ const PRESS_TIMEOUT: Duration = Duration::from_millis(1_800);
 /// The age in milliseconds from which a recovered reply is delivered with its date.
 const UNDATED_LIMIT_MS: i64 = 24 * 3_600_000;
 
-impl Dispatcher {
+/// Delivers lost replies that can be read now. Cheap to clone.
+#[derive(Clone)]
+pub struct Redelivery {
+    shared: Arc<Shared>,
+}
+
+impl Redelivery {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
     /// Reads the lost replies of these backends, or of all backends if `backends` is `None`, unless
     /// the current generation has tried them before. Posts one notice per backend to the operator's
     /// channel about the replies that can be read now. Replies are read one after the other, each
     /// within a time limit.
     pub async fn reread_lost(&self, backends: Option<&[String]>) {
-        let inner = &self.inner;
+        let shared = &self.shared;
         let mut by_backend: BTreeMap<String, Vec<LostTurn>> = BTreeMap::new();
-        for turn in inner.lost_replies.notes().all().await {
+        for turn in shared.lost_replies.notes().all().await {
             let wanted = backends.is_none_or(|names| names.contains(&turn.backend));
             if wanted
                 && turn.state.is_open()
-                && inner.lost_replies.is_ours(&turn)
-                && !inner.lost_replies.is_being_delivered(&turn).await
+                && shared.lost_replies.is_ours(&turn)
+                && !shared.lost_replies.is_being_delivered(&turn).await
             {
                 by_backend.entry(turn.backend.clone()).or_default().push(turn);
             }
         }
         for (name, turns) in by_backend {
-            if let Some(backend) = inner.deps.backends.get(&name) {
+            if let Some(backend) = shared.deps.backends.get(&name) {
                 self.reread_with(&name, &*backend, turns).await;
             }
         }
     }
 
     async fn reread_with(&self, name: &str, backend: &dyn Backend, turns: Vec<LostTurn>) {
-        let (inner, generation) = (&self.inner, backend.generation());
+        let (shared, generation) = (&self.shared, backend.generation());
         let digest = generation.digest.as_str();
         let (tried, new): (Vec<_>, Vec<_>) = turns
             .into_iter()
@@ -64,16 +75,16 @@ impl Dispatcher {
         let before = tried.iter().filter(|turn| turn.state == LostState::Readable).count();
         let mut readable = Vec::new();
         for turn in new {
-            if inner.lanes.queue.lock().is_closed() {
+            if shared.lanes.queue.lock().is_closed() {
                 return;
             }
             // Waits for a delivery in progress.
-            let _alone = inner.lost_replies.delivery_lock.lock().await;
-            match inner.lost_replies.read_again(&turn, backend).await {
+            let _alone = shared.lost_replies.delivery_lock.lock().await;
+            match shared.lost_replies.read_again(&turn, backend).await {
                 Ok(_) => readable.push(turn.turn),
                 Err(why) => {
                     tracing::info!(turn = turn.turn, backend = name, %generation, why, "a lost reply still cannot be read");
-                    inner.lost_replies.mark(&turn.turn, LostState::Lost, Some(digest)).await;
+                    shared.lost_replies.mark(&turn.turn, LostState::Lost, Some(digest)).await;
                 }
             }
         }
@@ -96,13 +107,13 @@ impl Dispatcher {
             .take(64)
             .collect();
         let offer = Some(Offer { id, label: "Deliver them".to_owned() });
-        if let Err(error) = inner.deps.outlet.notify(Notice::for_operator(text, offer)).await {
+        if let Err(error) = shared.deps.outlet.notify(Notice::for_operator(text, offer)).await {
             tracing::warn!(%error, "cannot send the notice about lost replies that can be read; `aetheel recover` delivers them");
         }
         // The replies are marked after the notice was sent: after a crash in between, the notice is
         // posted a second time rather than never, and Discord shows a repeated notice once.
         for turn in readable {
-            inner.lost_replies.mark(&turn, LostState::Readable, Some(digest)).await;
+            shared.lost_replies.mark(&turn, LostState::Readable, Some(digest)).await;
         }
     }
 
@@ -112,22 +123,22 @@ impl Dispatcher {
     /// # Errors
     /// [`OfferRefusal`] if nothing is delivered, or the reply was delivered before.
     pub async fn deliver_lost(&self, turn: &str) -> Result<(), OfferRefusal> {
-        let inner = &self.inner;
-        let _alone = inner.lost_replies.delivery_lock.lock().await;
-        let lost = inner.lost_replies.notes().get(turn).await;
+        let shared = &self.shared;
+        let _alone = shared.lost_replies.delivery_lock.lock().await;
+        let lost = shared.lost_replies.notes().get(turn).await;
         let lost =
-            lost.filter(|lost| inner.lost_replies.is_ours(lost)).ok_or(OfferRefusal::Gone)?;
+            lost.filter(|lost| shared.lost_replies.is_ours(lost)).ok_or(OfferRefusal::Gone)?;
         match lost.state {
             LostState::Delivered => return Err(OfferRefusal::Delivered),
             LostState::GivenUp => return Err(OfferRefusal::Gone),
             LostState::Lost | LostState::Readable => {}
         }
         let event = delivery_event(&lost);
-        if inner.lost_replies.is_being_delivered(&lost).await {
+        if shared.lost_replies.is_being_delivered(&lost).await {
             return Err(OfferRefusal::Delivered);
         }
-        let backend = inner.deps.backends.get(&lost.backend).ok_or(OfferRefusal::NotYet)?;
-        let read = match inner.lost_replies.read_again(&lost, &*backend).await {
+        let backend = shared.deps.backends.get(&lost.backend).ok_or(OfferRefusal::NotYet)?;
+        let read = match shared.lost_replies.read_again(&lost, &*backend).await {
             Ok(read) => read,
             Err(why) => {
                 tracing::info!(
@@ -151,26 +162,26 @@ impl Dispatcher {
         event: NewEvent,
         answer: TurnAnswer,
     ) -> Result<(), OfferRefusal> {
-        let inner = &self.inner;
+        let shared = &self.shared;
         let kind = event.kind;
         let saving = {
-            let mut queue = inner.lanes.queue.lock();
+            let mut queue = shared.lanes.queue.lock();
             if queue.is_closed() {
                 return Err(OfferRefusal::ShuttingDown);
             }
             let event = queue.accept_beyond_limits(event, jiff::Timestamp::now().as_millisecond());
             tracing::info!(turn, event = event.sequence, lane = %event.lane, "a lost reply is delivered");
-            let saving = inner.durability.save_answered(&event, answer);
+            let saving = shared.durability.save_answered(&event, answer);
             saving.map(|saving| (event, saving))
         };
         if let Some((event, saving)) = saving.clone() {
-            self.watch_saving(event, saving);
+            shared.watch_saving(event, saving);
         }
         figures::count_event(kind, EventOutcome::Accepted);
-        self.pump();
-        if inner.deps.journal.is_none() {
+        self.shared.start_waiting();
+        if shared.deps.journal.is_none() {
             // Without a journal, only this mark prevents a second delivery.
-            inner.lost_replies.mark(turn, LostState::Delivered, None).await;
+            shared.lost_replies.mark(turn, LostState::Delivered, None).await;
         }
         if wait_until_saved(saving.map(|(_, saving)| saving)).await {
             Ok(())
@@ -195,7 +206,7 @@ impl Dispatcher {
     /// Delivers the lost replies of a lane that can be read now. Returns a message for the person
     /// who asked.
     pub async fn recover_lane(&self, lane: &Lane) -> String {
-        let lost = self.inner.lost_replies.notes().all().await;
+        let lost = self.shared.lost_replies.notes().all().await;
         let lost: Vec<String> = lost
             .into_iter()
             .filter(|turn| turn.lane == *lane && turn.state.is_open())
@@ -229,14 +240,14 @@ impl Dispatcher {
         }
         let (_, backend) = id.strip_prefix(ALL)?.split_once('-')?;
         // These turns may belong to several people, so only the owner and approvers qualify.
-        let operator = self.inner.questions.may_act(None, &Lane::Hook(String::new()), person);
+        let operator = self.shared.questions.may_decide(None, &Lane::Hook(String::new()), person);
         Some(if operator { self.press_all(backend).await } else { Err(OfferRefusal::NotOperator) })
     }
 
     async fn press_one(&self, turn: &str) -> Result<OfferEffect, OfferRefusal> {
-        let (dispatcher, turn) = (self.clone(), turn.to_owned());
+        let (this, turn) = (self.clone(), turn.to_owned());
         // Continues after Discord's time limit.
-        let reading = self.inner.tasks.spawn(async move { dispatcher.deliver_lost(&turn).await });
+        let reading = self.shared.tasks.spawn(async move { this.deliver_lost(&turn).await });
         match tokio::time::timeout(PRESS_TIMEOUT, reading).await {
             Ok(Ok(delivered)) => delivered.map(|()| OfferEffect::Delivered),
             Ok(Err(_)) => Err(OfferRefusal::Gone),
@@ -245,18 +256,18 @@ impl Dispatcher {
     }
 
     async fn press_all(&self, backend: &str) -> Result<OfferEffect, OfferRefusal> {
-        let lost = self.inner.lost_replies.notes().all().await;
+        let lost = self.shared.lost_replies.notes().all().await;
         let open = |turn: &LostTurn| {
             turn.backend == backend
                 && turn.state == LostState::Readable
-                && !self.inner.durability.is_known(&delivery_event(turn))
+                && !self.shared.durability.is_known(&delivery_event(turn))
         };
         let turns: Vec<String> = lost.into_iter().filter(open).map(|turn| turn.turn).collect();
         if turns.is_empty() {
             return Err(OfferRefusal::Gone);
         }
-        let dispatcher = self.clone();
-        self.inner.tasks.spawn(async move { dispatcher.deliver_all(&turns).await });
+        let this = self.clone();
+        self.shared.tasks.spawn(async move { this.deliver_all(&turns).await });
         Ok(OfferEffect::Delivered)
     }
 
@@ -281,7 +292,7 @@ impl Dispatcher {
             "This reply{date} could not be read at first. (recovered, {})",
             lost.turn
         ));
-        let channels = &self.inner.channels;
+        let channels = &self.shared.channels;
         let (text, notices) = channels.remember(&lost.lane, None, read.text, notices).await;
         let model = read.session.and_then(|session| session.model);
         TurnAnswer {
@@ -292,7 +303,7 @@ impl Dispatcher {
             took: read.took,
             ..TurnAnswer::from_backend(label)
         }
-        .cleaned(&self.inner.deps.redactor)
+        .cleaned(&self.shared.deps.redactor)
     }
 
     /// Continues the lane's conversation with the session of the recovered turn, unless the lane
@@ -305,8 +316,8 @@ impl Dispatcher {
     ) {
         let Some(ready) = &read.session else { return };
         let Ok(session) = SessionId::new(&ready.native_id) else { return };
-        let (bindings, backend) = (self.inner.deps.workspace.bindings(), lost.backend.as_str());
-        let (known, channels) = (&self.inner.lost_replies, &self.inner.channels);
+        let (bindings, backend) = (self.shared.deps.workspace.bindings(), lost.backend.as_str());
+        let (known, channels) = (&self.shared.lost_replies, &self.shared.channels);
         let binding = bindings.get(&lost.lane, backend).await;
         let now = binding.session.as_ref().map(SessionId::as_str);
         let key = (lost.lane.clone(), lost.backend.clone());

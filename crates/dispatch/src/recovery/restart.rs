@@ -10,10 +10,15 @@
 //! have lost its lease before it could record the use of a tool. Tested by
 //! `tests/dispatch/kept.rs`.
 
+use std::sync::Arc;
+
 use crate::outlet::{Notice, Offer, TurnAnswer};
+use crate::persistence::EventPersistence;
 use crate::questions::{Person, question_id};
 use crate::recovery::import::ImportedEvents;
-use crate::{Dispatcher, DispatcherInner};
+use crate::recovery::redeliver::Redelivery;
+use crate::shared::Shared;
+use crate::thread;
 use aetheel_model::event::{Event, EventOrigin, Lane, Sequence};
 use aetheel_model::supervisor;
 use aetheel_store::workspace::{Journal, JournalEntry, OFFER_SPAN_MS};
@@ -132,11 +137,21 @@ pub enum OfferRefusal {
     Delivered,
 }
 
-impl Dispatcher {
+/// Continues the unfinished events of a previous process. Cheap to clone.
+#[derive(Clone)]
+pub struct Recovery {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Recovery {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
     /// Restores the agents that still run, with their turns. Must be called once, before
-    /// [`Dispatcher::recover`].
+    /// [`Recovery::recover`].
     pub async fn restore_agents(&self) {
-        self.inner.links.revive(&self.inner.deps.backends).await;
+        self.shared.links.revive(&self.shared.deps.backends).await;
     }
 
     /// Restores the unfinished events of a previous process. Must be called once, before any event
@@ -146,36 +161,36 @@ impl Dispatcher {
         self.recover_except(|_| false).await.1
     }
 
-    /// Does the same as [`Dispatcher::recover`], except for events of lanes that are `closed`,
+    /// Does the same as [`Recovery::recover`], except for events of lanes that are `closed`,
     /// where agents of another machine may still run. Also returns these events.
     pub async fn recover_except(&self, closed: impl Fn(&Lane) -> bool) -> (ImportedEvents, bool) {
-        let Some(journal) = self.inner.deps.journal.clone() else {
-            return (ImportedEvents { dispatcher: self.clone(), events: Vec::new() }, true);
+        let Some(journal) = self.shared.deps.journal.clone() else {
+            return (ImportedEvents { recovery: self.clone(), events: Vec::new() }, true);
         };
         let (later, now): (Vec<JournalEntry>, Vec<JournalEntry>) =
             journal.open_events().into_iter().partition(|entry| closed(&entry.event.lane));
         let later = later.iter().map(|entry| entry.event.sequence).collect();
-        let taken = self.inner.take_up(&journal, now);
+        let taken = self.restore_entries(&journal, now);
         // Recorded in the journal, because the next process cannot detect that output of these
         // agents was lost, and would not ask people.
         let savings: Vec<_> = taken
             .to_offer
             .iter()
-            .filter(|entry| !entry.used_tool && self.inner.deps.unwatched_agents)
+            .filter(|entry| !entry.used_tool && self.shared.deps.unwatched_agents)
             .map(|entry| journal.doubt(entry.event.sequence))
             .collect();
         // The other turns have an answer or were given up.
-        self.inner.links.end_continued_except(|event, _| taken.resumed.contains(&event));
-        let asks = self.inner.links.continued_asks();
+        self.shared.links.end_continued_except(|event, _| taken.resumed.contains(&event));
+        let asks = self.shared.links.continued_asks();
         let questions: Vec<String> =
             asks.iter().map(|(turn, ask, time)| question_id(turn, *ask, *time)).collect();
-        self.inner.deps.outlet.continue_questions(&questions);
+        self.shared.deps.outlet.continue_questions(&questions);
         self.resume_restored(&journal, taken);
         let mut saved = true;
         for saving in savings {
             saved &= saving.done().await;
         }
-        (ImportedEvents { dispatcher: self.clone(), events: later }, saved)
+        (ImportedEvents { recovery: self.clone(), events: later }, saved)
     }
 
     /// Continues with restored events. Returns at once.
@@ -196,9 +211,9 @@ impl Dispatcher {
                 "restored the events of the previous process"
             );
         }
-        let (inner, journal) = (self.inner.clone(), journal.clone());
+        let (this, journal) = (self.clone(), journal.clone());
         let in_hand: Vec<_> =
-            offers.iter().map(|entry| inner.delivery.in_flight.track(&entry.event)).collect();
+            offers.iter().map(|entry| this.shared.delivery.in_flight.track(&entry.event)).collect();
         let offering = async move {
             for entry in offers {
                 let why = match &entry {
@@ -206,15 +221,15 @@ impl Dispatcher {
                     entry if entry.started >= CRASH_LIMIT => OfferReason::SetAside,
                     _ => OfferReason::PossibleToolUse,
                 };
-                inner.offer(&journal, &entry, why).await;
+                this.offer(&journal, &entry, why).await;
             }
             drop(in_hand);
         };
-        supervisor::spawn_finite("recovery", self.inner.tasks.track_future(offering));
+        supervisor::spawn_finite("recovery", self.shared.tasks.track_future(offering));
         for event in threads {
-            self.open_thread(event, None);
+            thread::open(&self.shared, event, None);
         }
-        self.pump();
+        self.shared.start_waiting();
     }
 
     /// Runs an offered event again, or delivers lost replies, because a person pressed a button.
@@ -229,10 +244,12 @@ impl Dispatcher {
         person: &Person,
         admitted: bool,
     ) -> Result<OfferEffect, OfferRefusal> {
-        if let Some(pressed) = self.press_lost_button(id, person, admitted).await {
+        if let Some(pressed) =
+            Redelivery::new(self.shared.clone()).press_lost_button(id, person, admitted).await
+        {
             return pressed;
         }
-        let journal = self.inner.deps.journal.as_ref().ok_or(OfferRefusal::Gone)?;
+        let journal = self.shared.deps.journal.as_ref().ok_or(OfferRefusal::Gone)?;
         let (sequence, again) = parse_offer_id(id).ok_or(OfferRefusal::Gone)?;
         let entry = journal
             .entry(sequence)
@@ -243,12 +260,12 @@ impl Dispatcher {
             return Err(OfferRefusal::Gone);
         }
         let event = entry.event.clone();
-        if !self.inner.questions.may_act(event.asker, &event.lane, person) {
+        if !self.shared.questions.may_decide(event.asker, &event.lane, person) {
             tracing::warn!(event = sequence, lane = %event.lane, ?person, "refused to start an event again: neither asker nor approver");
             return Err(OfferRefusal::NotYours);
         }
         let saving = {
-            let queue = self.inner.lanes.queue.lock();
+            let queue = self.shared.lanes.queue.lock();
             if queue.is_closed() {
                 return Err(OfferRefusal::ShuttingDown);
             }
@@ -274,8 +291,8 @@ impl Dispatcher {
             return Err(OfferRefusal::NotSaved);
         }
         tracing::info!(event = sequence, lane = %event.lane, ?person, "a person started an event again");
-        self.inner.lanes.queue.lock().restore(event);
-        self.pump();
+        self.shared.lanes.queue.lock().restore(event);
+        self.shared.start_waiting();
         Ok(OfferEffect::Started)
     }
 }
@@ -292,19 +309,24 @@ pub(crate) enum TurnFollowUp {
     Paused,
 }
 
-impl DispatcherInner {
+impl Recovery {
     /// Restores the unfinished entries of a journal, oldest first.
-    pub(super) fn take_up(&self, journal: &Journal, entries: Vec<JournalEntry>) -> RestoredEvents {
+    pub(super) fn restore_entries(
+        &self,
+        journal: &Journal,
+        entries: Vec<JournalEntry>,
+    ) -> RestoredEvents {
         let mut taken = RestoredEvents::default();
-        let mut queue = self.lanes.queue.lock();
+        let mut queue = self.shared.lanes.queue.lock();
         for entry in entries {
-            let turn = |turn| self.turn_after_start(journal.entry(turn).as_ref());
+            let turn = |turn| self.unobserved_restart_action(journal.entry(turn).as_ref());
             match entry.joined_turn.map_or(RestartAction::Run, turn) {
                 RestartAction::Run => {}
                 _ if entry.answer.is_some() => {}
                 RestartAction::Resume => {
                     // The message is finished together with the turn that accepted it.
-                    self.lanes
+                    self.shared
+                        .lanes
                         .keep_for_resumed_turn(entry.joined_turn.unwrap_or_default(), entry.event);
                     continue;
                 }
@@ -314,7 +336,7 @@ impl DispatcherInner {
                 }
                 // Delivered like any saved answer: once, even after another crash.
                 RestartAction::AskPeople => {
-                    let backend = self.deps.choices.backend.clone();
+                    let backend = self.shared.deps.choices.backend.clone();
                     let answer = TurnAnswer::failed(backend, RECEIVED_FAILURE).to_json();
                     let _ = journal.answered(entry.event.sequence, answer);
                     taken.restored += 1;
@@ -322,7 +344,7 @@ impl DispatcherInner {
                     continue;
                 }
             }
-            let turn = self.turn_after_start(Some(&entry));
+            let turn = self.unobserved_restart_action(Some(&entry));
             if turn == RestartAction::Resume {
                 taken.resumed.push(entry.event.sequence);
                 queue.restore(entry.event);
@@ -342,40 +364,19 @@ impl DispatcherInner {
         taken
     }
 
-    /// Returns the journal and the entry of an event that the next process would continue.
-    pub(crate) fn noted(&self, event: &Event) -> Option<(&Journal, JournalEntry)> {
-        let journal = self.deps.journal.as_ref().filter(|_| !event.ends_with_process())?;
-        Some((journal, journal.entry(event.sequence)?))
-    }
-
-    /// Returns how to continue an event whose agent was lost because the holder (the process that
-    /// runs agents) has ended. The rules are those after a crash of the gateway. Returns `None` if
-    /// the event is not in the journal; it has then failed.
-    pub(crate) fn orphaned(&self, event: &Event) -> Option<TurnFollowUp> {
-        let (_, entry) = self.noted(event)?;
-        match RestartAction::of(Some(&entry)) {
-            RestartAction::Run => {
-                tracing::warn!("the agent was lost; the turn runs again");
-                Some(TurnFollowUp::Rerun)
-            }
-            RestartAction::AskPeople => Some(TurnFollowUp::AskPeople),
-            RestartAction::Finish | RestartAction::Resume => None,
-        }
-    }
-
     /// Asks people whether to run an event again, if it is in the journal.
-    pub(crate) async fn ask_about(&self, event: &Event, why: OfferReason) {
-        if let Some((journal, entry)) = self.noted(event) {
+    pub(crate) async fn offer_event(&self, event: &Event, why: OfferReason) {
+        if let Some((journal, entry)) = self.shared.durability.journal_entry(event) {
             self.offer(journal, &entry, why).await;
         }
     }
 
     /// Returns how an event continues, according to its entry in the journal.
-    fn turn_of(&self, entry: Option<&JournalEntry>) -> RestartAction {
+    fn restart_action(&self, entry: Option<&JournalEntry>) -> RestartAction {
         let goes_on = |entry: &&JournalEntry| {
             entry.answer.is_none()
                 && entry.offered_ms.is_none()
-                && self.links.continues(entry.event.sequence, &entry.event.lane)
+                && self.shared.links.continues(entry.event.sequence, &entry.event.lane)
         };
         entry.filter(goes_on).map_or_else(|| RestartAction::of(entry), |_| RestartAction::Resume)
     }
@@ -383,10 +384,11 @@ impl DispatcherInner {
     /// Returns how an event continues in a process that did not observe its turn. People are asked
     /// about a started turn if its agent may have used a tool without a record. This happens on a
     /// node that lost its lease, and if a gateway ended before its agents.
-    fn turn_after_start(&self, entry: Option<&JournalEntry>) -> RestartAction {
-        let turn = self.turn_of(entry);
+    fn unobserved_restart_action(&self, entry: Option<&JournalEntry>) -> RestartAction {
+        let turn = self.restart_action(entry);
         let had_begun = entry.is_some_and(|entry| entry.started > 0);
-        let may_have_used_a_tool = self.deps.router.is_some() || self.deps.unwatched_agents;
+        let may_have_used_a_tool =
+            self.shared.deps.router.is_some() || self.shared.deps.unwatched_agents;
         if turn == RestartAction::Run && had_begun && may_have_used_a_tool {
             RestartAction::AskPeople
         } else {
@@ -428,15 +430,15 @@ impl DispatcherInner {
             Offer { id: offer_id(event.sequence, entry.retries), label: RETRY_LABEL.to_owned() };
         let notice = Notice { channel, about, text, offer: Some(offer.clone()) };
         // The posted messages must not look like an answer.
-        let prior = self.durability.progress_of(event).prior_delivery(event);
-        let posted = self.deps.outlet.give_up_reply(event, notice, prior).await;
+        let prior = self.shared.durability.progress_of(event).prior_delivery(event);
+        let posted = self.shared.deps.outlet.give_up_reply(event, notice, prior).await;
         if aside && channel.is_some() {
             let text = format!(
                 "An event in {} was running when I crashed, {} times; I have set it aside. (set aside)",
                 event.lane, entry.started
             );
             // If there is no channel for notices, the log line above remains.
-            let _ = self.deps.outlet.notify(Notice::for_operator(text, Some(offer))).await;
+            let _ = self.shared.deps.outlet.notify(Notice::for_operator(text, Some(offer))).await;
         }
         match posted {
             Ok(()) => {
@@ -457,11 +459,29 @@ impl DispatcherInner {
             .map(|c| if c.is_control() || c == '`' { ' ' } else { c })
             .take(80)
             .collect();
-        let line = self.deps.redactor.redact(line.trim().to_owned());
+        let line = self.shared.deps.redactor.redact(line.trim().to_owned());
         match &event.lane {
             Lane::Channel(_) | Lane::Console => format!("`{line}`"),
             lane => format!("{lane}: `{line}`"),
         }
+    }
+}
+
+/// Returns how to continue an event whose agent was lost because the holder (the process that
+/// runs agents) has ended. The rules are those after a crash of the gateway. Returns `None` if
+/// the event is not in the journal; it has then failed.
+pub(crate) fn follow_up_lost_agent(
+    persistence: &EventPersistence,
+    event: &Event,
+) -> Option<TurnFollowUp> {
+    let (_, entry) = persistence.journal_entry(event)?;
+    match RestartAction::of(Some(&entry)) {
+        RestartAction::Run => {
+            tracing::warn!("the agent was lost; the turn runs again");
+            Some(TurnFollowUp::Rerun)
+        }
+        RestartAction::AskPeople => Some(TurnFollowUp::AskPeople),
+        RestartAction::Finish | RestartAction::Resume => None,
     }
 }
 

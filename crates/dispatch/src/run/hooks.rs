@@ -11,10 +11,10 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
+use super::TurnRunner;
 use super::start::start_input;
 use super::turn_id;
 use super::turn_log::line_of;
-use crate::DispatcherInner;
 use crate::outlet::TurnAnswer;
 use aetheel_model::agent::{Ask, AskKey};
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
@@ -26,7 +26,7 @@ use aetheel_turn::{
 
 type StopReceiver = watch::Receiver<Option<StopReason>>;
 
-impl DispatcherInner {
+impl TurnRunner {
     /// Runs the hook before the turn of an event.
     pub(super) async fn begin_hook(&self, hooks: &Hooks, event: &Event, stop: &StopReceiver) {
         self.fire(hooks, Hook::AgentBegin, event, stop, "is about to be answered").await;
@@ -40,7 +40,7 @@ impl DispatcherInner {
         stop: &StopReceiver,
         failed: bool,
     ) {
-        if let Some(running) = self.lanes.running.lock().get(&event.lane) {
+        if let Some(running) = self.shared.lanes.running.lock().get(&event.lane) {
             running.stop.send_if_modified(|reason| {
                 reason.take_if(|reason| *reason == StopReason::User).is_some()
             });
@@ -97,20 +97,28 @@ impl DispatcherInner {
         prompt: String,
         stop: StopReceiver,
     ) -> Result<(), String> {
-        let (name, settings) = self.channels.backend_of(&event.lane).await;
+        let (name, settings) = self.shared.channels.backend_of(&event.lane).await;
         let backend = self
+            .shared
             .deps
             .backends
             .get(&name)
             .ok_or_else(|| format!("backend {name} is not available"))?;
-        let directory = self.channels.directory_of(&settings).await?;
+        let directory = self.shared.channels.directory_of(&settings).await?;
         let asks =
             Event { prompt, author: None, asker: None, attached: Vec::new(), ..event.clone() };
         // Questions are dismissed, so the mode of planning needs no refusals here.
-        let choices = &self.deps.choices;
-        let (start, _) =
-            start_input(&self.channels, choices, &asks, &*backend, &settings, directory, None)
-                .await;
+        let choices = &self.shared.deps.choices;
+        let (start, _) = start_input(
+            &self.shared.channels,
+            choices,
+            &asks,
+            &*backend,
+            &settings,
+            directory,
+            None,
+        )
+        .await;
         // The hook has a separate lane for each lane of events, because hooks of the same name may
         // run concurrently.
         let lane = Lane::Hook(format!("{}:{}", hook.name(), event.lane));
@@ -129,25 +137,28 @@ impl DispatcherInner {
             steers,
             continued: None,
         };
-        let result = aetheel_turn::run(request, &self.links, &mut NullAudience).await;
-        self.links.forget(&lane);
+        let result = aetheel_turn::run(request, &self.shared.links, &mut NullAudience).await;
+        self.shared.links.forget(&lane);
         self.report(&name, &result);
         let fired = Event { lane: lane.clone(), kind: EventKind::Hook, ..asks };
-        let recordings = self.deps.recorder.folder();
+        let recordings = self.shared.deps.recorder.folder();
         let turn = Some(line_of(&fired, id, by.descriptor(), recordings, &result));
         let TurnResult { ending, text, usage, took, .. } = result;
-        let (text, notices) =
-            self.channels.remember(&event.lane, Some(&lane.to_string()), text, Vec::new()).await;
+        let (text, notices) = self
+            .shared
+            .channels
+            .remember(&event.lane, Some(&lane.to_string()), text, Vec::new())
+            .await;
         let answer =
             TurnAnswer { text, notices, usage, took, turn, ..TurnAnswer::from_backend(label) };
-        let answer = answer.cleaned(&self.deps.redactor);
+        let answer = answer.cleaned(&self.shared.deps.redactor);
         self.note_turn(&fired, &answer);
         if !answer.text.trim().is_empty() && ending == Ending::Completed {
             let origin = EventOrigin::Internal { channel: instruction.channel };
             let place = NewEvent::new(EventKind::Hook, lane, origin, "")
                 .accepted(event.sequence, event.accepted_ms);
-            let reply = self.deps.outlet.open(&place);
-            self.delivery.send(reply, answer, "the answer of a hook").await;
+            let reply = self.shared.deps.outlet.open(&place);
+            self.shared.delivery.send(reply, answer, "the answer of a hook").await;
         }
         if ending == Ending::Completed { Ok(()) } else { Err(ending.to_string()) }
     }

@@ -2,11 +2,10 @@
 //!
 //! [`attachments`] fetches the files of the prompt into a [`temp_dir`], [`start`] creates the input
 //! that starts the turn, [`audience`] shows the running turn without secrets ([`redact_stream`]),
-//! and [`artifacts`] stores the agent's files. [`hooks`] run before and after the turn, and
-//! [`thread`] opens a thread before it. [`resumed`] resumes a turn whose agent still runs after a
-//! restart, and [`recap`] gives an agent the previous messages of a channel that moved here.
-//! [`turn_log`] records the finished turn. [`turn_renderer`] renders a recorded turn as people saw
-//! it.
+//! and [`artifacts`] stores the agent's files. [`hooks`] run before and after the turn. [`resumed`]
+//! resumes a turn whose agent still runs after a restart, and [`recap`] gives an agent the previous
+//! messages of a channel that moved here. [`turn_log`] records the finished turn. [`turn_renderer`]
+//! renders a recorded turn as people saw it.
 
 mod artifacts;
 pub(crate) mod attachments;
@@ -17,7 +16,6 @@ mod redact_stream;
 mod resumed;
 mod start;
 mod temp_dir;
-mod thread;
 mod turn_log;
 pub(crate) mod turn_renderer;
 pub(super) mod unsolicited;
@@ -33,15 +31,16 @@ use tracing::Instrument as _;
 use self::attachments::FetchedFiles;
 use self::audience::{ToolGate, TurnAudience};
 use self::redact_stream::StreamRedactor;
-use super::DispatcherInner;
 use super::channel::DIRECTORY;
+use super::lanes::paused::paused_backend;
 use super::observers::LiveTurn;
 use super::outlet::handle::ReplyHandle;
 use super::outlet::{TurnAnswer, messages};
 use super::persistence::{EventProgress, wait_until_saved};
 use super::questions::QuestionContext;
 use super::questions::planning::Planning;
-use super::recovery::restart::TurnFollowUp;
+use super::recovery::restart::{TurnFollowUp, follow_up_lost_agent};
+use super::shared::Shared;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{
     AllowedTools, FailureKind, PromptPart, Safety, SessionReady, StartTurn,
@@ -71,20 +70,29 @@ struct PreparedTurn {
     continued: Option<ContinuedTurn>,
 }
 
-impl DispatcherInner {
+/// Runs the turns of events and delivers their answers.
+pub(crate) struct TurnRunner {
+    shared: Arc<Shared>,
+}
+
+impl TurnRunner {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
     /// Runs the turn of an event and delivers its answer.
-    pub(crate) async fn see_through(
-        self: &Arc<Self>,
+    pub(crate) async fn run(
+        &self,
         event: Event,
         stop: watch::Receiver<Option<StopReason>>,
         steers: mpsc::UnboundedReceiver<Steering>,
         saving: Option<PendingSave>,
     ) -> TurnFollowUp {
-        if let Some(probe) = self.health.take_probe(&event) {
-            self.health.complete(probe).await;
+        if let Some(probe) = self.shared.health.take_probe(&event) {
+            self.shared.health.complete(probe).await;
             return TurnFollowUp::Nothing;
         }
-        let continued = self.links.continued_id(event.sequence, &event.lane);
+        let continued = self.shared.links.continued_id(event.sequence, &event.lane);
         let (continues, id) = (continued.is_some(), continued.unwrap_or_else(turn_id));
         let unknown = tracing::field::Empty;
         // The span has the level `error`, so that log lines of every level have its fields.
@@ -92,53 +100,53 @@ impl DispatcherInner {
         figures::record_wait(event.kind, event.accepted_ms);
         async {
             if !wait_until_saved(saving).await {
-                self.durability.discard_unsaved(&event);
+                self.shared.durability.discard_unsaved(&event);
                 return TurnFollowUp::Nothing;
             }
-            let kept = self.durability.progress_of(&event);
+            let kept = self.shared.durability.progress_of(&event);
             let (answer, is_lost) = (kept.stored_answer(), LostTurn::of_key(event.key.as_deref()).is_some());
             let needs_agent = answer.is_none() && !is_lost && !continues && stop.borrow().is_none();
-            if needs_agent && self.paused_backend(&event.lane).await.is_some() {
+            if needs_agent && paused_backend(&self.shared, &event.lane).await.is_some() {
                 return TurnFollowUp::Paused;
             }
-            let reply = ReplyHandle::new(kept.open_reply(&*self.deps.outlet, &event));
+            let reply = ReplyHandle::new(kept.open_reply(&*self.shared.deps.outlet, &event));
             if let Some(answer) = answer {
                 self.note_turn_of_earlier(&event, &answer);
-                self.delivery.deliver(&event, &kept, &reply, answer).await;
+                self.shared.delivery.deliver(&event, &kept, &reply, answer).await;
                 return TurnFollowUp::Nothing;
             }
             if is_lost {
                 // An agent never runs for such an event.
                 tracing::error!("the saved answer of a recovered turn cannot be read; `aetheel recover` creates it again");
-                self.durability.mark_finished(&event);
+                self.shared.durability.mark_finished(&event);
                 return TurnFollowUp::Nothing;
             }
-            self.lost_replies.supersede(&event, &kept).await;
+            self.shared.lost_replies.supersede(&event, &kept).await;
             if !continues {
                 kept.record_start(&stop).await;
             }
             // Recorded before any work in the thread: after a restart, the dispatcher knows the
             // channel of the thread only from here.
             if let (Lane::Channel(channel), Some(parent)) = (&event.lane, event.parent) {
-                self.channels.learn_parent(*channel, parent);
+                self.shared.channels.learn_parent(*channel, parent);
             }
-            let hooks = self.deps.workspace.hooks().await;
+            let hooks = self.shared.deps.workspace.hooks().await;
             if !continues {
                 self.begin_hook(&hooks, &event, &stop).await;
             }
-            let answer = self.answer(&event, &id, (stop.clone(), steers), &reply, &kept).await.cleaned(&self.deps.redactor);
+            let answer = self.answer(&event, &id, (stop.clone(), steers), &reply, &kept).await.cleaned(&self.shared.deps.redactor);
             let answer = answer.with_line(&event, &id, stop.borrow().is_some());
             let stopped = answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown);
             if let Some(next) = stopped.then(|| kept.leave_to_next_start()).flatten() {
                 kept.release_turn_place();
                 self.note_turn(&event, &answer);
-                self.delivery.announce_restart(&reply, answer, &id, next).await;
+                self.shared.delivery.announce_restart(&reply, answer, &id, next).await;
                 return TurnFollowUp::Nothing;
             }
             if answer.agent_lost
                 && answer.failure.is_some()
                 && stop.borrow().is_none()
-                && let Some(left) = self.orphaned(&event)
+                && let Some(left) = follow_up_lost_agent(&self.shared.durability, &event)
             {
                 kept.release_turn_place();
                 self.note_turn(&event, &answer);
@@ -156,14 +164,14 @@ impl DispatcherInner {
                 return TurnFollowUp::Nothing;
             }
             self.note_turn(&event, &answer);
-            for received in self.lanes.take_received(&event) {
-                self.durability.mark_finished(&received);
+            for received in self.shared.lanes.take_received(&event) {
+                self.shared.durability.mark_finished(&received);
             }
             if hooks.of(Hook::AgentStop).is_none() {
                 // People have the answer, so there is nothing to stop.
-                self.lanes.running.lock().remove(&event.lane);
+                self.shared.lanes.running.lock().remove(&event.lane);
             }
-            self.delivery.deliver(&event, &kept, &reply, answer).await;
+            self.shared.delivery.deliver(&event, &kept, &reply, answer).await;
             // People have their answer, but the lane is occupied until the hook has ended.
             self.stop_hook(&hooks, &event, &stop, failed).await;
             TurnFollowUp::Nothing
@@ -183,26 +191,26 @@ impl DispatcherInner {
         // The turn was stopped while the hook before it ran.
         let stopped = *stop.borrow();
         if let Some(reason) = stopped {
-            let timeout = self.deps.host.query_timeout;
+            let timeout = self.shared.deps.host.query_timeout;
             let failure = messages::failure_message(&reason.into(), timeout, None, false, id);
             return TurnAnswer {
                 failure,
-                ..TurnAnswer::from_backend(self.deps.choices.backend.clone())
+                ..TurnAnswer::from_backend(self.shared.deps.choices.backend.clone())
             };
         }
-        if let Some(turn) = self.links.take_continued(event.sequence, &event.lane) {
-            return self.go_on(event, turn, (stop, steers), reply, kept).await;
+        if let Some(turn) = self.shared.links.take_continued(event.sequence, &event.lane) {
+            return self.resume(event, turn, (stop, steers), reply, kept).await;
         }
-        let bindings = self.deps.workspace.bindings();
-        let (name, lane, refused) = self.channels.resolve_backend(&event.lane).await;
-        let Some(backend) = self.deps.backends.get(&name) else {
-            tracing::error!(backend = name, available = ?self.deps.backends.names(), "backend is not loaded; put its file into BACKENDS_DIR");
+        let bindings = self.shared.deps.workspace.bindings();
+        let (name, lane, refused) = self.shared.channels.resolve_backend(&event.lane).await;
+        let Some(backend) = self.shared.deps.backends.get(&name) else {
+            tracing::error!(backend = name, available = ?self.shared.deps.backends.names(), "backend is not loaded; put its file into BACKENDS_DIR");
             return TurnAnswer::failed(
                 name,
                 format!("The backend is not available. (backend missing, {id})"),
             );
         };
-        let directory = match self.channels.directory_of(&lane).await {
+        let directory = match self.shared.channels.directory_of(&lane).await {
             Ok(directory) => directory,
             Err(fault) => {
                 tracing::error!(
@@ -218,7 +226,7 @@ impl DispatcherInner {
                 );
             }
         };
-        let allowed = self.deps.choices.allowed_tools.clone();
+        let allowed = self.shared.deps.choices.allowed_tools.clone();
         if allowed == AllowedTools::Only(Vec::new())
             && !backend.descriptor().has(Feature::AllowedTools)
         {
@@ -238,11 +246,12 @@ impl DispatcherInner {
         // does not exist.
         let moved = binding.session.is_some()
             && binding.settings.get(DIRECTORY)
-                != self.channels.non_default_directory(&directory).as_ref();
+                != self.shared.channels.non_default_directory(&directory).as_ref();
         let session = binding.session.clone().filter(|_| !moved);
         let descriptor = backend.descriptor();
         let taken =
-            FetchedFiles::fetch(&self.deps, event, descriptor, &directory, stop.clone()).await;
+            FetchedFiles::fetch(&self.shared.deps, event, descriptor, &directory, stop.clone())
+                .await;
         if taken.all_failed(event) && event.quoted.is_none() && event.prompt.trim().is_empty() {
             let mut answer = TurnAnswer::failed(
                 name,
@@ -252,10 +261,17 @@ impl DispatcherInner {
             return answer;
         }
         let expansion = Expansion::new(&descriptor.expands, &directory);
-        let (choices, cwd) = (&self.deps.choices, directory.clone());
-        let (mut start, planning) =
-            start::start_input(&self.channels, choices, event, &*backend, &lane, cwd, session)
-                .await;
+        let (choices, cwd) = (&self.shared.deps.choices, directory.clone());
+        let (mut start, planning) = start::start_input(
+            &self.shared.channels,
+            choices,
+            event,
+            &*backend,
+            &lane,
+            cwd,
+            session,
+        )
+        .await;
         start.parts.extend(taken.parts.iter().cloned());
         let anew = binding.moved && start.native_id.is_none();
         if anew && let Some(recap) = self.recap(event, &expansion).await {
@@ -270,7 +286,7 @@ impl DispatcherInner {
             binding,
             continued: None,
         };
-        begun.files.notices.extend(self.channels.fallback_notice(
+        begun.files.notices.extend(self.shared.channels.fallback_notice(
             &event.lane,
             refused.as_deref(),
             begun.backend.descriptor().label(),
@@ -278,7 +294,7 @@ impl DispatcherInner {
         let safety = begun.start.settings.safety;
         if begun.backend.descriptor().own_sandbox
             && safety != Safety::Danger
-            && !self.deps.host.mounts
+            && !self.shared.deps.host.mounts
         {
             let label = begun.backend.descriptor().label();
             begun.files.notices.push(messages::own_sandbox_fails(label));
@@ -295,11 +311,11 @@ impl DispatcherInner {
                 .notices
                 .push("The working directory has changed; this is a new conversation.".to_owned());
         }
-        self.conclude(event, begun, lane.ping, (stop, steers), reply, kept).await
+        self.run_prepared(event, begun, lane.ping, (stop, steers), reply, kept).await
     }
 
     /// Runs a prepared turn to its end, and creates its answer.
-    async fn conclude(
+    async fn run_prepared(
         &self,
         event: &Event,
         begun: PreparedTurn,
@@ -320,9 +336,9 @@ impl DispatcherInner {
             .record("backend", &name)
             .record("generation", tracing::field::display(&generation));
         tracing::info!(resume = requested.is_some(), "turn begins");
-        let shown = Arc::new(LiveTurn::new(self.lanes.turn_changes.clone()));
+        let shown = Arc::new(LiveTurn::new(self.shared.lanes.turn_changes.clone()));
         let expansion = Expansion::new(&backend.descriptor().expands, &directory);
-        self.lanes.set_backend(&event.lane, (&id, &backend, &expansion), reply, &shown);
+        self.shared.lanes.set_backend(&event.lane, (&id, &backend, &expansion), reply, &shown);
         let context = QuestionContext {
             turn: id.to_owned(),
             lane: event.lane.clone(),
@@ -331,8 +347,10 @@ impl DispatcherInner {
             expansion: expansion.clone(),
             planning: planning.clone(),
         };
-        let tools =
-            ToolGate { allowed: self.deps.choices.allowed_tools.clone(), backend: backend.clone() };
+        let tools = ToolGate {
+            allowed: self.shared.deps.choices.allowed_tools.clone(),
+            backend: backend.clone(),
+        };
         let request = TurnRequest {
             id: id.clone(),
             event: event.sequence,
@@ -345,10 +363,10 @@ impl DispatcherInner {
             continued,
         };
         let mut audience = TurnAudience {
-            stream: StreamRedactor::new(&self.deps.redactor),
+            stream: StreamRedactor::new(&self.shared.deps.redactor),
             shown,
             reply: reply.clone(),
-            questions: self.questions.clone(),
+            questions: self.shared.questions.clone(),
             context,
             asked: HashMap::new(),
             times: HashMap::new(),
@@ -356,7 +374,7 @@ impl DispatcherInner {
             first_tool: None,
             tools,
         };
-        let mut result = aetheel_turn::run(request, &self.links, &mut audience).await;
+        let mut result = aetheel_turn::run(request, &self.shared.links, &mut audience).await;
         kept.hold_turn_place(std::mem::take(&mut result.slot));
         audience.flush();
         drop(audience);
@@ -364,12 +382,14 @@ impl DispatcherInner {
         drop(taken);
         self.report(&name, &result);
         let offer = self
+            .shared
             .lost_replies
             .keep_unread(event, &id, &name, (&binding, requested.as_deref()), &result)
             .await;
-        notices.extend(planning.notice(&self.deps.redactor));
+        notices.extend(planning.notice(&self.shared.deps.redactor));
         notices.extend(
-            self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await,
+            self.save_session(event, &name, &binding, requested.as_deref(), &result, &directory)
+                .await,
         );
         if binding.unreadable {
             notices.push(
@@ -377,19 +397,20 @@ impl DispatcherInner {
                     .to_owned(),
             );
         }
-        let (files, left) = artifacts::store_artifacts(&self.deps, &result.transcript).await;
+        let (files, left) = artifacts::store_artifacts(&self.shared.deps, &result.transcript).await;
         notices.extend(left);
         notices.extend(artifacts::notices(&result.transcript));
         let (text, notices) = self
+            .shared
             .channels
             .remember(&event.lane, on_behalf(event).as_deref(), result.text.clone(), notices)
             .await;
-        let recordings = self.deps.recorder.folder();
+        let recordings = self.shared.deps.recorder.folder();
         let line = turn_log::line_of(event, &id, by.descriptor(), recordings, &result);
         TurnAnswer {
             failure: messages::failure_message(
                 &result.ending,
-                self.deps.host.query_timeout,
+                self.shared.deps.host.query_timeout,
                 result.transcript.retry(),
                 offer.is_some(),
                 &id,
@@ -417,7 +438,7 @@ impl DispatcherInner {
         match messages::failure_detail(&result.ending) {
             None => tracing::info!(recording, ending, took_ms, "turn ended"),
             Some(detail) => {
-                let confined = self.deps.host.reach_policy.is_some();
+                let confined = self.shared.deps.host.reach_policy.is_some();
                 let hint = messages::sandbox_hint(&result.ending).filter(|_| confined);
                 tracing::warn!(recording, ending, took_ms, detail, hint, "turn failed");
             }
@@ -430,11 +451,11 @@ impl DispatcherInner {
                 "the agent sent output that this backend does not recognise; a newer backend may"
             );
         }
-        self.drift.on_turn_end(backend, result);
+        self.shared.drift.on_turn_end(backend, result);
     }
 
     /// Saves or forgets the session of the turn. Returns notices about that.
-    async fn keep(
+    async fn save_session(
         &self,
         event: &Event,
         backend: &str,
@@ -447,13 +468,13 @@ impl DispatcherInner {
         let saved = match (&result.ending, &result.session) {
             (Ending::Agent(failure), _) if failure.kind == FailureKind::SessionUnknown => {
                 if let Some(lost) = requested {
-                    self.channels.forget_session(&event.lane, backend, lost).await;
+                    self.shared.channels.forget_session(&event.lane, backend, lost).await;
                 }
-                let bindings = self.deps.workspace.bindings();
+                let bindings = self.shared.deps.workspace.bindings();
                 bindings.set_session_if(&event.lane, backend, None, binding.epoch).await
             }
             (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => {
-                self.keep_session(event, backend, binding, requested, ready, directory).await
+                self.bind_session(event, backend, binding, requested, ready, directory).await
             }
             _ => Ok(true),
         };
@@ -467,7 +488,7 @@ impl DispatcherInner {
         notices
     }
 
-    async fn keep_session(
+    async fn bind_session(
         &self,
         event: &Event,
         backend: &str,
@@ -477,11 +498,12 @@ impl DispatcherInner {
         directory: &Path,
     ) -> Result<bool, BindingsError> {
         let id = SessionId::new(&ready.native_id)?;
-        let (lane, elsewhere) = (&event.lane, self.channels.non_default_directory(directory));
-        self.channels.note_directory(lane, backend, binding, elsewhere.as_ref()).await?;
+        let (lane, elsewhere) =
+            (&event.lane, self.shared.channels.non_default_directory(directory));
+        self.shared.channels.note_directory(lane, backend, binding, elsewhere.as_ref()).await?;
         let past = (ready.title.as_deref(), elsewhere);
-        self.channels.note_session(event, backend, id.clone(), requested, past).await;
-        let bindings = self.deps.workspace.bindings();
+        self.shared.channels.note_session(event, backend, id.clone(), requested, past).await;
+        let bindings = self.shared.deps.workspace.bindings();
         bindings.set_session_if(lane, backend, Some(id), binding.epoch).await
     }
 }

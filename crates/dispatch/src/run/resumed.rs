@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::attachments::FetchedFiles;
-use super::{PreparedTurn, TurnControls};
-use crate::DispatcherInner;
+use super::{PreparedTurn, TurnControls, TurnRunner};
 use crate::outlet::TurnAnswer;
 use crate::outlet::handle::ReplyHandle;
 use crate::persistence::EventProgress;
@@ -15,9 +14,9 @@ use aetheel_model::event::Event;
 use aetheel_store::workspace::LaneSettings;
 use aetheel_turn::ContinuedTurn;
 
-impl DispatcherInner {
+impl TurnRunner {
     /// Resumes the turn of an event that a previous process started.
-    pub(super) async fn go_on(
+    pub(super) async fn resume(
         &self,
         event: &Event,
         turn: ContinuedTurn,
@@ -27,10 +26,10 @@ impl DispatcherInner {
     ) -> TurnAnswer {
         let descriptor = turn.backend.descriptor();
         let name = descriptor.name.clone();
-        let (_, lane, _) = self.channels.resolve_backend(&event.lane).await;
-        if let Some(why) = self.not_any_more(event, &turn, &lane).await {
+        let (_, lane, _) = self.shared.channels.resolve_backend(&event.lane).await;
+        if let Some(why) = self.resume_refusal(event, &turn, &lane).await {
             for (ask, time) in &turn.asks {
-                self.deps.outlet.close_question(&question_id(&turn.id, *ask, *time));
+                self.shared.deps.outlet.close_question(&question_id(&turn.id, *ask, *time));
             }
             tracing::warn!(why, "a resumed turn is ended: it has more rights than are allowed now");
             return TurnAnswer::failed(
@@ -42,7 +41,7 @@ impl DispatcherInner {
             );
         }
         tracing::info!("the turn continues after the restart");
-        let binding = self.deps.workspace.bindings().get(&event.lane, &name).await;
+        let binding = self.shared.deps.workspace.bindings().get(&event.lane, &name).await;
         let start = turn.start.clone();
         let begun = PreparedTurn {
             id: turn.id.clone(),
@@ -53,23 +52,23 @@ impl DispatcherInner {
             binding,
             continued: Some(turn),
         };
-        self.conclude(event, begun, lane.ping, control, reply, kept).await
+        self.run_prepared(event, begun, lane.ping, control, reply, kept).await
     }
 
     /// Returns why a turn may not be resumed, or `None` if it may: it must not have more rights
     /// than a new turn would have.
-    async fn not_any_more(
+    async fn resume_refusal(
         &self,
         event: &Event,
         turn: &ContinuedTurn,
         lane: &LaneSettings,
     ) -> Option<&'static str> {
         let (descriptor, settings) = (turn.backend.descriptor(), &turn.start.settings);
-        let in_force = self.channels.in_force(&event.lane, lane, descriptor).await;
+        let in_force = self.shared.channels.in_force(&event.lane, lane, descriptor).await;
         if settings.safety > in_force.safety {
             return Some("the level of safety");
         }
-        let allowed = &self.deps.choices.allowed_tools;
+        let allowed = &self.shared.deps.choices.allowed_tools;
         let cannot_keep =
             !descriptor.has(Feature::AllowedTools) && *allowed == AllowedTools::Only(Vec::new());
         let other = descriptor.has(Feature::AllowedTools)
@@ -77,6 +76,7 @@ impl DispatcherInner {
         if cannot_keep || other {
             return Some("the allowed tools");
         }
-        (!self.channels.may_choose(&event.lane, lane, &descriptor.name)).then_some("the agents")
+        (!self.shared.channels.may_choose(&event.lane, lane, &descriptor.name))
+            .then_some("the agents")
     }
 }

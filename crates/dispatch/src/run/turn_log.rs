@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use crate::DispatcherInner;
+use super::TurnRunner;
 use crate::outlet::TurnAnswer;
 use aetheel_model::agent::Descriptor;
 use aetheel_model::event::{Event, EventOrigin};
@@ -97,18 +97,18 @@ impl TurnAnswer {
     }
 }
 
-impl DispatcherInner {
+impl TurnRunner {
     /// Records a turn that ended in this process.
     pub(super) fn note_turn(&self, event: &Event, answer: &TurnAnswer) {
         if let Some(line) = self.whole_line(event, answer) {
-            self.deps.workspace.turns().note(line);
+            self.shared.deps.workspace.turns().note(line);
         }
     }
 
     /// Records a turn that ended in a previous process, unless that process recorded it.
     pub(super) fn note_turn_of_earlier(&self, event: &Event, answer: &TurnAnswer) {
         if let Some(line) = self.whole_line(event, answer) {
-            self.deps.workspace.turns().note_if_missing(line);
+            self.shared.deps.workspace.turns().note_if_missing(line);
         }
     }
 
@@ -116,7 +116,7 @@ impl DispatcherInner {
     /// the answer is not the result of a turn.
     fn whole_line(&self, event: &Event, answer: &TurnAnswer) -> Option<TurnLine> {
         let line = (**answer.turn.as_ref()?).clone();
-        let plain = |text: &str| self.deps.redactor.redact(clean_text(text).into_owned());
+        let plain = |text: &str| self.shared.deps.redactor.redact(clean_text(text).into_owned());
         let said = [Some(answer.text.as_str()), answer.failure.as_deref()];
         let said: Vec<&str> =
             said.into_iter().flatten().filter(|text| !text.trim().is_empty()).collect();

@@ -1,7 +1,15 @@
 //! All backends, as an operator sees them, and rolling a backend back.
 
-use crate::Dispatcher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::backend_problem;
+use crate::shared::Shared;
+use aetheel_model::agent::descriptor::LinkSharing;
+use aetheel_model::agent::{FailureKind, QueryKind, QueryResult};
+use aetheel_model::plain::one_line;
 use aetheel_turn::ComponentStatus;
+use aetheel_turn::reason::readable_message;
 
 /// A backend and its current state.
 #[derive(Clone, Debug, Default)]
@@ -24,19 +32,32 @@ pub struct BackendView {
     pub notes: Vec<String>,
 }
 
-impl Dispatcher {
+/// The time limit for an agent's health report. Some agents take seconds to start.
+const PING_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Lists, checks, rolls back and upgrades backends. Cheap to clone.
+#[derive(Clone)]
+pub struct BackendControl {
+    shared: Arc<Shared>,
+}
+
+impl BackendControl {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
     /// Returns all backends, ordered by name.
-    pub async fn backends(&self) -> Vec<BackendView> {
-        let inner = &self.inner;
+    pub async fn list(&self) -> Vec<BackendView> {
+        let shared = &self.shared;
         let mut views = Vec::new();
-        for name in inner.deps.backends.names() {
-            let backend = inner.deps.backends.get(&name);
-            let agent_version = inner.links.host().agent_version(&name);
-            let mut notes = inner.deps.backends.unaccepted(&name);
+        for name in shared.deps.backends.names() {
+            let backend = shared.deps.backends.get(&name);
+            let agent_version = shared.links.host().agent_version(&name);
+            let mut notes = shared.deps.backends.unaccepted(&name);
             notes.extend(backend.as_ref().and_then(|backend| {
-                inner.drift.summary(&name, backend.generation(), agent_version.as_deref())
+                shared.drift.summary(&name, backend.generation(), agent_version.as_deref())
             }));
-            let known = inner.deps.backends.components(&name).await;
+            let known = shared.deps.backends.components(&name).await;
             let descriptor = backend.as_ref().map(|backend| backend.descriptor());
             let of = descriptor.map(|of| (of.label().to_owned(), of.version.clone()));
             let (label, version) = of.unwrap_or_else(|| (name.clone(), String::new()));
@@ -45,7 +66,7 @@ impl Dispatcher {
                 version,
                 generation: backend.as_ref().map(|backend| backend.generation().to_string()),
                 agent_version,
-                unable: inner.unable(&name).await,
+                unable: backend_problem(&*shared.deps.backends, &name).await,
                 has_earlier: known.iter().any(|known| known.status == ComponentStatus::Previous),
                 notes,
                 name,
@@ -60,12 +81,52 @@ impl Dispatcher {
     /// # Errors
     /// The reason, worded for an owner. Nothing was changed.
     pub async fn roll_back(&self, name: &str, generation: &str) -> Result<String, String> {
-        let backends = &self.inner.deps.backends;
+        let backends = &self.shared.deps.backends;
         let backend = backends.get(name).ok_or_else(|| format!("There is no backend {name:?}."))?;
         if backend.generation().to_string() != generation {
             return Err(format!("Another version of {name} serves by now; nothing was changed."));
         }
         let serves = backends.roll_back(name, backend.generation()).await?;
         Ok(serves.to_string())
+    }
+
+    /// Checks whether a backend can work. For a backend with a long-lived agent, this asks the
+    /// agent and may start it. Returns a message of one line.
+    ///
+    /// # Errors
+    /// The reason, worded for the person who asked.
+    pub async fn ping(&self, name: &str) -> Result<String, String> {
+        let backends = &self.shared.deps.backends;
+        let Some(backend) = backends.get(name) else {
+            return Err(format!(
+                "There is no backend {name:?}; there are: {}.",
+                backends.offered().join(", ")
+            ));
+        };
+        if let Some(reason) = self.shared.deps.backends.unavailable(name).await {
+            return Err(format!("{name} cannot be used here: {reason}."));
+        }
+        if backend.descriptor().sharing == LinkSharing::Turn {
+            return Ok(format!("{name} is ready; it runs its agent once a turn"));
+        }
+        match self.shared.links.query(&backend, QueryKind::Health, PING_TIMEOUT).await? {
+            QueryResult::Health(report) => Ok(format!("{name} is ready: {}", one_line(&report))),
+            QueryResult::Failed(failure) if failure.kind == FailureKind::Unsupported => {
+                Ok(format!("{name} is ready; its agent does not report its health"))
+            }
+            QueryResult::Failed(failure) => Err(format!(
+                "{name} does not work: {}",
+                one_line(&readable_message(&failure.message, ""))
+            )),
+            other => Err(format!("{name} gave an unexpected answer: {other:?}")),
+        }
+    }
+
+    /// Moves the running turns of these backends to the current generation, if replaying a turn
+    /// with that generation gives the same actions.
+    pub fn upgrade_turns(&self, backends: &[String]) {
+        for backend in backends.iter().filter_map(|name| self.shared.deps.backends.get(name)) {
+            self.shared.links.renew(&backend);
+        }
     }
 }

@@ -7,21 +7,25 @@
 pub(super) mod backends;
 pub(super) mod overview;
 pub(super) mod render;
-mod transcripts;
+pub(super) mod transcripts;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::channel::options::SettingOption;
+use super::health::Stats;
 use super::lanes::EventSummary;
 use super::outlet::messages;
-use super::{Dispatcher, DispatcherInner};
+use super::shared::Shared;
 use aetheel_model::agent::Safety;
 use aetheel_model::agent::descriptor::{Descriptor, Feature};
 use aetheel_model::event::{Event, Lane};
+use aetheel_model::figures;
 use aetheel_store::workspace::SessionId;
+use aetheel_turn::{Backends, Host};
 
 /// The longest time to wait for the answer whether a backend can work.
 const AVAILABILITY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -78,23 +82,55 @@ pub struct QueueView {
     pub slots: usize,
 }
 
-impl Dispatcher {
+/// Shows the state of lanes and turns. Cheap to clone.
+#[derive(Clone)]
+pub struct Observer {
+    shared: Arc<Shared>,
+}
+
+impl Observer {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Returns the current counts and sets the metrics. Takes the dispatcher's locks, so a call
+    /// that returns shows that none of them is held forever.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let (waiting, accepted_ms, running) = {
+            let queue = self.shared.lanes.queue.lock();
+            (queue.waiting(), queue.oldest_ms(), queue.running())
+        };
+        let oldest_ms = accepted_ms.map(|accepted| {
+            jiff::Timestamp::now().as_millisecond().saturating_sub(accepted).max(0)
+        });
+        let _ = self.shared.lanes.running.lock().len();
+        let (links, questions) = (self.shared.links.count(), self.shared.questions.count());
+        figures::set_queue(waiting, oldest_ms, running);
+        figures::set_open(links, questions);
+        Stats { waiting, oldest_ms, running, links, questions }
+    }
+
     /// Returns the status of a lane.
     pub async fn lane_status(&self, lane: &Lane) -> LaneStatus {
-        let inner = &self.inner;
-        let (name, settings, refused) = inner.channels.resolve_backend(lane).await;
-        let backend = inner.deps.backends.get(&name);
+        let shared = &self.shared;
+        let (name, settings, refused) = shared.channels.resolve_backend(lane).await;
+        let backend = shared.deps.backends.get(&name);
         let descriptor = backend.as_ref().map(|backend| backend.descriptor());
-        let directory = inner.channels.directory_of(&settings).await;
+        let directory = shared.channels.directory_of(&settings).await;
         let (mut warnings, mut for_owners) = (Vec::new(), Vec::new());
-        let mut options = vec![inner.channels.backend_option(lane, &settings, &name).await];
+        let mut options = vec![shared.channels.backend_option(lane, &settings, &name).await];
         match descriptor {
             Some(descriptor) => {
-                let in_force = inner.channels.in_force(lane, &settings, descriptor).await;
-                let own = inner.deps.workspace.bindings().get(lane, &name).await.settings;
-                options.extend(inner.channels.options(&settings, descriptor, &in_force, &own));
-                warnings.extend(inner.unable(&name).await);
-                warnings.extend(inner.own_sandbox(descriptor, in_force.safety));
+                let in_force = shared.channels.in_force(lane, &settings, descriptor).await;
+                let own = shared.deps.workspace.bindings().get(lane, &name).await.settings;
+                options.extend(shared.channels.options(&settings, descriptor, &in_force, &own));
+                warnings.extend(backend_problem(&*shared.deps.backends, &name).await);
+                warnings.extend(own_sandbox_warning(
+                    shared.links.host(),
+                    descriptor,
+                    in_force.safety,
+                ));
                 for_owners.extend(in_force.warnings);
             }
             None => warnings.push(format!(
@@ -111,25 +147,25 @@ impl Dispatcher {
                 .push("The working directory of this channel cannot be used: nothing runs here until the operator fixes it.".to_owned());
             for_owners.push(fault.clone());
         }
-        for_owners.extend(inner.deps.backends.unaccepted(&name));
-        for_owners.extend(inner.deps.workspace.bindings().warnings().await);
-        let agent_version = inner.links.host().agent_version(&name);
+        for_owners.extend(shared.deps.backends.unaccepted(&name));
+        for_owners.extend(shared.deps.workspace.bindings().warnings().await);
+        let agent_version = shared.links.host().agent_version(&name);
         let drift = backend.as_ref().and_then(|backend| {
-            inner.drift.summary(&name, backend.generation(), agent_version.as_deref())
+            shared.drift.summary(&name, backend.generation(), agent_version.as_deref())
         });
         for_owners.extend(drift);
-        for_owners.extend(inner.lost_replies.summary(&name).await);
+        for_owners.extend(shared.lost_replies.summary(&name).await);
         LaneStatus {
             label: descriptor.map_or(name.as_str(), |descriptor| descriptor.label()).to_owned(),
             features: descriptor.map(|descriptor| descriptor.features.clone()).unwrap_or_default(),
             generation: backend.as_ref().map(|backend| backend.generation().to_string()),
             agent_version,
             options,
-            sandbox: inner.links.host().sandbox.clone(),
+            sandbox: shared.links.host().sandbox.clone(),
             directory: directory.ok(),
-            session: inner.deps.workspace.bindings().get(lane, &name).await.session,
+            session: shared.deps.workspace.bindings().get(lane, &name).await.session,
             queue: self.queue_of(lane),
-            up: inner.health.uptime(),
+            up: shared.health.uptime(),
             warnings: (warnings, for_owners),
             backend: name,
         }
@@ -139,14 +175,14 @@ impl Dispatcher {
     #[must_use]
     pub fn queue_of(&self, lane: &Lane) -> QueueView {
         let running =
-            self.inner.lanes.running.lock().get(lane).map(|running| running.summary.clone());
-        let queue = self.inner.lanes.queue.lock();
+            self.shared.lanes.running.lock().get(lane).map(|running| running.summary.clone());
+        let queue = self.shared.lanes.queue.lock();
         let accepted = |event: &Event| {
             Timestamp::from_millisecond(event.accepted_ms).unwrap_or(Timestamp::UNIX_EPOCH)
         };
         let clean = |summary: EventSummary| EventSummary {
-            who: self.inner.deps.redactor.redact(summary.who),
-            words: self.inner.deps.redactor.redact(summary.words),
+            who: self.shared.deps.redactor.redact(summary.who),
+            words: self.shared.deps.redactor.redact(summary.words),
             ..summary
         };
         QueueView {
@@ -157,30 +193,27 @@ impl Dispatcher {
                 .collect(),
             all_running: queue.running(),
             all_waiting: queue.waiting(),
-            slots: self.inner.deps.limits.max_concurrent.max(1),
+            slots: self.shared.deps.limits.max_concurrent.max(1),
         }
     }
 }
 
-impl DispatcherInner {
-    /// Returns a warning about an agent that confines its own commands at a safety level.
-    fn own_sandbox(&self, descriptor: &Descriptor, safety: Safety) -> Option<String> {
-        if !descriptor.own_sandbox || safety == Safety::Danger {
-            return None;
-        }
-        Some(match self.links.host().mounts {
-            true => messages::own_sandbox_hides(descriptor.label()),
-            false => messages::own_sandbox_fails(descriptor.label()),
-        })
+/// Returns a warning about an agent that confines its own commands at a safety level.
+fn own_sandbox_warning(host: &Host, descriptor: &Descriptor, safety: Safety) -> Option<String> {
+    if !descriptor.own_sandbox || safety == Safety::Danger {
+        return None;
     }
+    Some(match host.mounts {
+        true => messages::own_sandbox_hides(descriptor.label()),
+        false => messages::own_sandbox_fails(descriptor.label()),
+    })
+}
 
-    /// Returns why a backend cannot work. `None` if it can, or if that is not known in time.
-    async fn unable(&self, name: &str) -> Option<String> {
-        let reason =
-            tokio::time::timeout(AVAILABILITY_TIMEOUT, self.deps.backends.unavailable(name))
-                .await
-                .ok()
-                .flatten()?;
-        Some(format!("{name} cannot work here: {reason}."))
-    }
+/// Returns why a backend cannot work. `None` if it can, or if that is not known in time.
+async fn backend_problem(backends: &dyn Backends, name: &str) -> Option<String> {
+    let reason = tokio::time::timeout(AVAILABILITY_TIMEOUT, backends.unavailable(name))
+        .await
+        .ok()
+        .flatten()?;
+    Some(format!("{name} cannot work here: {reason}."))
 }

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::Dispatcher;
+use super::Observer;
 use crate::lanes::EventSummary;
 use crate::observers::TurnWatch;
 use crate::outlet::question::OpenQuestion;
 use aetheel_model::event::{Event, Lane, Sequence};
-use aetheel_store::workspace::FinishedTurns;
 
 /// A lane with a running turn or waiting events.
 #[derive(Clone, Debug)]
@@ -39,22 +38,22 @@ pub struct RunningTurn {
     pub questions: Vec<OpenQuestion>,
 }
 
-impl Dispatcher {
+impl Observer {
     /// Returns the lanes with running turns or waiting events, sorted. Leaves out the lane of
     /// health probes.
     #[must_use]
     pub fn lanes(&self) -> Vec<LaneView> {
-        let inner = &self.inner;
+        let shared = &self.shared;
         let clean = |summary: EventSummary| EventSummary {
-            who: inner.deps.redactor.redact(summary.who),
-            words: inner.deps.redactor.redact(summary.words),
+            who: shared.deps.redactor.redact(summary.who),
+            words: shared.deps.redactor.redact(summary.words),
             ..summary
         };
         let mut waiting: BTreeMap<Lane, Vec<EventSummary>> = BTreeMap::new();
-        for event in inner.lanes.queue.lock().all_waiting() {
+        for event in shared.lanes.queue.lock().all_waiting() {
             waiting.entry(event.lane.clone()).or_default().push(clean(waiting_summary(event)));
         }
-        let mut running: BTreeMap<Lane, RunningTurn> = inner
+        let mut running: BTreeMap<Lane, RunningTurn> = shared
             .lanes
             .running
             .lock()
@@ -70,11 +69,11 @@ impl Dispatcher {
         let mut lanes: Vec<Lane> = running.keys().chain(waiting.keys()).cloned().collect();
         lanes.sort();
         lanes.dedup();
-        lanes.retain(|lane| !inner.health.is_probe_lane(lane));
+        lanes.retain(|lane| !shared.health.is_probe_lane(lane));
         let view = |lane: Lane| {
             let mut running = running.remove(&lane);
             if let Some(turn) = &mut running {
-                turn.questions = inner.questions.open_in(&lane);
+                turn.questions = shared.questions.open_in(&lane);
             }
             let waiting = waiting.remove(&lane).unwrap_or_default();
             LaneView { lane, running, waiting }
@@ -85,7 +84,7 @@ impl Dispatcher {
     /// Returns the Discord channels and threads that were used or that `channels.md` names, the
     /// oldest first.
     pub async fn channels(&self) -> Vec<u64> {
-        let workspace = &self.inner.deps.workspace;
+        let workspace = &self.shared.deps.workspace;
         let written = workspace.channels().await;
         let known = workspace.bindings().lanes().await.into_iter();
         let busy = self.lanes().into_iter().map(|view| view.lane);
@@ -101,29 +100,32 @@ impl Dispatcher {
         channels
     }
 
-    /// Returns the finished turns of all lanes. The caller decides who may see which turn.
+    /// Returns the lane and the event of a running turn by its correlation id.
     #[must_use]
-    pub fn turns(&self) -> FinishedTurns {
-        self.inner.deps.workspace.turns()
+    pub fn running_turn(&self, turn: &str) -> Option<(Lane, Sequence)> {
+        let running = self.shared.lanes.running.lock();
+        let mut found =
+            running.iter().filter(|(_, running)| running.turn_id.as_deref() == Some(turn));
+        found.next().map(|(lane, running)| (lane.clone(), running.event))
     }
 
-    /// Subscribes to changes of [`Dispatcher::lanes`].
+    /// Subscribes to changes of [`Observer::lanes`].
     #[must_use]
     pub fn watch_lanes(&self) -> watch::Receiver<u64> {
-        self.inner.lanes.changes.subscribe()
+        self.shared.lanes.changes.subscribe()
     }
 
     /// Subscribes to the growth of running turns.
     #[must_use]
     pub fn watch_turn_changes(&self) -> watch::Receiver<u64> {
-        self.inner.lanes.turn_changes.subscribe()
+        self.shared.lanes.turn_changes.subscribe()
     }
 
     /// Returns the running turn of an event. Returns `None` if it does not run in that lane, or its
     /// backend is not known yet.
     #[must_use]
     pub fn watch_turn(&self, lane: &Lane, event: Sequence) -> Option<TurnWatch> {
-        let running = self.inner.lanes.running.lock();
+        let running = self.shared.lanes.running.lock();
         let turn = running.get(lane).filter(|turn| turn.event == event)?;
         turn.live.clone().map(TurnWatch)
     }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{LaneStatus, QueueView};
 use crate::channel::options::Setting;
-use crate::channel::sessions::{Conversation, Conversations, short_id};
+use crate::channel::sessions::{Conversation, ConversationList, short_id};
 use crate::lanes::EventSummary;
 use aetheel_model::plain::one_line;
 
@@ -104,7 +104,7 @@ pub fn queue_rows(queue: &QueueView, now: Timestamp) -> Vec<StatusRow> {
 
 /// Returns the lines of `/sessions`.
 #[must_use]
-pub fn session_rows(found: &Conversations, now: Timestamp) -> Vec<StatusRow> {
+pub fn session_rows(found: &ConversationList, now: Timestamp) -> Vec<StatusRow> {
     if !found.resumable {
         return vec![StatusRow::new("", format!("{} cannot resume a conversation.", found.label))];
     }
@@ -114,7 +114,7 @@ pub fn session_rows(found: &Conversations, now: Timestamp) -> Vec<StatusRow> {
             format!("There is no conversation with {} here yet.", found.label),
         )];
     }
-    let mut rows = vec![StatusRow::new("Conversations with", found.label.clone())];
+    let mut rows = vec![StatusRow::new("ConversationList with", found.label.clone())];
     rows.extend(
         found
             .all
@@ -233,7 +233,7 @@ mod tests {
             conversation_line(&known, at(7_300)),
             "fix it · 2 h ago · 0199a213… · from the agent · now"
         );
-        let none = Conversations { label: "Demo".to_owned(), resumable: true, all: vec![] };
+        let none = ConversationList { label: "Demo".to_owned(), resumable: true, all: vec![] };
         assert_eq!(
             session_rows(&none, at(0))[0].text,
             "There is no conversation with Demo here yet."

@@ -1,25 +1,40 @@
 //! Finished turns: their lines in `state/turns`, and their transcripts from the recordings.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use crate::Dispatcher;
-use crate::questions::Person;
-use aetheel_model::event::{Lane, Sequence};
+use crate::shared::Shared;
 use aetheel_model::plain::clean_text;
-use aetheel_store::workspace::{Shares, TurnLine, TurnSearch};
+use aetheel_store::workspace::{FinishedTurns, Shares, TurnLine, TurnSearch};
 use aetheel_turn::transcript::{self, TranscriptError, TurnTranscript};
 
-impl Dispatcher {
+/// Reads finished turns and their transcripts. Cheap to clone.
+#[derive(Clone)]
+pub struct TurnHistory {
+    shared: Arc<Shared>,
+}
+
+impl TurnHistory {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Returns the finished turns of all lanes. The caller decides who may see which turn.
+    #[must_use]
+    pub fn turns(&self) -> FinishedTurns {
+        self.shared.deps.workspace.turns()
+    }
+
     /// Returns the finished turns that match a search, the newest first, without secrets. The
     /// caller must check whether the user may see their lanes.
     pub async fn ended_turns(&self, search: TurnSearch) -> Vec<TurnLine> {
-        let found = self.inner.deps.workspace.turns().search(search).await;
+        let found = self.shared.deps.workspace.turns().search(search).await;
         found.into_iter().map(|line| self.cleaned(line)).collect()
     }
 
     /// Returns the line of a finished turn by its correlation id, without secrets.
     pub async fn ended_turn(&self, turn: &str) -> Option<TurnLine> {
-        let found = self.inner.deps.workspace.turns().find(turn).await;
+        let found = self.shared.deps.workspace.turns().find(turn).await;
         found.map(|line| self.cleaned(line))
     }
 
@@ -29,32 +44,16 @@ impl Dispatcher {
     /// # Errors
     /// [`TranscriptError`] if the recording cannot be read.
     pub async fn transcript(&self, line: &TurnLine) -> Result<TurnTranscript, TranscriptError> {
-        let parts = &self.inner.deps;
+        let parts = &self.shared.deps;
         let recording =
             line.recording.as_deref().and_then(Path::to_str).ok_or(TranscriptError::Gone)?;
         transcript::read(parts.recorder.folder(), recording, &line.turn, &parts.redactor).await
     }
 
-    /// Returns the lane and the event of a running turn by its correlation id.
-    #[must_use]
-    pub fn running_turn(&self, turn: &str) -> Option<(Lane, Sequence)> {
-        let running = self.inner.lanes.running.lock();
-        let mut found =
-            running.iter().filter(|(_, running)| running.turn_id.as_deref() == Some(turn));
-        found.next().map(|(lane, running)| (lane.clone(), running.event))
-    }
-
-    /// Returns whether a person may decide about a request of `asker` in a lane. The asker, owners
-    /// and approvers may.
-    #[must_use]
-    pub fn may_decide(&self, asker: Option<u64>, lane: &Lane, person: &Person) -> bool {
-        self.inner.questions.may_act(asker, lane, person)
-    }
-
     /// Returns the read-only links to turns.
     #[must_use]
     pub fn shares(&self) -> &Shares {
-        self.inner.deps.workspace.shares()
+        self.shared.deps.workspace.shares()
     }
 
     /// Removes secrets from a line again. New secrets may have been configured since it was
@@ -63,7 +62,7 @@ impl Dispatcher {
         let TurnLine { asked, answered, name, agent_version, model, .. } = &mut line;
         let texts = asked.iter_mut().chain(answered).chain(name);
         for text in texts.chain(agent_version).chain(model) {
-            *text = self.inner.deps.redactor.redact(clean_text(text).into_owned());
+            *text = self.shared.deps.redactor.redact(clean_text(text).into_owned());
         }
         line
     }

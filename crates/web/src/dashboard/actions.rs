@@ -48,7 +48,7 @@ pub(super) async fn stop(
     if !standing.acts {
         return back(&guest, NOT_YOURS);
     }
-    if !shared.dispatcher.stop_turn(&lane, turn).await {
+    if !shared.services.turns.stop_turn(&lane, turn).await {
         return back(&guest, NOT_THERE);
     }
     let visitor = &guest.session.visitor;
@@ -81,7 +81,7 @@ pub(super) async fn steer(
     let runs = |view: &aetheel_dispatch::LaneView| {
         view.lane == lane && view.running.as_ref().is_some_and(|running| running.event == turn)
     };
-    if !shared.dispatcher.lanes().iter().any(runs) {
+    if !shared.services.observer.lanes().iter().any(runs) {
         return back(&guest, NOT_THERE);
     }
     let visitor = &guest.session.visitor;
@@ -105,7 +105,7 @@ pub(super) async fn steer(
         )
     };
     tracing::info!(user = visitor.user, %lane, event = turn, "a user steered a turn from the dashboard");
-    match shared.dispatcher.steer(event).await {
+    match shared.services.intake.steer(event).await {
         // The result is shown in the turn or in Discord.
         Ok(_) => back(&guest, "Sent to the agent."),
         Err(refusal) => back(&guest, refusal.to_string()),
@@ -122,7 +122,8 @@ pub(super) async fn answer(
         return back(&guest, NOT_THERE);
     };
     let asked = shared
-        .dispatcher
+        .services
+        .observer
         .lanes()
         .into_iter()
         .filter(|view| view.lane == lane)
@@ -133,7 +134,9 @@ pub(super) async fn answer(
     let Some(decision) = decision(&asked, &fields) else {
         return back(&guest, "Choose one of the answers.");
     };
-    if let Err(refusal) = shared.dispatcher.answer(&asked.id, &guest.person(&standing), decision) {
+    if let Err(refusal) =
+        shared.services.questions.answer(&asked.id, &guest.person(&standing), decision)
+    {
         return back(&guest, refusal.to_string());
     }
     // The action is posted even though the question shows its result, because a question that is

@@ -53,7 +53,7 @@ pub(super) async fn visible_cards(
     only: Option<Sequence>,
 ) -> (Vec<Card>, usize) {
     let mut asking = JoinSet::new();
-    let mut lanes = shared.dispatcher.lanes();
+    let mut lanes = shared.services.observer.lanes();
     lanes.retain(|view| {
         only.is_none_or(|event| view.running.as_ref().is_some_and(|turn| turn.event == event))
     });

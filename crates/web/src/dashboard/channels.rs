@@ -29,7 +29,7 @@ const NOT_YOURS: &str = "You are not allowed to do that there.";
 
 /// Lists the channels.
 pub(super) async fn list(State(shared): State<Arc<DashboardState>>, guest: SignedIn) -> Response {
-    let mut channels = shared.dispatcher.channels().await;
+    let mut channels = shared.services.observer.channels().await;
     channels.push(guest.session.visitor.channel);
     channels.sort_unstable();
     channels.dedup();
@@ -68,7 +68,7 @@ pub(super) async fn one(
     let Some((lane, standing)) = channel_of(&shared, &guest, channel).await else {
         return frame::not_found().await;
     };
-    let view = shared.dispatcher.lane_status(&lane).await;
+    let view = shared.services.observer.lane_status(&lane).await;
     let rows = status_rows(&view, standing.owner, Timestamp::now());
     let main = html! {
         h2 { (short_line(&standing.place, 80)) }
@@ -133,7 +133,7 @@ async fn channel_of(
     let standing = guest.permissions_in(shared, &lane).await;
     if let Some(parent) = standing.parent {
         // The gateway may not know yet that this channel is a thread.
-        shared.dispatcher.learn_parent(channel, parent);
+        shared.services.settings.learn_parent(channel, parent);
     }
     standing.sees.then_some((lane, standing))
 }
@@ -178,7 +178,7 @@ pub(super) async fn choose(
     let value = fields.one("value").trim();
     let notice = match setting.filter(|_| !value.is_empty()) {
         None => "Choose a value.".to_owned(),
-        Some(setting) => match shared.dispatcher.choose(&lane, setting, Some(value)).await {
+        Some(setting) => match shared.services.settings.choose(&lane, setting, Some(value)).await {
             Err(why) => short_line(&why, 300),
             Ok(chosen) => {
                 let visitor = &guest.session.visitor;
@@ -204,7 +204,7 @@ pub(super) async fn reset(
         Ok(meant) => meant,
         Err((path, why)) => return go(&guest, &path, why),
     };
-    let notice = match shared.dispatcher.reset(&lane).await {
+    let notice = match shared.services.conversations.reset(&lane).await {
         Err(why) => why,
         Ok(false) => "There is no conversation yet.".to_owned(),
         Ok(true) => {

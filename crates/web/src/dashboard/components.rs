@@ -19,7 +19,7 @@ pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: Signe
     if !guest.standing.owner {
         return frame::not_found().await;
     }
-    let backends = shared.dispatcher.backends().await;
+    let backends = shared.services.backends.list().await;
     let main = html! {
         @for backend in backends.iter().take(SHOWN) {
             article.card {
@@ -71,7 +71,7 @@ pub(super) async fn roll_back(
     }
     let (name, generation) = (fields.one("backend"), fields.one("generation"));
     let visitor = &guest.session.visitor;
-    let notice = match shared.dispatcher.roll_back(name, generation).await {
+    let notice = match shared.services.backends.roll_back(name, generation).await {
         Err(why) => why,
         Ok(serves) => {
             tracing::warn!(

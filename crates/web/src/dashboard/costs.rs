@@ -104,7 +104,7 @@ pub(super) async fn page(
 ) -> Response {
     let days = period(&query);
     let (from, to) = days_until_now(days);
-    let all = shared.dispatcher.turns().costs(from, to).await;
+    let all = shared.services.history.turns().costs(from, to).await;
     let VisibleCosts { costs, lanes, left_out } = visible_costs(&shared, &guest, all).await;
     let people = costs.people.values().map(|person| (person.name.clone(), person.sum));
     let backends = costs.backends.iter().map(|(name, sum)| (name.clone(), *sum));
@@ -153,7 +153,8 @@ pub(super) async fn csv(
     }
     let (from, to) = days_until_now(period(&query));
     let sheet = shared
-        .dispatcher
+        .services
+        .history
         .turns()
         .days(from, to, CostSheet::default(), |sheet, line| sheet.add(&line))
         .await;

@@ -26,7 +26,7 @@ pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: Signe
         tokio::time::timeout(ANSWER_TIMEOUT, shared.health.unready()),
     );
     let (alive, unready) = (alive.unwrap_or_else(|_| late()), unready.unwrap_or_else(|_| late()));
-    let stats = shared.dispatcher.stats();
+    let stats = shared.services.observer.stats();
     let oldest = stats.oldest_ms.map(|ms| format!(", the oldest for {} s", ms / 1_000));
     let main = html! {
         dl {

@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::middleware::{self, AccessDenied, SignedIn};
 use super::{DashboardState, cards, frame};
-use aetheel_dispatch::Dispatcher;
+use aetheel_dispatch::Observer;
 use aetheel_model::event::{Lane, Sequence};
 
 /// The largest number of cached texts. When the cache is full it is cleared.
@@ -44,11 +44,11 @@ impl LiveTexts {
     /// Returns the version and the text of a running turn, or `None` if it does not run.
     pub(super) fn text(
         &self,
-        dispatcher: &Dispatcher,
+        observer: &Observer,
         lane: &Lane,
         event: Sequence,
     ) -> Option<(u64, Arc<str>)> {
-        let Some(turn) = dispatcher.watch_turn(lane, event) else {
+        let Some(turn) = observer.watch_turn(lane, event) else {
             self.0.lock().remove(&event);
             return None;
         };
@@ -107,7 +107,7 @@ pub(super) async fn once(
         .iter()
         .filter_map(|card| card.turn())
         .filter_map(|(lane, event)| {
-            let (_, text) = shared.turns.text(&shared.dispatcher, lane, event)?;
+            let (_, text) = shared.turns.text(&shared.services.observer, lane, event)?;
             Some(turn_json(event, &text))
         })
         .collect();
@@ -148,7 +148,7 @@ async fn feed(
     events: mpsc::Sender<Event>,
 ) {
     let (mut lanes, mut growth) =
-        (shared.dispatcher.watch_lanes(), shared.dispatcher.watch_turn_changes());
+        (shared.services.observer.watch_lanes(), shared.services.observer.watch_turn_changes());
     let mut sent_list = String::new();
     let mut versions: HashMap<Sequence, u64> = HashMap::new();
     let mut until = Instant::now() + ACCESS_CHECK_INTERVAL;
@@ -179,7 +179,8 @@ async fn feed(
         loop {
             growth.mark_unchanged();
             for (lane, event) in &running {
-                let Some((version, text)) = shared.turns.text(&shared.dispatcher, lane, *event)
+                let Some((version, text)) =
+                    shared.turns.text(&shared.services.observer, lane, *event)
                 else {
                     continue;
                 };

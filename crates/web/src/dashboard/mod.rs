@@ -3,12 +3,13 @@
 //!
 //! Owns HTTP, HTML, sign-in links and sessions. With every request it asks [`DashboardApi`] for the
 //! user's permissions, which come from Discord and the operator's lists. Actions go to the
-//! [`Dispatcher`], as from other adapters. Nothing is rendered while no page is open. Tested by
-//! `tests/gateway/dashboard/`.
+//! services of the [`Dispatcher`], as from other adapters. Nothing is rendered while no page is
+//! open. Tested by `tests/gateway/dashboard/`.
 //!
 //! | module | content |
 //! |---|---|
 //! | [`origin`] | the public address of the dashboard |
+//! | [`services`] | the services of the dispatcher that the dashboard uses |
 //! | [`secret`], [`sessions`] | sign-in links that work once, and sessions |
 //! | [`middleware`] | the checks of every request, and the headers of every response |
 //! | [`repeated_forms`] | detects repeated forms |
@@ -39,6 +40,7 @@ mod rendered;
 mod repeated_forms;
 mod schedules;
 mod secret;
+mod services;
 mod sessions;
 mod sign_in;
 mod step_viewer;
@@ -61,6 +63,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use self::origin::DashboardOrigin;
+use self::services::DashboardServices;
 use self::sessions::Sessions;
 use self::transcripts::{list, sharing, turn};
 use super::connection::{BoundedListener, HttpCaller};
@@ -179,7 +182,7 @@ pub trait DashboardApi: Send + Sync {
 
 /// The state that all requests share.
 struct DashboardState {
-    dispatcher: Dispatcher,
+    services: DashboardServices,
     api: Arc<dyn DashboardApi>,
     health: Arc<dyn HealthSource>,
     sessions: Sessions,
@@ -228,13 +231,13 @@ impl DashboardListener {
     #[must_use]
     pub fn serve(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: &Dispatcher,
         house: Arc<dyn DashboardApi>,
         health: Arc<dyn HealthSource>,
         (sign_ins, sharing): (SignIns, bool),
     ) -> Dashboard {
         let shared = Arc::new(DashboardState {
-            dispatcher,
+            services: DashboardServices::of(dispatcher),
             api: house,
             health,
             sessions: Sessions::open(sign_ins, Instant::now(), Timestamp::now()),
@@ -269,11 +272,11 @@ impl Dashboard {
     /// Returns a handle that creates sign-in links.
     #[must_use]
     pub fn sign_in_links(&self) -> SignInLinks {
-        let DashboardState { sessions, origin, dispatcher, .. } = &*self.shared;
+        let DashboardState { sessions, origin, services, .. } = &*self.shared;
         SignInLinks {
             sessions: sessions.clone(),
             origin: origin.clone(),
-            shares: dispatcher.shares().clone(),
+            shares: services.history.shares().clone(),
         }
     }
 }

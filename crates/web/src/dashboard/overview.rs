@@ -12,8 +12,9 @@ use super::{DashboardState, cards};
 
 pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: SignedIn) -> Response {
     let (seen, more) = cards::visible_cards(&shared, &guest, None).await;
-    let text =
-        |lane: &_, event| shared.turns.text(&shared.dispatcher, lane, event).map(|(_, text)| text);
+    let text = |lane: &_, event| {
+        shared.turns.text(&shared.services.observer, lane, event).map(|(_, text)| text)
+    };
     let main = html! {
         div id="cards" data-live="/live" data-once="/live/once" { (cards::list((&seen, more), &guest, text)) }
     };

@@ -67,10 +67,10 @@ pub(super) async fn run(
     };
     let notice = match event {
         None => "There is no such schedule.".to_owned(),
-        Some((_, _)) if lane.parse().is_ok_and(|lane| shared.dispatcher.is_busy(&lane)) => {
+        Some((_, _)) if lane.parse().is_ok_and(|lane| shared.services.turns.is_busy(&lane)) => {
             "It is already running or waiting.".to_owned()
         }
-        Some((event, channel)) => match shared.dispatcher.submit_or_route(event).await {
+        Some((event, channel)) => match shared.services.intake.submit_or_route(event).await {
             Err(refusal) => refusal.to_string(),
             Ok(placed) => match placed.wait_until_saved().await {
                 Err(refusal) => refusal.to_string(),

@@ -26,7 +26,7 @@ pub use definitions::{Definitions, WebhookSecrets, faults};
 
 use super::connection::{BoundedListener, HttpCaller};
 use super::slots::CallerSlots;
-use aetheel_dispatch::Dispatcher;
+use aetheel_dispatch::Intake;
 use aetheel_model::supervisor;
 use aetheel_store::workspace::Deliveries;
 use receive::{IntakeStage, WebhookState};
@@ -45,7 +45,7 @@ pub struct WebhookDeps {
     /// The webhooks and their secrets.
     pub definitions: Definitions,
     /// The dispatcher for the events.
-    pub dispatcher: Dispatcher,
+    pub intake: Intake,
     /// The deliveries that were accepted before, to detect duplicates.
     pub deliveries: Deliveries,
 }

@@ -180,7 +180,7 @@ async fn accept(
         Some(ClaimResult::Taken) => return Ok(None),
         Some(ClaimResult::Pending) => return Err(WebhookRefusal::Pending),
     };
-    let sequence = match shared.deps.dispatcher.submit_or_route(event).await {
+    let sequence = match shared.deps.intake.submit_or_route(event).await {
         Ok(placed) => Some(placed.wait_until_saved().await.map_err(WebhookRefusal::Queue)?),
         Err(PromptRefusal::Known) => None,
         Err(refusal) => return Err(WebhookRefusal::Queue(refusal)),

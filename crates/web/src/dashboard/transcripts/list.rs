@@ -98,7 +98,7 @@ async fn find(shared: &DashboardState, guest: &SignedIn, mut search: TurnSearch)
     let mut standings: HashMap<Lane, LanePermissions> = HashMap::new();
     let mut found = FoundTurns { rows: Vec::new(), next: None, stopped: false };
     for _ in 0..BATCHES {
-        let lines = shared.dispatcher.ended_turns(search.clone()).await;
+        let lines = shared.services.history.ended_turns(search.clone()).await;
         let last = lines.len() < search.most;
         for line in lines {
             if !standings.contains_key(&line.lane) {

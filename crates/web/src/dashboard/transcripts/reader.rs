@@ -44,13 +44,13 @@ pub(super) async fn visible_turn(
     if !is_turn(turn) {
         return None;
     }
-    let line = shared.dispatcher.ended_turn(turn).await?;
+    let line = shared.services.history.ended_turn(turn).await?;
     let standing = guest.permissions_in(shared, &line.lane).await;
     if !standing.sees {
         return None;
     }
     let person = guest.person(&standing);
-    let all = shared.dispatcher.may_decide(line.user, &line.lane, &person);
+    let all = shared.services.questions.may_decide(line.user, &line.lane, &person);
     Some(VisibleTurn { line, standing, eyes: if all { ViewLevel::All } else { ViewLevel::Lane } })
 }
 

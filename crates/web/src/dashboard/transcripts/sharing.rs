@@ -50,7 +50,7 @@ pub(super) async fn section(
         return html! {};
     }
     let turn = &seen.line.turn;
-    let shares = shared.dispatcher.shares().of_turn(turn, now).await;
+    let shares = shared.services.history.shares().of_turn(turn, now).await;
     html! {
         h2 { "Share" }
         p {
@@ -112,7 +112,7 @@ pub(in crate::dashboard) async fn share(
     else {
         return go(&guest, &turn, "Choose how long the link is valid.");
     };
-    if let Err(why) = shared.dispatcher.transcript(&seen.line).await {
+    if let Err(why) = shared.services.history.transcript(&seen.line).await {
         return go(&guest, &turn, format!("It cannot be shared: {why}."));
     }
     let (made, visitor) = (Timestamp::now(), &guest.session.visitor);
@@ -127,7 +127,7 @@ pub(in crate::dashboard) async fn share(
         made,
         until,
     };
-    let (saved_digest, shares) = (share.digest.clone(), shared.dispatcher.shares());
+    let (saved_digest, shares) = (share.digest.clone(), shared.services.history.shares());
     if let Err(refusal) = shares.add(share).await {
         if let aetheel_store::workspace::ShareError::File(error) = &refusal {
             tracing::error!(%error, "cannot keep a link to a turn");
@@ -163,7 +163,7 @@ pub(in crate::dashboard) async fn unshare(
     if !seen.standing.acts {
         return go(&guest, &turn, NOT_YOURS);
     }
-    let shares = shared.dispatcher.shares();
+    let shares = shared.services.history.shares();
     let all = shares.of_turn(&turn, Timestamp::now()).await;
     let Some(share) = all.into_iter().find(|share| mark(share) == fields.one("share")) else {
         return go(&guest, &turn, "That link is no longer valid.");
@@ -228,7 +228,7 @@ async fn shared_turn(
 ) -> Option<(TurnLine, Timestamp, Result<TurnTranscript, TranscriptError>)> {
     // Limits the load, so that readers with links slow down only each other, not signed-in users.
     let _one = shared.link_requests.acquire().await.ok()?;
-    let shares = shared.dispatcher.shares();
+    let shares = shared.services.history.shares();
     let share = shares.find(&digest(key).to_string(), Timestamp::now()).await?;
     if !shared.sharing {
         return None;
@@ -247,10 +247,10 @@ async fn shared_turn(
         // The permissions are unknown.
         Err(_) => return None,
     }
-    let line = shared.dispatcher.ended_turn(&share.turn).await;
+    let line = shared.services.history.ended_turn(&share.turn).await;
     let line = line.filter(|line| line.lane == Lane::Channel(share.channel));
     let transcript = match &line {
-        Some(line) => shared.dispatcher.transcript(line).await,
+        Some(line) => shared.services.history.transcript(line).await,
         None => Err(TranscriptError::Gone),
     };
     let mut transcript = match transcript {

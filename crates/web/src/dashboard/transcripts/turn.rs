@@ -28,14 +28,14 @@ pub(in crate::dashboard) async fn page(
     Path(turn): Path<String>,
     at: Result<Query<PagePosition>, QueryRejection>,
 ) -> Response {
-    if let Some((lane, event)) = shared.dispatcher.running_turn(&turn) {
+    if let Some((lane, event)) = shared.services.observer.running_turn(&turn) {
         return running(&shared, &guest, &lane, event).await;
     }
     let Some(seen) = visible_turn(&shared, &guest, &turn).await else {
         return frame::not_found().await;
     };
     let from = at.ok().map_or(0, |Query(at)| at.from);
-    let transcript = shared.dispatcher.transcript(&seen.line).await;
+    let transcript = shared.services.history.transcript(&seen.line).await;
     let (line, base) = (&seen.line, path(&turn));
     let sheet = TurnSheet { line, transcript: &transcript, eyes: seen.eyes, base: &base };
     let main = html! {
@@ -57,7 +57,7 @@ pub(in crate::dashboard) async fn part(
     let Some(seen) = visible_turn(&shared, &guest, &turn).await else {
         return frame::not_found().await;
     };
-    let transcript = shared.dispatcher.transcript(&seen.line).await;
+    let transcript = shared.services.history.transcript(&seen.line).await;
     let base = path(&turn);
     let sheet =
         TurnSheet { line: &seen.line, transcript: &transcript, eyes: seen.eyes, base: &base };
@@ -75,10 +75,10 @@ async fn running(
     event: Sequence,
 ) -> Response {
     let standing = guest.permissions_in(shared, lane).await;
-    let view = shared.dispatcher.lanes().into_iter().find(|view| view.lane == *lane);
+    let view = shared.services.observer.lanes().into_iter().find(|view| view.lane == *lane);
     let turn = view.and_then(|view| view.running).filter(|turn| turn.event == event);
     let (true, Some(turn)) = (standing.sees, turn) else { return frame::not_found().await };
-    let text = shared.turns.text(&shared.dispatcher, lane, event).map(|(_, text)| text);
+    let text = shared.turns.text(&shared.services.observer, lane, event).map(|(_, text)| text);
     let main = html! {
         h2 { bdi { (place(&standing, lane)) } " · " bdi { (turn.summary.who) } }
         p { strong { "Running" } ": " bdi { (turn.summary.words) } " · since " (cards::day(turn.summary.since)) }
@@ -105,9 +105,9 @@ async fn turn_links(shared: &DashboardState, guest: &SignedIn, seen: &VisibleTur
         most,
         ..TurnSearch::default()
     };
-    let dispatcher = &shared.dispatcher;
-    let before = dispatcher.ended_turns(of_lane(Some(line.ended), 1)).await.pop();
-    let latest = dispatcher.ended_turns(of_lane(None, AFTER)).await;
+    let history = &shared.services.history;
+    let before = history.ended_turns(of_lane(Some(line.ended), 1)).await.pop();
+    let latest = history.ended_turns(of_lane(None, AFTER)).await;
     let at = latest.iter().position(|other| other.turn == line.turn);
     let after = at.and_then(|at| at.checked_sub(1)).map(|at| &latest[at]);
     html! {

@@ -1,0 +1,34 @@
+//! The services of the dispatcher that the dashboard uses.
+
+use std::sync::Arc;
+
+use aetheel_dispatch::{
+    BackendControl, Conversations, Dispatcher, Intake, Observer, Questions, Settings, TurnHistory,
+    Turns,
+};
+
+pub(super) struct DashboardServices {
+    pub(super) intake: Intake,
+    pub(super) turns: Turns,
+    pub(super) questions: Arc<Questions>,
+    pub(super) settings: Settings,
+    pub(super) conversations: Conversations,
+    pub(super) observer: Observer,
+    pub(super) history: TurnHistory,
+    pub(super) backends: BackendControl,
+}
+
+impl DashboardServices {
+    pub(super) fn of(dispatcher: &Dispatcher) -> Self {
+        Self {
+            intake: dispatcher.intake.clone(),
+            turns: dispatcher.turns.clone(),
+            questions: Arc::clone(&dispatcher.questions),
+            settings: dispatcher.settings.clone(),
+            conversations: dispatcher.conversations.clone(),
+            observer: dispatcher.observer.clone(),
+            history: dispatcher.history.clone(),
+            backends: dispatcher.backends.clone(),
+        }
+    }
+}
