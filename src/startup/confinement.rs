@@ -192,7 +192,7 @@ mod tests {
                 .contains("AGENT_SANDBOX=off")
         );
         let old = warnings(&config(&[]), &Sandbox::Landlock { abi: 3, bubblewrap: None });
-        for part in ["signalled", "devices"] {
+        for part in ["signals", "devices"] {
             assert!(old.iter().any(|line| line.contains(part)), "{part}: {old:?}");
         }
     }

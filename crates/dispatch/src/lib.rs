@@ -39,9 +39,10 @@
 //! | [`intake`] | accepting, steering, withdrawing and rejecting events |
 //! | [`status`] | the state of a lane as people see it |
 //! | [`shutdown`] | ending the process without losing events |
+//! | [`scheduler`] | starting the waiting events |
 //!
-//! A module uses only modules above it in this table. Services also use [`shared`], the state that
-//! they share, which starts the waiting events.
+//! A module uses only modules above it in this table. Services also use [`Shared`], the state that
+//! they share.
 
 mod channel;
 mod delivery;
@@ -57,7 +58,7 @@ mod persistence;
 mod questions;
 mod recovery;
 mod run;
-mod shared;
+mod scheduler;
 mod shutdown;
 mod status;
 mod thread;
@@ -89,9 +90,10 @@ pub use self::outlet::{
     RECAP_MESSAGES, RecapMessage, Reply,
 };
 pub use self::questions::{AnswerRefusal, Person, Questions};
-pub use self::recovery::import::{ImportedEvents, LaneTransfer};
+pub use self::recovery::import::LaneTransfer;
+pub use self::recovery::offer::{OfferEffect, OfferRefusal};
 pub use self::recovery::redeliver::Redelivery;
-pub use self::recovery::restart::{OfferEffect, OfferRefusal, Recovery};
+pub use self::recovery::restart::{ImportedEvents, Recovery};
 pub use self::run::turn_renderer::{RecordedEnd, TurnRenderer};
 pub use self::status::backends::{BackendControl, BackendView};
 pub use self::status::overview::{LaneView, RunningTurn};
@@ -111,7 +113,6 @@ use self::lanes::LaneRegistry;
 use self::observers::ChangeSignal;
 use self::persistence::EventPersistence;
 use self::recovery::unread::LostReplies;
-use self::shared::Shared;
 use aetheel_model::queue::Queue;
 use aetheel_model::supervisor;
 use aetheel_turn::{Links, OnUnknown};
@@ -144,6 +145,23 @@ pub struct Dispatcher {
     /// The loaded backends.
     pub backends: BackendControl,
     shared: Arc<Shared>,
+}
+
+/// The state that the services share.
+pub(crate) struct Shared {
+    pub(crate) deps: Arc<DispatcherDeps>,
+    pub(crate) links: Links,
+    pub(crate) listings: Listings,
+    pub(crate) lanes: LaneRegistry,
+    pub(crate) rate_limit: RateLimit,
+    pub(crate) durability: Arc<EventPersistence>,
+    pub(crate) delivery: Arc<AnswerDelivery>,
+    pub(crate) questions: Arc<Questions>,
+    pub(crate) channels: ChannelContext,
+    pub(crate) drift: Arc<DriftMonitor>,
+    pub(crate) lost_replies: Arc<LostReplies>,
+    pub(crate) health: DispatcherHealth,
+    pub(crate) tasks: TaskTracker,
 }
 
 impl Dispatcher {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::Shared;
 use super::outlet::TurnAnswer;
 use super::outlet::handle::ReplyHandle;
 use super::persistence::wait_until_saved;
-use super::shared::Shared;
 use aetheel_model::event::{Event, EventOrigin, Lane};
 use aetheel_store::workspace::PendingSave;
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::LocalMachine;
-use super::error::{JobError, MigrateError};
+use super::error::{MigrateError, UnsupportedJob};
 use super::ids::{channel_of_key, snowflake};
 use super::imported::{ImportedChannel, ImportedConfig, ImportedJob, ImportedProject};
 use super::schedule::{self, SecondsField};
@@ -227,13 +227,13 @@ fn import_jobs(
     Ok(())
 }
 
-fn convert_job(job: &Value, here: &LocalMachine) -> Result<ImportedJob, JobError> {
+fn convert_job(job: &Value, here: &LocalMachine) -> Result<ImportedJob, UnsupportedJob> {
     let job: CcConnectJob = CcConnectJob::deserialize(job)?;
     if !job.enabled {
-        return Err(JobError::SwitchedOff);
+        return Err(UnsupportedJob::SwitchedOff);
     }
     if !job.exec.is_empty() || job.prompt.trim().is_empty() {
-        return Err(JobError::OnlyCommand);
+        return Err(UnsupportedJob::OnlyCommand);
     }
     let (when, zone) = schedule::parse_cron(&job.cron_expr, SecondsField::Elsewhere)?;
     let channel = channel_of_key(&job.session_key);

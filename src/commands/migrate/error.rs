@@ -109,7 +109,7 @@ pub(super) enum ScheduleError {
 
 /// Why a job is not imported.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum JobError {
+pub(super) enum UnsupportedJob {
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
     /// The job does not have the expected fields.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::LocalMachine;
-use super::error::{JobError, MigrateError};
+use super::error::{MigrateError, UnsupportedJob};
 use super::formats::{json5, texts, yaml};
 use super::ids::{channel_id, snowflake};
 use super::imported::{ImportedChannel, ImportedConfig, ImportedDocument, ImportedJob};
@@ -197,22 +197,22 @@ fn convert_job(
     job: &Value,
     called: &str,
     zone: &Option<String>,
-) -> Result<(ImportedJob, Vec<&'static str>), JobError> {
+) -> Result<(ImportedJob, Vec<&'static str>), UnsupportedJob> {
     let job: HermesJob = HermesJob::deserialize(job)?;
     if !job.enabled {
-        return Err(JobError::Paused);
+        return Err(UnsupportedJob::Paused);
     }
     if job.no_agent || job.prompt.trim().is_empty() {
-        return Err(JobError::OnlyScript);
+        return Err(UnsupportedJob::OnlyScript);
     }
     if job.repeat.is_some_and(|repeat| repeat.times.is_some()) {
-        return Err(JobError::LimitedRuns);
+        return Err(UnsupportedJob::LimitedRuns);
     }
     let when = match job.schedule {
         HermesSchedule::Cron { expr } => schedule::parse_cron(&expr, SecondsField::Elsewhere)?.0,
         HermesSchedule::Interval { minutes } => schedule::interval(minutes.saturating_mul(60))?,
-        HermesSchedule::Once {} => return Err(JobError::RunsOnce),
-        HermesSchedule::Other => return Err(JobError::UnknownSchedule),
+        HermesSchedule::Once {} => return Err(UnsupportedJob::RunsOnce),
+        HermesSchedule::Other => return Err(UnsupportedJob::UnknownSchedule),
     };
     let mut notes = Vec::new();
     if job.script.is_some_and(|script| !script.is_null()) {

@@ -8,7 +8,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::{JobError, MigrateError};
+use super::error::{MigrateError, UnsupportedJob};
 use super::ids::snowflake;
 use super::imported::{ImportedChannel, ImportedConfig, ImportedJob};
 use super::schedule::{self, SecondsField};
@@ -120,21 +120,21 @@ fn read_table<Row: for<'a> Deserialize<'a>>(
 }
 
 /// Converts a task, or returns `None` if it is finished.
-fn convert_task(row: KimakiTask) -> Result<Option<ImportedJob>, JobError> {
+fn convert_task(row: KimakiTask) -> Result<Option<ImportedJob>, UnsupportedJob> {
     if !["planned", "running"].contains(&row.status.as_str()) {
         return Ok(None);
     }
     let expression = match (row.schedule_kind.as_str(), row.cron_expr) {
         ("cron", Some(expression)) => expression,
-        ("at", _) => return Err(JobError::RunsOnce),
-        _ => return Err(JobError::UnknownSchedule),
+        ("at", _) => return Err(UnsupportedJob::RunsOnce),
+        _ => return Err(UnsupportedJob::UnknownSchedule),
     };
     let (when, _) = schedule::parse_cron(&expression, SecondsField::Elsewhere)?;
     let zone = schedule::known_zone(row.timezone.as_deref().unwrap_or("UTC"))?;
     let payload: Value = serde_json::from_str(&row.payload_json)?;
     let instruction = payload["prompt"].as_str().unwrap_or_default().to_owned();
     if payload["preRunCommand"].is_string() {
-        return Err(JobError::CommandBefore);
+        return Err(UnsupportedJob::CommandBefore);
     }
     let name = row.prompt_preview.unwrap_or_else(|| instruction.clone());
     let channel = row.channel_id.as_deref().and_then(snowflake);

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::LocalMachine;
-use super::error::{JobError, MigrateError};
+use super::error::{MigrateError, UnsupportedJob};
 use super::formats::json5;
 use super::ids::{channel_id, snowflake};
 use super::imported::{
@@ -305,10 +305,14 @@ fn import_jobs(
     Ok(())
 }
 
-fn convert_job(job: &Value, called: &str, here: &LocalMachine) -> Result<ImportedJob, JobError> {
+fn convert_job(
+    job: &Value,
+    called: &str,
+    here: &LocalMachine,
+) -> Result<ImportedJob, UnsupportedJob> {
     let job: OpenclawJob = OpenclawJob::deserialize(job)?;
     if !job.enabled {
-        return Err(JobError::SwitchedOff);
+        return Err(UnsupportedJob::SwitchedOff);
     }
     let (when, zone) = match job.schedule {
         OpenclawSchedule::Cron { expr, tz } => {
@@ -321,8 +325,8 @@ fn convert_job(job: &Value, called: &str, here: &LocalMachine) -> Result<Importe
         OpenclawSchedule::Every { every_ms } => {
             (schedule::interval(every_ms / 1_000)?, here.zone.clone())
         }
-        OpenclawSchedule::At {} => return Err(JobError::RunsOnce),
-        OpenclawSchedule::Other => return Err(JobError::UnknownSchedule),
+        OpenclawSchedule::At {} => return Err(UnsupportedJob::RunsOnce),
+        OpenclawSchedule::Other => return Err(UnsupportedJob::UnknownSchedule),
     };
     let mut delivery = job.delivery;
     let instruction = match job.payload {
@@ -332,7 +336,7 @@ fn convert_job(job: &Value, called: &str, here: &LocalMachine) -> Result<Importe
             delivery = delivery.or(Some(legacy).filter(|_| deliver != Some(false)));
             message
         }
-        OpenclawPayload::Other => return Err(JobError::NoAgent),
+        OpenclawPayload::Other => return Err(UnsupportedJob::NoAgent),
     };
     let discord = delivery.filter(|to| {
         to.mode.as_deref() != Some("webhook") && to.channel.as_deref() == Some("discord")

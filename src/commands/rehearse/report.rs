@@ -229,7 +229,7 @@ mod tests {
             || RehearsalOutcome::Unreadable { why: "gave up".to_owned(), differences: vec![] };
         let page = report(vec![row(unreadable(), true)]).page(OutputStyle::plain());
         assert!(
-            page.contains("Not safe to upgrade") && page.contains("1 recorded answers"),
+            page.contains("Not safe to upgrade") && page.contains("1 recorded answer with"),
             "{page}"
         );
         assert!(page.contains("--ignore-recordings"), "{page}");

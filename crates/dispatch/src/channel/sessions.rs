@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::listings::ListingKind;
 use super::{ChannelContext, DIRECTORY};
-use crate::shared::Shared;
+use crate::Shared;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{QueryKind, QueryResult};
 use aetheel_model::event::{Event, Lane};

@@ -11,8 +11,8 @@ use super::effective::{
 };
 use super::listings::ListingKind;
 use super::options::{Setting, levels, modes};
+use crate::Shared;
 use crate::deps::Choices;
-use crate::shared::Shared;
 use aetheel_model::agent::descriptor::{DescriptorChoice, Feature};
 use aetheel_model::agent::{Descriptor, Mode, QueryResult};
 use aetheel_model::event::Lane;

@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 pub use self::decline::SavedRefusal;
 pub use self::steering::{PendingSteering, SteeringResult};
+use super::Shared;
 use super::outlet::messages::PromptRefusal;
 use super::persistence::wait_until_saved;
 use super::run::attachments;
-use super::shared::Shared;
 use super::thread;
 use aetheel_model::event::{Event, NewEvent, Sequence};
 use aetheel_model::figures::{self, EventOutcome};

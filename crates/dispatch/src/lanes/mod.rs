@@ -16,9 +16,9 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use super::Shared;
 use super::observers::{ChangeSignal, LiveTurn};
 use super::outlet::handle::ReplyHandle;
-use super::shared::Shared;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{PromptPart, SteerOutcome};
 use aetheel_model::event::{Event, EventKind, Lane, Sequence};

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::Shared;
 use crate::outlet::messages::PromptRefusal;
 use crate::outlet::{Notice, messages};
 use crate::recovery::restart::notice_target;
-use crate::shared::Shared;
 use aetheel_model::event::{Event, EventKind, Lane};
 use aetheel_model::supervisor;
 use aetheel_turn::Backend;

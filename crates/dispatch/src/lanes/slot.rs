@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::shared::Shared;
+use crate::Shared;
 use aetheel_model::event::{Lane, Sequence};
 
 thread_local! {

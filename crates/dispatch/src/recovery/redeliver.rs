@@ -11,12 +11,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::restart::{OfferEffect, OfferRefusal};
+use super::offer::{OfferEffect, OfferRefusal};
 use super::unread::{ALL, ONE};
+use crate::Shared;
 use crate::outlet::{Notice, Offer, TurnAnswer};
 use crate::persistence::wait_until_saved;
 use crate::questions::Person;
-use crate::shared::Shared;
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::figures::{self, EventOutcome};
 use aetheel_model::plain::with_causes;

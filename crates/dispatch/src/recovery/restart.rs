@@ -12,12 +12,12 @@
 
 use std::sync::Arc;
 
+use crate::Shared;
 use crate::outlet::{Notice, Offer, TurnAnswer};
 use crate::persistence::EventPersistence;
 use crate::questions::{Person, question_id};
-use crate::recovery::import::ImportedEvents;
+use crate::recovery::offer::{OfferEffect, OfferReason, OfferRefusal};
 use crate::recovery::redeliver::Redelivery;
-use crate::shared::Shared;
 use crate::thread;
 use aetheel_model::event::{Event, EventOrigin, Lane, Sequence};
 use aetheel_model::supervisor;
@@ -75,66 +75,50 @@ pub(super) struct RestoredEvents {
     threads_to_open: Vec<Event>,
 }
 
-/// The reason why people are asked whether to run an event again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OfferReason {
-    /// The event was running during too many crashes of the gateway.
-    SetAside,
-    /// The event was interrupted after its agent had used a tool.
-    Interrupted,
-    /// The event was interrupted, and its agent may have used a tool.
-    PossibleToolUse,
-    /// The turn of the event panicked.
-    Panicked,
+/// Events imported from another node that have not started here. If this value is dropped, they
+/// start when the gateway starts again.
+#[must_use]
+pub struct ImportedEvents {
+    pub(super) recovery: Recovery,
+    pub(super) events: Vec<Sequence>,
 }
 
-/// The effect of pressing the button of an [`Offer`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OfferEffect {
-    /// The event runs again.
-    Started,
-    /// One or more lost replies are delivered.
-    Delivered,
-    /// The abilities of a component are accepted.
-    Accepted,
-}
+impl ImportedEvents {
+    /// Returns the number of events.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
 
-/// Why a button press has no effect. `Display` is worded for the person who pressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OfferRefusal {
-    /// The event was started again already, or the offer is too old.
-    #[error("This is no longer available.")]
-    Gone,
-    /// The person neither asked for the event nor is an approver.
-    #[error(
-        "You may not start this again: only the person who asked, the bot's owner and its approvers may."
-    )]
-    NotYours,
-    /// The gateway is stopping.
-    #[error("I am restarting. Please try again in a minute.")]
-    ShuttingDown,
-    /// The new start of the event could not be saved.
-    #[error("This could not be saved, so it was not started. Please try again later. (storage)")]
-    NotSaved,
-    /// The button is about a lost reply, and the person may not use the bot in that channel.
-    #[error("You may not start this: only people who may use me in this channel can.")]
-    NotAdmitted,
-    /// The button is about lost replies of other people, and the person is neither the owner nor an
-    /// approver.
-    #[error("This is for the bot's owner and its approvers.")]
-    NotOperator,
-    /// The button accepts the abilities of a component, and the person is not the owner.
-    #[error("Only my owner may accept this.")]
-    NotOwner,
-    /// The current backend cannot read the lost reply.
-    #[error("No version of the backend can read this answer yet. It is kept.")]
-    NotYet,
-    /// The lost reply is still being read.
-    #[error("I am reading it again; if that works, the reply follows.")]
-    Reading,
-    /// The lost reply was delivered, or is being delivered.
-    #[error("This was delivered already.")]
-    Delivered,
+    /// Returns whether there are no events.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Splits the events into those of matching lanes and the others.
+    pub fn split(self, lanes: impl Fn(&Lane) -> bool) -> (Self, Self) {
+        let journal = self.recovery.shared.deps.journal.clone();
+        let is_theirs = |event: &Sequence| {
+            let entry = journal.as_ref().and_then(|journal| journal.entry(*event));
+            entry.is_some_and(|entry| lanes(&entry.event.lane))
+        };
+        let (theirs, others) = self.events.into_iter().partition(is_theirs);
+        let recovery = self.recovery.clone();
+        (Self { recovery, events: theirs }, Self { recovery: self.recovery, events: others })
+    }
+
+    /// Starts the events, each like an event after a restart: a waiting event runs, people are
+    /// asked about a turn that used a tool, and a saved answer is delivered. Returns at once.
+    pub fn begin(self) {
+        let Some(journal) = self.recovery.shared.deps.journal.clone() else { return };
+        if self.recovery.shared.lanes.queue.lock().is_closed() {
+            return;
+        }
+        let entries = self.events.iter().filter_map(|event| journal.entry(*event)).collect();
+        let taken = self.recovery.restore_entries(&journal, entries);
+        self.recovery.resume_restored(&journal, taken);
+    }
 }
 
 /// Continues the unfinished events of a previous process. Cheap to clone.

@@ -3,9 +3,9 @@
 //! [`attachments`] fetches the files of the prompt into a [`temp_dir`], [`start`] creates the input
 //! that starts the turn, [`audience`] shows the running turn without secrets ([`redact_stream`]),
 //! and [`artifacts`] stores the agent's files. [`hooks`] run before and after the turn. [`resumed`]
-//! resumes a turn whose agent still runs after a restart, and [`recap`] gives an agent the previous
-//! messages of a channel that moved here. [`turn_log`] records the finished turn. [`turn_renderer`]
-//! renders a recorded turn as people saw it.
+//! resumes a turn whose agent still runs after a restart, [`session`] saves the session of the turn,
+//! and [`recap`] gives an agent the previous messages of a channel that moved here. [`turn_log`]
+//! records the finished turn. [`turn_renderer`] renders a recorded turn as people saw it.
 
 mod artifacts;
 pub(crate) mod attachments;
@@ -14,6 +14,7 @@ mod hooks;
 mod recap;
 mod redact_stream;
 mod resumed;
+mod session;
 mod start;
 mod temp_dir;
 mod turn_log;
@@ -21,7 +22,7 @@ pub(crate) mod turn_renderer;
 pub(super) mod unsolicited;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use tracing::Instrument as _;
 use self::attachments::FetchedFiles;
 use self::audience::{ToolGate, TurnAudience};
 use self::redact_stream::StreamRedactor;
+use super::Shared;
 use super::channel::DIRECTORY;
 use super::lanes::paused::paused_backend;
 use super::observers::LiveTurn;
@@ -40,15 +42,12 @@ use super::persistence::{EventProgress, wait_until_saved};
 use super::questions::QuestionContext;
 use super::questions::planning::Planning;
 use super::recovery::restart::{TurnFollowUp, follow_up_lost_agent};
-use super::shared::Shared;
 use aetheel_model::agent::descriptor::Feature;
-use aetheel_model::agent::{
-    AllowedTools, FailureKind, PromptPart, Safety, SessionReady, StartTurn,
-};
+use aetheel_model::agent::{AllowedTools, PromptPart, Safety, StartTurn};
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::figures;
 use aetheel_model::prompt::Expansion;
-use aetheel_store::workspace::{Binding, BindingsError, Hook, LostTurn, PendingSave, SessionId};
+use aetheel_store::workspace::{Binding, Hook, LostTurn, PendingSave};
 use aetheel_turn::{
     Backend, ContinuedTurn, Ending, GuestFailure, Steering, StopReason, TurnRequest, TurnResult,
 };
@@ -452,59 +451,6 @@ impl TurnRunner {
             );
         }
         self.shared.drift.on_turn_end(backend, result);
-    }
-
-    /// Saves or forgets the session of the turn. Returns notices about that.
-    async fn save_session(
-        &self,
-        event: &Event,
-        backend: &str,
-        binding: &Binding,
-        requested: Option<&str>,
-        result: &TurnResult,
-        directory: &Path,
-    ) -> Vec<String> {
-        let mut notices = result.transcript.notices().to_vec();
-        let saved = match (&result.ending, &result.session) {
-            (Ending::Agent(failure), _) if failure.kind == FailureKind::SessionUnknown => {
-                if let Some(lost) = requested {
-                    self.shared.channels.forget_session(&event.lane, backend, lost).await;
-                }
-                let bindings = self.shared.deps.workspace.bindings();
-                bindings.set_session_if(&event.lane, backend, None, binding.epoch).await
-            }
-            (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => {
-                self.bind_session(event, backend, binding, requested, ready, directory).await
-            }
-            _ => Ok(true),
-        };
-        if let Err(error) = saved {
-            tracing::error!(error = %aetheel_model::plain::with_causes(&error), "cannot save the conversation's session; the next prompt starts a new one");
-            notices.push(
-                "This conversation could not be saved; the next message may start a new one."
-                    .to_owned(),
-            );
-        }
-        notices
-    }
-
-    async fn bind_session(
-        &self,
-        event: &Event,
-        backend: &str,
-        binding: &Binding,
-        requested: Option<&str>,
-        ready: &SessionReady,
-        directory: &Path,
-    ) -> Result<bool, BindingsError> {
-        let id = SessionId::new(&ready.native_id)?;
-        let (lane, elsewhere) =
-            (&event.lane, self.shared.channels.non_default_directory(directory));
-        self.shared.channels.note_directory(lane, backend, binding, elsewhere.as_ref()).await?;
-        let past = (ready.title.as_deref(), elsewhere);
-        self.shared.channels.note_session(event, backend, id.clone(), requested, past).await;
-        let bindings = self.shared.deps.workspace.bindings();
-        bindings.set_session_if(lane, backend, Some(id), binding.epoch).await
     }
 }
 

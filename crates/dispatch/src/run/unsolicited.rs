@@ -4,8 +4,8 @@ use std::sync::Weak;
 
 use tokio::sync::mpsc;
 
+use super::super::Shared;
 use super::super::outlet::TurnAnswer;
-use super::super::shared::Shared;
 use aetheel_model::event::{EventKind, EventOrigin, NewEvent};
 use aetheel_turn::UnsolicitedTurn;
 

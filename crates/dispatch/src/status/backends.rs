@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend_problem;
-use crate::shared::Shared;
+use crate::Shared;
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{FailureKind, QueryKind, QueryResult};
 use aetheel_model::plain::one_line;

@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::Shared;
 use super::channel::options::SettingOption;
 use super::health::Stats;
 use super::lanes::EventSummary;
 use super::outlet::messages;
-use super::shared::Shared;
 use aetheel_model::agent::Safety;
 use aetheel_model::agent::descriptor::{Descriptor, Feature};
 use aetheel_model::event::{Event, Lane};

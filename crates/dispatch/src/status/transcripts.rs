@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::shared::Shared;
+use crate::Shared;
 use aetheel_model::plain::clean_text;
 use aetheel_store::workspace::{FinishedTurns, Shares, TurnLine, TurnSearch};
 use aetheel_turn::transcript::{self, TranscriptError, TurnTranscript};

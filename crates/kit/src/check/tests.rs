@@ -302,7 +302,9 @@ fn the_report_explains_why_no_handover_was_tried() {
     );
     let (trials, said) = why(GuestFault::SavesNothing, &[case()]);
     assert!(
-        trials == 0 && said.contains("`save` returned none: every reload restarts its agent"),
+        trials == 0
+            && said
+                .contains("`save` returned none at 1 idle place: every reload restarts its agent"),
         "{said}"
     );
     assert_eq!(why(GuestFault::None, &[case()]).1, "");

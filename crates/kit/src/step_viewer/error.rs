@@ -5,8 +5,7 @@ use std::io;
 use aetheel_turn::GuestFailure;
 use aetheel_turn::recording::FORMAT;
 
-use super::REPLAY_TIMEOUT;
-use super::steps::MAX_RECORDING_BYTES;
+use super::{MAX_RECORDING_BYTES, REPLAY_TIMEOUT};
 
 /// Why a recorded turn cannot be shown.
 #[derive(Debug, thiserror::Error)]

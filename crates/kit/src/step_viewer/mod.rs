@@ -50,6 +50,8 @@ const MAX_CACHED_REPLAYS: usize = 2;
 const MAX_READERS: usize = 4;
 /// How long an unused entry stays in the caches.
 const CACHE_TIME: Duration = Duration::from_secs(600);
+/// Maximum size of a recording that is read, in bytes.
+const MAX_RECORDING_BYTES: u64 = 256 << 20;
 /// Time limit for a replay.
 const REPLAY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a request waits for a replay before it reports the progress instead.

@@ -11,6 +11,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
+use super::MAX_RECORDING_BYTES;
 use super::error::StepViewerError;
 use super::lines::RecordingLines;
 use super::slicer::{
@@ -22,8 +23,6 @@ use aetheel_model::plain::counted;
 use aetheel_turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
 use aetheel_turn::replay::Keys;
 
-/// Maximum size of a recording that is read, in bytes.
-pub(super) const MAX_RECORDING_BYTES: u64 = 256 << 20;
 /// Maximum number of the host's notes that a step shows.
 const MAX_NOTES: usize = 20;
 

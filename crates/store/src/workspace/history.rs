@@ -278,7 +278,7 @@ fn read(tokens: &[Token]) -> Result<PastConversation, EntryError> {
         lane: lane.parse()?,
         backend: (*backend).to_owned(),
         session: SessionId::new(value("session").ok_or_else(form)?)
-            .map_err(EntryError::InvalidSession)?,
+            .map_err(EntryError::invalid_session)?,
         since: since
             .parse()
             .map_err(|_| EntryError::value(since, "a time like 2026-08-06T12:00:00Z"))?,

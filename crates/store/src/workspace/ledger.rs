@@ -11,8 +11,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use super::FileError;
 use super::stable_read::{self, ReadOutcome, ReadRequest};
-use super::{BindingsError, FileError};
 use crate::disk::{Stamp, replace};
 use aetheel_model::event::LaneError;
 
@@ -56,11 +56,16 @@ pub(super) enum EntryError {
     InvalidTime(#[source] jiff::Error),
     #[error(transparent)]
     InvalidLane(#[from] LaneError),
+    /// A session id is invalid.
     #[error(transparent)]
-    InvalidSession(BindingsError),
+    InvalidSession(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl EntryError {
+    pub(super) fn invalid_session(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::InvalidSession(Box::new(error))
+    }
+
     pub(super) fn value(text: &str, expected: &'static str) -> Self {
         Self::InvalidValue { text: text.to_owned(), expected }
     }

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use wit_parser::{Resolve, SizeAlign, Type, TypeDefKind, TypeId};
 
 use super::super::contract::EXPORT as CONTRACT;
-use super::BindingsError;
+use super::GeneratorError;
 use super::typescript::{camel, pascal, write_docs};
 
 /// Name for a kind of type that the contract does not use. The compiler reports each use of it,
@@ -27,7 +27,7 @@ const RENAME: &str = include_str!("assemblyscript_rename.mjs");
 ///
 /// # Errors
 /// The contract contains a construct that this generator does not support.
-pub(super) fn files(resolve: &Resolve) -> Result<[(&'static str, String); 3], BindingsError> {
+pub(super) fn files(resolve: &Resolve) -> Result<[(&'static str, String); 3], GeneratorError> {
     Ok([
         ("contract.ts", types(resolve)?),
         ("exports.ts", EXPORTS.to_owned()),
@@ -36,9 +36,9 @@ pub(super) fn files(resolve: &Resolve) -> Result<[(&'static str, String); 3], Bi
 }
 
 /// Returns the types, with functions that lift inputs and lower actions.
-fn types(resolve: &Resolve) -> Result<String, BindingsError> {
+fn types(resolve: &Resolve) -> Result<String, GeneratorError> {
     let mut sizes = SizeAlign::default();
-    sizes.fill(resolve).map_err(|error| BindingsError::Layout(format!("{error:#}")))?;
+    sizes.fill(resolve).map_err(|error| GeneratorError::Layout(format!("{error:#}")))?;
     let packaged = resolve
         .interfaces
         .iter()
@@ -70,7 +70,7 @@ fn types(resolve: &Resolve) -> Result<String, BindingsError> {
         let _ = writeln!(out, "  {}\n}}", maker.lower_list(&wanted, "at", "actions"));
         return Ok(out);
     }
-    Err(BindingsError::MissingTypes)
+    Err(GeneratorError::MissingTypes)
 }
 
 struct TypeGenerator<'a> {

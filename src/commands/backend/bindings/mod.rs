@@ -20,7 +20,7 @@ use crate::terminal::print_stderr;
 
 /// Why the files cannot be written.
 #[derive(Debug, thiserror::Error)]
-enum BindingsError {
+enum GeneratorError {
     #[error(transparent)]
     Contract(#[from] ContractError),
     /// The generator's message.
@@ -52,7 +52,7 @@ pub(in crate::commands) fn run(lang: Language, out: PathBuf) -> u8 {
     }
 }
 
-fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, BindingsError> {
+fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, GeneratorError> {
     let generator = match lang {
         Language::C | Language::Cpp | Language::Zig => wit_bindgen_c::Opts::default().build(),
         Language::Go => {
@@ -90,12 +90,12 @@ fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, BindingsError> {
         .collect()
 }
 
-fn generate(mut generator: Box<dyn WorldGenerator>) -> Result<Files, BindingsError> {
+fn generate(mut generator: Box<dyn WorldGenerator>) -> Result<Files, GeneratorError> {
     let (mut resolve, world) = contract::resolve()?;
     let mut files = Files::default();
     generator
         .generate(&mut resolve, world, &mut files)
-        .map_err(|error| BindingsError::Generator(format!("{error:#}")))?;
+        .map_err(|error| GeneratorError::Generator(format!("{error:#}")))?;
     Ok(files)
 }
 

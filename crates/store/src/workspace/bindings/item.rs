@@ -93,7 +93,8 @@ fn read(tokens: &[Token]) -> Result<SavedBinding, EntryError> {
             (Token::Word(name), Some(Token::Code(value))) => {
                 tokens.next();
                 if name == "session" {
-                    item.session = Some(SessionId::new(value).map_err(EntryError::InvalidSession)?);
+                    item.session =
+                        Some(SessionId::new(value).map_err(EntryError::invalid_session)?);
                 } else if is_setting(name) {
                     item.settings.insert(name.clone(), value.clone());
                 } else {

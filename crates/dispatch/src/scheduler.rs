@@ -1,46 +1,18 @@
-//! The state that the services of the dispatcher share, and starting the waiting events.
+//! Starts the events that wait in the queue, and handles the ends of their tasks.
 
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
-use tokio_util::task::TaskTracker;
 
-use super::channel::ChannelContext;
-use super::channel::listings::Listings;
-use super::delivery::AnswerDelivery;
-use super::deps::DispatcherDeps;
-use super::drift::DriftMonitor;
-use super::health::DispatcherHealth;
-use super::intake::rate_limit::RateLimit;
-use super::lanes::LaneRegistry;
+use super::Shared;
 use super::lanes::panics::catch_panic;
 use super::lanes::paused::{refuse_unjournaled, resume_when_unpaused};
 use super::lanes::slot::{LaneSlot, PumpGuard};
-use super::persistence::EventPersistence;
-use super::questions::Questions;
-use super::recovery::restart::{OfferReason, Recovery, TurnFollowUp};
-use super::recovery::unread::LostReplies;
+use super::recovery::offer::OfferReason;
+use super::recovery::restart::{Recovery, TurnFollowUp};
 use super::run::TurnRunner;
 use aetheel_model::event::Event;
 use aetheel_store::workspace::PendingSave;
-use aetheel_turn::Links;
-
-/// The state that the services share.
-pub(crate) struct Shared {
-    pub(crate) deps: Arc<DispatcherDeps>,
-    pub(crate) links: Links,
-    pub(crate) listings: Listings,
-    pub(crate) lanes: LaneRegistry,
-    pub(crate) rate_limit: RateLimit,
-    pub(crate) durability: Arc<EventPersistence>,
-    pub(crate) delivery: Arc<AnswerDelivery>,
-    pub(crate) questions: Arc<Questions>,
-    pub(crate) channels: ChannelContext,
-    pub(crate) drift: Arc<DriftMonitor>,
-    pub(crate) lost_replies: Arc<LostReplies>,
-    pub(crate) health: DispatcherHealth,
-    pub(crate) tasks: TaskTracker,
-}
 
 impl Shared {
     /// Starts every event that can start now.
