@@ -260,7 +260,7 @@ async fn a_database_that_is_away_and_channels_of_a_dead_node_are_reported() {
     postgres.kill();
     let report = doctor(&one, &[]).await;
     let (level, says) = report.about("cluster database");
-    assert!(level == "fault" && says.contains("is away"), "{says}");
+    assert!(level == "fault" && says.contains("cannot be reached"), "{says}");
 }
 
 #[tokio::test]

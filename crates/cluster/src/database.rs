@@ -143,7 +143,7 @@ impl Database {
     async fn connect(&self) -> Result<(Client, PgConnection), ClusterError> {
         timeout(CONNECT_TIMEOUT, self.config.connect(self.tls.clone()))
             .await
-            .map_err(|_| ClusterError::Away("it cannot be reached in time".to_owned()))?
+            .map_err(|_| ClusterError::Away("it did not answer in time".to_owned()))?
             .map_err(|error| ClusterError::of(&error))
     }
 

@@ -292,7 +292,7 @@ async fn missing_and_damaged_recordings_and_invalid_names_are_reported() {
     };
     std::fs::remove_file(file(&ids[0])).unwrap();
     let gone = page(&ids[0]).await;
-    assert!(gone.status == 200 && gone.body.contains("not there any more"), "{}", gone.body);
+    assert!(gone.status == 200 && gone.body.contains("no longer exists"), "{}", gone.body);
     let text = std::fs::read_to_string(file(&ids[1])).unwrap();
     let damaged = text.replacen("{\"t\":", "{\"t\":oops", 6).replacen("{\"t\":oops", "{\"t\":", 5);
     std::fs::remove_file(file(&ids[1])).unwrap();

@@ -114,7 +114,7 @@ pub fn session_rows(found: &ConversationList, now: Timestamp) -> Vec<StatusRow> 
             format!("There is no conversation with {} here yet.", found.label),
         )];
     }
-    let mut rows = vec![StatusRow::new("ConversationList with", found.label.clone())];
+    let mut rows = vec![StatusRow::new("Conversations with", found.label.clone())];
     rows.extend(
         found
             .all
