@@ -36,7 +36,7 @@ pub enum OptionError {
     Member {
         /// The name of the member.
         name: String,
-        /// What is wrong with the member.
+        /// The defect of the member.
         source: Box<Self>,
     },
     /// The schema is neither an object nor a truth value.

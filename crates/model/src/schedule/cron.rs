@@ -116,7 +116,7 @@ pub enum CronError {
     /// The word names the start of the machine, not a time.
     #[error("`@reboot` is not a time; use the startup hook")]
     Reboot,
-    /// The number of fields is none of the supported ones.
+    /// The number of fields is not supported.
     #[error(
         "it has {}; a crontab line has five (minute, hour, day, month, weekday), six with seconds, seven with a year",
         counted(*.0, "field")

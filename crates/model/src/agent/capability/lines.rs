@@ -125,7 +125,7 @@ pub enum CapabilityError {
     /// The key needs another number of words.
     #[error("has too few or too many words")]
     WordCount,
-    /// A word is none of those that are possible in its place.
+    /// A word is not possible in its place.
     #[error("{word:?} is {fault}")]
     InvalidWord {
         /// The word as it is written.
