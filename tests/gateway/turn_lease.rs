@@ -66,7 +66,6 @@ async fn an_outage_of_the_database_longer_than_the_lease_ends_no_turn() {
     }
     assert_eq!(local.texts(CHANNEL).len(), 1, "{:?}", local.texts(CHANNEL));
     assert_eq!(local.texts(OTHER).len(), 3, "{:?}", local.texts(OTHER));
-    assert_eq!(local.logins().0, 1, "the connection to Discord was kept");
 }
 
 #[tokio::test]

@@ -16,6 +16,17 @@ const NOBODY: u32 = 65_534;
 const DEFAULT_PORT: u16 = 5_432;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Returns the child processes of a process.
+fn children(parent: u32) -> Vec<rustix::process::Pid> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_child = |pid: &i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().any(|line| line == format!("PPid:\t{parent}"))
+    };
+    pids.filter(is_child).filter_map(rustix::process::Pid::from_raw).collect()
+}
+
 /// A running server. Dropping it ends the server.
 pub struct Postgres {
     folder: TempDir,
@@ -131,9 +142,14 @@ impl Postgres {
         self.folder.path()
     }
 
-    /// Kills the server.
+    /// Kills all processes of the server. Alone, those that serve a connection would go on for a
+    /// moment.
     pub fn kill(&mut self) {
+        let children = children(self.server.id());
         let _ = self.server.kill();
+        for child in children {
+            let _ = rustix::process::kill_process(child, rustix::process::Signal::KILL);
+        }
         let _ = self.server.wait();
     }
 

@@ -22,10 +22,7 @@ const SEAT: &str = "seat as (
 
 impl Cluster {
     /// Waits until this node is the leader. It stays the leader until its lease has expired and
-    /// another node takes its place. A draining node waits until it is no longer draining. A node
-    /// that was without the database itself gives the previous leader
-    /// [`super::NodeOptions::takeover_grace`] to return, so that an outage of the database costs
-    /// no connection to Discord.
+    /// another node takes its place. A draining node waits until it is no longer draining.
     ///
     /// # Errors
     /// Returns [`ClusterError::Fenced`] if this node was taken over while it waited, and
@@ -155,7 +152,6 @@ impl Cluster {
 /// Makes this node the leader unless another node with a valid lease is.
 async fn try_become_leader(inner: &ClusterState) -> Result<bool, ClusterError> {
     let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
-    let may_replace = inner.membership.may_take_over(&inner.options);
     // Writers that must be the leader lock its row, so this statement waits for them. It writes
     // nothing while another node is the leader, because all nodes call it regularly.
     let statement = "insert into aetheel.seat as seat (bot, node, start)
@@ -169,12 +165,12 @@ async fn try_become_leader(inner: &ClusterState) -> Result<bool, ClusterError> {
          on conflict (bot) do update
          set node = excluded.node, start = excluded.start, taken = excluded.taken
          where seat.node = excluded.node
-            or $4 and not exists (select from aetheel.node
-                                  where node.bot = seat.bot and node.name = seat.node
-                                    and node.lease > clock_timestamp())";
+            or not exists (select from aetheel.node
+                           where node.bot = seat.bot and node.name = seat.node
+                             and node.lease > clock_timestamp())";
     let taken = inner
         .database
-        .call(async |client| client.execute(statement, &[&bot, name, &start, &may_replace]).await)
+        .call(async |client| client.execute(statement, &[&bot, name, &start]).await)
         .await?;
     Ok(taken == 1)
 }

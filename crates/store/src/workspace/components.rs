@@ -226,11 +226,11 @@ fn read(folder: &Path, place: &StoredComponent) -> Option<ServedComponent> {
             signature: fs::read(signature(folder, place)).ok(),
         }),
         Ok(_) => {
-            tracing::warn!(path = %path.display(), "a kept component is damaged and is not used; hint: remove the file");
+            tracing::warn!(path = %path.display(), "a kept version is damaged and is not used; hint: remove the file");
             None
         }
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "a kept component cannot be read");
+            tracing::warn!(path = %path.display(), %error, "a kept version cannot be read");
             None
         }
     }
