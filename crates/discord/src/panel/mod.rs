@@ -1,6 +1,6 @@
 //! Commands and menus that show or change something, such as `/status`, `/settings` and `/model`.
 //!
-//! This module acknowledges each command in time and renders the answer; the [`Dispatcher`] carries
+//! This module acknowledges each command in time and renders the answer; the dispatcher carries
 //! out the change. A change is visible to everybody. Failures, and answers that change nothing, are
 //! visible only to the person who asked. Tested by `tests/discord/panel.rs`.
 

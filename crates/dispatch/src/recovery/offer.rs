@@ -14,7 +14,7 @@ pub(crate) enum OfferReason {
     Panicked,
 }
 
-/// The effect of pressing the button of an [`Offer`].
+/// The effect of pressing the button of an [`Offer`](crate::outlet::Offer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfferEffect {
     /// The event runs again.
