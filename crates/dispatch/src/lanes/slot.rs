@@ -10,7 +10,8 @@ thread_local! {
     static PUMPING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks this thread as already starting waiting events, while it exists. See [`Shared::start_waiting`].
+/// Marks this thread as already starting waiting events, while it exists. See
+/// [`Shared::start_waiting`].
 pub(crate) struct PumpGuard;
 
 impl PumpGuard {

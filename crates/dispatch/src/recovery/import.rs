@@ -90,8 +90,8 @@ impl LaneTransfer {
         self.shared.deps.journal.as_ref().map(|journal| journal.lines_of(lanes)).unwrap_or_default()
     }
 
-    /// Forgets lanes that another node has imported from the lines of [`LaneTransfer::export_lanes`].
-    /// Their events are not processed here any more, and their agents end. Returns whether that is
+    /// Forgets lanes that another node has imported from the lines of
+    /// [`LaneTransfer::export_lanes`]. Their events are not processed here any more, and their agents end. Returns whether that is
     /// on disk. If it is not, writing it is retried.
     pub async fn forget_lanes(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
         self.shared.links.forget_all(&lanes);

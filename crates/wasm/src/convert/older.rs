@@ -22,11 +22,6 @@ pub(crate) fn actions(mut actions: Vec<wit::Action>) -> Result<Vec<Action>, Exce
             shorten_answer(&mut done.text);
         }
     }
-    for action in &mut actions {
-        if let wit::Action::TurnDone(done) = action {
-            shorten_answer(&mut done.text);
-        }
-    }
     bounded(actions)
 }
 
