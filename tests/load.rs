@@ -12,7 +12,7 @@ use aetheel::config::{BusyPolicy, ResourceLimits};
 use aetheel::dispatch::Dispatcher;
 use aetheel::process::{Custody, Means};
 use aetheel::queue;
-use aetheel::turn::recording::{Recorder, read};
+use aetheel::turn::recording::{ParsedRecording, Recorder};
 use aetheel::turn::{Backends as _, Launcher};
 use tokio::sync::watch;
 
@@ -86,10 +86,10 @@ impl Scene {
         let mut generations = Vec::new();
         for day in std::fs::read_dir(self.folder.path().join("recordings")).unwrap() {
             for file in std::fs::read_dir(day.unwrap().path()).unwrap() {
-                let (header, entries) =
-                    read(&std::fs::read_to_string(file.unwrap().path()).unwrap()).unwrap();
-                assert!(entries.len() > 3);
-                generations.push(header.generation);
+                let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+                let tape = ParsedRecording::read(&text).unwrap();
+                assert!(tape.entries.len() > 3);
+                generations.push(tape.header.generation);
             }
         }
         generations

@@ -11,7 +11,7 @@ use aetheel_model::lines::{FramedLine, LineSplitter};
 use aetheel_model::{prompt, split, sse};
 use aetheel_store::workspace;
 use aetheel_turn::plan::{ARGUMENT_LIMIT, ValueSources, check};
-use aetheel_turn::recording::read;
+use aetheel_turn::recording::ParsedRecording;
 
 pub use guest::guest;
 
@@ -83,13 +83,14 @@ pub fn plans(data: &[u8]) {
 /// A recording that can be read is the same after it was written and read again.
 pub fn recordings(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let Ok((header, entries)) = read(&text) else { return };
-    let mut again = serde_json::to_string(&header).expect("a header is plain data");
-    for entry in &entries {
+    let Ok(tape) = ParsedRecording::read(&text) else { return };
+    let mut again = serde_json::to_string(&tape.header).expect("a header is plain data");
+    for entry in &tape.entries {
         again.push('\n');
         again.push_str(&serde_json::to_string(entry).expect("an entry is plain data"));
     }
-    assert_eq!(read(&again), Ok((header, entries)));
+    let read = ParsedRecording::read(&again).expect("it was read before");
+    assert_eq!((read.header, read.entries), (tape.header, tape.entries));
 }
 
 /// Every message fits the limit, none is blank, and no word is lost.

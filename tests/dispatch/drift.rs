@@ -10,7 +10,7 @@ use aetheel::dispatch::{Dispatcher, status_rows};
 use aetheel::event::Lane;
 use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::{self, EntryKind};
+use aetheel::turn::recording::{EntryKind, ParsedRecording};
 use aetheel::turn::{Agents, GuestFailure, InstalledAgent as KnownAgent};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -233,7 +233,7 @@ async fn unreadable_output_is_a_failure_of_its_own_kind_and_is_recorded() {
     for day in days.filter(|day| !day.ends_with("lost")) {
         for file in std::fs::read_dir(day).unwrap() {
             let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-            let entries = recording::read(&text).unwrap().1;
+            let entries = ParsedRecording::read(&text).unwrap().entries;
             endings.extend(entries.into_iter().filter_map(|entry| {
                 if let EntryKind::Ending { how, .. } = entry.kind { Some(how) } else { None }
             }));

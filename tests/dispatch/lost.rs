@@ -13,8 +13,7 @@ use aetheel::dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, TurnAnswe
 use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, RecordingLimits};
-use aetheel::turn::replay::ParsedRecording;
+use aetheel::turn::recording::{ParsedRecording, Recorder, RecordingLimits};
 use aetheel::turn::{Backend, Backends, GuestFailure, ProcessCommand};
 use aetheel::workspace::{Journal, LostState, LostTurn, SessionId, Workspace};
 use tokio::sync::watch;

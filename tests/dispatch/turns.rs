@@ -7,7 +7,7 @@ use aetheel::agent::{
     Action, Exit, FailureKind, HostCommand, Input, Safety, TimedInput, TurnOutcome,
 };
 use aetheel::event::Lane;
-use aetheel::turn::recording::{EntryKind, read};
+use aetheel::turn::recording::{EntryKind, ParsedRecording};
 use aetheel::turn::{Backend as _, GuestFailure, ProcessCommand};
 
 use crate::support::scripted::{
@@ -389,7 +389,8 @@ async fn replaying_a_recording_yields_the_same_actions() {
     desk.ask(7, "abc");
     desk.collected.answers(1).await;
     desk.dispatcher.turns.idle().await;
-    let (header, entries) = read(&only_recording(&desk)).unwrap();
+    let ParsedRecording { header, entries, .. } =
+        ParsedRecording::read(&only_recording(&desk)).unwrap();
     assert_eq!(header.backend, "scripted");
     let turn = EntryKind::Turn {
         turn: header.link.clone(),

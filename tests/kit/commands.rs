@@ -307,7 +307,7 @@ fn a_core_module_is_refused_with_a_hint_to_make_a_component_of_it() {
 #[test]
 fn replay_shows_when_a_failed_turn_can_be_retried() {
     let bench = Bench::shipped("gemini", |case| case == "plain");
-    let tape = aetheel::turn::replay::ParsedRecording::read(
+    let tape = aetheel::turn::recording::ParsedRecording::read(
         &fs::read_to_string(bench.case("plain")).unwrap(),
     )
     .unwrap();

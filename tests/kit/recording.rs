@@ -6,8 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use aetheel::agent::{Exit, HostCommand, Input, Mode, Safety};
-use aetheel::turn::recording::EntryKind;
-use aetheel::turn::replay::ParsedRecording;
+use aetheel::turn::recording::{EntryKind, ParsedRecording};
 use serde_json::Value;
 
 use super::{Bench, done};

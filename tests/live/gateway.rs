@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
-use aetheel::turn::recording::{self, EntryKind, Header, RecordingEntry};
+use aetheel::turn::recording::{EntryKind, Header, ParsedRecording, RecordingEntry};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -170,8 +170,8 @@ impl LiveGateway {
             for file in std::fs::read_dir(day.unwrap().path()).unwrap() {
                 let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
                 self.assert_clean("a recording", &text);
-                let (header, entries) = recording::read(&text).unwrap();
-                all.push(Recorded { header, entries });
+                let read = ParsedRecording::read(&text).unwrap();
+                all.push(Recorded { header: read.header, entries: read.entries });
             }
         }
         all.sort_by(|one, other| one.header.started.cmp(&other.header.started));

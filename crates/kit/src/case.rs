@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use aetheel_model::agent::Action;
-use aetheel_turn::replay::ParsedRecording;
+use aetheel_turn::recording::{ParsedRecording, ReadError};
 
 /// Suffix of the files with expected actions.
 const ACTIONS: &str = ".actions.jsonl";
@@ -23,12 +23,12 @@ pub enum CaseError {
         error: io::Error,
     },
     /// The recording cannot be parsed.
-    #[error("{}", with_file_position(path, reason))]
+    #[error("{}", with_file_position(path, error))]
     Recording {
         /// The path of the recording.
         path: PathBuf,
-        /// The reader's message, which begins with `line N: ` if the line is known.
-        reason: String,
+        /// The reader's error.
+        error: ReadError,
     },
     /// A line of the expected actions cannot be parsed.
     #[error("{}:{line}: not an action: {error}", path.display())]
@@ -70,10 +70,8 @@ impl Case {
     /// Returns an error that names the file, and the line if known.
     pub fn read(path: &Path) -> Result<Self, CaseError> {
         let text = fs::read_to_string(path).map_err(|error| CaseError::read(path, error))?;
-        let tape = ParsedRecording::read(&text).map_err(|error| CaseError::Recording {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
+        let tape = ParsedRecording::read(&text)
+            .map_err(|error| CaseError::Recording { path: path.to_owned(), error })?;
         let beside = actions_beside(path);
         let actions = match fs::read_to_string(&beside) {
             Ok(text) => Some(read_actions(&beside, &text)?),
@@ -112,17 +110,13 @@ fn read_actions(path: &Path, text: &str) -> Result<Vec<Action>, CaseError> {
     parsed.collect()
 }
 
-/// Adds the path to an error of the reader: `line N: …` becomes `PATH:N: …`.
-fn with_file_position(path: &Path, fault: &str) -> String {
-    let number = fault.strip_prefix("line ").and_then(|rest| {
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        (digits > 0).then(|| rest.split_at(digits))
-    });
-    match number {
-        Some((number, rest)) => {
-            format!("{}:{number}: {}", path.display(), rest.trim_start_matches([':', ' ']))
-        }
-        None => format!("{}: {fault}", path.display()),
+/// Describes an error of the reader as `PATH:LINE: error`, or as `PATH: error` if it concerns no line.
+fn with_file_position(path: &Path, error: &ReadError) -> String {
+    let path = path.display();
+    match error {
+        ReadError::Header(error) => format!("{path}:1: is not a recording's header: {error}"),
+        ReadError::Entry { line, error } => format!("{path}:{line}: {error}"),
+        ReadError::Empty | ReadError::Format(_) => format!("{path}: {error}"),
     }
 }
 

@@ -7,8 +7,8 @@ use similar::{Algorithm, ChangeTag};
 
 use super::brief;
 use aetheel_model::agent::Action;
-use aetheel_turn::recording::EntryKind;
-use aetheel_turn::replay::{ParsedRecording, ReplayResult};
+use aetheel_turn::recording::{EntryKind, ParsedRecording};
+use aetheel_turn::replay::ReplayResult;
 
 /// A line of a recording for which two components return different actions.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,8 +3,7 @@
 use aetheel_model::agent::{
     AgentLine, AskDecision, Exit, HostCommand, Input, Pipe, StartTurn, TurnRef,
 };
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
-use aetheel_turn::replay::ParsedRecording;
+use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
 
 /// One input of a trial.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use aetheel_model::agent::{Action, Input, TurnKey, TurnOutcome};
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
-use aetheel_turn::replay::{ParsedRecording, ReplayResult, lost_text};
+use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
+use aetheel_turn::replay::{ReplayResult, lost_text};
 
 /// The position of a line that is not JSON.
 const PLAIN: &str = "plain text";

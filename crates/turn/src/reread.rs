@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Backend;
-use super::recording::EntryKind;
-use super::replay::{Batches, ParsedRecording, lost_text, replay};
+use super::recording::{EntryKind, ParsedRecording};
+use super::replay::{Batches, lost_text, replay};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{HostCommand, Input, SessionReady, TurnOutcome, Usage};
 
@@ -59,10 +59,7 @@ pub async fn reread(
 fn read_recording(path: &Path) -> Result<ParsedRecording, String> {
     let bytes =
         fs::read(path).map_err(|error| format!("the recording cannot be opened: {error}"))?;
-    let text = String::from_utf8_lossy(&bytes);
-    // The last line may be incomplete while the recording is being written.
-    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-    ParsedRecording::read(whole)
+    ParsedRecording::read_unfinished(&bytes).map_err(|error| error.to_string())
 }
 
 async fn answer(

@@ -10,8 +10,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::facts::{FactDifference, Gaps, LinkFacts};
 use crate::disk::read_ordinary;
-use crate::turn::recording::{self, EntryKind, RecordingEntry, newest};
-use crate::turn::replay::{Batches, ParsedRecording, ReplayResult, replay};
+use crate::turn::recording::{self, EntryKind, ParsedRecording, ReadError, RecordingEntry, newest};
+use crate::turn::replay::{Batches, ReplayResult, replay};
 use crate::turn::{Backend, Backends, GuestFailure};
 
 const ONE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -80,7 +80,7 @@ enum SkipReason {
     #[error("it cannot be opened: {0}")]
     Open(#[from] io::Error),
     #[error("it is damaged: {0}")]
-    Damaged(String),
+    Damaged(ReadError),
     #[error("it has gaps, because the disk was too slow")]
     Gaps,
     #[error("its backend `{0}` is not there")]
@@ -159,10 +159,7 @@ async fn read(
 
 fn open(path: &Path) -> Result<ParsedRecording, SkipReason> {
     let bytes = read_ordinary(path, MAX_RECORDING_BYTES)?;
-    let text = String::from_utf8_lossy(&bytes);
-    // The last line may be incomplete, because the recording may still be written.
-    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-    let tape = ParsedRecording::read(whole).map_err(SkipReason::Damaged)?;
+    let tape = ParsedRecording::read_unfinished(&bytes).map_err(SkipReason::Damaged)?;
     if tape.entries.iter().any(|entry| matches!(entry.kind, EntryKind::Lost(_))) {
         return Err(SkipReason::Gaps);
     }

@@ -367,8 +367,8 @@ impl Aftermath {
                         self.faults.push(format!("a recording holds {secret}"));
                     }
                 }
-                match recording::read(&text) {
-                    Ok((_, entries)) => self.fold(&entries),
+                match recording::ParsedRecording::read(&text) {
+                    Ok(tape) => self.fold(&tape.entries),
                     Err(error) => {
                         self.faults.push(format!("a recording does not read back: {error}"))
                     }

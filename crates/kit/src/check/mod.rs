@@ -14,8 +14,8 @@ use super::{brief, hostile};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{Descriptor, HostCommand, Input};
 use aetheel_model::plain::counted;
-use aetheel_turn::recording::{EntryKind, FORMAT, Header};
-use aetheel_turn::replay::{Batches, Keys, ParsedRecording, ReplayResult, replay, replay_moving};
+use aetheel_turn::recording::{EntryKind, FORMAT, Header, ParsedRecording};
+use aetheel_turn::replay::{Batches, Keys, ReplayResult, replay, replay_moving};
 use aetheel_turn::{Backend, GuestFailure};
 
 /// The number of findings at which an area stops, because further ones probably have the same

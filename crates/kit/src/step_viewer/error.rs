@@ -3,7 +3,7 @@
 use std::io;
 
 use aetheel_turn::GuestFailure;
-use aetheel_turn::recording::FORMAT;
+use aetheel_turn::recording::ReadError;
 
 use super::{MAX_RECORDING_BYTES, REPLAY_TIMEOUT};
 
@@ -34,15 +34,9 @@ pub enum StepViewerError {
         MAX_RECORDING_BYTES >> 20
     )]
     TooLarge(u64),
-    /// The file has no complete line.
-    #[error("the recording is empty")]
-    Empty,
-    /// The first line cannot be parsed.
-    #[error("line 1 is not a recording's header: {0}")]
-    Header(#[source] serde_json::Error),
-    /// The recording has this format, which is newer than this program.
-    #[error("the recording has format {0}, this program reads up to {FORMAT}")]
-    Format(u32),
+    /// The file has no complete line, or its first line is not a header of a known format.
+    #[error(transparent)]
+    Header(#[from] ReadError),
     /// The turn was not found, and why the recording ends early, if it does.
     #[error(
         "the recording does not contain this turn{}",

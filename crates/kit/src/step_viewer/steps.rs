@@ -20,7 +20,7 @@ use super::slicer::{
 };
 use aetheel_model::agent::{Action, Input, SessionKey, TurnKey};
 use aetheel_model::plain::counted;
-use aetheel_turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
+use aetheel_turn::recording::{EntryKind, Header, ReadError, RecordingEntry};
 use aetheel_turn::replay::Keys;
 
 /// Maximum number of the host's notes that a step shows.
@@ -103,12 +103,9 @@ impl TurnSteps {
         }
         let mut lines = RecordingLines::of(&file, 0, size);
         let Some((_, _, first)) = lines.next().map_err(unreadable)? else {
-            return Err(StepViewerError::Empty);
+            return Err(ReadError::Empty.into());
         };
-        let header: Header = serde_json::from_slice(first).map_err(StepViewerError::Header)?;
-        if header.aetheel_recording > FORMAT {
-            return Err(StepViewerError::Format(header.aetheel_recording));
-        }
+        let header = Header::parse(first)?;
         let mut cutter = TurnSlicer::new(turn);
         let mut fault = None;
         loop {

@@ -8,7 +8,7 @@ use super::{KeptLink, LaneSession, LinkKey, Links, TurnSlot};
 use crate::link::{
     Keepsake, Link, LinkRequest, OpenSession, RebuildError, RebuiltTurn, remove_folder,
 };
-use crate::recording::{EntryKind, Header, Recording, RecordingEntry, ResumeError};
+use crate::recording::{EntryKind, ParsedRecording, Recording, RecordingEntry, ResumeError};
 use crate::{Backend, Backends, Survivor};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{AskKey, HostCommand, Input, StartTurn, TurnRef};
@@ -90,7 +90,8 @@ impl Links {
             return Err(ReviveError::TooManyAttempts(survivor.attach_count));
         }
         let keepsake = Keepsake::read(&survivor.keepsake)?;
-        let (recording, header, entries) = self.read(keepsake.recording.clone()).await?;
+        let (recording, ParsedRecording { header, entries, .. }) =
+            self.read(keepsake.recording.clone()).await?;
         let name = &header.backend;
         let backend = match backends.by_digest(name, &header.digest).await {
             Some(backend) => backend,
@@ -112,10 +113,7 @@ impl Links {
         Ok(())
     }
 
-    async fn read(
-        &self,
-        path: PathBuf,
-    ) -> Result<(Recording, Header, Vec<RecordingEntry>), ReviveError> {
+    async fn read(&self, path: PathBuf) -> Result<(Recording, ParsedRecording), ReviveError> {
         let recorder = self.0.recorder.clone();
         let read = tokio::task::spawn_blocking(move || recorder.resume(&path)).await;
         Ok(read.map_err(|_| ReviveError::BrokeOff)??)

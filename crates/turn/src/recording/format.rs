@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use aetheel_model::agent::{Action, Input};
+use aetheel_model::agent::{Action, Input, TurnKey};
 
 /// The version of the format. A reader refuses higher versions.
 pub const FORMAT: u32 = 1;
@@ -97,30 +97,94 @@ pub enum EntryKind {
     Cut(String),
 }
 
-/// Parses a recording.
-///
-/// # Errors
-/// Names the line that cannot be parsed.
-pub fn read(text: &str) -> Result<(Header, Vec<RecordingEntry>), String> {
-    let (header, entries) = read_numbered(text)?;
-    Ok((header, entries.into_iter().map(|(_, entry)| entry).collect()))
+/// A parsed recording.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParsedRecording {
+    /// The first line, which identifies the link.
+    pub header: Header,
+    /// The entries after the header.
+    pub entries: Vec<RecordingEntry>,
+    /// The line number of each entry, from 1.
+    pub lines: Vec<usize>,
 }
 
-/// Like [`read`], with the line number of each entry, from 1.
-pub(crate) fn read_numbered(text: &str) -> Result<(Header, Vec<(usize, RecordingEntry)>), String> {
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let (_, first) = lines.next().ok_or("the recording is empty")?;
-    let header: Header = serde_json::from_str(first)
-        .map_err(|error| format!("line 1 is not a recording's header: {error}"))?;
-    if header.aetheel_recording > FORMAT {
-        return Err(format!(
-            "the recording has format {}, this program reads up to {FORMAT}",
-            header.aetheel_recording
-        ));
+/// Why a recording cannot be parsed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The recording has no lines.
+    #[error("the recording is empty")]
+    Empty,
+    /// The first line cannot be parsed.
+    #[error("line 1 is not a recording's header: {0}")]
+    Header(serde_json::Error),
+    /// The recording has this format, which is newer than this program.
+    #[error("the recording has format {0}, this program reads up to {FORMAT}")]
+    Format(u32),
+    /// A later line cannot be parsed.
+    #[error("line {line}: {error}")]
+    Entry {
+        /// The number of the line, from 1.
+        line: usize,
+        /// The parser's error.
+        error: serde_json::Error,
+    },
+}
+
+impl Header {
+    /// Parses the first line of a recording.
+    ///
+    /// # Errors
+    /// [`ReadError::Header`] or [`ReadError::Format`].
+    pub fn parse(line: &[u8]) -> Result<Self, ReadError> {
+        let header: Self = serde_json::from_slice(line).map_err(ReadError::Header)?;
+        match header.aetheel_recording {
+            0..=FORMAT => Ok(header),
+            newer => Err(ReadError::Format(newer)),
+        }
     }
-    let numbered = |(number, line)| match serde_json::from_str(line) {
-        Ok(entry) => Ok((number + 1, entry)),
-        Err(error) => Err(format!("line {}: {error}", number + 1)),
-    };
-    Ok((header, lines.map(numbered).collect::<Result<_, _>>()?))
+}
+
+impl ParsedRecording {
+    /// Parses a recording.
+    ///
+    /// # Errors
+    /// [`ReadError`], at the first line that cannot be parsed.
+    pub fn read(text: &str) -> Result<Self, ReadError> {
+        let mut all = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let (_, first) = all.next().ok_or(ReadError::Empty)?;
+        let header = Header::parse(first.as_bytes())?;
+        let (mut entries, mut lines) = (Vec::new(), Vec::new());
+        for (line, text) in all.map(|(index, text)| (index + 1, text)) {
+            let entry = serde_json::from_str(text);
+            entries.push(entry.map_err(|error| ReadError::Entry { line, error })?);
+            lines.push(line);
+        }
+        Ok(Self { header, entries, lines })
+    }
+
+    /// Parses a recording that may still be written, without its last line if that is incomplete.
+    ///
+    /// # Errors
+    /// [`ReadError`], at the first line that cannot be parsed.
+    pub fn read_unfinished(bytes: &[u8]) -> Result<Self, ReadError> {
+        let text = String::from_utf8_lossy(bytes);
+        Self::read(text.rfind('\n').map_or("", |end| &text[..=end]))
+    }
+
+    /// Returns why the recording was cut before its link ended, if it was.
+    #[must_use]
+    pub fn cut(&self) -> Option<&str> {
+        self.entries.iter().find_map(|entry| {
+            if let EntryKind::Cut(why) = &entry.kind { Some(why.as_str()) } else { None }
+        })
+    }
+
+    /// Returns the guest's key of the turn with a correlation id.
+    #[must_use]
+    pub fn key_of(&self, id: &str) -> Option<TurnKey> {
+        self.entries.iter().find_map(|entry| match &entry.kind {
+            EntryKind::Turn { turn, key, .. } if turn == id => Some(*key),
+            _ => None,
+        })
+    }
 }

@@ -21,8 +21,7 @@ use tokio::sync::{oneshot, watch};
 
 pub use self::folder::RecordingLimits;
 use self::folder::{RecordingFile, RecordingsFolder};
-pub(super) use self::format::read_numbered;
-pub use self::format::{EntryKind, FORMAT, Header, RecordingEntry, read};
+pub use self::format::{EntryKind, FORMAT, Header, ParsedRecording, ReadError, RecordingEntry};
 use aetheel_model::agent::{Action, Input, TimedInput};
 use aetheel_model::figures;
 use aetheel_model::redact::Redactor;
@@ -125,19 +124,17 @@ impl Recorder {
     ///
     /// # Errors
     /// [`ResumeError`] if the file cannot be read or changed, or is not a recording.
-    pub fn resume(
-        &self,
-        path: &Path,
-    ) -> Result<(Recording, Header, Vec<RecordingEntry>), ResumeError> {
+    pub fn resume(&self, path: &Path) -> Result<(Recording, ParsedRecording), ResumeError> {
         let mut text = std::fs::read_to_string(path)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         if whole < text.len() {
             std::fs::OpenOptions::new().write(true).open(path)?.set_len(whole as u64)?;
             text.truncate(whole);
         }
-        let (header, entries) = read(&text).map_err(ResumeError::Unreadable)?;
-        let started: jiff::Timestamp = header.started.parse().map_err(|_| ResumeError::Undated)?;
-        let last = entries.last().map_or(0.0, |entry| entry.t.max(0.0));
+        let tape = ParsedRecording::read(&text)?;
+        let started: jiff::Timestamp =
+            tape.header.started.parse().map_err(|_| ResumeError::Undated)?;
+        let last = tape.entries.last().map_or(0.0, |entry| entry.t.max(0.0));
         // The link's time never goes backwards, even if the system clock did.
         let since = jiff::Timestamp::now().duration_since(started).as_secs_f64();
         let since = Duration::try_from_secs_f64(since.max(last / 1000.0)).unwrap_or_default();
@@ -145,7 +142,7 @@ impl Recorder {
         let target = RecordingFile::at(path.to_owned()).written_ahead().continued();
         let mut recording = self.recording(target, opened);
         recording.bytes = whole as u64;
-        Ok((recording, header, entries))
+        Ok((recording, tape))
     }
 
     fn path(&self, header: &Header) -> PathBuf {
@@ -242,8 +239,8 @@ pub enum ResumeError {
     #[error("its recording cannot be read or written")]
     Io(#[from] std::io::Error),
     /// A line cannot be parsed.
-    #[error("its recording is damaged: {0}")]
-    Unreadable(String),
+    #[error("its recording is damaged")]
+    Unreadable(#[from] ReadError),
     /// Its start time is missing, or before the machine started.
     #[error("its recording has no valid start time")]
     Undated,
@@ -473,6 +470,10 @@ mod tests {
         }
     }
 
+    fn read(path: &Path) -> ParsedRecording {
+        ParsedRecording::read(&fs::read_to_string(path).unwrap()).unwrap()
+    }
+
     fn ending() -> EntryKind {
         EntryKind::Ending { turn: "t1".into(), how: "completed".into() }
     }
@@ -505,7 +506,7 @@ mod tests {
         let path = recording.path().to_owned();
         drop(recording);
         recorder.flush();
-        let (read_header, entries) = read(&fs::read_to_string(path).unwrap()).unwrap();
+        let ParsedRecording { header: read_header, entries, .. } = read(&path);
         assert_eq!(read_header, header("t1"));
         assert_eq!(
             entries[0],
@@ -517,17 +518,13 @@ mod tests {
 
     #[test]
     fn a_damaged_recording_names_its_line() {
-        assert!(read("").unwrap_err().contains("empty"));
-        assert!(read("{}").unwrap_err().contains("line 1"));
+        let error = |text: &str| ParsedRecording::read(text).unwrap_err().to_string();
+        assert!(error("").contains("empty"));
+        assert!(error("{}").contains("line 1"));
         let good = serde_json::to_string(&header("t")).unwrap();
-        assert!(
-            read(&format!("{good}\n{{\"t\":1,\"nonsense\":2}}")).unwrap_err().starts_with("line 2")
-        );
-        assert!(
-            read(&good.replace("\"aetheel-recording\":1", "\"aetheel-recording\":9"))
-                .unwrap_err()
-                .contains("format 9")
-        );
+        assert!(error(&format!("{good}\n{{\"t\":1,\"nonsense\":2}}")).starts_with("line 2"));
+        let newer = good.replace("\"aetheel-recording\":1", "\"aetheel-recording\":9");
+        assert!(error(&newer).contains("format 9"));
     }
 
     #[test]
@@ -562,9 +559,9 @@ mod tests {
         let path = recording.path().to_owned();
         drop(recording);
         recorder.flush();
-        let text = fs::read_to_string(path).unwrap();
-        assert!(text.len() < MAX_EVENT_BYTES * 11 / 10, "{}", text.len());
-        let (_, entries) = read(&text).unwrap();
+        let bytes = fs::metadata(&path).unwrap().len() as usize;
+        assert!(bytes < MAX_EVENT_BYTES * 11 / 10, "{bytes}");
+        let ParsedRecording { entries, .. } = read(&path);
         assert_eq!(entries.iter().filter(|entry| matches!(&entry.kind, EntryKind::Host(what) if what.starts_with("events are not"))).count(), 1);
         let [.., close, _, last] = &entries[..] else { panic!("{} entries", entries.len()) };
         assert_eq!(close.kind, EntryKind::Out(Action::CloseStdin(1)));
@@ -597,12 +594,12 @@ mod tests {
         let mut text = fs::read_to_string(&path).unwrap();
         text.push_str(r#"{"t":1,"ho"#);
         fs::write(&path, &text).unwrap();
-        let (mut recording, read_header, entries) = recorder.resume(&path).unwrap();
-        assert_eq!((read_header.link.as_str(), entries.len()), ("t1", 600));
+        let (mut recording, tape) = recorder.resume(&path).unwrap();
+        assert_eq!((tape.header.link.as_str(), tape.entries.len()), ("t1", 600));
         assert!(recording.now() >= last, "its time continues");
         recording.host(EntryKind::Host("further".to_owned()));
         recording.wait_written().await;
-        let (_, entries) = read(&fs::read_to_string(&path).unwrap()).unwrap();
+        let ParsedRecording { entries, .. } = read(&path);
         assert_eq!(entries.last().unwrap().kind, EntryKind::Host("further".to_owned()));
         assert_eq!(entries.len(), 601);
     }
@@ -631,7 +628,7 @@ mod tests {
         let path = recording.path().to_owned();
         drop(recording);
         recorder.flush();
-        let (_, entries) = read(&fs::read_to_string(path).unwrap()).unwrap();
+        let ParsedRecording { entries, .. } = read(&path);
         let marks = entries.iter().filter(|entry| entry.kind == EntryKind::Host(MASKED.to_owned()));
         assert_eq!(marks.count(), 1);
     }

@@ -16,52 +16,12 @@ use std::collections::BTreeMap;
 pub use self::endings::endings;
 pub use self::keys::Keys;
 pub use self::lost::lost_text;
-use super::recording::{EntryKind, Header, RecordingEntry, read_numbered};
+use super::recording::{EntryKind, RecordingEntry};
 use super::{Backend, Guest, GuestFailure};
 use aetheel_model::agent::{
     Action, HostCommand, Input, SessionKey, SessionReady, TimedInput, TurnDone, TurnKey,
 };
 use aetheel_model::fold::{Transcript, bounded};
-
-/// A parsed recording.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ParsedRecording {
-    /// The first line, which identifies the link.
-    pub header: Header,
-    /// The entries after the header.
-    pub entries: Vec<RecordingEntry>,
-    /// The line number of each entry, from 1.
-    pub lines: Vec<usize>,
-}
-
-impl ParsedRecording {
-    /// Parses a recording.
-    ///
-    /// # Errors
-    /// Names the line that cannot be parsed.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let (header, entries) = read_numbered(text)?;
-        let (lines, entries) = entries.into_iter().unzip();
-        Ok(Self { header, entries, lines })
-    }
-
-    /// Returns why the recording was cut before its link ended, if it was.
-    #[must_use]
-    pub fn cut(&self) -> Option<&str> {
-        self.entries.iter().find_map(|entry| {
-            if let EntryKind::Cut(why) = &entry.kind { Some(why.as_str()) } else { None }
-        })
-    }
-
-    /// Returns the guest's key of the turn with a correlation id.
-    #[must_use]
-    pub fn key_of(&self, id: &str) -> Option<TurnKey> {
-        self.entries.iter().find_map(|entry| match &entry.kind {
-            EntryKind::Turn { turn, key, .. } if turn == id => Some(*key),
-            _ => None,
-        })
-    }
-}
 
 /// How many inputs a guest gets in one call. The guest's actions must not depend on it, and tests
 /// check that.

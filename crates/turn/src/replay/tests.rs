@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Generation;
-use crate::recording::FORMAT;
+use crate::recording::{FORMAT, ParsedRecording};
 use aetheel_model::agent::{
     AgentEvent, AgentEventKind, AgentFailure, AgentLine, Descriptor, Exit, Exited, FailureKind,
     HttpRequest, HttpResponse, Pipe, Safety, SetTimer, Spawn, Spawned, StartTurn, TextEvent,
@@ -406,11 +406,8 @@ fn a_tape_knows_its_lines_and_turns() {
     assert_eq!(tape.lines, [3, 4]);
     assert_eq!((tape.key_of("abc"), tape.key_of("other")), (Some(4), None));
     let damaged = text.replace(r#"{"timer":3}"#, r#"{"timer":"x"}"#);
-    assert!(
-        ParsedRecording::read(&damaged).unwrap_err().starts_with("line 4:"),
-        "{:?}",
-        ParsedRecording::read(&damaged)
-    );
+    let error = ParsedRecording::read(&damaged).unwrap_err().to_string();
+    assert!(error.starts_with("line 4:"), "{error}");
 }
 
 proptest! {

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use self::builder::TranscriptBuilder;
 use self::lines::BoundedLines;
-use super::recording::{FORMAT, Header, RecordingEntry};
+use super::recording::{Header, ReadError, RecordingEntry};
 use aetheel_model::agent::{
     AgentTask, Ask, AskDecision, AskKind, FileDiff, PlanEntry, SessionReady, ToolStatus,
     TurnOutcome, Usage,
@@ -41,14 +41,23 @@ pub enum TranscriptError {
     #[error("its recording has an invalid name")]
     Misnamed,
     /// The file is not a recording, or has a later version of the format.
-    #[error("its recording is damaged: {0}")]
-    Damaged(String),
+    #[error("its recording is damaged: {}", describe_damage(.0))]
+    Damaged(#[from] ReadError),
     /// The recording does not contain the turn.
     #[error("its recording does not contain it")]
     Absent,
     /// The system's error.
     #[error("its recording cannot be read")]
     Io(#[from] std::io::Error),
+}
+
+fn describe_damage(error: &ReadError) -> String {
+    match error {
+        ReadError::Format(version) => {
+            format!("it has format {version}, which this program does not support")
+        }
+        error => error.to_string(),
+    }
 }
 
 /// Something that is missing in a recording.
@@ -274,16 +283,7 @@ fn read_blocking(path: &Path, turn: &str) -> Result<TurnTranscript, TranscriptEr
     })?;
     let mut lines = BoundedLines::of(file);
     let first = lines.line()?.flatten().unwrap_or_default();
-    let header: Header = serde_json::from_str(&first).map_err(|error| {
-        TranscriptError::Damaged(format!("line 1 is not a recording's header: {error}"))
-    })?;
-    if header.aetheel_recording > FORMAT {
-        let version = header.aetheel_recording;
-        return Err(TranscriptError::Damaged(format!(
-            "it has format {version}, which this program does not support"
-        )));
-    }
-    let mut teller = TranscriptBuilder::new(header, turn);
+    let mut teller = TranscriptBuilder::new(Header::parse(first.as_bytes())?, turn);
     while let Some(line) = lines.line()? {
         let Some(line) = line else {
             teller.unreadable();

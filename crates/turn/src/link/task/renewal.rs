@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{LinkTask, expected_actions};
-use crate::recording::{self, EntryKind};
+use crate::recording::{EntryKind, ParsedRecording};
 use crate::{Backend, GuestFailure};
 use aetheel_model::plain::with_causes;
 
@@ -42,9 +42,10 @@ impl LinkTask {
     async fn renew_by_recording(&mut self, backend: &Arc<dyn Backend>) -> Result<(), String> {
         self.recording.wait_written().await;
         let path = self.recording.path().to_owned();
-        let read = move || recording::read(&std::fs::read_to_string(path).unwrap_or_default());
+        let read =
+            move || ParsedRecording::read(&std::fs::read_to_string(path).unwrap_or_default());
         let read = tokio::task::spawn_blocking(read).await;
-        let Ok(Ok((_, entries))) = read else {
+        let Ok(Ok(ParsedRecording { entries, .. })) = read else {
             return Err("its recording cannot be read".to_owned());
         };
         let (from, to) = (self.deps.backend.generation(), backend.generation());
