@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tracing::info;
 
-use super::Identity;
+use super::identity::Identity;
 use super::wire::Message;
 use aetheel_model::access::{self, AccessDecision, AccessRequest};
 

@@ -10,12 +10,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::api::Api;
+use super::options::DiscordOptions;
 use super::permissions::{GuildMembership, MissingPermissions, USED, missing, permissions};
 use super::rest::{Rest, RestError, Timeouts};
+use super::start_error::StartError;
 use super::token::check_shape;
 use super::wire::guilds::{ChannelDetails, GuildDetails, MemberDetails};
 use super::wire::id;
-use super::{DiscordOptions, StartError};
 
 /// Time limits of all requests here. Short, because a person waits for the result.
 const CHECKUP_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(8));

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::api::Api;
-use super::panel::PanelAction;
 use super::rest::{RestError, Timeouts};
 use aetheel_dispatch::Setting;
 use aetheel_model::agent::descriptor::Feature;
@@ -24,6 +23,23 @@ pub(super) enum Verb {
     Dashboard,
     /// Shows or changes something through the module `panel`.
     Panel(PanelAction),
+}
+
+/// A command of the panel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PanelAction {
+    Status,
+    Queue,
+    /// Lists conversations, or resumes one.
+    Sessions,
+    Settings,
+    /// Shows or chooses a setting.
+    Set(Setting),
+    Compact,
+    /// Shows or binds the channel's project.
+    Project,
+    Ping,
+    Help,
 }
 
 /// The people who may use a command, among those who may use the bot.

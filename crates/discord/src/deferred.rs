@@ -5,20 +5,15 @@ use std::time::Duration;
 use serde::Deserialize as _;
 use tracing::debug;
 
-use super::Discord;
+use super::api::waiting_nonce;
 use super::asker::Asker;
+use super::bot::Discord;
 use super::gateway_event::{GatewayEvent, Parent};
 use super::rest::Timeouts;
 use super::wire::Message;
 
 const WAITS: &str = "I have received this and am waiting for my database. I will answer as soon as I can. (storage)";
 const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(10));
-
-/// Returns the nonce of the notice that a message waits. Discord posts only one message with a
-/// nonce.
-pub(super) fn waiting_nonce(message: u64) -> String {
-    format!("wait{message}")
-}
 
 impl Discord {
     /// Notifies the author of a prompt that it was received and waits for the database. People who

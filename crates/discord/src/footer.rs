@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::api::MAX_MESSAGE_CHARS;
 use super::rest::RestError;
 use aetheel_dispatch::TurnAnswer;
 use aetheel_model::agent::Usage;
@@ -10,8 +11,6 @@ use aetheel_model::config::FooterPart;
 use aetheel_model::plain::short_line;
 use aetheel_model::split::split;
 
-/// Discord's maximum number of characters of a message.
-pub(super) const MAX_MESSAGE_CHARS: usize = 2_000;
 /// Maximum number of bytes of a file that Discord accepts from every account (Discord's
 /// documentation of uploads, 2026-08: 10 MiB).
 pub(super) const MAX_FILE_BYTES: usize = 10 << 20;

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
+use super::connection::ConnectionContext;
 use super::gateway_sink::GatewaySink;
 use super::login::{Login, LoginEnd, LoginParams, WATCH_INTERVAL};
 use super::permit::{Permit, PermitLoss};
@@ -19,8 +20,8 @@ use super::phase::ConnectionPhase;
 use super::rest::{RestError, Timeouts};
 use super::shards::{CONNECTED_GRACE, LoginPace, LoginSlot};
 use super::sharing::LoginHistory;
+use super::start_error::StartError;
 use super::wire::GatewayBot;
-use super::{BotContext, StartError};
 use aetheel_model::figures;
 
 /// The longest pause between two logins.
@@ -36,8 +37,8 @@ const LOGIN_SPAN: Duration = Duration::from_secs(600);
 
 /// Keeps all shards of the bot logged in while the permit is given.
 pub(super) async fn keep_connected(
-    inner: Arc<BotContext>,
-    ear: GatewaySink,
+    inner: Arc<ConnectionContext>,
+    ear: Arc<dyn GatewaySink>,
     logins: Arc<dyn LoginHistory>,
     phase: Arc<watch::Sender<ConnectionPhase>>,
     mut permit: Permit,
@@ -75,7 +76,7 @@ pub(super) async fn keep_connected(
         for shard in 0..count {
             let keeper = ShardKeeper {
                 inner: Arc::clone(&inner),
-                ear: ear.clone(),
+                ear: Arc::clone(&ear),
                 logins: Arc::clone(&logins),
                 phase: Arc::clone(&phase),
                 pace: Arc::clone(&pace),
@@ -103,8 +104,8 @@ pub(super) async fn keep_connected(
 
 /// Keeps one shard logged in.
 struct ShardKeeper {
-    inner: Arc<BotContext>,
-    ear: GatewaySink,
+    inner: Arc<ConnectionContext>,
+    ear: Arc<dyn GatewaySink>,
     logins: Arc<dyn LoginHistory>,
     phase: Arc<watch::Sender<ConnectionPhase>>,
     pace: Arc<LoginPace>,
@@ -151,7 +152,7 @@ impl ShardKeeper {
                 generation: (generation, Arc::clone(&self.current)),
                 phase: Arc::clone(&self.phase),
             };
-            let login = Login::begin(&self.inner, self.ear.clone(), who, address);
+            let login = Login::begin(&self.inner, Arc::clone(&self.ear), who, address);
             if let Some(over) = self.watch_over(login, slot, &mut leaving).await {
                 // Events of a login that does not end are ignored.
                 self.current.fetch_add(1, Ordering::SeqCst);
@@ -280,7 +281,7 @@ fn fail(phase: &watch::Sender<ConnectionPhase>, error: StartError) {
 
 /// Requests the gateway's address until Discord returns it, and until enough logins are left today:
 /// one, or with `all` one for each shard.
-async fn gateway(inner: &BotContext, all: bool) -> Result<GatewayBot, StartError> {
+async fn gateway(inner: &ConnectionContext, all: bool) -> Result<GatewayBot, StartError> {
     let timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(30));
     loop {
         match inner.api.gateway(timeouts).await {

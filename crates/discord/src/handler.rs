@@ -21,8 +21,9 @@ use serenity::model::event::Event;
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::Identity;
 use super::gateway_event::{GatewayEvent, Parent};
+use super::gateway_sink::EventCallback;
+use super::identity::Identity;
 use super::mention::{self, Name};
 use super::phase::ConnectionPhase;
 use super::wire::{Message, MessageEdit, User, id_in};
@@ -42,9 +43,6 @@ const PERMISSION_EVENTS: [&str; 8] = [
     "GUILD_ROLE_DELETE",
     "GUILD_MEMBER_UPDATE",
 ];
-
-/// Accepts an event of a login, without waiting.
-pub(super) type EventCallback = Box<dyn Fn(GatewayEvent) + Send + Sync>;
 
 /// Handles the events of one login.
 pub(super) struct Handler {

@@ -7,10 +7,11 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
+use super::context::BotContext;
 use super::inbound::IntakeState;
 use super::phase::ConnectionPhase;
 use super::probes::ProbeSender;
-use super::{BotContext, StartError};
+use super::start_error::StartError;
 
 /// A bot that receives events. Dropping it disconnects without waiting.
 pub struct GatewayListener {

@@ -24,11 +24,12 @@ use serenity::prelude::{RawEventHandler, RwLock, TypeMap};
 use tokio::sync::{oneshot, watch};
 use tracing::{debug, info, warn};
 
+use super::connection::ConnectionContext;
 use super::gateway_sink::GatewaySink;
 use super::handler::Handler;
 use super::phase::ConnectionPhase;
 use super::rest::http_client;
-use super::{BotContext, StartError};
+use super::start_error::StartError;
 
 /// Interval of checks of serenity's connection, which reports nothing when it stalls.
 pub(super) const WATCH_INTERVAL: Duration = Duration::from_millis(250);
@@ -71,8 +72,8 @@ pub(super) struct LoginParams {
 
 impl Login {
     pub(super) fn begin(
-        inner: &Arc<BotContext>,
-        ear: GatewaySink,
+        inner: &Arc<ConnectionContext>,
+        ear: Arc<dyn GatewaySink>,
         who: LoginParams,
         url: String,
     ) -> Self {
@@ -143,7 +144,7 @@ impl Login {
 
 /// Runs serenity until the session is over or `stopped` resolves.
 async fn connect(
-    inner: &Arc<BotContext>,
+    inner: &Arc<ConnectionContext>,
     handler: Handler,
     (shard, count): (u32, u32),
     url: String,

@@ -7,26 +7,21 @@
 use serde_json::{Value, json};
 use tracing::{debug, warn};
 
-use super::BotContext;
-use super::api::{PostedMessage, nonce};
-use super::footer::MAX_MESSAGE_CHARS;
+use super::api::{MAX_MESSAGE_CHARS, PostedMessage, nonce};
+use super::context::BotContext;
+use super::questions::offers::{self, DELIVERED};
 use super::quote;
-use aetheel_dispatch::{DeliveryError, Notice, Offer, OfferEffect, Person, PriorDelivery};
+use aetheel_dispatch::{DeliveryError, Notice, PriorDelivery};
 use aetheel_model::event::Event;
-use aetheel_model::plain::short_line;
 
-/// The beginning of the id of an offer's button.
-const PREFIX: &str = "again:";
 /// The line below an answer that was given up before it was complete.
 const UNFINISHED: &str = "-# ✂️ This is not finished: I was interrupted here.";
-/// The line below a failure whose reply was delivered.
-const DELIVERED: &str = "-# 📬";
 
 /// Posts a notice, as a reply to the message it is about.
 pub(super) async fn post(inner: &BotContext, notice: Notice) -> Result<(), DeliveryError> {
     let nonce = match &notice.offer {
         // The same offer twice within minutes, after a crash in between, is posted once.
-        Some(offer) => format!("{PREFIX}{:.18}", offer.id),
+        Some(offer) => format!("{}{:.18}", offers::PREFIX, offer.id),
         None => nonce(),
     };
     post_under(inner, &notice, &nonce).await.map(drop)
@@ -90,7 +85,7 @@ async fn post_under(
         ));
     };
     let text = inner.options.redactor.redact(notice.text.clone());
-    let rows = notice.offer.as_ref().map_or(Value::Null, row);
+    let rows = notice.offer.as_ref().map_or(Value::Null, offers::row);
     let posted = inner
         .api
         .post_with(channel, notice.about, nonce, (&text, &rows), inner.options.time_limits.send)
@@ -119,12 +114,6 @@ async fn mark_unfinished(inner: &BotContext, channel: u64, message: u64) {
     }
 }
 
-/// Returns the button of an offer.
-pub(super) fn row(offer: &Offer) -> Value {
-    let button = json!({"type": 2, "style": 1, "label": short_line(&offer.label, 80), "custom_id": format!("{PREFIX}{}", offer.id)});
-    json!([{"type": 1, "components": [button]}])
-}
-
 /// Removes the button of a lost reply that was delivered.
 pub(super) async fn remove_button(inner: &BotContext, channel: u64, message: u64) {
     let timeouts = inner.options.time_limits.send;
@@ -140,25 +129,4 @@ pub(super) async fn remove_button(inner: &BotContext, channel: u64, message: u64
     if let Err(error) = settled.await {
         debug!(channel, message, %error, "cannot remove the button of a delivered reply");
     }
-}
-
-/// Returns the id of a button's offer, or `None` if it is another button.
-pub(super) fn offer_of(custom_id: &str) -> Option<&str> {
-    custom_id.strip_prefix(PREFIX)
-}
-
-/// Returns the text of a message whose offer was accepted.
-pub(super) fn accepted_text(content: &str, by: &Person, what: OfferEffect) -> String {
-    let name = match by {
-        Person::User { name, .. } => short_line(name, 64),
-        Person::Terminal => "you".to_owned(),
-    };
-    let name = super::questions::escape(&name);
-    let text = match what {
-        OfferEffect::Started => format!("{content}\n-# 🔁 Started again by {name}."),
-        OfferEffect::Accepted => format!("{content}\n-# ✅ Accepted by {name}: it is loaded now."),
-        OfferEffect::Delivered => format!("{content}\n{DELIVERED} Delivered for {name}."),
-    };
-    // The unfinished answer may fill the whole message.
-    if text.chars().count() > MAX_MESSAGE_CHARS { content.to_owned() } else { text }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use super::StartError;
 use super::clock::OffsetClock;
 use super::rest::Timeouts;
+use super::start_error::StartError;
 use aetheel_model::config::{AllowLists, Config, FooterPart};
 use aetheel_model::lease::Lease;
 use aetheel_model::redact::Redactor;

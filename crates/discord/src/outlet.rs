@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::bot::Discord;
 use super::live::ReplyTarget;
 use super::null_reply::NullReply;
 use super::reply::ChannelReply;
-use super::{BotContext, Discord, notices, probes, quote, threads};
+use super::{notices, threads};
 use aetheel_dispatch::{
     DeliveryError, Notice, OpenedThread, Outlet, PriorDelivery, RecapMessage, Reply,
 };
@@ -56,7 +57,10 @@ impl Outlet for Discord {
     }
 
     async fn probe(&self) {
-        probes::check_outlet(&self.inner).await;
+        // Like an answer, this spawns a task and locks the state that all requests share, so it
+        // does not return if either is blocked.
+        let inner = Arc::clone(&self.inner);
+        let _ = tokio::spawn(async move { inner.api.rest.invalid_requests() }).await;
     }
 
     async fn fetch(&self, attached: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
@@ -105,24 +109,5 @@ impl Outlet for Discord {
 
     async fn remove_offer_button(&self, channel: u64, message: u64) {
         notices::remove_button(&self.inner, channel, message).await;
-    }
-}
-
-impl BotContext {
-    /// Returns the destination of a command's answer: the command's own message, as long as it can
-    /// be edited.
-    pub(super) fn command_target(&self, channel: u64, event: &Event) -> ReplyTarget {
-        let token = match &event.origin {
-            EventOrigin::Interaction { interaction, pass, .. } => self
-                .interactions
-                .take_or_restore(*interaction, pass.as_ref(), self.options.time_limits.interaction),
-            _ => None,
-        };
-        ReplyTarget {
-            token,
-            command: true,
-            heading: quote::for_event(event, &self.options.redactor),
-            ..ReplyTarget::in_channel(channel)
-        }
     }
 }

@@ -4,6 +4,8 @@
 //! Members" of Discord's documentation (topic Permissions, 2026-08). Tested below and by
 //! `tests/gateway/doctor.rs`.
 
+use super::wire::guilds::Overwrite;
+
 /// All permissions, which the owner and administrators have.
 const ALL: u64 = u64::MAX;
 const ADMINISTRATOR: u64 = 1 << 3;
@@ -40,15 +42,6 @@ const fn all(list: &[(u64, &str)]) -> u64 {
         rest = after;
     }
     bits
-}
-
-/// The permissions that a channel allows and denies to a role or a member.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Overwrite {
-    /// The id of the role or member. The id of the guild stands for everyone.
-    pub(super) id: u64,
-    pub(super) allow: u64,
-    pub(super) deny: u64,
 }
 
 /// The properties of a member that determine permissions.

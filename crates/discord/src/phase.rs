@@ -1,6 +1,6 @@
 //! The state of the bot's first login.
 
-use super::StartError;
+use super::start_error::StartError;
 
 /// The state of the bot's first login.
 #[derive(Clone, Debug)]

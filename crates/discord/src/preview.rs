@@ -1,10 +1,10 @@
-//! An answer as messages: while it grows, and when it is complete. Pure, except for the options of
-//! [`Discord`].
+//! An answer as messages: while it grows, and when it is complete. Pure.
 
 use jiff::Timestamp;
 
-use super::Discord;
-use super::footer::{self, MAX_MESSAGE_CHARS, answer_messages, first_messages};
+use super::api::MAX_MESSAGE_CHARS;
+use super::footer::{self, answer_messages, first_messages};
+use super::options::DiscordOptions;
 use aetheel_dispatch::TurnAnswer;
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::{cut, short_line};
@@ -15,27 +15,27 @@ const MAX_DRAFT_MESSAGES: usize = 3;
 const MAX_OUTPUT_LINES: usize = 3;
 const MAX_OUTPUT_LINE_CHARS: usize = 120;
 
-impl Discord {
-    /// Renders a finished answer, or the text of `shown` if there is no answer yet, as Discord
-    /// messages. Both must be without secrets. Leaves out the prompt of a command, questions, files
-    /// and buttons.
-    #[must_use]
-    pub fn preview(&self, shown: &Transcript, answer: Option<&TurnAnswer>) -> Vec<String> {
-        let options = &self.inner.options;
-        let long = options.long_answer;
-        let Some(answer) = answer else {
-            let (text, status) = (shown.text(), status(shown, |_| None));
-            if status.is_none() && text.trim().is_empty() {
-                return Vec::new();
-            }
-            return draft(&text, status, max_messages(long));
-        };
-        let lines = footer::lines(answer, &options.footer, true);
-        if is_long(&answer.text, long) {
-            messages_above_file(&answer.text, &answer.text, max_messages(long), &lines)
-        } else {
-            answer_messages(&answer.text, &lines)
+/// Renders a finished answer, or the text of `shown` if there is no answer yet, as Discord
+/// messages. Both must be without secrets. Leaves out the prompt of a command, questions, files
+/// and buttons.
+pub(super) fn preview(
+    options: &DiscordOptions,
+    shown: &Transcript,
+    answer: Option<&TurnAnswer>,
+) -> Vec<String> {
+    let long = options.long_answer;
+    let Some(answer) = answer else {
+        let (text, status) = (shown.text(), status(shown, |_| None));
+        if status.is_none() && text.trim().is_empty() {
+            return Vec::new();
         }
+        return draft(&text, status, max_messages(long));
+    };
+    let lines = footer::lines(answer, &options.footer, true);
+    if is_long(&answer.text, long) {
+        messages_above_file(&answer.text, &answer.text, max_messages(long), &lines)
+    } else {
+        answer_messages(&answer.text, &lines)
     }
 }
 

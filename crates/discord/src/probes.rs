@@ -1,10 +1,7 @@
-//! Where a health probe enters and leaves this crate.
-
-use std::sync::Arc;
+//! Where a health probe enters this crate.
 
 use tokio::sync::mpsc;
 
-use super::BotContext;
 use super::inbound::InboundEvent;
 use super::receipt::Receipt;
 use aetheel_dispatch::HealthProbe;
@@ -24,11 +21,4 @@ impl ProbeSender {
         // If the receiver is gone, the probe is dropped, and its sender notices that.
         let _ = self.0.send((InboundEvent::Probe(pulse), Receipt::none()));
     }
-}
-
-/// Returns once an answer could be sent. Like an answer, this spawns a task and locks the state
-/// that all requests share, so it does not return if either is blocked.
-pub(super) async fn check_outlet(inner: &Arc<BotContext>) {
-    let inner = Arc::clone(inner);
-    let _ = tokio::spawn(async move { inner.api.rest.invalid_requests() }).await;
 }

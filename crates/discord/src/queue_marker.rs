@@ -10,17 +10,15 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::debug;
 
-use super::BotContext;
 use super::api::Api;
 use super::interactions::InteractionToken;
 use super::quote;
 use super::rate_share::Rank;
 use super::rest::Timeouts;
-use aetheel_model::event::{Event, EventOrigin};
 
 /// Time limits of adding a number. Short, because a number is not important. It is left out if the
 /// rate limit does not permit it at once.
-const MARKER_TIMEOUTS: Timeouts =
+pub(super) const MARKER_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).with_rank(Rank::Hint);
 /// Time limits of removing a marker, which waits for the rate limit as long as necessary.
 const REMOVAL_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(600));
@@ -28,9 +26,6 @@ const REMOVAL_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(10), Durati
 const RESTARTING: &str = "-# I am restarting: the answer follows.";
 /// The emoji of the numbers from 1 to 10, and an emoji for larger numbers.
 const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️⃣", "6️⃣", "7️⃣", "8️⃣", "9️⃣", "🔟", "🔢"];
-
-/// The text of the message of a command that was stopped before its turn.
-const STOPPED: &str = "-# Stopped before it began.";
 
 /// The marker of a prompt that waits.
 pub(super) enum QueueMarker {
@@ -160,53 +155,6 @@ impl QueueMarkers {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Option<QueueMarker>>> {
         self.0.lock()
-    }
-}
-
-impl BotContext {
-    /// Removes the marker of an event that waited and is now over, and marks its command as
-    /// stopped.
-    pub(super) async fn clear_marker(&self, event: &Event) {
-        match event.origin {
-            EventOrigin::Message { channel, message } => match self.queue_markers.take(message) {
-                Some(marker) => marker.remove(&self.api).await,
-                None => self.remove_stale_marker(event, channel, message),
-            },
-            EventOrigin::Interaction { channel, interaction, .. } => {
-                if let Some(marker) = self.queue_markers.take(interaction) {
-                    marker.remove(&self.api).await;
-                }
-                let place = self.command_target(channel, event);
-                let Some(mut token) = place.token else { return };
-                let (application, text) = (
-                    self.identity.application,
-                    quote::with_quote(place.heading.as_deref(), STOPPED),
-                );
-                if token.is_usable().await
-                    && let Err(error) = self
-                        .api
-                        .edit_original(
-                            application,
-                            token.interaction,
-                            &token.value,
-                            &text,
-                            MARKER_TIMEOUTS,
-                        )
-                        .await
-                {
-                    debug!(interaction, %error, "cannot show that a command was stopped");
-                }
-            }
-            EventOrigin::Internal { .. } | EventOrigin::Console => {}
-        }
-    }
-
-    /// Removes the number that a previous process may have put on an event's message.
-    pub(super) fn remove_stale_marker(&self, event: &Event, channel: u64, message: u64) {
-        if event.accepted_ms < self.started_ms {
-            let api = self.api.clone();
-            tokio::spawn(async move { QueueMarkers::remove_stale(&api, channel, message).await });
-        }
     }
 }
 

@@ -2,8 +2,8 @@
 //! name of the command. Depends on the event alone, so that it is the same in every attempt and
 //! every process. Pure.
 
+use super::markdown::escape;
 use super::mention::generic_mentions;
-use super::questions::escape;
 use aetheel_model::event::{Event, EventOrigin};
 use aetheel_model::plain::short_line;
 use aetheel_model::redact::Redactor;
@@ -50,7 +50,7 @@ pub(super) fn strip_quote(content: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::footer::MAX_MESSAGE_CHARS;
+    use crate::api::MAX_MESSAGE_CHARS;
     use aetheel_model::split::split;
 
     fn heading(prompt: &str) -> String {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::context::BotContext;
 use super::rest::Timeouts;
 use super::wire::Message;
-use super::{BotContext, mention, quote};
+use super::{mention, quote};
 use aetheel_dispatch::{RECAP_MESSAGES, RecapMessage};
 use aetheel_model::event::{Event, EventOrigin};
 use aetheel_model::plain::short_line;

@@ -11,38 +11,49 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::api::{Api, nonce};
 use super::asker::Asker;
 use super::commands::{self, CommandAccess, Verb};
+use super::context::BotContext;
 use super::dashboard;
 use super::gateway_event::{FORWARDED_PRESS, GatewayEvent, PERMISSIONS_CHANGED};
-use super::inbound::{CLOSING, CommandOutcome, InboundEvent, stop_text};
+use super::gateway_sink::{EventCallback, GatewaySink};
+use super::inbound::{CLOSING, CommandOutcome, InboundContext, InboundEvent, stop_text};
 use super::interactions::Ack;
 use super::panel::{InteractionCaller, PanelServices, Panels};
-use super::questions::{OtherNodes, Press, PressHandler};
+use super::questions::{OfferHandler, OtherNodes, Press, PressHandler};
 use super::receipt::Receipt;
 use super::rest::Timeouts;
-
 use super::wire::{Message, MessageEdit, SlashInteraction, age_by_discord, id_in};
-use super::{BotContext, OfferHandler};
 use aetheel_dispatch::Dispatcher;
 use aetheel_model::event::Lane;
 
 /// Time limits of the acknowledgement of an interaction, for which Discord waits three seconds.
 const ACK_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
+/// Maximum age of an interaction. Discord waits three seconds for the answer. A person has seen
+/// that an older one failed, so it must not be carried out later.
+const INTERACTION_AGE: Duration = Duration::from_secs(10);
 
 /// The dependencies of an [`EventRouter`].
 #[derive(Clone)]
 pub(super) struct RouterDeps {
     pub(super) inner: Arc<BotContext>,
+    pub(super) shared: Arc<InboundContext>,
     pub(super) dispatcher: Dispatcher,
     pub(super) accept: Option<OfferHandler>,
     pub(super) inbound: mpsc::UnboundedSender<(InboundEvent, Receipt)>,
     /// Runs work that may outlive the runtime in which events are routed.
     pub(super) runtime: Handle,
+}
+
+impl GatewaySink for RouterDeps {
+    fn open(&self) -> Result<EventCallback, reqwest::Error> {
+        let router = EventRouter::new(self.clone(), None)?;
+        Ok(Box::new(move |event| router.route(&event, Receipt::none())))
+    }
 }
 
 /// Interprets events and passes them on.
@@ -81,13 +92,29 @@ impl EventRouter {
         Ok(Self { parts, api, panels, others })
     }
 
+    /// Processes the events for this node until the sender is dropped.
+    pub(super) async fn read_incoming(
+        self,
+        mut from: mpsc::UnboundedReceiver<(GatewayEvent, Receipt)>,
+    ) {
+        while let Some((event, receipt)) = from.recv().await {
+            let late = event.interaction_id().filter(|id| self.age_of(*id) > INTERACTION_AGE);
+            if let Some(interaction) = late {
+                debug!(interaction, "an interaction came too late to be answered; it is left out");
+                receipt.done();
+                continue;
+            }
+            self.route(&event, receipt);
+        }
+    }
+
     /// Returns how long ago Discord assigned an id, by Discord's clock.
-    pub(super) fn age_of(&self, id: u64) -> Duration {
+    fn age_of(&self, id: u64) -> Duration {
         age_by_discord(id, self.parts.inner.api.rest.clock_ahead())
     }
 
     /// Interprets an event and passes it on. Must be called within a Tokio runtime.
-    pub(super) fn route(&self, event: &GatewayEvent, receipt: Receipt) {
+    fn route(&self, event: &GatewayEvent, receipt: Receipt) {
         let data = &event.data;
         let arrival = match event.name.as_str() {
             "READY" => {
@@ -164,12 +191,12 @@ impl EventRouter {
         let inner = &self.parts.inner;
         inner.api.permissions_changed();
         inner.delivery_queues.permissions_changed();
-        inner.permission_cache.forget();
+        self.parts.shared.permission_cache.forget();
     }
 
     /// Answers a command that does not have to be saved. Returns the action of any other command.
     fn answer_at_once(&self, slash: &SlashInteraction) -> Option<Verb> {
-        let RouterDeps { inner, dispatcher, .. } = &self.parts;
+        let RouterDeps { inner, shared, dispatcher, .. } = &self.parts;
         let identity = &inner.identity;
         let alias = inner.options.command_alias.as_deref();
         let asker = Asker {
@@ -203,7 +230,7 @@ impl EventRouter {
             return None;
         }
         if verb == Verb::Dashboard {
-            self.answer_privately(slash, dashboard::run_command(inner.sign_in.get(), slash));
+            self.answer_privately(slash, dashboard::run_command(shared.sign_in.get(), slash));
             return None;
         }
         if let Verb::Panel(order) = verb {

@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-use super::Discord;
-
 /// A connection that was not seen for this time counts as down.
 pub(super) const CONNECTED_GRACE: Duration = Duration::from_secs(2);
 
@@ -72,22 +70,6 @@ impl LoginPace {
 impl Drop for LoginSlot {
     fn drop(&mut self) {
         *self.0 = Some(tokio::time::Instant::now());
-    }
-}
-
-impl Discord {
-    /// Returns whether all shards were connected within the last two seconds.
-    #[must_use]
-    pub fn is_connected(&self) -> bool {
-        let (up, all) = self.shards();
-        up == all && all > 0
-    }
-
-    /// Returns how many shards were connected within the last two seconds, and how many there are.
-    /// Both are 0 if this node should not be logged in.
-    #[must_use]
-    pub fn shards(&self) -> (usize, usize) {
-        self.inner.shards.connected()
     }
 }
 

@@ -1,7 +1,7 @@
 //! One bot on several nodes: the leader receives Discord's events, and each node handles the events
 //! of its own channels.
 //!
-//! Passes events out of this crate, and processes those that come from other nodes. The caller
+//! Passes events out of this crate. `router` processes those that come from other nodes. The caller
 //! decides which node serves which channel, and transmits the events.
 
 use std::sync::Arc;
@@ -10,18 +10,14 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
-use tracing::debug;
 
 use super::gateway_event::{GatewayEvent, PERMISSIONS_CHANGED};
+use super::gateway_sink::{EventCallback, GatewaySink};
 use super::notes::NotesCache;
 use super::receipt::Receipt;
-use super::router::EventRouter;
 
 /// Minimum time between two notifications of the other nodes, because permissions change in bursts.
 const PERMISSIONS_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum age of an interaction. Discord waits three seconds for the answer. A person has seen
-/// that an older one failed, so it must not be carried out later.
-const INTERACTION_AGE: Duration = Duration::from_secs(10);
 
 /// How nodes share the events of one bot.
 pub struct EventSharing {
@@ -58,8 +54,24 @@ impl LoginHistory for NotesCache {
     }
 }
 
+/// Sends the events of logins to the nodes that serve their channels.
+pub(super) struct ClusterSink(mpsc::UnboundedSender<GatewayEvent>);
+
+impl ClusterSink {
+    pub(super) fn new(to: mpsc::UnboundedSender<GatewayEvent>) -> Self {
+        Self(to)
+    }
+}
+
+impl GatewaySink for ClusterSink {
+    fn open(&self) -> Result<EventCallback, reqwest::Error> {
+        let out = EventForwarder::new(self.0.clone());
+        Ok(Box::new(move |event| out.send(event)))
+    }
+}
+
 /// Passes the events that a login receives to the nodes that serve their channels.
-pub(super) struct EventForwarder {
+struct EventForwarder {
     to: mpsc::UnboundedSender<GatewayEvent>,
     permissions: Arc<Mutex<PermissionThrottle>>,
 }
@@ -73,12 +85,12 @@ struct PermissionThrottle {
 }
 
 impl EventForwarder {
-    pub(super) fn new(to: mpsc::UnboundedSender<GatewayEvent>) -> Self {
+    fn new(to: mpsc::UnboundedSender<GatewayEvent>) -> Self {
         Self { to, permissions: Arc::default() }
     }
 
     /// Passes an event on. Must be called within a Tokio runtime.
-    pub(super) fn send(&self, event: GatewayEvent) {
+    fn send(&self, event: GatewayEvent) {
         if event.name != PERMISSIONS_CHANGED {
             // Sending fails only if the program ends.
             let _ = self.to.send(event);
@@ -103,22 +115,6 @@ impl EventForwarder {
             *permissions.lock() = PermissionThrottle { at: Some(Instant::now()), scheduled: false };
             let _ = to.send(event);
         });
-    }
-}
-
-/// Processes the events for this node until the sender is dropped.
-pub(super) async fn read_incoming(
-    reader: EventRouter,
-    mut from: mpsc::UnboundedReceiver<(GatewayEvent, Receipt)>,
-) {
-    while let Some((event, receipt)) = from.recv().await {
-        let late = event.interaction_id().filter(|id| reader.age_of(*id) > INTERACTION_AGE);
-        if let Some(interaction) = late {
-            debug!(interaction, "an interaction came too late to be answered; it is left out");
-            receipt.done();
-            continue;
-        }
-        reader.route(&event, receipt);
     }
 }
 

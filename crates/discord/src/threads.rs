@@ -1,20 +1,16 @@
-//! Threads, each of which is a conversation of its own: opens one for a prompt, and decides which
-//! belong to the bot.
+//! Opens a thread for a prompt, as a conversation of its own.
 
 use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::BotContext;
-use super::gateway_event::Parent;
-use super::inbound::InboundProcessor;
+use super::context::BotContext;
 use super::live::Live;
+use super::markdown::escape;
 use super::mention;
-use super::questions::escape;
 use super::rest::RestError;
-use super::wire::{Channel, Message};
 use aetheel_dispatch::{OpenedThread, PriorDelivery};
-use aetheel_model::event::{Event, EventOrigin, Lane};
+use aetheel_model::event::{Event, EventOrigin};
 
 /// Maximum number of characters of a thread's name (Discord's documentation of threads, 2026-08).
 const MAX_NAME_CHARS: usize = 100;
@@ -28,53 +24,6 @@ pub(super) const NO_THREADS_HERE: &str =
 const FORBIDDEN: &str = "I may not open threads here: I need the permissions Create Public Threads and Send Messages in Threads. Use `/reset` to begin a new conversation in this channel.";
 const UNREACHABLE: &str = "Discord did not open the thread. Please try again.";
 const MENTION_ME: &str = "-# In this thread I read only messages that mention me or reply to me.";
-
-impl InboundProcessor {
-    /// Returns whether a message without a mention is for the bot: in a channel where the bot reads
-    /// everything, or in a thread that the bot opened or was addressed in. A message that mentions
-    /// or answers another person is not for the bot.
-    ///
-    /// # Errors
-    /// [`RestError`] if Discord cannot answer now.
-    pub(super) async fn belongs_to_us(
-        &self,
-        message: &Message,
-        parent: Parent,
-    ) -> Result<bool, RestError> {
-        let to_others = !message.mentions.is_empty() || message.referenced_message.is_some();
-        if !self.identity.reads_all || message.guild_id.is_none() || to_others {
-            return Ok(false);
-        }
-        let (channel, me) = (message.channel_id, self.identity.id);
-        if self.services.settings.reads_all(&Lane::Channel(channel)).await {
-            return Ok(true);
-        }
-        let parent = match parent {
-            Parent::Known(parent) => parent,
-            Parent::Unknown => {
-                self.visible_channel(channel).await?.and_then(|channel| channel.thread_parent())
-            }
-        };
-        let Some(parent) = parent else { return Ok(false) };
-        // The dispatcher does not know the parent of a thread in which the bot was never addressed.
-        if self.services.settings.reads_all(&Lane::Channel(parent)).await {
-            return Ok(true);
-        }
-        if self.services.settings.knows(&Lane::Channel(channel)).await {
-            return Ok(true);
-        }
-        Ok(self.visible_channel(channel).await?.is_some_and(|channel| channel.owner_id == Some(me)))
-    }
-
-    /// Returns a channel, or `None` if it does not exist or the bot may not see it.
-    async fn visible_channel(&self, channel: u64) -> Result<Option<Channel>, RestError> {
-        match self.lookups.channel(&self.api, channel).await {
-            Ok(channel) => Ok(Some(channel)),
-            Err(error) if error.is_temporary() => Err(error),
-            Err(_) => Ok(None),
-        }
-    }
-}
 
 /// Opens the thread of a prompt and posts the prompt in it. Each step finds the result of an
 /// earlier attempt or process: the command's message by its token, its id or its nonce; the thread

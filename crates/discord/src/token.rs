@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 
-use super::StartError;
+use super::start_error::StartError;
 
 /// Checks that a bot token has three parts, because an obvious mistake should be reported without
 /// asking Discord.

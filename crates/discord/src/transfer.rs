@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Discord;
+use super::bot::Discord;
 use super::inbound::InboundEvent;
 use super::receipt::Receipt;
 use super::rest::RestError;
@@ -47,7 +47,7 @@ impl Discord {
     /// Returns whether no event of these channels is being processed and none of them catches up.
     #[must_use]
     pub fn is_idle_in(&self, is_theirs: impl Fn(u64) -> bool) -> bool {
-        !self.inner.channel_queues.lock().keys().any(|channel| is_theirs(*channel))
+        !self.inbound.channel_queues.lock().keys().any(|channel| is_theirs(*channel))
     }
 
     /// Records messages as handled, each with its channel. Returns the channels without earlier
@@ -67,7 +67,7 @@ impl Discord {
     /// Handles the messages in these channels since the last handled one, which no node may have
     /// received while the channels moved. Does nothing before [`Discord::listen`].
     pub fn catch_up(&self, channels: Vec<u64>) {
-        if let Some(arrivals) = self.inner.inbound.get() {
+        if let Some(arrivals) = self.inbound.events.get() {
             // Sending fails only if the program ends.
             let _ = arrivals.send((InboundEvent::CatchUp(channels), Receipt::none()));
         }
@@ -80,7 +80,7 @@ impl Discord {
     /// # Errors
     /// The reason for which Discord cannot answer now.
     pub async fn root_channel(&self, channel: u64) -> Result<u64, String> {
-        match self.inner.lookups.channel(&self.inner.api, channel).await {
+        match self.inbound.lookups.channel(&self.inner.api, channel).await {
             Ok(found) => Ok(found.thread_parent().unwrap_or(channel)),
             Err(RestError::TokenRefused) => Err(RestError::TokenRefused.to_string()),
             Err(error) if error.is_temporary() => Err(error.to_string()),

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::Discord;
 use super::api::Api;
 use super::asker::Asker;
-use super::permissions::{self, GuildMembership as Membership, Overwrite, permissions};
+use super::identity::Identity;
+use super::permissions::{self, GuildMembership as Membership, permissions};
 use super::rest::{RestError, Timeouts};
 use super::wire::guilds::{ChannelDetails, GuildDetails, MemberDetails};
 use aetheel_model::access::LanePermissions;
@@ -118,37 +118,20 @@ impl PermissionCache {
         };
         self.thread_members.get((thread, user), ask).await
     }
-}
 
-/// Turns a refusal into `None`: the object does not exist, or the bot may not see it.
-fn found<T>(answer: Result<T, RestError>) -> Result<Option<Arc<T>>, RestError> {
-    match answer {
-        Ok(value) => Ok(Some(Arc::new(value))),
-        Err(error) if error.is_forbidden() => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-impl Discord {
     /// Returns the current permissions of a user in a channel; none if the channel does not exist
     /// or the user is not a member.
     ///
     /// # Errors
-    /// The reason for which Discord did not answer, for the log. The caller must then grant
-    /// nothing.
-    pub async fn user_permissions(
+    /// [`RestError`] if Discord did not answer.
+    pub(super) async fn permissions_of(
         &self,
+        (api, identity): (&Api, &Identity),
         user: u64,
-        channel: u64,
-    ) -> Result<LanePermissions, String> {
-        self.look_up(user, channel).await.map_err(|error| error.to_string())
-    }
-
-    async fn look_up(&self, user: u64, id: u64) -> Result<LanePermissions, RestError> {
-        let (api, asked) = (&self.inner.api, &self.inner.permission_cache);
-        let identity = &self.inner.identity;
+        id: u64,
+    ) -> Result<LanePermissions, RestError> {
         let owner = identity.owners.contains(&user);
-        let Some(channel) = asked.channel(api, id).await? else {
+        let Some(channel) = self.channel(api, id).await? else {
             return Ok(LanePermissions::default());
         };
         let mut asker =
@@ -167,13 +150,13 @@ impl Discord {
         };
         let thread = matches!(channel.kind, 10..=12);
         let parent = match channel.parent_id.filter(|_| thread) {
-            Some(parent) => asked.channel(api, parent).await?,
+            Some(parent) => self.channel(api, parent).await?,
             None => None,
         };
         // A thread has the overwrites of its parent.
         let (Some(guild), Some(member), false) = (
-            asked.guild(api, guild_id).await?,
-            asked.member(api, guild_id, user).await?,
+            self.guild(api, guild_id).await?,
+            self.member(api, guild_id, user).await?,
             thread && parent.is_none(),
         ) else {
             return Ok(LanePermissions::default());
@@ -181,7 +164,7 @@ impl Discord {
         asker.roles = member.role_ids();
         asker.parent = channel.parent_id.filter(|_| thread);
         asker.guild = Some(guild_id);
-        let overwrites: Vec<Overwrite> = parent.as_ref().unwrap_or(&channel).overwrites();
+        let overwrites = parent.as_ref().unwrap_or(&channel).overwrites();
         let standing = Membership {
             user,
             guild: guild_id,
@@ -192,7 +175,7 @@ impl Discord {
         let may = permissions(&standing, &guild.role_permissions(), &overwrites);
         let mut sees = permissions::can_read(may) && identity.admit(&asker).is_ok();
         if sees && channel.kind == PRIVATE_THREAD && !permissions::can_manage_threads(may) {
-            sees = asked.is_thread_member(api, id, user).await?;
+            sees = self.is_thread_member(api, id, user).await?;
         }
         let name = channel.name.clone().unwrap_or_else(|| id.to_string());
         Ok(LanePermissions {
@@ -204,5 +187,14 @@ impl Discord {
             guild: Some(guild_id),
             place: format!("#{name}"),
         })
+    }
+}
+
+/// Turns a refusal into `None`: the object does not exist, or the bot may not see it.
+fn found<T>(answer: Result<T, RestError>) -> Result<Option<Arc<T>>, RestError> {
+    match answer {
+        Ok(value) => Ok(Some(Arc::new(value))),
+        Err(error) if error.is_forbidden() => Ok(None),
+        Err(error) => Err(error),
     }
 }

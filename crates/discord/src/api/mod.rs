@@ -29,11 +29,20 @@ pub(super) struct PostedMessage {
     pub(super) content: String,
 }
 
+/// Discord's maximum number of characters of a message.
+pub(super) const MAX_MESSAGE_CHARS: usize = 2_000;
+
 /// Returns a random nonce, which may have at most 25 characters.
 pub(super) fn nonce() -> String {
     let mut nonce = uuid::Uuid::new_v4().simple().to_string();
     nonce.truncate(24);
     nonce
+}
+
+/// Returns the nonce of the notice that a message waits. Discord posts only one message with a
+/// nonce.
+pub(super) fn waiting_nonce(message: u64) -> String {
+    format!("wait{message}")
 }
 
 /// The part of Discord's API that the bot uses.

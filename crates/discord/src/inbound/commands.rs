@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tracing::warn;
 
 use super::{CLOSING, CommandOutcome, InboundProcessor, OutcomeSender, event_key};
-use crate::Identity;
 use crate::api::{Api, nonce};
 use crate::commands::Verb;
+use crate::identity::Identity;
 use crate::interactions::Interactions;
 use crate::quote;
 use crate::rest::Timeouts;

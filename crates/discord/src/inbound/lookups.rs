@@ -2,16 +2,20 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tracing::debug;
 
-use super::LOOK_UP_TIMEOUTS;
 use crate::api::Api;
-use crate::rest::RestError;
+use crate::rest::{RestError, Timeouts};
 use crate::wire::{Channel, Member};
 
+/// Time limits of requests during which the next event of the channel waits. Callers repeat the
+/// request if Discord did not answer.
+pub(in super::super) const LOOK_UP_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_secs(5), Duration::from_secs(3));
 /// Maximum number of cached channels, and of members. A full cache is cleared.
 const CACHE_CAPACITY: usize = 4_096;
 

@@ -13,8 +13,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
+use super::lookups::LOOK_UP_TIMEOUTS;
 use super::messages::MessageOutcome;
-use super::{InboundProcessor, LOOK_UP_TIMEOUTS, RETRY_INTERVAL, mark};
+use super::{InboundProcessor, RETRY_INTERVAL, mark};
 use crate::gateway_event::Parent;
 use crate::mention;
 use crate::wire::{Message, first_id_since};

@@ -9,10 +9,12 @@
 //! `tests/gateway/faults/`.
 
 mod commands;
+mod context;
 pub(super) mod lookups;
 mod messages;
 mod missed;
 mod quotes;
+mod threads;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -25,11 +27,10 @@ use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tracing::{debug, error, info, warn};
 
-use super::Identity;
-use super::api::{Api, nonce};
+use super::api::{Api, nonce, waiting_nonce};
 use super::commands::Verb;
-use super::deferred::waiting_nonce;
 use super::gateway_event::Parent;
+use super::identity::Identity;
 use super::interactions::Interactions;
 use super::mention::Name;
 use super::notes::NotesCache;
@@ -43,6 +44,7 @@ use aetheel_dispatch::{
 };
 use aetheel_model::redact::Redactor;
 pub(super) use commands::stop_text;
+pub(super) use context::InboundContext;
 use lookups::LookupCache;
 use missed::RecentIds;
 
@@ -50,9 +52,6 @@ use missed::RecentIds;
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// Minimum time between two notices in a channel.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
-/// Time limits of requests during which the next event of the channel waits. Callers repeat the
-/// request if Discord did not answer.
-const LOOK_UP_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(3));
 /// How long a command waits for earlier work in its channel. Then it is processed out of order,
 /// because Discord requires an acknowledgement within three seconds.
 const COMMAND_GRACE: Duration = Duration::from_millis(500);

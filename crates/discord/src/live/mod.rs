@@ -19,7 +19,7 @@ use tracing::debug;
 use self::slot::{AnswerSlot, SlotButtons};
 pub(super) use self::target::ReplyTarget;
 use self::unconfirmed::UnconfirmedPost;
-use super::BotContext;
+use super::context::BotContext;
 use super::rest::{RestError, Timeouts};
 use super::stop_button;
 use aetheel_dispatch::PriorDelivery;

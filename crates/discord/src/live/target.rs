@@ -1,6 +1,9 @@
 //! The destination of an answer.
 
+use crate::context::BotContext;
 use crate::interactions::InteractionToken;
+use crate::quote;
+use aetheel_model::event::{Event, EventOrigin};
 
 /// The destination of an answer.
 #[derive(Clone)]
@@ -21,5 +24,24 @@ impl ReplyTarget {
     /// Returns a destination in a channel that replies to nothing.
     pub(crate) fn in_channel(channel: u64) -> Self {
         Self { channel, reply_to: None, token: None, command: false, heading: None }
+    }
+}
+
+impl BotContext {
+    /// Returns the destination of a command's answer: the command's own message, as long as it can
+    /// be edited.
+    pub(crate) fn command_target(&self, channel: u64, event: &Event) -> ReplyTarget {
+        let token = match &event.origin {
+            EventOrigin::Interaction { interaction, pass, .. } => self
+                .interactions
+                .take_or_restore(*interaction, pass.as_ref(), self.options.time_limits.interaction),
+            _ => None,
+        };
+        ReplyTarget {
+            token,
+            command: true,
+            heading: quote::for_event(event, &self.options.redactor),
+            ..ReplyTarget::in_channel(channel)
+        }
     }
 }

@@ -6,30 +6,11 @@ use jiff::Timestamp;
 
 use super::scope::ChannelScope;
 use super::{Response, menu, page};
-use crate::commands::{self, CommandAccess};
-use aetheel_dispatch::{
-    LaneStatus, ProjectBinding, Setting, queue_rows, session_rows, status_rows,
-};
+use crate::commands::{self, CommandAccess, PanelAction};
+use aetheel_dispatch::{LaneStatus, ProjectBinding, queue_rows, session_rows, status_rows};
 
 /// How long an agent may take to list its sessions.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(8);
-
-/// A command of the panel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PanelAction {
-    Status,
-    Queue,
-    /// Lists conversations, or resumes one.
-    Sessions,
-    Settings,
-    /// Shows or chooses a setting.
-    Set(Setting),
-    Compact,
-    /// Shows or binds the channel's project.
-    Project,
-    Ping,
-    Help,
-}
 
 impl PanelAction {
     /// Returns whether a deferred answer is visible only to the person who asked. Discord needs to

@@ -19,15 +19,14 @@ use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-pub(super) use actions::PanelAction;
 pub(super) use caller::InteractionCaller;
 use scope::ChannelScope;
 pub(super) use scope::PanelServices;
 
-use super::Identity;
 use super::api::{Api, nonce};
 use super::asker::Asker;
-use super::commands::{self, CommandAccess};
+use super::commands::{self, CommandAccess, PanelAction};
+use super::identity::Identity;
 use super::rest::Timeouts;
 use aetheel_dispatch::Setting;
 

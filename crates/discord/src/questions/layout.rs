@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use super::press::PressChoice;
-use crate::footer::MAX_MESSAGE_CHARS;
+use crate::api::MAX_MESSAGE_CHARS;
+use crate::markdown::escape;
 use aetheel_dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
 use aetheel_model::agent::labels::ALLOW_ONCE;
 use aetheel_model::agent::{AnswerForm, AskDecision, AskOption, DecisionScope, Question};
@@ -30,7 +31,7 @@ const WINDOW: usize = 4_000;
 
 /// Returns the messages of a question; the last one has the buttons. `step` counts the questions of
 /// a list from 0.
-pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
+pub(crate) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
     let asker = question.asker.map_or_else(String::new, |asker| format!(" <@{asker}>"));
     let bold = |title: &str| format!("**{}**{asker}", escape(&short_line(title, MAX_TITLE_CHARS)));
     let title = bold(&question.title);
@@ -76,7 +77,7 @@ pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
 
 /// Returns the complete subject of a question, with a file name, if the messages do not show all of
 /// it.
-pub(super) fn full_text(question: &OpenQuestion) -> Option<(&'static str, &str)> {
+pub(crate) fn full_text(question: &OpenQuestion) -> Option<(&'static str, &str)> {
     let (name, text, most) = match &question.subject {
         Subject::Permission { about: Some(about), .. } if about.language == "diff" => {
             ("changes.diff", &about.text, MAX_DIFF_CHARS)
@@ -133,20 +134,8 @@ fn cut(text: &str, most: usize) -> (&str, String) {
     }
 }
 
-/// Escapes formatting, links and mentions.
-pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        if "\\*_~`|>#[]()<".contains(c) {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
-}
-
 /// Returns the buttons and menus below a question.
-pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
+pub(crate) fn rows(question: &OpenQuestion, step: usize) -> Value {
     let button = |choice: PressChoice, style: u8, label: &str| json!({"type": 2, "style": style, "label": short_line(label, BUTTON_LABEL), "custom_id": choice.custom_id(&question.id)});
     match &question.subject {
         Subject::Permission { .. } | Subject::Plan(_) => {

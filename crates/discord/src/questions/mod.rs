@@ -5,8 +5,8 @@
 //! settled questions are remembered, so that a late click shows the result. All other questions
 //! belong to a previous process. Tested by `tests/discord/asks.rs`.
 
-mod layout;
-mod messages;
+pub(super) mod layout;
+pub(super) mod offers;
 mod press;
 mod resumed;
 
@@ -18,16 +18,17 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tracing::{debug, info, warn};
 
-pub(super) use layout::escape;
-pub(super) use messages::{QuestionMessages, QuestionOperation, QuestionOperations};
+pub use offers::OfferHandler;
 pub(super) use press::Press;
+pub(super) use resumed::take_over;
 
 use self::press::{PressChoice, PressResponse};
 use super::api::Api;
 use super::asker::Asker;
+use super::identity::Identity;
 use super::notes::NotesCache;
 use super::rest::Timeouts;
-use super::{Identity, OfferHandler, notices, stop_button};
+use super::stop_button;
 use aetheel_dispatch::{
     AnswerRefusal, OfferEffect, OfferRefusal, OpenQuestion, Person, Questions, Recovery,
     Settlement, Subject, Turns,
@@ -62,8 +63,8 @@ pub(super) struct QuestionBoard {
 /// The message with the buttons of a question.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MessageLocation {
-    channel: u64,
-    message: u64,
+    pub(super) channel: u64,
+    pub(super) message: u64,
 }
 
 /// An open question.
@@ -86,7 +87,7 @@ impl QuestionBoard {
 
     /// Registers a question before it can be seen. Returns the message in which a previous process
     /// shows it.
-    fn open(&self, question: &OpenQuestion) -> Option<MessageLocation> {
+    pub(super) fn open(&self, question: &OpenQuestion) -> Option<MessageLocation> {
         let standing = QuestionProgress { question: question.clone(), answers: Vec::new() };
         self.open.lock().insert(question.id.clone(), standing);
         // Removed after the question was added to `open`, so that a press always finds it in one of
@@ -95,20 +96,20 @@ impl QuestionBoard {
     }
 
     /// Records the message of an open question.
-    fn set_location(&self, id: &str, at: MessageLocation) {
+    pub(super) fn set_location(&self, id: &str, at: MessageLocation) {
         if self.is_open(id) {
             self.locations.lock().insert(id.to_owned(), at);
         }
     }
 
     /// Removes a question that was never visible.
-    fn forget(&self, id: &str) {
+    pub(super) fn forget(&self, id: &str) {
         self.locations.lock().remove(id);
         self.open.lock().remove(id);
     }
 
     /// Removes a question and returns its final message, or `None` if it is not known.
-    fn settle(&self, id: &str, how: &Settlement) -> Option<String> {
+    pub(super) fn settle(&self, id: &str, how: &Settlement) -> Option<String> {
         self.locations.lock().remove(id);
         let standing = self.open.lock().remove(id)?;
         let last =
@@ -132,7 +133,7 @@ impl QuestionBoard {
         })
     }
 
-    fn is_open(&self, id: &str) -> bool {
+    pub(super) fn is_open(&self, id: &str) -> bool {
         self.open.lock().contains_key(id)
     }
 
@@ -272,7 +273,7 @@ impl PressHandler {
     /// button.
     async fn response(&self, press: &Press) -> (PressResponse, bool) {
         let button = &press.custom_id;
-        match (notices::offer_of(button), stop_button::event_of(button)) {
+        match (offers::offer_of(button), stop_button::event_of(button)) {
             (Some(id), _) => self.press_offer(id, press).await,
             (_, Some(event)) => (self.stop(event, press).await, true),
             _ => {
@@ -417,7 +418,7 @@ impl PressHandler {
         let known = taken != Err(OfferRefusal::Gone);
         let reaction = match taken {
             Ok(what) => {
-                PressResponse::Show(notices::accepted_text(content, &person, what), json!([]))
+                PressResponse::Show(offers::accepted_text(content, &person, what), json!([]))
             }
             Err(refusal @ (OfferRefusal::Gone | OfferRefusal::Delivered)) => {
                 PressResponse::Close(content.to_owned(), refusal.to_string())
@@ -435,7 +436,7 @@ impl PressHandler {
         press: &Press,
     ) -> Result<OfferEffect, OfferRefusal> {
         if let Some(accept) = &self.accept
-            && let Some(pressed) = accept.0(id.to_owned(), person.clone()).await
+            && let Some(pressed) = accept.press(id.to_owned(), person.clone()).await
         {
             return pressed;
         }

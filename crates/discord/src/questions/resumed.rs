@@ -83,7 +83,7 @@ impl QuestionBoard {
 
 /// Makes a message of a previous process show a question from its start. Returns `false` if the
 /// message does not exist any more.
-pub(super) async fn take_over(
+pub(crate) async fn take_over(
     api: &Api,
     question: &OpenQuestion,
     MessageLocation { channel, message }: MessageLocation,

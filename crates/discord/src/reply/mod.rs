@@ -21,12 +21,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug};
 
-use super::BotContext;
+use super::api::MAX_MESSAGE_CHARS;
+use super::context::BotContext;
 use super::delivery_queue::DeliveryTurn;
-use super::footer::MAX_MESSAGE_CHARS;
 use super::live::{Live, ReplyTarget};
 use super::preview::{draft, status};
-use super::questions::{QuestionMessages, QuestionOperation, QuestionOperations};
+use super::question_messages::{QuestionMessages, QuestionOperation, QuestionOperations};
 use super::queue_marker::QueueMarker;
 use super::quote;
 use super::rate_share::Rank;

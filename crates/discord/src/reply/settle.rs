@@ -7,10 +7,11 @@ use serde_json::Value;
 use tracing::{debug, error, info, warn};
 
 use super::ReplyWriter;
-use crate::delivery_queue::{DeliveryTurn, ObstacleWatch};
+use crate::delivery_queue::DeliveryTurn;
 use crate::footer::{self, answer_messages, hint};
-use crate::notices;
+use crate::obstacle::ObstacleWatch;
 use crate::preview::{self, messages_above_file};
+use crate::questions::offers;
 use crate::rest::{RestError, Timeouts, Upload};
 use aetheel_dispatch::{AnswerFile, DeliveryError, Offer, TurnAnswer};
 use aetheel_model::figures;
@@ -159,7 +160,7 @@ impl ReplyWriter {
         if let Some(offer) = offer
             && let Err(error) = self
                 .live
-                .set_buttons(&notices::row(offer), self.inner.options.time_limits.send)
+                .set_buttons(&offers::row(offer), self.inner.options.time_limits.send)
                 .await
         {
             warn!(channel = self.channel, offer = offer.id, %error, "cannot put a button below an answer");

@@ -5,7 +5,6 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::{User, id, maybe_id};
-use crate::permissions::Overwrite;
 
 /// A channel or thread.
 #[derive(Deserialize)]
@@ -23,6 +22,15 @@ pub(crate) struct ChannelDetails {
     /// The people in a direct message, without the bot.
     #[serde(default)]
     pub(crate) recipients: Vec<User>,
+}
+
+/// The permissions that a channel allows and denies to a role or a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Overwrite {
+    /// The id of the role or member. The id of the guild stands for everyone.
+    pub(crate) id: u64,
+    pub(crate) allow: u64,
+    pub(crate) deny: u64,
 }
 
 #[derive(Clone, Copy, Deserialize)]

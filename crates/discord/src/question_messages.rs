@@ -9,18 +9,18 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tracing::warn;
 
-use super::{MessageLocation, layout, resumed};
-use crate::BotContext;
-use crate::delivery_queue::ObstacleWatch;
-use crate::footer::MAX_FILE_BYTES;
-use crate::rest::{RestError, Upload};
+use super::context::BotContext;
+use super::footer::MAX_FILE_BYTES;
+use super::obstacle::ObstacleWatch;
+use super::questions::{MessageLocation, layout, take_over};
+use super::rest::{RestError, Upload};
 use aetheel_dispatch::{OpenQuestion, QuestionDismissal, Settlement};
 
 /// Posted in place of the file with the whole request, if the bot may not attach files.
 const NO_FILE: &str = "⚠️ The request of the agent is longer than shown, and I may not attach it here: I need the permission Attach Files.";
 
 /// An operation between two parts of the agent's text.
-pub(crate) enum QuestionOperation {
+pub(super) enum QuestionOperation {
     /// Posts a question below the text. A previous process may have posted it already, in the given
     /// message.
     Post(Box<OpenQuestion>, QuestionDismissal, String, Option<MessageLocation>),
@@ -33,18 +33,18 @@ pub(crate) enum QuestionOperation {
 }
 
 /// The operations that a turn requests. The task that writes the reply carries them out.
-pub(crate) struct QuestionOperations {
+pub(super) struct QuestionOperations {
     inner: Arc<BotContext>,
     list: Mutex<Vec<QuestionOperation>>,
 }
 
 impl QuestionOperations {
-    pub(crate) fn new(inner: &Arc<BotContext>) -> Self {
+    pub(super) fn new(inner: &Arc<BotContext>) -> Self {
         Self { inner: Arc::clone(inner), list: Mutex::default() }
     }
 
     /// Requests to post a question below `before`, the text so far.
-    pub(crate) fn ask(&self, question: &OpenQuestion, unseen: QuestionDismissal, before: String) {
+    pub(super) fn ask(&self, question: &OpenQuestion, unseen: QuestionDismissal, before: String) {
         let left = self.inner.questions.open(question);
         self.list.lock().push(QuestionOperation::Post(
             Box::new(question.clone()),
@@ -55,24 +55,24 @@ impl QuestionOperations {
     }
 
     /// Requests to leave `before`, the text so far, above a message of people.
-    pub(crate) fn go_below(&self, before: String) {
+    pub(super) fn go_below(&self, before: String) {
         self.list.lock().push(QuestionOperation::Below(before));
     }
 
     /// Requests to resume `before`, which a previous process left above a question or a message of
     /// people.
-    pub(crate) fn resume_above(&self, before: String) {
+    pub(super) fn resume_above(&self, before: String) {
         self.list.lock().push(QuestionOperation::ResumeAbove(before));
     }
 
     /// Requests to close a question that is settled.
-    pub(crate) fn settled(&self, id: &str, how: &Settlement) {
+    pub(super) fn settled(&self, id: &str, how: &Settlement) {
         if let Some(content) = self.inner.questions.settle(id, how) {
             self.list.lock().push(QuestionOperation::Close(id.to_owned(), content));
         }
     }
 
-    pub(crate) fn take(&self) -> Vec<QuestionOperation> {
+    pub(super) fn take(&self) -> Vec<QuestionOperation> {
         std::mem::take(&mut *self.list.lock())
     }
 }
@@ -98,7 +98,7 @@ impl PostedSteps {
 }
 
 /// The questions of one turn and their messages.
-pub(crate) struct QuestionMessages {
+pub(super) struct QuestionMessages {
     inner: Arc<BotContext>,
     channel: u64,
     /// The message of the prompt.
@@ -108,19 +108,19 @@ pub(crate) struct QuestionMessages {
 }
 
 impl QuestionMessages {
-    pub(crate) fn new(inner: &Arc<BotContext>, channel: u64, about: Option<u64>) -> Self {
+    pub(super) fn new(inner: &Arc<BotContext>, channel: u64, about: Option<u64>) -> Self {
         Self { inner: Arc::clone(inner), channel, about, posted: HashMap::new() }
     }
 
     /// Returns whether a question waits for an answer.
-    pub(crate) fn is_waiting(&self) -> bool {
+    pub(super) fn is_waiting(&self) -> bool {
         !self.posted.is_empty()
     }
 
     /// Posts a question. While Discord is not available, tries again until the question is posted
     /// or settled; `changed` is notified when it may be settled. Dismisses a question that can
     /// never be posted.
-    pub(crate) async fn post(
+    pub(super) async fn post(
         &mut self,
         question: &OpenQuestion,
         unseen: QuestionDismissal,
@@ -197,7 +197,7 @@ impl QuestionMessages {
     }
 
     /// Binds a question to its message.
-    pub(crate) fn take_over(&mut self, id: &str, at: MessageLocation) {
+    pub(super) fn take_over(&mut self, id: &str, at: MessageLocation) {
         self.posted.insert(id.to_owned(), at);
         self.inner.questions.set_location(id, at);
     }
@@ -212,7 +212,7 @@ impl QuestionMessages {
     ) -> Result<Option<u64>, RestError> {
         if let Some(at) = *left {
             let (api, timeouts) = (&self.inner.api, self.inner.options.time_limits.send);
-            if resumed::take_over(api, question, at, timeouts).await? {
+            if take_over(api, question, at, timeouts).await? {
                 return Ok(None);
             }
             (*left, steps.anew) = (None, true);
@@ -267,7 +267,7 @@ impl QuestionMessages {
     }
 
     /// Closes the questions that were open when the turn ended.
-    pub(crate) async fn close_all(&mut self) {
+    pub(super) async fn close_all(&mut self) {
         let left: Vec<String> = self.posted.keys().cloned().collect();
         for id in left {
             if let Some(content) = self.inner.questions.settle(&id, &Settlement::TurnEnded) {
@@ -277,7 +277,7 @@ impl QuestionMessages {
     }
 
     /// Shows the result of a question.
-    pub(crate) async fn close(&mut self, id: &str, content: &str) {
+    pub(super) async fn close(&mut self, id: &str, content: &str) {
         let Some(MessageLocation { channel, message }) = self.posted.remove(id) else { return };
         let (api, timeouts) = (&self.inner.api, self.inner.options.time_limits.send);
         match api.edit_with(channel, message, content, &serde_json::json!([]), timeouts).await {

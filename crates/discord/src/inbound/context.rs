@@ -1,0 +1,24 @@
+//! The parts of the bot that the processing of events shares.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::mpsc;
+
+use super::lookups::LookupCache;
+use super::{ChannelQueues, InboundEvent};
+use crate::dashboard::SignInService;
+use crate::receipt::Receipt;
+use crate::user_permissions::PermissionCache;
+
+/// The parts of the bot that the processing of events shares.
+#[derive(Default)]
+pub(crate) struct InboundContext {
+    pub(crate) permission_cache: PermissionCache,
+    /// The cache of channels, members and roles.
+    pub(crate) lookups: Arc<LookupCache>,
+    pub(crate) channel_queues: Arc<ChannelQueues>,
+    /// Sends events to an `InboundProcessor`. Set by [`crate::Discord::listen`].
+    pub(crate) events: OnceLock<mpsc::UnboundedSender<(InboundEvent, Receipt)>>,
+    /// Signs people in to the dashboard. Set by [`crate::Discord::set_sign_in`].
+    pub(crate) sign_in: OnceLock<Arc<dyn SignInService>>,
+}

@@ -1,0 +1,69 @@
+//! Offers: buttons that repeat an event, deliver a lost reply, or accept something else.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::api::MAX_MESSAGE_CHARS;
+use crate::markdown::escape;
+use aetheel_dispatch::{Offer, OfferEffect, OfferRefusal, Person};
+use aetheel_model::plain::short_line;
+
+/// The beginning of the id of an offer's button.
+pub(crate) const PREFIX: &str = "again:";
+/// The line below a failure whose reply was delivered.
+pub(crate) const DELIVERED: &str = "-# 📬";
+
+/// Accepts offers that the dispatcher does not know, when a person presses their button.
+#[derive(Clone)]
+pub struct OfferHandler(Arc<dyn Fn(String, Person) -> OfferFuture + Send + Sync>);
+
+/// Resolves to the result, or to `None` if the handler does not know the offer.
+type OfferFuture = Pin<Box<dyn Future<Output = Option<Result<OfferEffect, OfferRefusal>>> + Send>>;
+
+impl OfferHandler {
+    /// Creates a handler from a function that takes the id of an offer and the person who pressed.
+    pub fn new<F>(press: impl Fn(String, Person) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Option<Result<OfferEffect, OfferRefusal>>> + Send + 'static,
+    {
+        Self(Arc::new(move |id, person| -> OfferFuture { Box::pin(press(id, person)) }))
+    }
+
+    /// Passes the press of a person on. Returns `None` if the handler does not know the offer.
+    pub(crate) async fn press(
+        &self,
+        id: String,
+        person: Person,
+    ) -> Option<Result<OfferEffect, OfferRefusal>> {
+        (self.0)(id, person).await
+    }
+}
+
+/// Returns the button of an offer.
+pub(crate) fn row(offer: &Offer) -> Value {
+    let button = json!({"type": 2, "style": 1, "label": short_line(&offer.label, 80), "custom_id": format!("{PREFIX}{}", offer.id)});
+    json!([{"type": 1, "components": [button]}])
+}
+
+/// Returns the id of a button's offer, or `None` if it is another button.
+pub(crate) fn offer_of(custom_id: &str) -> Option<&str> {
+    custom_id.strip_prefix(PREFIX)
+}
+
+/// Returns the text of a message whose offer was accepted.
+pub(crate) fn accepted_text(content: &str, by: &Person, what: OfferEffect) -> String {
+    let name = match by {
+        Person::User { name, .. } => short_line(name, 64),
+        Person::Terminal => "you".to_owned(),
+    };
+    let name = escape(&name);
+    let text = match what {
+        OfferEffect::Started => format!("{content}\n-# 🔁 Started again by {name}."),
+        OfferEffect::Accepted => format!("{content}\n-# ✅ Accepted by {name}: it is loaded now."),
+        OfferEffect::Delivered => format!("{content}\n{DELIVERED} Delivered for {name}."),
+    };
+    // The unfinished answer may fill the whole message.
+    if text.chars().count() > MAX_MESSAGE_CHARS { content.to_owned() } else { text }
+}
