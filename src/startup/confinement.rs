@@ -48,7 +48,7 @@ pub fn fence(config: &Config, sandbox: &Sandbox) -> Option<ReachPolicy> {
 /// Returns the problems if this machine does not support the chosen sandbox, or if other settings
 /// conflict with it.
 pub fn probe_sandbox(config: &Config) -> Result<Sandbox, Vec<String>> {
-    let sandbox = Sandbox::probe(config.agent_sandbox).map_err(|fault| vec![fault])?;
+    let sandbox = Sandbox::probe(config.agent_sandbox).map_err(|error| vec![error.to_string()])?;
     let mut faults = Vec::new();
     let wrapper =
         config.agent_wrapper.first().and_then(|word| Path::new(word).file_name()?.to_str());

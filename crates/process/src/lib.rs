@@ -36,7 +36,7 @@ pub use notify::NotifySocket;
 pub use operator_command::{OperatorCommand, OperatorCommandError};
 pub use probe::ProbeError;
 pub use program::{ProgramError, find_program};
-pub use sandbox::Sandbox;
+pub use sandbox::{BubblewrapError, Sandbox, SandboxError};
 pub use seclusion::{forget_variables, ignore_file_size_signal, seclude, take_descriptor};
 
 /// How long a killed process may take to end.

@@ -15,7 +15,7 @@ use super::descent::{RunProcesses, StartingLeader};
 use super::gateway_id::MARK;
 use super::program::{ProgramError, find_program};
 use super::run_handle::{RunHandle, RunningGroup};
-use super::sandbox::{Confinement, Filter, Sandbox};
+use super::sandbox::{Confinement, Filter, Sandbox, SandboxError};
 use aetheel_turn::{Launch, LaunchError};
 
 /// Size of the stdout pipe in bytes: the largest that an unprivileged process may set
@@ -72,10 +72,10 @@ pub(super) fn prepare<'a>(
             failed(io::Error::new(io::ErrorKind::PermissionDenied, error))
         }
     })?;
-    let refused = |why: String| {
+    let refused = |error: SandboxError| {
         failed(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("it cannot be confined: {why}"),
+            format!("it cannot be confined: {error}"),
         ))
     };
     let cage = sandbox

@@ -19,6 +19,29 @@ use aetheel_turn::{
     AgentProcess, Launch, LaunchError, Launcher as _, ProcessCommand, ProcessEvent,
 };
 
+/// Why a gateway cannot continue with a process.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AdoptError {
+    /// The holder does not have the process.
+    #[error("the holder has no such process")]
+    NoProcess,
+    /// Another connection has the process.
+    #[error("it was already adopted")]
+    Adopted,
+    /// The gateway has fewer or more lines than the holder can continue after.
+    #[error(
+        "the gateway has {lines} of its lines; the holder has the lines after {least}, up to {most}"
+    )]
+    Lines {
+        /// The number of lines that the gateway has.
+        lines: u64,
+        /// The smallest number that is possible.
+        least: u64,
+        /// The largest number that is possible.
+        most: u64,
+    },
+}
+
 /// A process that the holder runs.
 #[derive(Debug)]
 pub(super) struct HeldProcess {
@@ -181,18 +204,20 @@ impl HeldProcess {
     /// Sets the listener, which gets the output after the first `lines` lines.
     ///
     /// # Errors
-    /// A message for people: there is a listener already, or those lines are not buffered.
+    /// [`AdoptError`] if there is a listener already, or those lines are not buffered.
     pub(super) fn attach_listener(
         &self,
         listener: OutputListener,
         lines: u64,
-    ) -> Result<(), String> {
+    ) -> Result<(), AdoptError> {
         let mut state = self.state.lock();
         if state.listener.is_some() {
-            return Err("it was already adopted".to_owned());
+            return Err(AdoptError::Adopted);
         }
-        state.output.rewind(lines).map_err(|(least, most)| {
-            format!("the gateway has {lines} of its lines; the holder has the lines after {least}, up to {most}")
+        state.output.rewind(lines).map_err(|(least, most)| AdoptError::Lines {
+            lines,
+            least,
+            most,
         })?;
         let started = Started { pid: state.pid, commands: state.commands };
         let stream = listener.stream;

@@ -9,6 +9,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use aetheel_model::plain::with_causes;
+
 const FILE: &str = "holder.md";
 const HEADING: &str = "# The holder of the agents\n\nWritten by the gateway.\n\n";
 const BULLET: &str = "- holder: ";
@@ -23,7 +25,7 @@ pub(super) fn read(state: &Path) -> Option<String> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
-            tracing::warn!(%error, "cannot read `state/{FILE}`; interrupted turns are asked about");
+            tracing::warn!(error = %with_causes(&error), "cannot read `state/{FILE}`; interrupted turns are asked about");
             Some(String::new())
         }
     }
@@ -39,7 +41,7 @@ pub(super) fn write(state: &Path, name: &str) {
         .open(state.join(FILE))
         .and_then(|mut file| file.write_all(format!("{HEADING}{BULLET}{name}\n").as_bytes()));
     if let Err(error) = written {
-        tracing::warn!(%error, "cannot write `state/{FILE}`; the next start asks about interrupted turns");
+        tracing::warn!(error = %with_causes(&error), "cannot write `state/{FILE}`; the next start asks about interrupted turns");
     }
 }
 
@@ -49,7 +51,7 @@ pub(super) fn remove(state: &Path) -> bool {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
         Err(error) => {
-            tracing::warn!(%error, "cannot remove `state/{FILE}`; interrupted turns are asked about");
+            tracing::warn!(error = %with_causes(&error), "cannot remove `state/{FILE}`; interrupted turns are asked about");
             true
         }
     }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::held_process::{HeldProcess, OutputListener};
+use super::held_process::{AdoptError, HeldProcess, OutputListener};
 use super::held_runs::HeldRuns;
 use super::hold_options::HoldOptions;
 use super::holder_name;
@@ -443,16 +443,16 @@ impl GatewaySession {
     fn adopt(&mut self, stream: u64, run: &str, proc: u32, lines: u64) {
         let listener = OutputListener { stream, outbox: Arc::clone(&self.outbox) };
         let found = self.holder.runs.lock().find(run, proc);
-        let adopted = match &found {
-            Some(held) => held.attach_listener(listener, lines),
-            None => Err("the holder has no such process".to_owned()),
-        };
-        match (found, adopted) {
-            (Some(held), Ok(())) => {
+        let adopted = found.ok_or(AdoptError::NoProcess).and_then(|held| {
+            held.attach_listener(listener, lines)?;
+            Ok(held)
+        });
+        match adopted {
+            Ok(held) => {
                 self.streams.insert(stream, held);
             }
-            (_, adopted) => {
-                let source = io::Error::other(adopted.err().unwrap_or_default());
+            Err(error) => {
+                let source = io::Error::other(error);
                 let program = PathBuf::from(format!("process {proc} of run {run}"));
                 self.fail(stream, &LaunchError::Start { program, source });
             }

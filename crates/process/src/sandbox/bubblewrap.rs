@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::BubblewrapError;
 use super::grants::Grants;
 use crate::find_program;
 
@@ -21,24 +22,21 @@ const KERNEL_SETTINGS: [&str; 8] =
 /// machines disable or restrict.
 ///
 /// # Errors
-/// A message for the operator that says why it does not work.
-pub(super) fn probe(path: &OsStr) -> Result<PathBuf, String> {
-    let program = find_program(Path::new("bwrap"), path).map_err(|error| error.to_string())?;
+/// [`BubblewrapError`] if it is not installed or does not work.
+pub(super) fn probe(path: &OsStr) -> Result<PathBuf, BubblewrapError> {
+    let program = find_program(Path::new("bwrap"), path)?;
     let tried = Command::new(&program)
         .args(BASE)
         .args(["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "/bin/sh", "-c", ":"])
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("{} does not start: {error}", program.display()))?;
+        .map_err(|error| BubblewrapError::Start { program: program.clone(), error })?;
     if tried.status.success() {
         return Ok(program);
     }
     let stderr = String::from_utf8_lossy(&tried.stderr);
-    Err(format!(
-        "{} does not work here: {}",
-        program.display(),
-        stderr.lines().next().unwrap_or("it printed nothing").trim()
-    ))
+    let message = stderr.lines().next().unwrap_or("it printed nothing").trim().to_owned();
+    Err(BubblewrapError::Failed { program, message })
 }
 
 /// Returns bubblewrap's arguments for starting a program.

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::installation;
+use super::{SandboxError, installation};
 use aetheel_turn::Reach;
 
 /// Folders of the system that every agent may read. They need not exist.
@@ -43,8 +43,8 @@ pub(super) struct Grants {
 /// link to any other path.
 ///
 /// # Errors
-/// A path would be granted that contains a hidden path, or is inside one. The message names both.
-pub(super) fn compute(reach: &Reach, program: &Path, path: &OsStr) -> Result<Grants, String> {
+/// [`SandboxError`] if a path would be granted that contains a hidden path, or is inside one.
+pub(super) fn compute(reach: &Reach, program: &Path, path: &OsStr) -> Result<Grants, SandboxError> {
     let resolved =
         |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| resolve(path)).collect() };
     let (hidden, read_only) = (resolved(&reach.hidden), resolved(&reach.read_only));
@@ -62,12 +62,11 @@ pub(super) fn compute(reach: &Reach, program: &Path, path: &OsStr) -> Result<Gra
             .chain(&read_only)
             .find(|own| own.starts_with(&place) || place.starts_with(own))
         {
-            let (which, place) =
-                (if place.starts_with(own) { "lies in" } else { "contains" }, wanted.display());
-            return Err(format!(
-                "{place}, where agents may write, {which} {}, which is the gateway's own; keep them apart",
-                own.display()
-            ));
+            return Err(SandboxError::WritesOwnFiles {
+                granted: wanted.clone(),
+                inside: place.starts_with(own),
+                own: own.clone(),
+            });
         }
         asked.push(wanted);
         granted.write.insert(place);
@@ -78,11 +77,7 @@ pub(super) fn compute(reach: &Reach, program: &Path, path: &OsStr) -> Result<Gra
         }
         let Ok(place) = fs::canonicalize(wanted) else { continue };
         if let Some(own) = hidden.iter().find(|own| place.starts_with(own)) {
-            let own = own.display();
-            return Err(format!(
-                "{}, which agents may read, lies in {own}, which is the gateway's own; keep them apart",
-                wanted.display()
-            ));
+            return Err(SandboxError::ReadsOwnFiles { granted: wanted.clone(), own: own.clone() });
         }
         grant_around(&place, &hidden, &mut granted.read);
     }
@@ -140,7 +135,7 @@ mod tests {
         (folder, root)
     }
 
-    fn of(reach: &Reach) -> Result<Grants, String> {
+    fn of(reach: &Reach) -> Result<Grants, SandboxError> {
         compute(reach, Path::new("/bin/sh"), OsStr::new("/usr/bin:/bin"))
     }
 
@@ -160,7 +155,7 @@ mod tests {
             ("config/state", "lies in"),
             ("work", "contains"),
         ] {
-            let fault = write(root.join(place)).unwrap_err();
+            let fault = write(root.join(place)).unwrap_err().to_string();
             assert!(
                 fault.contains(word) && fault.contains("the gateway's own"),
                 "{place}: {fault}"
@@ -168,7 +163,7 @@ mod tests {
         }
         symlink(root.join("config"), root.join("link")).unwrap();
         assert!(
-            write(root.join("link")).unwrap_err().contains("lies in"),
+            write(root.join("link")).unwrap_err().to_string().contains("lies in"),
             "a link counts as its target"
         );
         let refused = of(&Reach {
@@ -176,7 +171,7 @@ mod tests {
             read_only: vec![root.join("work/project")],
             ..Reach::default()
         });
-        assert!(refused.unwrap_err().contains("contains"));
+        assert!(refused.unwrap_err().to_string().contains("contains"));
     }
 
     #[test]
@@ -195,7 +190,8 @@ mod tests {
             !granted.iter().any(|place| root.join("shared/config").starts_with(place)),
             "{granted:?}"
         );
-        assert!(of(&reach(root.join("shared/config"))).unwrap_err().contains("lies in"));
+        let refused = of(&reach(root.join("shared/config")));
+        assert!(refused.unwrap_err().to_string().contains("lies in"));
     }
 
     #[test]

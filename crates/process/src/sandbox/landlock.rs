@@ -10,6 +10,7 @@ use landlock::{
 };
 use rustix::fs::{Mode, OFlags, fstat, open};
 
+use super::SandboxError;
 use super::grants::Grants;
 
 /// The version of the rights that are handled, independent of the running kernel. Rights that the
@@ -47,10 +48,8 @@ pub(super) fn abi() -> i32 {
 /// Creates a ruleset for the granted paths.
 ///
 /// # Errors
-/// A message for the operator.
-pub(super) fn rules(granted: &Grants) -> Result<OwnedFd, String> {
-    let failed =
-        |error: landlock::RulesetError| format!("the kernel refuses the Landlock rules: {error}");
+/// [`SandboxError`] if the kernel refuses the rules.
+pub(super) fn rules(granted: &Grants) -> Result<OwnedFd, SandboxError> {
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(NEEDED))
@@ -61,7 +60,7 @@ pub(super) fn rules(granted: &Grants) -> Result<OwnedFd, String> {
         })
         .and_then(|rules| rules.scope(Scope::Signal | Scope::AbstractUnixSocket))
         .and_then(Ruleset::create)
-        .map_err(failed)?;
+        .map_err(SandboxError::Ruleset)?;
     let read = AccessFs::from_read(RIGHTS);
     let devices = make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate | IoctlDev});
     let process = make_bitflags!(AccessFs::{ReadFile | ReadDir});
@@ -73,9 +72,9 @@ pub(super) fn rules(granted: &Grants) -> Result<OwnedFd, String> {
     for (place, rights) in read.chain(write).chain(devices).chain([(Path::new(PROCESSES), process)])
     {
         rules = grant(rules, place, rights)
-            .map_err(|error| format!("{}: {}", place.display(), failed(error)))?;
+            .map_err(|error| SandboxError::Rule { path: place.to_owned(), error })?;
     }
-    Option::<OwnedFd>::from(rules).ok_or_else(|| "the kernel has no Landlock".to_owned())
+    Option::<OwnedFd>::from(rules).ok_or(SandboxError::NoLandlock)
 }
 
 /// Grants rights to a path. Does nothing if the path does not exist or cannot be opened.

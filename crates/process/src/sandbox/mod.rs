@@ -8,6 +8,7 @@
 //! agent use its own sandbox. Pinned by `tests/process/confined.rs`.
 
 mod bubblewrap;
+mod error;
 mod grants;
 mod installation;
 mod landlock;
@@ -18,6 +19,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+pub use self::error::{BubblewrapError, SandboxError};
 use aetheel_model::config::SandboxMode;
 use aetheel_turn::Reach;
 
@@ -59,8 +61,8 @@ impl Sandbox {
     /// Selects a sandbox that works on this machine. Blocks while bubblewrap is tried.
     ///
     /// # Errors
-    /// The sandbox that the operator selected does not work. The message has a hint.
-    pub fn probe(wish: SandboxMode) -> Result<Self, String> {
+    /// [`SandboxError`] if the sandbox that the operator selected does not work.
+    pub fn probe(wish: SandboxMode) -> Result<Self, SandboxError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let abi = landlock::abi();
         match wish {
@@ -69,13 +71,10 @@ impl Sandbox {
                 Ok(Self::Landlock { abi, bubblewrap: bubblewrap::probe(&path).ok() })
             }
             SandboxMode::Auto => Ok(Self::Off),
-            SandboxMode::Landlock => Err(format!(
-                "AGENT_SANDBOX=landlock: this kernel has {}; use Linux 6.2 or later with Landlock among its security modules, `bwrap`, or `off`",
-                if abi < 1 { "no Landlock".to_owned() } else { format!("Landlock version {abi}, needed is {NEEDED}") }
-            )),
-            SandboxMode::Bwrap => bubblewrap::probe(&path).map(Self::Bubblewrap).map_err(|why| {
-                format!("AGENT_SANDBOX=bwrap: {why}; install bubblewrap and allow user namespaces, or choose `landlock` or `off`")
-            }),
+            SandboxMode::Landlock => Err(SandboxError::OldLandlock { abi }),
+            SandboxMode::Bwrap => {
+                bubblewrap::probe(&path).map(Self::Bubblewrap).map_err(SandboxError::Bubblewrap)
+            }
         }
     }
 
@@ -134,8 +133,8 @@ impl Sandbox {
     /// Checks that a process with this reach can be confined.
     ///
     /// # Errors
-    /// A granted path contains a hidden one, or the reverse. The message is for the operator.
-    pub fn check(&self, reach: &Reach) -> Result<(), String> {
+    /// [`SandboxError`] if a granted path contains a hidden one, or the reverse.
+    pub fn check(&self, reach: &Reach) -> Result<(), SandboxError> {
         if self.is_on() {
             grants::compute(reach, Path::new("/bin/sh"), OsStr::new("")).map(drop)
         } else {
@@ -146,7 +145,7 @@ impl Sandbox {
     /// Prepares the confinement of one process.
     ///
     /// # Errors
-    /// The process cannot be confined, so it must not start. The message is for the operator.
+    /// [`SandboxError`] if the process cannot be confined, so that it must not start.
     pub(super) fn confine(
         &self,
         reach: &Reach,
@@ -154,7 +153,7 @@ impl Sandbox {
         arguments: &[OsString],
         cwd: &Path,
         path: &OsStr,
-    ) -> Result<Confinement, String> {
+    ) -> Result<Confinement, SandboxError> {
         let bwrap = match self {
             Self::Off => return Ok(Confinement::None),
             Self::Bubblewrap(bwrap) => Some(bwrap),

@@ -16,6 +16,8 @@ use seccompiler::{
     SeccompRule,
 };
 
+use super::SandboxError;
+
 /// Calls whose first argument is the process they act on; 0 is the caller.
 const ON_A_PROCESS: [i64; 4] = [
     libc::SYS_sched_setaffinity,
@@ -50,24 +52,23 @@ const ALWAYS_REFUSED: [i64; 10] = [
 const X32: i64 = 0x4000_0000;
 
 /// The filter's instructions in the kernel's format.
-static PROGRAM: LazyLock<Result<BpfProgram, String>> = LazyLock::new(|| {
-    build_filter().map_err(|error| format!("the system call filter cannot be built: {error}"))
-});
+static PROGRAM: LazyLock<Result<BpfProgram, seccompiler::BackendError>> =
+    LazyLock::new(build_filter);
 
 /// Returns the filter. It kills a program of another architecture (32-bit) at its first system
 /// call.
 ///
 /// # Errors
-/// A message for the operator: there is no filter for this machine.
-pub(super) fn filter() -> Result<&'static [seccompiler::sock_filter], String> {
-    PROGRAM.as_deref().map_err(Clone::clone)
+/// [`SandboxError::Filter`] if there is no filter for this machine.
+pub(super) fn filter() -> Result<&'static [seccompiler::sock_filter], SandboxError> {
+    PROGRAM.as_deref().map_err(SandboxError::Filter)
 }
 
 /// Returns the filter as a file that bubblewrap can read.
 ///
 /// # Errors
-/// The same as for [`filter`], or the file cannot be created.
-pub(super) fn filter_file() -> Result<OwnedFd, String> {
+/// [`SandboxError`] if there is no filter, or if the file cannot be created.
+pub(super) fn filter_file() -> Result<OwnedFd, SandboxError> {
     let bytes: Vec<u8> = filter()?
         .iter()
         .flat_map(|one| {
@@ -82,8 +83,7 @@ pub(super) fn filter_file() -> Result<OwnedFd, String> {
         seek(&file, SeekFrom::Start(0))?;
         Ok(file.into())
     };
-    made()
-        .map_err(|error| format!("the system call filter cannot be passed to bubblewrap: {error}"))
+    made().map_err(SandboxError::FilterFile)
 }
 
 fn build_filter() -> Result<BpfProgram, seccompiler::BackendError> {
