@@ -43,7 +43,7 @@ impl GatewayProcess {
         let config = &settings.config;
         telemetry::start(config.log_format, &config.log_level, settings.redactor.clone()).map_err(
             |fault| {
-                fail(&fault);
+                fail(&fault.to_string());
                 exit::CONFIG
             },
         )?;

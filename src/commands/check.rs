@@ -30,7 +30,7 @@ struct CheckReport {
 pub(super) async fn run(settings: OperatorSettings, json: bool) -> u8 {
     let filter = terminal::command_log_level();
     if let Err(fault) = telemetry::start(LogFormat::Human, filter, settings.redactor.clone()) {
-        fail(&fault);
+        fail(&fault.to_string());
         return exit::CONFIG;
     }
     let redactor = settings.redactor.clone();

@@ -35,7 +35,7 @@ pub(super) async fn run(settings: OperatorSettings, days: u16, form: CostsFormat
     if let Err(fault) =
         telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
     {
-        fail(&fault);
+        fail(&fault.to_string());
         return exit::CONFIG;
     }
     let turns = match Workspace::open(&config.config_dir).await {

@@ -187,7 +187,7 @@ async fn list_backends(settings: OperatorSettings, json: bool, all: bool) -> u8 
     if let Err(fault) =
         telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
     {
-        fail(&fault);
+        fail(&fault.to_string());
         return exit::CONFIG;
     }
     let looked = async {
@@ -216,7 +216,7 @@ async fn ping_backend(settings: OperatorSettings) -> u8 {
     if let Err(fault) =
         telemetry::start(LogFormat::Human, terminal::command_log_level(), settings.redactor.clone())
     {
-        fail(&fault);
+        fail(&fault.to_string());
         return exit::CONFIG;
     }
     let prepared = match PreparedStart::prepare(settings, Purpose::Console).await {
@@ -238,8 +238,8 @@ async fn ping_backend(settings: OperatorSettings) -> u8 {
             let _ = writeln!(std::io::stdout(), "{}", redactor.redact(said));
             exit::OK
         }
-        Err(fault) => {
-            print_stderr(&format!("error: {}", redactor.redact(fault)));
+        Err(error) => {
+            print_stderr(&format!("error: {}", redactor.redact(error.to_string())));
             exit::UNAVAILABLE
         }
     }
@@ -259,7 +259,7 @@ async fn run_console(settings: OperatorSettings) -> u8 {
     if let Err(fault) =
         telemetry::start(settings.config.log_format, filter, settings.redactor.clone())
     {
-        fail(&fault);
+        fail(&fault.to_string());
         return exit::CONFIG;
     }
     let prepared = match PreparedStart::prepare(settings, Purpose::Console).await {

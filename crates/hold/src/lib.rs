@@ -88,7 +88,7 @@ pub fn run(arguments: HoldArgs) -> u8 {
         return exit::SOFTWARE;
     }
     if let Err(fault) = aetheel_telemetry::start(format, &log_level(), Redactor::new(&[])) {
-        fail(&fault);
+        fail(&fault.to_string());
         return exit::CONFIG;
     }
     if arguments.detach {

@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{ParseError, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -33,11 +33,31 @@ use aetheel_model::redact::Redactor;
 /// The prefix of the names of all our crates and modules.
 const OURS: &str = "aetheel";
 
+/// Why a filter of log lines cannot be used. The text names `LOG_LEVEL` and shows the right form.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "LOG_LEVEL {filter:?} {problem}; levels are `error`, `warn`, `info`, `debug`, `trace` and `off`, and a filter is `aetheel=debug,info` or the like"
+)]
+pub struct FilterError {
+    filter: String,
+    problem: FilterProblem,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum FilterProblem {
+    #[error("has {0:?}, which is not a level")]
+    NotALevel(String),
+    #[error("would not log any event of the gateway")]
+    Silent,
+    #[error(transparent)]
+    Invalid(#[from] ParseError),
+}
+
 /// Starts logging, until the program ends.
 ///
 /// # Errors
-/// Returns a message if `filter` is invalid.
-pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), String> {
+/// [`FilterError`] if `filter` is invalid.
+pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), FilterError> {
     let filter = read(filter)?;
     let json = is_json(format);
     let coloured = !json && io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -100,21 +120,19 @@ pub fn redirect_lines(print: Arc<Print>) {
 /// Checks a filter without using it.
 ///
 /// # Errors
-/// Returns a message if the filter is invalid.
-pub fn check_filter(filter: &str) -> Result<(), String> {
+/// [`FilterError`] if the filter is invalid.
+pub fn check_filter(filter: &str) -> Result<(), FilterError> {
     read(filter).map(drop)
 }
 
-fn read(filter: &str) -> Result<EnvFilter, String> {
-    let levels = "`error`, `warn`, `info`, `debug`, `trace` and `off`";
-    let fault = |what: &str| {
-        format!(
-            "LOG_LEVEL {filter:?} {what}; levels are {levels}, and a filter is `aetheel=debug,info` or the like"
-        )
-    };
+fn read(filter: &str) -> Result<EnvFilter, FilterError> {
+    parse(filter).map_err(|problem| FilterError { filter: filter.to_owned(), problem })
+}
+
+fn parse(filter: &str) -> Result<EnvFilter, FilterProblem> {
     if let Ok(level) = filter.trim().parse::<LevelFilter>() {
         let filter = format!("{},{OURS}={level}", level.min(LevelFilter::WARN));
-        return EnvFilter::try_new(filter).map_err(|error| fault(&error.to_string()));
+        return Ok(EnvFilter::try_new(filter)?);
     }
     let parts: Vec<&str> = filter.split(',').map(str::trim).collect();
     let is_level = |part: &&str| part.parse::<LevelFilter>().is_ok();
@@ -122,12 +140,12 @@ fn read(filter: &str) -> Result<EnvFilter, String> {
     if let Some(word) =
         parts.iter().find(|part| !is_level(part) && !part.contains(['=', '[', ']', '{', '}']))
     {
-        return Err(fault(&format!("has {word:?}, which is not a level")));
+        return Err(FilterProblem::NotALevel((*word).to_owned()));
     }
     if !parts.iter().any(|part| is_level(part) || part.starts_with(OURS) || part.starts_with('[')) {
-        return Err(fault("would not log any event of the gateway"));
+        return Err(FilterProblem::Silent);
     }
-    EnvFilter::try_new(filter).map_err(|error| fault(&error.to_string()))
+    Ok(EnvFilter::try_new(filter)?)
 }
 
 /// Installs a panic hook that logs panics as errors, if errors are logged.
@@ -256,7 +274,7 @@ mod tests {
 
     #[test]
     fn an_invalid_filter_is_quoted_in_its_error() {
-        assert!(check_filter("aetheel=loud").unwrap_err().contains("aetheel=loud"));
+        assert!(check_filter("aetheel=loud").unwrap_err().to_string().contains("aetheel=loud"));
         for right in [
             "aetheel=debug,info",
             "warn",
@@ -273,7 +291,7 @@ mod tests {
     #[test]
     fn an_unknown_word_never_silences_the_log() {
         for wrong in ["warning", "verbose", "info,verbose", "aethel=debug", "loud="] {
-            let fault = check_filter(wrong).expect_err(wrong);
+            let fault = check_filter(wrong).expect_err(wrong).to_string();
             assert!(fault.starts_with("LOG_LEVEL") && fault.contains("`warn`"), "{fault}");
         }
     }

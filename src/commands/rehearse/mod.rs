@@ -31,7 +31,7 @@ pub(super) struct RehearseOptions {
 
 pub(super) async fn run(settings: OperatorSettings, wish: RehearseOptions) -> u8 {
     if let Err(fault) = telemetry::start(LogFormat::Human, "off", settings.redactor.clone()) {
-        fail(&fault);
+        fail(&fault.to_string());
         return exit::CONFIG;
     }
     let redactor = settings.redactor.clone();

@@ -128,7 +128,7 @@ pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
         config.agent_backend_source = "the backend";
     }
     if let Err(fault) = telemetry::check_filter(&config.log_level) {
-        faults.push(fault);
+        faults.push(fault.to_string());
         "info".clone_into(&mut config.log_level);
     }
     let mut secrets: Vec<SecretString> = variables
