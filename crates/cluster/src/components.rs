@@ -45,8 +45,7 @@ impl Cluster {
         bot: u64,
         component: &Component,
     ) -> Result<(), ClusterError> {
-        let database = Database::parse(url, BULK_TIMEOUT)
-            .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
+        let database = Database::parse(url, BULK_TIMEOUT)?;
         database.prepare().await?;
         let Component { file, digest, bytes, signature, from } = component;
         let bot = bot.cast_signed();

@@ -16,7 +16,7 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, Client, Config, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::ClusterError;
+use super::{ClusterError, UrlError};
 
 /// Time limit for a new connection, including authentication.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -55,14 +55,11 @@ impl Database {
     /// `sslmode=disable`. With TLS, the server's certificate is always checked.
     ///
     /// # Errors
-    /// Returns a phrase to print after the variable's name. It never contains the URL itself, which
-    /// has a password.
-    pub(super) fn parse(url: &str, patience: Duration) -> Result<Self, String> {
-        let mut config: Config = url.parse().map_err(|_| {
-            "is not the URL of a PostgreSQL database; write postgres://USER:PASSWORD@HOST/DATABASE"
-        })?;
+    /// [`UrlError`] if the URL is invalid or this machine has no certificates.
+    pub(super) fn parse(url: &str, patience: Duration) -> Result<Self, UrlError> {
+        let mut config: Config = url.parse().map_err(|_| UrlError::Invalid)?;
         if config.get_hosts().is_empty() {
-            return Err("has no host; write postgres://USER:PASSWORD@HOST/DATABASE".to_owned());
+            return Err(UrlError::NoHost);
         }
         if config.get_ssl_mode() == SslMode::Prefer && !config.get_hosts().iter().all(is_local) {
             config.ssl_mode(SslMode::Require);
@@ -75,8 +72,8 @@ impl Database {
             .keepalives_interval(KEEPALIVE_INTERVAL)
             .keepalives_retries(KEEPALIVE_PROBES)
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
-        let (tls, _) = MakeRustlsConnect::with_native_certs()
-            .map_err(|_| "needs the CA certificates of this machine, which are missing; install ca-certificates, or name a file in `SSL_CERT_FILE`")?;
+        let (tls, _) =
+            MakeRustlsConnect::with_native_certs().map_err(|_| UrlError::NoCertificates)?;
         Ok(Self { config, tls, client: Mutex::default(), call_timeout: patience })
     }
 
@@ -320,7 +317,7 @@ mod tests {
     fn errors_about_a_url_do_not_contain_its_password() {
         for url in ["", "postgres://", "mysql://ann:hunter2@h/x", "postgres://ann:hunter2@h:port/x"]
         {
-            let why = Database::parse(url, CONNECT_TIMEOUT).err().expect(url);
+            let why = Database::parse(url, CONNECT_TIMEOUT).err().expect(url).to_string();
             assert!(!why.contains("hunter2"), "{why}");
         }
     }

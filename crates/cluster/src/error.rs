@@ -27,6 +27,30 @@ pub enum ClusterError {
     Fenced,
 }
 
+/// Why `CLUSTER_URL` cannot be used. The texts never contain the URL itself, which has a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// The URL cannot be parsed.
+    #[error(
+        "CLUSTER_URL is not the URL of a PostgreSQL database; write postgres://USER:PASSWORD@HOST/DATABASE"
+    )]
+    Invalid,
+    /// The URL names no host.
+    #[error("CLUSTER_URL has no host; write postgres://USER:PASSWORD@HOST/DATABASE")]
+    NoHost,
+    /// This machine has no certificates with which to check that of the server.
+    #[error(
+        "CLUSTER_URL needs the CA certificates of this machine, which are missing; install ca-certificates, or name a file in `SSL_CERT_FILE`"
+    )]
+    NoCertificates,
+}
+
+impl From<UrlError> for ClusterError {
+    fn from(error: UrlError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
 impl ClusterError {
     /// Converts the error for the first connection: distinguishes an untrusted certificate.
     pub(super) fn on_first_connect(self) -> Self {

@@ -70,8 +70,7 @@ impl Cluster {
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
     pub async fn inspect(url: &str) -> Result<DatabaseStatus, ClusterError> {
-        let database = Database::parse(url, QUERY_TIMEOUT)
-            .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
+        let database = Database::parse(url, QUERY_TIMEOUT)?;
         let server = database.server().await.map_err(ClusterError::on_first_connect)?;
         let apart = clocks::clock_skew(&database).await?;
         let found = database.call(async |client| schema_version(client).await).await?;

@@ -63,7 +63,7 @@ use tokio_postgres::types::Type;
 pub use self::components::{Component, PublishedComponent};
 use self::database::Database;
 pub use self::dissolution::DissolutionBlockers;
-pub use self::error::ClusterError;
+pub use self::error::{ClusterError, UrlError};
 pub use self::handover::Handover;
 pub use self::inspect::{DatabaseStatus, Skew, Tables};
 pub use self::journal::JournalLines;
@@ -245,8 +245,8 @@ impl Cluster {
     /// Checks whether a URL is the URL of a database.
     ///
     /// # Errors
-    /// Returns a phrase to print after the variable's name.
-    pub fn check_url(url: &str) -> Result<(), String> {
+    /// [`UrlError`] if it is not.
+    pub fn check_url(url: &str) -> Result<(), UrlError> {
         Database::parse(url, Duration::ZERO).map(drop)
     }
 
@@ -264,8 +264,7 @@ impl Cluster {
     /// Returns [`ClusterError::Refused`] or [`ClusterError::Untrusted`].
     pub async fn join(url: &str, options: NodeOptions) -> Result<Self, ClusterError> {
         // A result that arrives after the next renewal is useless.
-        let database = Database::parse(url, options.lease / RENEWALS_PER_LEASE)
-            .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
+        let database = Database::parse(url, options.lease / RENEWALS_PER_LEASE)?;
         let mut warned = false;
         loop {
             let asked_ms = boot_ms();
@@ -386,8 +385,7 @@ impl Cluster {
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
     pub async fn nodes(url: &str) -> Result<Vec<Node>, ClusterError> {
-        let database = Database::parse(url, Duration::from_secs(5))
-            .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
+        let database = Database::parse(url, Duration::from_secs(5))?;
         database.has_tables().await.map_err(ClusterError::on_first_connect)?;
         nodes::all(&database).await
     }
@@ -399,8 +397,7 @@ impl Cluster {
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
     pub async fn request_drain(url: &str, node: &str, wanted: bool) -> Result<bool, ClusterError> {
-        let database = Database::parse(url, Duration::from_secs(5))
-            .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
+        let database = Database::parse(url, Duration::from_secs(5))?;
         database.has_tables().await.map_err(ClusterError::on_first_connect)?;
         nodes::request_drain(&database, node, wanted).await
     }

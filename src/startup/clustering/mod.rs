@@ -49,8 +49,8 @@ const MAX_STATE_FILE_BYTES: u64 = 16 << 20;
 pub fn faults(config: &Config) -> Vec<String> {
     let Some(url) = &config.cluster_url else { return Vec::new() };
     let mut faults = Vec::new();
-    if let Err(why) = Cluster::check_url(url.expose_secret()) {
-        faults.push(format!("CLUSTER_URL {why}"));
+    if let Err(error) = Cluster::check_url(url.expose_secret()) {
+        faults.push(error.to_string());
     }
     if config.agent_holder == HolderMode::Off {
         faults.push("CLUSTER_URL needs a holder, which ends the agents of a node that lost its place; AGENT_HOLDER is `off`".to_owned());
