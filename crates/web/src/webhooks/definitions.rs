@@ -10,7 +10,7 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::signature::WebhookKey;
+use super::signature::{SecretError, WebhookKey};
 use aetheel_store::workspace::{CallRate, Webhook, WebhookFile, Webhooks};
 
 /// The secrets, by the names of their environment variables.
@@ -93,13 +93,22 @@ fn callable_webhooks(webhooks: &Webhooks, secrets: &WebhookSecrets) -> (All, Vec
     (all, warnings)
 }
 
-fn keys(webhook: &Webhook, secrets: &WebhookSecrets) -> Result<Vec<WebhookKey>, String> {
+/// Why a webhook has no keys.
+#[derive(Debug, thiserror::Error)]
+enum KeyError {
+    /// The variable with this name is not set.
+    #[error("`{0}` was not set when the gateway started; set it and start again")]
+    Unset(String),
+    /// The secret in the variable with this name cannot be used.
+    #[error("`{0}` {1}")]
+    Secret(String, SecretError),
+}
+
+fn keys(webhook: &Webhook, secrets: &WebhookSecrets) -> Result<Vec<WebhookKey>, KeyError> {
     let key = |name: &String| {
-        let secret = secrets.get(name).ok_or_else(|| {
-            format!("`{name}` was not set when the gateway started; set it and start again")
-        })?;
+        let secret = secrets.get(name).ok_or_else(|| KeyError::Unset(name.clone()))?;
         WebhookKey::new(webhook.scheme, secret.expose_secret())
-            .map_err(|fault| format!("`{name}` {fault}"))
+            .map_err(|error| KeyError::Secret(name.clone(), error))
     };
     webhook.secrets.iter().map(key).collect()
 }

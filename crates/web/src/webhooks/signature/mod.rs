@@ -66,30 +66,41 @@ pub enum SignatureFault {
     Wrong,
 }
 
+/// Why a secret cannot be the key of a webhook. The texts follow the name of the secret and never
+/// contain the secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// A secret of the scheme `standard` has another form.
+    #[error("is not `whsec_` and base64")]
+    NotBase64,
+    /// A secret of the scheme `bearer` cannot be sent in a header.
+    #[error("contains blanks or other characters that a token cannot contain")]
+    NotAToken,
+    /// The secret can be guessed.
+    #[error("is shorter than {SHORTEST} bytes")]
+    TooShort,
+}
+
 impl WebhookKey {
     /// Creates a key from a secret.
     ///
     /// # Errors
-    /// Returns the problem as a phrase without the secret.
-    pub fn new(scheme: WebhookScheme, secret: &str) -> Result<Self, String> {
+    /// [`SecretError`] if the secret does not fit the scheme or is too short.
+    pub fn new(scheme: WebhookScheme, secret: &str) -> Result<Self, SecretError> {
         let secret = secret.trim();
         let bytes = match scheme {
             WebhookScheme::Standard => {
                 let text = secret.strip_prefix("whsec_").unwrap_or(secret);
-                STANDARD.decode(text).map_err(|_| "is not `whsec_` and base64".to_owned())?
+                STANDARD.decode(text).map_err(|_| SecretError::NotBase64)?
             }
             WebhookScheme::Github => secret.as_bytes().to_vec(),
             WebhookScheme::Bearer if secret.bytes().all(|b| b.is_ascii_graphic()) => {
                 secret.as_bytes().to_vec()
             }
-            WebhookScheme::Bearer => {
-                return Err(
-                    "contains blanks or other characters that a token cannot contain".to_owned()
-                );
-            }
+            WebhookScheme::Bearer => return Err(SecretError::NotAToken),
         };
         if bytes.len() < SHORTEST {
-            return Err(format!("is shorter than {SHORTEST} bytes"));
+            return Err(SecretError::TooShort);
         }
         Ok(Self(bytes))
     }
