@@ -5,6 +5,7 @@ use std::path::Path;
 
 use secrecy::ExposeSecret as _;
 
+use super::open::KitError;
 use crate::cli::exit;
 use crate::cluster::{Cluster, ClusterError, Component};
 use crate::config::Config;
@@ -50,19 +51,18 @@ impl ClusterInstaller {
     /// the operator.
     ///
     /// # Errors
-    /// Returns the exit code and the reason. The component stays installed on this machine.
+    /// [`KitError`]. The component stays installed on this machine.
     pub(super) async fn distribute(
         &self,
         to: &Path,
         served: ServedComponent,
-    ) -> Result<String, (u8, String)> {
+    ) -> Result<String, KitError> {
         let name = to.file_name().and_then(|name| name.to_str());
         let Some(file) = name.filter(|name| is_component_name(name)) else {
-            let why = format!(
+            return Err(KitError::usage(format!(
                 "other machines do not accept the file name of {}; rename it",
                 to.display()
-            );
-            return Err((exit::USAGE, why));
+            )));
         };
         let component = Component {
             file: file.to_owned(),
@@ -79,7 +79,7 @@ impl ClusterInstaller {
                 ClusterError::Refused(_) => exit::UNAVAILABLE,
                 ClusterError::Untrusted(_) => exit::CONFIG,
             };
-            (code, error.to_string())
+            KitError { code, text: error.to_string(), hint: None }
         })?;
         Ok("sent to all machines: each loads it within seconds, if its own rules allow it; `aetheel nodes` shows machines whose backends differ\n".to_owned())
     }

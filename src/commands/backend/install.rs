@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::all_nodes::ClusterInstaller;
 use super::changes::changes;
 use super::consent;
-use super::open;
+use super::open::{self, KitError};
 use crate::agent::Descriptor;
 use crate::backend::{AdmissionError, RequestedCapabilities, StagedComponent};
 use crate::cli::exit;
@@ -72,7 +72,7 @@ pub(in crate::commands) async fn run(
     let Installed { report: said, target, served } =
         match install(&loaded, &config, &component, wish).await {
             Ok(installed) => installed,
-            Err((code, fault)) => return report_failure(&redactor, code, &fault),
+            Err(error) => return report_failure(&redactor, error.code, &error.text),
         };
     // Write errors are ignored: stdout may be closed. The exit code reports the result.
     let print = |said: String| std::io::stdout().write_all(redactor.redact(said).as_bytes());
@@ -83,12 +83,12 @@ pub(in crate::commands) async fn run(
             let _ = print(said);
             exit::OK
         }
-        Err((code, why)) => {
-            print_stderr(&format!("error: {}", redactor.redact(why)));
+        Err(error) => {
+            print_stderr(&format!("error: {}", redactor.redact(error.text)));
             print_stderr(
                 "it is installed here, but was not sent to the other machines; run this again",
             );
-            code
+            error.code
         }
     }
 }
@@ -104,17 +104,15 @@ async fn install(
     config: &Config,
     file: &Path,
     wish: InstallOptions,
-) -> Result<Installed, (u8, String)> {
+) -> Result<Installed, KitError> {
     let InstallOptions { pin, yes, .. } = wish;
     let shown = file.display();
-    let failed = |what: String| (exit::FAILED, what);
     let staged = loaded.engine.stage(file, &loaded.gate, pin).await.map_err(|error| {
-        let code = if matches!(error, AdmissionError::Read(_) | AdmissionError::NotAFile) {
-            exit::USAGE
-        } else {
-            exit::FAILED
-        };
-        (code, format!("{shown} {}; hint: {}", with_causes(&error), error.hint()))
+        let text = format!("{shown} {}; hint: {}", with_causes(&error), error.hint());
+        match error {
+            AdmissionError::Read(_) | AdmissionError::NotAFile => KitError::usage(text),
+            _ => KitError::failed(text),
+        }
     })?;
     check(&staged, file).await?;
     let name = staged.inspection.descriptor.name.clone();
@@ -123,7 +121,7 @@ async fn install(
     let InstallPlan { staged, target, before, aside, wants } = &plan;
     staged.try_in_place(target).await.map_err(|error| {
         let cases = kit::selftest::folder_of(target);
-        failed(format!(
+        KitError::failed(format!(
             "{shown} {}; hint: put the new version's recordings into {}, or remove it",
             with_causes(&error),
             cases.display()
@@ -142,7 +140,7 @@ async fn install(
             &format!("Accept these permissions of `{name}`, and install it?"),
             yes,
         )
-        .map_err(|error| failed(error.to_string()))?;
+        .map_err(|error| KitError::failed(error.to_string()))?;
     }
     let new_pin = pin && !pinned(config, &name, &digest).await;
     if before.as_ref().is_some_and(|before| before.inspection.digest == digest) {
@@ -158,7 +156,7 @@ async fn install(
         return Ok(Installed { report: said, target: target.clone(), served: staged.served() });
     }
     let installation = installer.prepare(&plan).await;
-    let installation = installation.map_err(|error| failed(error.to_string()))?;
+    let installation = installation.map_err(|error| KitError::failed(error.to_string()))?;
     if new_pin {
         add_pin(config, &name, &digest).await?;
         said.push_str(&format!("pinned in backends.md: {digest}\n"));
@@ -168,8 +166,9 @@ async fn install(
         said.push_str("accepted in backends.md: the permissions above\n");
     }
     let finished = installation.finish(aside.clone()).await;
-    finished
-        .map_err(|error| failed(format!("cannot install it as {}: {error}", target.display())))?;
+    finished.map_err(|error| {
+        KitError::failed(format!("cannot install it as {}: {error}", target.display()))
+    })?;
     said.push_str(&format!("installed as {}\n", target.display()));
     if let Some(aside) = aside {
         said.push_str(&format!(
@@ -200,15 +199,15 @@ async fn install(
 
 /// Runs all checks with the recordings delivered with a component, which are in `X.cases` beside
 /// `X.wasm`.
-async fn check(staged: &StagedComponent, file: &Path) -> Result<(), (u8, String)> {
+async fn check(staged: &StagedComponent, file: &Path) -> Result<(), KitError> {
     let folder = kit::selftest::folder_of(file);
     if !folder.is_dir() {
         return Ok(());
     }
-    let cases = open::cases(vec![folder]).await.map_err(|unable| (unable.code, unable.text))?;
+    let cases = open::cases(vec![folder]).await?;
     let areas = kit::check::check(&staged.backend, &cases).await;
     let areas = areas.map_err(|failure| {
-        (exit::FAILED, format!("{}: no guest can be opened: {failure}", file.display()))
+        KitError::failed(format!("{}: no guest can be opened: {failure}", file.display()))
     })?;
     let findings: Vec<_> = areas.iter().flat_map(|area| &area.findings).collect();
     let Some(first) = findings.first() else { return Ok(()) };
@@ -219,12 +218,9 @@ async fn check(staged: &StagedComponent, file: &Path) -> Result<(), (u8, String)
         counted(findings.len(), "finding"),
         first.trial
     );
-    Err((
-        exit::FAILED,
-        format!(
-            "{shown} does not pass its check: {more}; hint: `aetheel backend check {shown}` shows all"
-        ),
-    ))
+    Err(KitError::failed(format!(
+        "{shown} does not pass its check: {more}; hint: `aetheel backend check {shown}` shows all"
+    )))
 }
 
 async fn pinned(config: &Config, name: &str, digest: &str) -> bool {
@@ -236,20 +232,20 @@ async fn pinned(config: &Config, name: &str, digest: &str) -> bool {
         .is_some_and(|backends| backends.contains(name))
 }
 
-async fn accept(config: &Config, wants: &RequestedCapabilities) -> Result<(), (u8, String)> {
+async fn accept(config: &Config, wants: &RequestedCapabilities) -> Result<(), KitError> {
     let accepted = BackendFile::new(&config.config_dir)
         .accept(&wants.descriptor.name, &wants.unaccepted)
         .await;
     accepted.map(drop).map_err(|error| {
-        (exit::FAILED, format!("cannot save the approval: {}", with_causes(&error)))
+        KitError::failed(format!("cannot save the approval: {}", with_causes(&error)))
     })
 }
 
-async fn add_pin(config: &Config, name: &str, digest: &str) -> Result<(), (u8, String)> {
+async fn add_pin(config: &Config, name: &str, digest: &str) -> Result<(), KitError> {
     let added = BackendFile::new(&config.config_dir).pin(name, digest).await;
     added
         .map(drop)
-        .map_err(|error| (exit::FAILED, format!("cannot save the pin: {}", with_causes(&error))))
+        .map_err(|error| KitError::failed(format!("cannot save the pin: {}", with_causes(&error))))
 }
 
 /// Describes the component and its differences from the previous one.

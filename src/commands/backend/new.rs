@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::open::KitError;
 use super::templates;
 use crate::cli::{AgentRunKind, Language, exit};
 
@@ -24,21 +25,16 @@ pub(in crate::commands) fn run(
             );
             exit::OK
         }
-        Err((code, message)) => {
-            eprintln!("aetheel: {message}");
-            code
+        Err(error) => {
+            eprintln!("aetheel: {}", error.text);
+            error.code
         }
     }
 }
 
 /// Writes the project and returns the number of its files.
-fn write(
-    name: &str,
-    lang: Language,
-    kind: AgentRunKind,
-    folder: &Path,
-) -> Result<usize, (u8, String)> {
-    let refused = |message: String| Err((exit::USAGE, message));
+fn write(name: &str, lang: Language, kind: AgentRunKind, folder: &Path) -> Result<usize, KitError> {
+    let refused = |text: String| Err(KitError::usage(text));
     if !is_valid_name(name) {
         return refused(format!(
             "{name:?} is not a valid name for a backend: use at most 32 lower-case letters, digits and `-`, and do not start with `-`"
@@ -62,7 +58,7 @@ fn write(
             .map_or(Ok(()), fs::create_dir_all)
             .and_then(|()| fs::write(&path, contents.replace(NAME_PLACEHOLDER, name)));
         written.map_err(|error| {
-            (exit::FAILED, format!("{} cannot be written: {error}", path.display()))
+            KitError::failed(format!("{} cannot be written: {error}", path.display()))
         })?;
     }
     Ok(files.len())
