@@ -56,13 +56,13 @@ impl AgentRegistry {
     /// version, it is not asked again.
     pub async fn examine_default(&self, name: &str) -> Option<Arc<Findings>> {
         let (backend, looked) = (self.get(name)?, self.inspect(name)?);
-        let told = self.findings(name).filter(|known| {
+        let known = self.findings(name).filter(|known| {
             known.faults.is_empty() && known.version.is_some() && known.program == looked.program
         });
-        let Some(told) = told else { return self.examine(name).await };
+        let Some(known) = known else { return self.examine(name).await };
         // Settings for the default backend apply to it from now on.
         let mut findings =
-            Examiner::with_version(backend.descriptor(), looked, told.version.clone());
+            Examiner::with_version(backend.descriptor(), looked, known.version.clone());
         findings.warnings.extend(self.sign_in_warning(name));
         let findings = Arc::new(findings);
         self.write().findings.insert(name.to_owned(), findings.clone());

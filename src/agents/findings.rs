@@ -43,10 +43,10 @@ impl Findings {
 
     /// Adds the problems of the default backend: those that prevent a start to `missing`, temporary
     /// ones to `told`, which are only logged.
-    pub fn sort_faults(&self, name: &str, missing: &mut Vec<String>, told: &mut Vec<String>) {
+    pub fn sort_faults(&self, name: &str, missing: &mut Vec<String>, warnings: &mut Vec<String>) {
         for AgentFault { text, passing, .. } in &self.faults {
             match passing {
-                true => told.push(format!("backend `{name}`: {text}; prompts still go to it")),
+                true => warnings.push(format!("backend `{name}`: {text}; prompts still go to it")),
                 false => missing.push(format!("backend `{name}`: {text}")),
             }
         }

@@ -34,13 +34,13 @@ impl AgentRegistry {
         let names: Vec<&str> = tool_names()
             .chain(own().flat_map(|own| own.tools.values().flatten()).map(String::as_str))
             .collect();
-        let told = |name: String| {
+        let warning = |name: String| {
             let meant = suggestion(&name, names.iter().copied());
             format!(
                 "ALLOWED_TOOLS names `{name}`, which is not a tool of an agent here (it may be one of an MCP server){meant}"
             )
         };
-        self.examiner.config.allowed_tools.unknown(own()).into_iter().map(told).collect()
+        self.examiner.config.allowed_tools.unknown(own()).into_iter().map(warning).collect()
     }
 
     /// Returns the component files that wait for approval, with the capabilities that were not
@@ -54,14 +54,14 @@ impl AgentRegistry {
         let component = self.component_of(name);
         let waiting =
             self.unapproved().into_iter().filter(|(_, wants)| wants.descriptor.name == component);
-        let told = |(path, wants): (PathBuf, Arc<RequestedCapabilities>)| {
+        let warning = |(path, wants): (PathBuf, Arc<RequestedCapabilities>)| {
             let file = path.file_name().unwrap_or_default().display();
             format!(
                 "{file}, version {}, {wants}; it will not run until an owner runs `aetheel backend approve {component}`.",
                 wants.descriptor.version
             )
         };
-        waiting.map(told).collect()
+        waiting.map(warning).collect()
     }
 
     /// Returns warnings about options in `backends.md` that do not fit the descriptors of their

@@ -180,10 +180,10 @@ fn draw(
     other: Option<&ComponentReplay>,
     (turn, backend, timeout): (&str, &str, Duration),
 ) -> std::io::Result<MessagePreview> {
-    let mut told = TurnRenderer::new(redactor);
+    let mut renderer = TurnRenderer::new(redactor);
     replay_actions(film, step, other, |action| {
         if film.is_ours(action) == Some(true) {
-            told.action(action);
+            renderer.action(action);
         }
     })?;
     let facts = film.facts();
@@ -196,13 +196,16 @@ fn draw(
             .any(|word| how.starts_with(word))
     };
     let how = ended.map(|(how, _)| how.as_str()).filter(|how| other.is_none() || by_host(how));
-    if ended.is_none() || (how.is_none() && !told.is_done()) {
-        return Ok(MessagePreview { messages: discord.preview(told.shown(), None), ended: false });
+    if ended.is_none() || (how.is_none() && !renderer.is_done()) {
+        return Ok(MessagePreview {
+            messages: discord.preview(renderer.shown(), None),
+            ended: false,
+        });
     }
     let took = ended.map_or(0.0, |(_, took)| took / 1000.0);
     let took = Duration::try_from_secs_f64(took).unwrap_or_default();
-    let shown = told.shown().clone();
-    let answer = told.answer(&RecordedEnd { turn, backend, ending: how, took, timeout });
+    let shown = renderer.shown().clone();
+    let answer = renderer.answer(&RecordedEnd { turn, backend, ending: how, took, timeout });
     Ok(MessagePreview { messages: discord.preview(&shown, Some(&answer)), ended: true })
 }
 

@@ -180,9 +180,9 @@ pub(super) fn shortened(line: &str) -> String {
 
 /// Returns the path of a changed file, with the numbers of added and removed lines.
 fn change_summary(diff: &FileDiff) -> String {
-    let told = diff_text(diff);
+    let text = diff_text(diff);
     let count = |sign: char, head: &str| {
-        told.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head)).count()
+        text.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head)).count()
     };
     format!("{} +{} -{}", one_line(&diff.path), count('+', "+++ "), count('-', "--- "))
 }

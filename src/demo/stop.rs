@@ -18,8 +18,8 @@ impl DemoStop {
     pub(super) fn on_signals() -> io::Result<Self> {
         let stop = Self::default();
         let (ready, listening) = mpsc::channel();
-        let heard = stop.clone();
-        std::thread::spawn(move || heard.listen(&ready));
+        let trigger = stop.clone();
+        std::thread::spawn(move || trigger.listen(&ready));
         listening.recv().map_err(io::Error::other)??;
         Ok(stop)
     }

@@ -88,8 +88,8 @@ impl PreparedStart {
             unavailable: mut missing,
             ..
         } = settings;
-        let (mut told, mut left_out) = (settings.warnings, Vec::new());
-        told.extend(repaired);
+        let (mut warnings, mut left_out) = (settings.warnings, Vec::new());
+        warnings.extend(repaired);
         for (name, folder) in
             [("WORKSPACE_DIR", &config.workspace_dir), ("CONFIG_DIR", &config.config_dir)]
         {
@@ -104,14 +104,14 @@ impl PreparedStart {
         for finding in findings {
             match finding.level {
                 FindingLevel::Ok => {}
-                FindingLevel::Warning => told.push(finding.to_string()),
+                FindingLevel::Warning => warnings.push(finding.to_string()),
                 FindingLevel::LeftOut => left_out.push(finding.to_string()),
                 FindingLevel::Unavailable => missing.push(finding.to_string()),
                 FindingLevel::Invalid => faults.push(finding.to_string()),
             }
         }
         if !purpose.only_checks() {
-            told.extend(shipped::install_shipped(&config).await);
+            warnings.extend(shipped::install_shipped(&config).await);
         }
         faults.extend(shipped::missing(&config));
         let workspace = Workspace::open(&config.config_dir)
@@ -143,9 +143,9 @@ impl PreparedStart {
                 Ok(name) => {
                     config.set_backend(name);
                     findings = loaded.agents.examine_default(name).await;
-                    findings
-                        .iter()
-                        .for_each(|findings| findings.sort_faults(name, &mut missing, &mut told));
+                    findings.iter().for_each(|findings| {
+                        findings.sort_faults(name, &mut missing, &mut warnings)
+                    });
                     faults.extend(unknown::backends(&config, &loaded.agents));
                 }
                 Err(undecided) => {
@@ -171,10 +171,10 @@ impl PreparedStart {
         }
         match &loaded {
             Some(loaded) => {
-                told.extend(unknown::variables(&settings.unknown_variables, &*loaded.agents));
-                told.extend(loaded.agents.tool_warnings());
+                warnings.extend(unknown::variables(&settings.unknown_variables, &*loaded.agents));
+                warnings.extend(loaded.agents.tool_warnings());
             }
-            None => told.extend(unknown::misspelled(&settings.unknown_variables)),
+            None => warnings.extend(unknown::misspelled(&settings.unknown_variables)),
         }
         match (workspace, loaded, findings) {
             (Some(workspace), Some(loaded), Some(findings))
@@ -183,12 +183,12 @@ impl PreparedStart {
                 let installer = Installer::of(&loaded, &config);
                 let LoadedBackends { custody, agents, detected, .. } = loaded;
                 let exposed = exposure::warnings(&settings.secret_files, custody.sandbox().is_on());
-                told.extend(
+                warnings.extend(
                     exposed.into_iter().map(|warning| format!("{warning}; {}", exposure::HINT)),
                 );
                 let vain = agents.run_warnings().into_iter().chain(agents.option_warnings());
                 let found = findings.warnings.iter().cloned().chain(vain);
-                let warnings = told.into_iter().chain(found).collect();
+                let warnings = warnings.into_iter().chain(found).collect();
                 Ok(Self {
                     config,
                     redactor,
@@ -215,7 +215,7 @@ impl PreparedStart {
                 };
                 faults.extend(missing);
                 faults.extend(left_out);
-                Err(StartRefusal { code, faults, warnings: told })
+                Err(StartRefusal { code, faults, warnings })
             }
         }
     }

@@ -28,9 +28,10 @@ pub struct Unread {
 pub fn unread(tape: &ParsedRecording, replayed: &ReplayResult) -> Vec<Unread> {
     let actions: Vec<Value> =
         replayed.actions().filter_map(|action| serde_json::to_value(action).ok()).collect();
-    let lost = replayed.turns.iter().filter_map(|(turn, told)| {
-        let done = told.done.as_ref().filter(|done| done.outcome == TurnOutcome::Completed)?;
-        if !told.transcript.unrecognised().is_empty() {
+    let lost = replayed.turns.iter().filter_map(|(turn, replayed_turn)| {
+        let done =
+            replayed_turn.done.as_ref().filter(|done| done.outcome == TurnOutcome::Completed)?;
+        if !replayed_turn.transcript.unrecognised().is_empty() {
             return None;
         }
         let position = lost_text(&tape.entries, &replayed.steps, *turn, Some(done))?;

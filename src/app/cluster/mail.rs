@@ -94,15 +94,15 @@ impl Poster {
         Self { cluster, discord, workspace, roots, owned, unowned, unposted }
     }
 
-    /// Sends the events that arrive in `heard` until its sender is dropped.
-    pub(super) async fn run(mut self, mut heard: mpsc::UnboundedReceiver<GatewayEvent>) {
+    /// Sends the events that arrive in `events` until its sender is dropped.
+    pub(super) async fn run(mut self, mut events: mpsc::UnboundedReceiver<GatewayEvent>) {
         let mut batch = Vec::new();
-        while heard.recv_many(&mut batch, MAX_BATCH).await > 0 {
+        while events.recv_many(&mut batch, MAX_BATCH).await > 0 {
             let (mut letters, count) = (Vec::new(), batch.len());
-            for heard in batch.drain(..) {
-                if let Some(channel) = heard.channel() {
-                    letters.extend(self.message(heard, channel).await);
-                } else if let Ok(body) = serde_json::to_string(&heard) {
+            for event in batch.drain(..) {
+                if let Some(channel) = event.channel() {
+                    letters.extend(self.message(event, channel).await);
+                } else if let Ok(body) = serde_json::to_string(&event) {
                     patiently!(self.cluster.broadcast(DISCORD_EVENT, &body));
                 }
             }
@@ -115,28 +115,28 @@ impl Poster {
 
     /// Makes the message for an event. Returns `None` if no node has the channel and the event does
     /// not have to be processed.
-    async fn message(&mut self, mut heard: GatewayEvent, channel: u64) -> Option<ClusterMessage> {
-        let root = self.root(&heard, channel).await;
+    async fn message(&mut self, mut event: GatewayEvent, channel: u64) -> Option<ClusterMessage> {
+        let root = self.root(&event, channel).await;
         let (lane, of) = (Lane::Channel(channel), Lane::Channel(root));
         let settings = {
             let channels = self.workspace.channels().await;
             channels.of(&lane).or(&channels.of(&of))
         };
-        let wanted = heard.addressed || settings.require_mention == Some(false);
+        let wanted = event.addressed || settings.require_mention == Some(false);
         if !wanted && self.is_unowned(root).await {
             return None;
         }
-        heard.parent = Parent::Known((root != channel).then_some(root));
+        event.parent = Parent::Known((root != channel).then_some(root));
         if self.owned.len() >= MAX_CACHED_CHANNELS {
             self.owned.clear();
         }
         self.owned.insert(root);
         Some(ClusterMessage {
-            key: heard.key(),
+            key: event.key(),
             root: root_of(&of),
             thread: (root != channel).then_some(channel),
             kind: DISCORD_EVENT.to_owned(),
-            body: serde_json::to_string(&heard).ok()?,
+            body: serde_json::to_string(&event).ok()?,
             label: settings.node,
         })
     }
@@ -161,7 +161,7 @@ impl Poster {
 
     /// Returns the parent channel of a thread, or the channel itself. A thread that a machine
     /// imported before the cluster knew its parent counts as a channel.
-    async fn root(&mut self, heard: &GatewayEvent, channel: u64) -> u64 {
+    async fn root(&mut self, event: &GatewayEvent, channel: u64) -> u64 {
         if let Some(root) = self.roots.get(&channel) {
             return *root;
         }
@@ -170,7 +170,7 @@ impl Poster {
             Ok(Lane::Channel(root)) => Some(root),
             _ => None,
         });
-        let root = match (known, heard.parent) {
+        let root = match (known, event.parent) {
             (Some(root), _) => root,
             (None, Parent::Known(parent)) => parent.unwrap_or(channel),
             (None, Parent::Unknown) => match self.discord.root_channel(channel).await {
@@ -295,12 +295,12 @@ fn pass_on(
     let root = root.unwrap_or_default();
     match kind.as_str() {
         DISCORD_EVENT => {
-            let Ok(heard) = serde_json::from_str(&body) else { return false };
+            let Ok(event) = serde_json::from_str(&body) else { return false };
             let done = done.clone();
             let receipt = Receipt::new(move || {
                 let _ = done.send((number, root));
             });
-            let _ = discord.send((heard, receipt));
+            let _ = discord.send((event, receipt));
         }
         EVENT_MESSAGE => {
             let Ok(event) = serde_json::from_str(&body) else { return false };
@@ -386,14 +386,14 @@ mod tests {
 
     #[test]
     fn a_message_that_nobody_takes_any_more_stays_unacknowledged() {
-        let heard = GatewayEvent {
+        let event = GatewayEvent {
             name: "MESSAGE_CREATE".to_owned(),
             data: Value::Null,
             names: Vec::new(),
             parent: Parent::Unknown,
             addressed: true,
         };
-        let body = serde_json::to_string(&heard).unwrap();
+        let body = serde_json::to_string(&event).unwrap();
         let (done, mut acknowledged) = mpsc::unbounded_channel();
         let (discord, mut reader) = mpsc::unbounded_channel();
         let (events, _) = mpsc::unbounded_channel();

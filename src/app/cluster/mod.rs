@@ -132,7 +132,7 @@ impl ClusterNode {
     /// Creates the channels through which Discord's events go to other nodes and come from them.
     /// The adapter for Discord gets the [`EventSharing`]; the other ends are for [`Self::serve`].
     pub(super) fn sharing(&self) -> (EventSharing, SharingEnds) {
-        let (out, heard) = mpsc::unbounded_channel();
+        let (out, events) = mpsc::unbounded_channel();
         let (letters, from) = mpsc::unbounded_channel();
         let logins = Arc::new(leader::SharedLogins(self.cluster.clone()));
         let sharing = EventSharing {
@@ -141,7 +141,7 @@ impl ClusterNode {
             leader: self.leadership.subscribe(),
             logins,
         };
-        (sharing, SharingEnds { events: heard, messages: letters })
+        (sharing, SharingEnds { events, messages: letters })
     }
 
     /// Starts the tasks that exchange messages and lanes with other nodes, and the one that tries

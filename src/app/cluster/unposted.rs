@@ -17,7 +17,7 @@ pub(super) struct Unposted(Arc<(Mutex<UnpostedState>, Notify)>);
 #[derive(Default)]
 struct UnpostedState {
     /// Number of events that were received.
-    heard: u64,
+    received: u64,
     /// Number of events that were sent to the database or skipped.
     posted: u64,
     /// Messages to the bot whose authors got no notice, each with its number in the order of
@@ -26,13 +26,13 @@ struct UnpostedState {
 }
 
 impl Unposted {
-    fn note_event(&self, heard: &GatewayEvent) {
+    fn note_event(&self, event: &GatewayEvent) {
         let (state, news) = &*self.0;
         let mut state = state.lock();
-        let place = state.heard;
-        state.heard += 1;
-        if heard.is_addressed_message() {
-            state.unnotified.push_back((place, heard.clone()));
+        let place = state.received;
+        state.received += 1;
+        if event.is_addressed_message() {
+            state.unnotified.push_back((place, event.clone()));
             news.notify_one();
         }
     }
@@ -49,18 +49,18 @@ impl Unposted {
 
     /// Removes and returns the waiting messages whose authors got no notice.
     fn take_unnotified(&self) -> Vec<GatewayEvent> {
-        self.0.0.lock().unnotified.drain(..).map(|(_, heard)| heard).collect()
+        self.0.0.lock().unnotified.drain(..).map(|(_, event)| event).collect()
     }
 
     /// Forwards each event in order and records it. Returns when either channel is closed.
     pub(super) async fn follow(
         self,
-        mut heard: mpsc::UnboundedReceiver<GatewayEvent>,
+        mut events: mpsc::UnboundedReceiver<GatewayEvent>,
         to: mpsc::UnboundedSender<GatewayEvent>,
     ) {
-        while let Some(heard) = heard.recv().await {
-            self.note_event(&heard);
-            if to.send(heard).is_err() {
+        while let Some(event) = events.recv().await {
+            self.note_event(&event);
+            if to.send(event).is_err() {
                 return;
             }
         }
@@ -70,10 +70,10 @@ impl Unposted {
     /// database cannot be reached.
     pub(super) async fn report(self, discord: Discord, mut away: watch::Receiver<bool>) {
         while away.wait_for(|away| *away).await.is_ok() {
-            for heard in self.take_unnotified() {
+            for event in self.take_unnotified() {
                 let discord = discord.clone();
                 supervisor::spawn_finite("waiting notice", async move {
-                    discord.report_waiting(&heard).await;
+                    discord.report_waiting(&event).await;
                 });
             }
             tokio::select! {

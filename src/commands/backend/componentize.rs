@@ -137,7 +137,7 @@ fn write_component(path: &Path, content: &[u8]) -> io::Result<()> {
 
 fn component(module: &[u8]) -> Result<BuiltComponent, BuildError> {
     let mut module = module.to_vec();
-    let (stripped, told) = wit_component::metadata::decode(&module)
+    let (stripped, metadata) = wit_component::metadata::decode(&module)
         .map_err(|error| BuildError::Module(format!("{error:#}")))?;
     if stripped.is_none() {
         let (resolve, world) = contract::resolve()?;
@@ -150,8 +150,10 @@ fn component(module: &[u8]) -> Result<BuiltComponent, BuildError> {
         )
         .map_err(|error| BuildError::Embed(format!("{error:#}")))?;
     } else {
-        let exports =
-            interface_names(&told.resolve, told.resolve.worlds[told.world].exports.keys());
+        let exports = interface_names(
+            &metadata.resolve,
+            metadata.resolve.worlds[metadata.world].exports.keys(),
+        );
         if !exports.iter().any(|name| name == EXPORT) {
             return Err(BuildError::OtherContract(exports));
         }

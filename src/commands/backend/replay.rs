@@ -89,27 +89,26 @@ async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, Ki
 
 fn print(case: &Case, replayed: &ReplayResult) {
     let page = OutputStyle::for_stdout();
-    let told = summary::summarize(&case.tape, replayed);
-    let mut turns: Vec<u32> = told.iter().filter_map(|told| told.turn).collect();
+    let rows = summary::summarize(&case.tape, replayed);
+    let mut turns: Vec<u32> = rows.iter().filter_map(|row| row.turn).collect();
     turns.dedup();
     let (many, mut shown) = (turns.len() > 1, None);
-    for told in &told {
-        if many && told.turn.is_some() && told.turn != shown {
-            shown = told.turn;
-            terminal::line(&page.bold(&format!("turn {}", told.turn.unwrap_or_default())));
+    for row in &rows {
+        if many && row.turn.is_some() && row.turn != shown {
+            shown = row.turn;
+            terminal::line(&page.bold(&format!("turn {}", row.turn.unwrap_or_default())));
         }
-        let mut lines = told.text.lines();
+        let mut lines = row.text.lines();
         let first = lines.next().unwrap_or_default();
-        let seconds = format!("{:>8.1}s", told.t / 1000.0);
+        let seconds = format!("{:>8.1}s", row.t / 1000.0);
         terminal::line(&format!(
             "{} {} {}",
             page.dim(&seconds),
-            page.bold(&format!("{:<11}", told.what)),
-            page.style(told.style, first)
+            page.bold(&format!("{:<11}", row.what)),
+            page.style(row.style, first)
         ));
-        lines.for_each(|line| {
-            terminal::line(&format!("{:>22}{}", "", page.style(told.style, line)))
-        });
+        lines
+            .for_each(|line| terminal::line(&format!("{:>22}{}", "", page.style(row.style, line))));
     }
     if !replayed.withheld.is_empty() {
         let places = replayed

@@ -49,19 +49,19 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, wish: DrainOpti
         line(&format!("{node} hands its channels over; `aetheel nodes` shows the progress"));
         return exit::OK;
     }
-    let mut told = None;
+    let mut reported = None;
     loop {
         match remaining_lanes(url, node).await {
             Ok(Some(0)) => {
                 line(&format!("{node} has no channels any more; it can be stopped"));
                 return exit::OK;
             }
-            Ok(Some(lanes)) if told != Some(lanes) => {
+            Ok(Some(lanes)) if reported != Some(lanes) => {
                 print_stderr(&format!(
                     "{node} still has {} with running turns or waiting messages",
                     counted(lanes, "channel")
                 ));
-                told = Some(lanes);
+                reported = Some(lanes);
             }
             // The database may be unavailable for a while.
             Ok(Some(_)) | Err(ClusterError::Away(_)) => {}

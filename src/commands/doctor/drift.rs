@@ -51,13 +51,13 @@ pub(super) fn examine(report: &mut DoctorReport, config: &Config, backends: &[Ba
 }
 
 fn summarize(met: &[Drift]) -> String {
-    let told = met.iter().take(MAX_NAMED_KINDS).map(|Drift { key, times, last, recording, .. }| {
+    let kinds = met.iter().take(MAX_NAMED_KINDS).map(|Drift { key, times, last, recording, .. }| {
         let (what, version, component) = (&key.what, &key.agent_version, &key.component);
         format!("{what}: {}, last {last:.0} (agent {version}, backend file {component}, recording {recording})", counted(*times, "time"))
     });
-    let mut told: Vec<String> = told.collect();
+    let mut kinds: Vec<String> = kinds.collect();
     if met.len() > MAX_NAMED_KINDS {
-        told.push(format!("and {} more in state/drift.md", met.len() - MAX_NAMED_KINDS));
+        kinds.push(format!("and {} more in state/drift.md", met.len() - MAX_NAMED_KINDS));
     }
-    told.join("; ")
+    kinds.join("; ")
 }

@@ -35,7 +35,7 @@ pub(super) fn check_token(
 ) -> Result<Option<BotProfile>, TokenCheckError> {
     config.discord_bot_token = Some(token.clone());
     let redactor = Redactor::new([token]);
-    let tell = |error: StartError| {
+    let classify = |error: StartError| {
         let text = redactor.redact(error.to_string()).replace("\nhint: ", "; hint: ");
         match error {
             StartError::Unreachable { .. } | StartError::Untrusted { .. } => {
@@ -44,13 +44,13 @@ pub(super) fn check_token(
             _ => TokenCheckError::Wrong(text),
         }
     };
-    let options = DiscordOptions::from_config(&config, redactor.clone()).map_err(tell)?;
-    let checkup = Checkup::new(&options).map_err(tell)?;
+    let options = DiscordOptions::from_config(&config, redactor.clone()).map_err(classify)?;
+    let checkup = Checkup::new(&options).map_err(classify)?;
     if offline {
         return Ok(None);
     }
     match runtime.block_on(async { timeout(ANSWER_TIMEOUT, checkup.bot(&options)).await }) {
-        Ok(asked) => asked.map(Some).map_err(tell),
+        Ok(asked) => asked.map(Some).map_err(classify),
         Err(_) => Err(TokenCheckError::Unreachable(format!(
             "discord at {} does not answer within {} s",
             options.api_base,

@@ -281,26 +281,26 @@ impl MigrationPlan {
         let lane = Lane::Channel(channel.id);
         let set = Channels::parse(self.file(CHANNELS)).of(&lane);
         let mut entries = Vec::new();
-        let told = |what: &str| format!("{CHANNELS}: channel {}: {what}", channel.id);
+        let labelled = |what: &str| format!("{CHANNELS}: channel {}: {what}", channel.id);
         match (&channel.directory, set.directory) {
             (Some(wanted), None) => match target.directory_conflict(wanted) {
                 None => entries.push(("directory", Some(wanted.as_str()))),
-                Some(conflict) => return self.conflicts.push(told(&conflict)),
+                Some(conflict) => return self.conflicts.push(labelled(&conflict)),
             },
             (Some(wanted), Some(stands)) if *wanted == stands => {
-                self.existing.push(told("directory"))
+                self.existing.push(labelled("directory"))
             }
-            (Some(wanted), Some(stands)) => self.conflicts.push(told(&format!(
+            (Some(wanted), Some(stands)) => self.conflicts.push(labelled(&format!(
                 "its directory is {stands} here and {wanted} there; it is not changed"
             ))),
             (None, _) => {}
         }
         match (channel.needs_no_mention, set.require_mention) {
             (true, None) => entries.push(("require-mention", Some("no"))),
-            (true, Some(false)) => self.existing.push(told("require-mention")),
+            (true, Some(false)) => self.existing.push(labelled("require-mention")),
             (true, Some(true)) => {
                 self.conflicts
-                    .push(told("it must be mentioned here and not there; this is not changed"));
+                    .push(labelled("it must be mentioned here and not there; this is not changed"));
             }
             (false, _) => {}
         }
@@ -311,9 +311,9 @@ impl MigrationPlan {
             channel.name.as_deref().map(markdown::heading_name).filter(|name| !name.is_empty());
         match with_channel(self.file(CHANNELS), &lane, name.as_deref(), &entries) {
             Ok(after) => {
-                self.set(CHANNELS, &told(""), after);
+                self.set(CHANNELS, &labelled(""), after);
             }
-            Err(error) => self.conflicts.push(told(&error.to_string())),
+            Err(error) => self.conflicts.push(labelled(&error.to_string())),
         }
     }
 }

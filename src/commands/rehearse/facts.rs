@@ -161,8 +161,8 @@ impl RehearsedTurn {
         let (before_text, now_text) = (self.text(), now.text());
         // The last part of an unfinished answer may not have been written to the disk.
         let goes_on = gaps.unfinished && self.done.is_none();
-        let told = self.done.as_ref().is_some_and(|done| done.text.is_some());
-        if !((gaps.sparse && !told) || (goes_on && now_text.starts_with(&before_text))) {
+        let has_final_text = self.done.as_ref().is_some_and(|done| done.text.is_some());
+        if !((gaps.sparse && !has_final_text) || (goes_on && now_text.starts_with(&before_text))) {
             part(DifferenceKind::Answer, non_empty(before_text), non_empty(now_text));
         }
         if !goes_on {
@@ -272,9 +272,12 @@ mod tests {
         now: &[Action],
         gaps: Gaps,
     ) -> Vec<(DifferenceKind, String, String)> {
-        let told = |side: Option<String>| side.unwrap_or_default();
+        let has_final_text = |side: Option<String>| side.unwrap_or_default();
         let found = LinkFacts::of(before).differences(&LinkFacts::of(now), gaps);
-        found.into_iter().map(|it| (it.about, told(it.before), told(it.now))).collect()
+        found
+            .into_iter()
+            .map(|it| (it.about, has_final_text(it.before), has_final_text(it.now)))
+            .collect()
     }
 
     #[test]

@@ -131,7 +131,7 @@ fn launch(command: &[String], variables: &HashMap<String, String>, cwd: &Path) -
 /// Reads stdin on a thread and returns the pieces as they arrive (whole lines at a terminal). The
 /// channel ends with stdin; the thread ends with the program.
 fn read_stdin() -> UnboundedReceiver<Vec<u8>> {
-    let (pieces, heard) = unbounded_channel();
+    let (pieces, received) = unbounded_channel();
     let hand_on = move || {
         let mut piece = vec![0; 64 << 10];
         let mut stdin = io::stdin().lock();
@@ -142,7 +142,7 @@ fn read_stdin() -> UnboundedReceiver<Vec<u8>> {
     if let Err(error) = std::thread::Builder::new().name("stdin".to_owned()).spawn(hand_on) {
         print_stderr(&format!("error: cannot read stdin: {error}"));
     }
-    heard
+    received
 }
 
 /// Prints and records the agent's output, and passes stdin to the agent and records it, until the
@@ -203,13 +203,13 @@ async fn record_process(
                     };
                     tape.lines += 1;
                     script.observe_output(&line.text);
-                    let told = AgentLine {
+                    let line = AgentLine {
                         proc: KEY,
                         pipe: line.pipe,
                         text: line.text,
                         truncated: line.truncated,
                     };
-                    tape.append(EntryKind::In(Input::Line(told)))?;
+                    tape.append(EntryKind::In(Input::Line(line)))?;
                 }
             }
             Some(ProcessEvent::OutputLimit) => {}
