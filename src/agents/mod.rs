@@ -30,7 +30,7 @@ use tokio::task::JoinSet;
 
 use crate::backend::{LoadReport, Registry};
 use crate::dispatch::{Notice, Outlet};
-use crate::turn::{Agents, Backend, Backends, Generation, KnownComponent};
+use crate::turn::{Agents, Backend, Backends, Generation, KnownComponent, VersionError};
 use crate::workspace::{FileError, Profile, ProfileFile};
 use configured::{ConfiguredBackend, OperatorChoice};
 use findings::{Examiner, Findings, ProgramLocation};
@@ -381,9 +381,13 @@ impl Backends for AgentRegistry {
         self.components.known_components(&self.component_of(name)).await
     }
 
-    async fn open_on_trial(&self, name: &str, digest: &str) -> Result<Arc<dyn Backend>, String> {
+    async fn open_on_trial(
+        &self,
+        name: &str,
+        digest: &str,
+    ) -> Result<Arc<dyn Backend>, VersionError> {
         if !self.names().iter().any(|known| known == name) {
-            return Err(format!("there is no backend `{name}`"));
+            return Err(VersionError::NoBackend(name.to_owned()));
         }
         Ok(self.components.try_component(&self.component_of(name), digest).await?)
     }
@@ -424,11 +428,10 @@ impl Backends for AgentRegistry {
         (!reasons.is_empty()).then(|| reasons.join(", and "))
     }
 
-    async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, String> {
+    async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, VersionError> {
         let serves = self.get(name).map(|backend| backend.generation().clone());
         if serves.as_ref() != Some(from) {
-            let serves = serves.map_or("nothing".to_owned(), |serves| format!("version {serves}"));
-            return Err(format!("{serves} serves `{name}` by now; nothing was changed"));
+            return Err(VersionError::Superseded { name: name.to_owned(), serves });
         }
         // The digest of a profile's generation differs from that of its component.
         let component = self.component_of(name);

@@ -15,7 +15,7 @@ use crate::startup::StartRefusal;
 use crate::startup::settings::OperatorSettings;
 use crate::telemetry;
 use crate::terminal::{self, print_stderr};
-use crate::turn::reread::reread;
+use crate::turn::reread::{RereadError, reread};
 use crate::turn::{Backend, Backends as _};
 use crate::workspace::{FileError, LockError, LostState, LostTurn, LostTurns, Workspace};
 
@@ -50,9 +50,9 @@ enum Unreadable {
     NoBackend,
     #[error("its backend is still the one that could not read it")]
     SameComponent,
-    /// The backend cannot read it either, for this reason.
-    #[error("{0}")]
-    Reread(String),
+    /// The backend cannot read it either.
+    #[error(transparent)]
+    Reread(#[from] RereadError),
 }
 
 /// Why the gateway does not deliver the replies now.
@@ -122,8 +122,7 @@ async fn reread_turn(
     if backend.generation().digest == turn.digest {
         return Err(Unreadable::SameComponent);
     }
-    let read = reread(backend, recording, &turn.turn).await;
-    read.map(|read| read.text).map_err(|error| Unreadable::Reread(error.to_string()))
+    Ok(reread(backend, recording, &turn.turn).await?.text)
 }
 
 fn row(turn: &LostTurn, read: Result<String, Unreadable>) -> RecoveryRow {

@@ -8,6 +8,7 @@
 
 mod completion;
 mod editing;
+mod error;
 mod files;
 mod folded;
 mod input;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use super::error::LineError;
 use super::files;
 use super::input::{self, TerminalInput};
 use super::names::names;
@@ -59,7 +60,7 @@ Anything else is a prompt; begin it with a blank if it should start with `/`.";
 const AGENT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Length of a line in bytes at which a terminal in line mode drops the rest.
-const CUT: usize = 4095;
+pub(super) const CUT: usize = 4095;
 
 /// Interval in which the status updates the duration of a turn.
 const STATUS_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
@@ -233,8 +234,11 @@ impl ConsoleSession<'_> {
         }
     }
 
-    /// Answers a question with a line. Returns a message if the line is not a valid answer.
-    fn answer(&self, line: &str) -> Result<(), String> {
+    /// Answers a question with a line.
+    ///
+    /// # Errors
+    /// Returns an error if the line is not a valid answer, or if the question is closed.
+    fn answer(&self, line: &str) -> Result<(), LineError> {
         let mut typed = None;
         self.shared.questions.send_modify(|waiting| typed = waiting.answer(line));
         match typed {
@@ -252,7 +256,7 @@ impl ConsoleSession<'_> {
                                 );
                             });
                         }
-                        refusal.to_string()
+                        refusal.into()
                     },
                 )
             }
@@ -261,8 +265,8 @@ impl ConsoleSession<'_> {
                 self.shared.prompt();
                 Ok(())
             }
-            Some(Reading::Unclear(why)) => Err(why),
-            None => Err("the question is no longer open".to_owned()),
+            Some(Reading::Unclear(why)) => Err(LineError::Unclear(why)),
+            None => Err(LineError::NoQuestion),
         }
     }
 
@@ -270,8 +274,8 @@ impl ConsoleSession<'_> {
         match steered {
             Ok(steered) => {
                 self.submitted += u32::from(steered.is_prompt());
-                if let Some(told) = steered.message() {
-                    self.shared.print_note(told);
+                if let Some(message) = steered.message() {
+                    self.shared.print_note(message);
                 }
             }
             Err(refusal) => self.fail(&refusal.to_string()),
@@ -287,7 +291,7 @@ impl ConsoleSession<'_> {
     async fn take(&mut self, line: &str) -> bool {
         let mut words = line.split_whitespace();
         let command = if line.starts_with('/') { words.next() } else { None };
-        let said = match command {
+        let said: Result<String, LineError> = match command {
             Some("/quit" | "/exit") => return false,
             Some("/help") => Ok(HELP.to_owned()),
             Some("/reset") => self
@@ -295,11 +299,12 @@ impl ConsoleSession<'_> {
                 .conversations
                 .reset(&Lane::Console)
                 .await
-                .map(|_| "the conversation is forgotten".to_owned()),
+                .map(|_| "the conversation is forgotten".to_owned())
+                .map_err(LineError::from),
             Some("/stop") if self.dispatcher.turns.stop(&Lane::Console) => return true,
             Some("/stop") => Ok("nothing is running".to_owned()),
             Some("/steer") => match line.trim_start_matches("/steer").trim() {
-                "" => Err("write the message for the agent after /steer".to_owned()),
+                "" => Err(LineError::NoMessage),
                 text => {
                     let (dispatcher, event) = (self.dispatcher.clone(), event(text));
                     self.steering.spawn(async move {
@@ -326,21 +331,21 @@ impl ConsoleSession<'_> {
                         .await;
                     Ok(join_rows(&session_rows(&found, jiff::Timestamp::now())))
                 }
-                Some(id) => {
-                    self.dispatcher
-                        .conversations
-                        .resume(&Lane::Console, id, true, AGENT_TIMEOUT)
-                        .await
-                }
+                Some(id) => self
+                    .dispatcher
+                    .conversations
+                    .resume(&Lane::Console, id, true, AGENT_TIMEOUT)
+                    .await
+                    .map_err(LineError::from),
             },
-            Some("/open") => {
-                self.shared.folded().open(words.next()).map_err(|error| error.to_string())
-            }
+            Some("/open") => self.shared.folded().open(words.next()).map_err(LineError::from),
             Some("/file") => self.add_file(
                 line.trim().split_once(char::is_whitespace).map_or("", |(_, path)| path.trim()),
             ),
             Some("/recover") => Ok(self.dispatcher.redelivery.recover_lane(&Lane::Console).await),
-            Some("/compact") => self.dispatcher.conversations.compact(&Lane::Console).await,
+            Some("/compact") => {
+                self.dispatcher.conversations.compact(&Lane::Console).await.map_err(LineError::from)
+            }
             Some("/backend") => match words.next() {
                 None => {
                     let current = self.dispatcher.settings.backend_of(&Lane::Console).await;
@@ -354,11 +359,13 @@ impl ConsoleSession<'_> {
                     .settings
                     .choose_backend(&Lane::Console, name)
                     .await
-                    .map(|()| format!("{name} answers from now on")),
+                    .map(|()| format!("{name} answers from now on"))
+                    .map_err(LineError::from),
             },
             Some("/ping") => {
                 let current = self.dispatcher.settings.backend_of(&Lane::Console).await;
-                self.dispatcher.backends.ping(words.next().unwrap_or(&current)).await
+                let name = words.next().unwrap_or(&current);
+                self.dispatcher.backends.ping(name).await.map_err(LineError::from)
             }
             Some("/model") => self.choose(Setting::Model, words.next()).await,
             Some("/thinking") => self.choose(Setting::Effort, words.next()).await,
@@ -378,18 +385,15 @@ impl ConsoleSession<'_> {
                         &ProjectBinding { directory, backend: None },
                     )
                     .await
+                    .map_err(LineError::from)
             }
-            Some(other) => Err(format!(
-                "{other} is not a command; /help lists all, a leading blank makes it a prompt"
-            )),
+            Some(other) => Err(LineError::UnknownCommand(other.to_owned())),
             None if line.trim().is_empty() => Ok(String::new()),
             None if self.is_asked() => match self.answer(line) {
                 Ok(()) => return true,
                 Err(unclear) => Err(unclear),
             },
-            None if self.is_cut(line) => Err(format!(
-                "the terminal cuts lines at {CUT} bytes; send it through a pipe, or as a file (/file)"
-            )),
+            None if self.is_cut(line) => Err(LineError::Cut),
             None => match self.submit(line) {
                 // The prompt is printed again after the answer.
                 Ok(()) => return true,
@@ -405,7 +409,7 @@ impl ConsoleSession<'_> {
         match said {
             Ok(text) if text.is_empty() => {}
             Ok(text) => self.shared.print_note(&text),
-            Err(error) => self.fail(&error),
+            Err(error) => self.fail(&error.to_string()),
         }
         if !self.waiting() || self.is_asked() {
             self.shared.prompt();
@@ -413,11 +417,11 @@ impl ConsoleSession<'_> {
         true
     }
 
-    async fn choose(&self, setting: Setting, value: Option<&str>) -> Result<String, String> {
-        self.dispatcher.settings.choose(&Lane::Console, setting, value).await
+    async fn choose(&self, setting: Setting, value: Option<&str>) -> Result<String, LineError> {
+        Ok(self.dispatcher.settings.choose(&Lane::Console, setting, value).await?)
     }
 
-    fn submit(&mut self, line: &str) -> Result<(), String> {
+    fn submit(&mut self, line: &str) -> Result<(), LineError> {
         // Piped input is not changed.
         let (text, named) = if self.shared.live {
             files::extract_files(line, home().as_deref())
@@ -425,26 +429,22 @@ impl ConsoleSession<'_> {
             (line.to_owned(), Vec::new())
         };
         let attached = self.files.iter().cloned().chain(named).collect();
-        self.dispatcher
-            .intake
-            .submit(NewEvent { attached, ..event(&text) })
-            .map_err(|reason| reason.to_string())?;
+        self.dispatcher.intake.submit(NewEvent { attached, ..event(&text) })?;
         self.files.clear();
         self.submitted += 1;
         self.update_waiting();
         Ok(())
     }
 
-    fn add_file(&mut self, path: &str) -> Result<String, String> {
-        let file = files::attach(path.trim_matches('"'), home().as_deref())
-            .map_err(|error| error.to_string())?;
-        let told = format!(
+    fn add_file(&mut self, path: &str) -> Result<String, LineError> {
+        let file = files::attach(path.trim_matches('"'), home().as_deref())?;
+        let message = format!(
             "{} ({} bytes) goes along with the next prompt",
             one_line(&file.name),
             file.size
         );
         self.files.push(file);
-        Ok(told)
+        Ok(message)
     }
 
     /// Returns whether a terminal in line mode dropped the end of a line.

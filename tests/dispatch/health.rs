@@ -44,17 +44,17 @@ async fn a_live_backend_reports_its_own_health_and_a_one_shot_one_is_checked() {
     let folder = tempfile::tempdir().unwrap();
     let live = dispatcher("link", folder.path()).await;
     assert_eq!(
-        live.backends.ping("lasting").await,
-        Ok("lasting is ready: it does not run yet".to_owned())
+        live.backends.ping("lasting").await.unwrap(),
+        "lasting is ready: it does not run yet"
     );
     let once = dispatcher("turn", folder.path()).await;
     assert_eq!(
-        once.backends.ping("lasting").await,
-        Ok("lasting is ready; it runs its agent once a turn".to_owned())
+        once.backends.ping("lasting").await.unwrap(),
+        "lasting is ready; it runs its agent once a turn"
     );
     assert_eq!(
-        once.backends.ping("nobody").await,
-        Err("There is no backend \"nobody\"; there are: lasting, locked.".to_owned())
+        once.backends.ping("nobody").await.unwrap_err().to_string(),
+        "There is no backend \"nobody\"; there are: lasting, locked."
     );
 }
 
@@ -62,11 +62,10 @@ async fn a_live_backend_reports_its_own_health_and_a_one_shot_one_is_checked() {
 async fn an_unavailable_backend_is_neither_healthy_nor_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let dispatcher = dispatcher("link", folder.path()).await;
-    let why = Err("locked cannot be used here: it is not signed in.".to_owned());
-    assert_eq!(dispatcher.backends.ping("locked").await, why);
-    assert_eq!(
-        dispatcher.settings.choose_backend(&Lane::Console, "locked").await,
-        why.map(|_: String| ())
-    );
+    let why = "locked cannot be used here: it is not signed in.";
+    let refused = dispatcher.backends.ping("locked").await.unwrap_err();
+    assert_eq!(refused.to_string(), why);
+    let refused = dispatcher.settings.choose_backend(&Lane::Console, "locked").await.unwrap_err();
+    assert_eq!(refused.to_string(), why);
     assert_eq!(dispatcher.settings.backend_of(&Lane::Console).await, "lasting");
 }

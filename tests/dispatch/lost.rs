@@ -517,8 +517,9 @@ fn a_recording_truncated_at_its_size_limit_gets_no_invented_end() {
     let read =
         gateway.runtime.block_on(aetheel::turn::reread::reread(&*solved(), &path, &lost.turn));
     assert!(
-        read.as_ref()
-            .is_err_and(|why| why.starts_with("the recording was cut before the end of the turn")),
+        read.as_ref().is_err_and(|why| why
+            .to_string()
+            .starts_with("the recording was cut before the end of the turn")),
         "{read:?}"
     );
     gateway.reread();

@@ -78,7 +78,10 @@ async fn a_thread_has_its_channels_settings_until_it_has_its_own_and_always_its_
         (Some("chosen".to_owned()), Safety::Default, Some("s-two".to_owned()))
     );
     let refused = desk.dispatcher.settings.choose(&lane, Setting::Safety, Some("edit")).await;
-    assert!(refused.is_err_and(|why| why.contains("does not allow")), "the channel's ceiling");
+    assert!(
+        refused.is_err_and(|why| why.to_string().contains("does not allow")),
+        "the channel's ceiling"
+    );
     desk.dispatcher.settings.choose(&lane, Setting::Model, Some("own")).await.unwrap();
     assert_eq!(ask(in_thread("four")).await.0.as_deref(), Some("own"));
     assert_eq!(

@@ -423,6 +423,7 @@ async fn a_backend_is_asked_for_its_health_with_and_without_an_agent() {
             .query(&once, QueryKind::Health, LIMIT)
             .await
             .unwrap_err()
+            .to_string()
             .contains("starts its agent for each turn")
     );
 }

@@ -27,7 +27,7 @@ use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{
     AgentProcess, Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch,
-    LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent,
+    LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent, VersionError,
 };
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
@@ -163,14 +163,14 @@ impl Backends for Replaceable {
         vec!["scripted".to_owned()]
     }
 
-    async fn roll_back(&self, _: &str, from: &Generation) -> Result<Generation, String> {
+    async fn roll_back(&self, _: &str, from: &Generation) -> Result<Generation, VersionError> {
         self.rolled_back.send_modify(|all| all.push(from.clone()));
         if let Some(refusal) = self.refusal {
-            return Err(refusal.to_owned());
+            return Err(VersionError::Component(refusal.into()));
         }
         let mut loads = self.loads.lock().unwrap();
         let [.., before, now] = &loads[..] else {
-            return Err("there is no older generation".to_owned());
+            return Err(VersionError::NoEarlier("scripted".to_owned()));
         };
         assert_eq!(now.generation, *from, "another generation is serving");
         let generation =

@@ -69,6 +69,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 pub use self::channel::effective::{EffectiveSettings, effective_settings};
+pub use self::channel::error::{LaneDirectoryError, LaneRequestError, ValueProblem};
 pub use self::channel::options::{Setting, SettingOption};
 pub use self::channel::projects::ProjectBinding;
 pub use self::channel::sessions::{Conversation, ConversationList, Conversations};
@@ -95,7 +96,7 @@ pub use self::recovery::offer::{OfferEffect, OfferRefusal};
 pub use self::recovery::redeliver::Redelivery;
 pub use self::recovery::restart::{ImportedEvents, Recovery};
 pub use self::run::turn_renderer::{RecordedEnd, TurnRenderer};
-pub use self::status::backends::{BackendControl, BackendView};
+pub use self::status::backends::{BackendControl, BackendView, PingError, RollbackError};
 pub use self::status::overview::{LaneView, RunningTurn};
 pub use self::status::render::{
     StatusRow, conversation_line, queue_rows, session_rows, status_rows,

@@ -130,6 +130,37 @@ pub struct KnownComponent {
     pub status: ComponentStatus,
 }
 
+/// Why another version of a backend is not opened or restored. The texts are for owners.
+#[derive(Debug, thiserror::Error)]
+pub enum VersionError {
+    /// No backend has this name.
+    #[error("there is no backend `{0}`")]
+    NoBackend(String),
+    /// The backend of this name never had the version.
+    #[error("there is no such version of `{0}`")]
+    NoSuchVersion(String),
+    /// The backend of this name never had another version.
+    #[error("`{0}` has no earlier version to return to")]
+    NoEarlier(String),
+    /// Another version than the one to replace serves.
+    #[error(
+        "{} serves `{name}` by now; nothing was changed",
+        serves.as_ref().map_or("nothing".to_owned(), |serves| format!("version {serves}"))
+    )]
+    Superseded {
+        /// The name of the backend.
+        name: String,
+        /// The generation that serves, if any.
+        serves: Option<Generation>,
+    },
+    /// The components are no longer served.
+    #[error("the gateway is shutting down")]
+    ShuttingDown,
+    /// The component cannot be used or put in its place.
+    #[error(transparent)]
+    Component(Box<dyn std::error::Error + Send + Sync>),
+}
+
 /// Access to backends by name.
 #[async_trait]
 pub trait Backends: Send + Sync {
@@ -163,17 +194,21 @@ pub trait Backends: Send + Sync {
     /// failures do not count for the component that serves.
     ///
     /// # Errors
-    /// Returns why the component may not be used, as a text for an owner.
-    async fn open_on_trial(&self, name: &str, _digest: &str) -> Result<Arc<dyn Backend>, String> {
-        Err(format!("there is no such version of `{name}`"))
+    /// [`VersionError`] if the component does not exist or may not be used.
+    async fn open_on_trial(
+        &self,
+        name: &str,
+        _digest: &str,
+    ) -> Result<Arc<dyn Backend>, VersionError> {
+        Err(VersionError::NoSuchVersion(name.to_owned()))
     }
     /// Replaces the generation `from` by the component that served before it, and returns the
     /// generation that serves then.
     ///
     /// # Errors
-    /// Returns why nothing was changed and what to do: there is no earlier component, another
-    /// generation serves by now, or the folder cannot be written.
-    async fn roll_back(&self, name: &str, _from: &Generation) -> Result<Generation, String> {
-        Err(format!("`{name}` has no earlier version to return to"))
+    /// [`VersionError`] if there is no earlier component, if another generation serves by now, or
+    /// if the folder cannot be written. Nothing was changed then.
+    async fn roll_back(&self, name: &str, _from: &Generation) -> Result<Generation, VersionError> {
+        Err(VersionError::NoEarlier(name.to_owned()))
     }
 }

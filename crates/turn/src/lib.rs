@@ -39,6 +39,7 @@ pub use driver::{Steering, TurnRequest, run};
 pub use ending::{Ending, StopReason, TurnResult};
 pub use guest::{
     Backend, Backends, ComponentStatus, Generation, Guest, GuestFailure, KnownComponent,
+    VersionError,
 };
 pub use host::{Agents, BASE_VARIABLES, Host, InstalledAgent};
 pub use launch::{
@@ -46,6 +47,6 @@ pub use launch::{
     SurvivingProcess, Survivor,
 };
 pub use link::{OnUnknown, UnknownOutput, UnsolicitedTurn};
-pub use links::{ContinuedTurn, FinishedTurnSlot, Links};
+pub use links::{ContinuedTurn, FinishedTurnSlot, Links, QueryError};
 pub use plan::{ARGUMENT_LIMIT, PlanFault};
 pub use reach::{Reach, ReachPolicy};

@@ -5,12 +5,13 @@
 //! the result. `tests/dispatch/lost.rs` and `tests/gateway/recovery.rs` test this module.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Backend;
-use super::recording::{EntryKind, ParsedRecording};
+use super::recording::{EntryKind, ParsedRecording, ReadError};
 use super::replay::{Batches, lost_text, replay};
+use super::{Backend, GuestFailure};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{HostCommand, Input, SessionReady, TurnOutcome, Usage};
 
@@ -36,43 +37,78 @@ pub struct RereadAnswer {
     pub took: Duration,
 }
 
+/// Why there is no answer in a recording. The texts are for operators.
+#[derive(Debug, thiserror::Error)]
+pub enum RereadError {
+    /// The file cannot be opened.
+    #[error("the recording cannot be opened: {0}")]
+    Open(io::Error),
+    /// The file is not a recording.
+    #[error(transparent)]
+    Format(#[from] ReadError),
+    /// The thread that reads the file panicked or was stopped.
+    #[error(transparent)]
+    Reader(#[from] tokio::task::JoinError),
+    /// The time limit was reached.
+    #[error("reading it takes longer than {} s", REREAD_TIMEOUT.as_secs())]
+    Timeout,
+    /// The backend failed to read the recording before.
+    #[error("the backend is still the one that could not read it")]
+    SameBackend,
+    /// The turn is not in the recording.
+    #[error("the recording does not contain this turn")]
+    NoTurn,
+    /// The recording ends before the turn, for this reason.
+    #[error("the recording was cut before the end of the turn: {0}")]
+    Cut(String),
+    /// Lines of the recording were lost.
+    #[error("the recording has gaps: the disk was too slow for it")]
+    Gaps,
+    /// The turn has no text.
+    #[error("it finds the end of the turn, but no answer")]
+    NoAnswer,
+    /// The backend reports no end of the turn.
+    #[error("it does not find the end of the turn")]
+    NoEnd,
+    /// The agent was interrupted or reached a limit.
+    #[error("the agent was stopped before it answered")]
+    Stopped,
+    /// The agent failed, with this message.
+    #[error("the agent failed: {0}")]
+    AgentFailed(String),
+    /// The backend failed.
+    #[error(transparent)]
+    Backend(#[from] GuestFailure),
+}
+
 /// Replays a recording to a backend, up to the end of a turn, and returns the answer that it finds.
 /// Takes at most 20 s. Dropping the future leaves nothing behind.
 ///
 /// # Errors
-/// Returns why there is no answer, as a text for the operator.
+/// [`RereadError`] if the recording has no answer or cannot be read.
 pub async fn reread(
     backend: &dyn Backend,
     recording: &Path,
     turn: &str,
-) -> Result<RereadAnswer, String> {
+) -> Result<RereadAnswer, RereadError> {
     let path = recording.to_owned();
-    let read = tokio::task::spawn_blocking(move || read_recording(&path))
-        .await
-        .map_err(|error| error.to_string())?;
-    let read = tokio::time::timeout(REREAD_TIMEOUT, answer(backend, read?, turn)).await;
-    read.unwrap_or_else(|_| {
-        Err(format!("reading it takes longer than {} s", REREAD_TIMEOUT.as_secs()))
-    })
+    let read = tokio::task::spawn_blocking(move || read_recording(&path)).await??;
+    let read = tokio::time::timeout(REREAD_TIMEOUT, answer(backend, read, turn)).await;
+    read.unwrap_or(Err(RereadError::Timeout))
 }
 
-fn read_recording(path: &Path) -> Result<ParsedRecording, String> {
-    let bytes =
-        fs::read(path).map_err(|error| format!("the recording cannot be opened: {error}"))?;
-    ParsedRecording::read_unfinished(&bytes).map_err(|error| error.to_string())
+fn read_recording(path: &Path) -> Result<ParsedRecording, RereadError> {
+    let bytes = fs::read(path).map_err(RereadError::Open)?;
+    Ok(ParsedRecording::read_unfinished(&bytes)?)
 }
 
 async fn answer(
     backend: &dyn Backend,
     mut tape: ParsedRecording,
     turn: &str,
-) -> Result<RereadAnswer, String> {
-    let cut = |tape: &ParsedRecording| {
-        tape.cut().map(|why| format!("the recording was cut before the end of the turn: {why}"))
-    };
-    let key = tape.key_of(turn).ok_or_else(|| {
-        cut(&tape).unwrap_or_else(|| "the recording does not contain this turn".to_owned())
-    })?;
+) -> Result<RereadAnswer, RereadError> {
+    let cut = |tape: &ParsedRecording| tape.cut().map(|why| RereadError::Cut(why.to_owned()));
+    let key = tape.key_of(turn).ok_or_else(|| cut(&tape).unwrap_or(RereadError::NoTurn))?;
     let begun = tape
         .entries
         .iter()
@@ -86,7 +122,7 @@ async fn answer(
         tape.entries.truncate(end + 1);
     }
     if tape.entries.iter().any(|entry| matches!(entry.kind, EntryKind::Lost(_))) {
-        return Err("the recording has gaps: the disk was too slow for it".to_owned());
+        return Err(RereadError::Gaps);
     }
     if let Some(cut) = cut(&tape) {
         return Err(cut);
@@ -102,16 +138,14 @@ async fn answer(
         (last - tape.entries.get(begun).map_or(0.0, |entry| entry.t)) / 1000.0,
     )
     .unwrap_or_default();
-    let mut replayed = replay(backend, &tape.entries, Batches::Of(BATCH))
-        .await
-        .map_err(|failure| failure.to_string())?;
-    let failed = replayed.failure.take().map(|(_, failure)| failure.to_string());
+    let mut replayed = replay(backend, &tape.entries, Batches::Of(BATCH)).await?;
+    let failed = replayed.failure.take().map(|(_, failure)| failure);
     let steps = std::mem::take(&mut replayed.steps);
     let replayed = replayed.turns.remove(&key).unwrap_or_default();
     if matches!(replayed.done.as_ref().map(|done| &done.outcome), Some(TurnOutcome::Completed))
         && lost_text(&tape.entries, &steps, key, replayed.done.as_ref()).is_some()
     {
-        return Err("it finds the end of the turn, but no answer".to_owned());
+        return Err(RereadError::NoAnswer);
     }
     let text = replayed.text();
     let has_text = !text.trim().is_empty();
@@ -125,21 +159,19 @@ async fn answer(
         {
             false
         }
-        Some(TurnOutcome::Completed) => {
-            return Err("it finds the end of the turn, but no answer".to_owned());
-        }
+        Some(TurnOutcome::Completed) => return Err(RereadError::NoAnswer),
         Some(TurnOutcome::Interrupted | TurnOutcome::Limit(_)) if has_text => true,
         Some(TurnOutcome::Interrupted | TurnOutcome::Limit(_)) => {
-            return Err("the agent was stopped before it answered".to_owned());
+            return Err(RereadError::Stopped);
         }
         Some(TurnOutcome::Failed(failure) | TurnOutcome::Lost(failure)) => {
-            return Err(format!("the agent failed: {}", failure.message));
+            return Err(RereadError::AgentFailed(failure.message.clone()));
         }
         None => match failed {
-            Some(failure) => return Err(failure),
+            Some(failure) => return Err(failure.into()),
             // A long-lived agent ends together with its guest, in the middle of a turn.
             None if lasting && has_text => true,
-            None => return Err("it does not find the end of the turn".to_owned()),
+            None => return Err(RereadError::NoEnd),
         },
     };
     let usage = replayed

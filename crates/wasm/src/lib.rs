@@ -54,6 +54,7 @@ mod staged;
 mod trial_components;
 mod trust;
 mod trust_state;
+mod version_error;
 mod watch;
 
 pub use admission::Inspection;
@@ -70,3 +71,4 @@ pub use shipped::install_shipped;
 pub use staged::{Installation, StagedComponent};
 pub use trust::TrustGate;
 pub use trust_state::{Distrust, TrustState};
+pub use version_error::ComponentVersionError;

@@ -19,12 +19,13 @@ use super::report::LoadReport;
 use super::requested::RequestedCapabilities;
 use super::source;
 use super::trust::{TrustGate, read_signature, signature_of};
+use super::version_error::ComponentVersionError;
 use super::watch::{FolderWatch, Hint, Settling, is_component};
 use aetheel_model::figures;
 use aetheel_model::plain::with_causes;
 use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{Components, ServedComponent};
-use aetheel_turn::{Backend as _, Generation, KnownComponent};
+use aetheel_turn::{Backend as _, Generation, KnownComponent, VersionError};
 
 /// Interval at which the operator's files are checked for components that wait for a decision.
 const OPERATOR_INTERVAL: Duration = Duration::from_secs(2);
@@ -64,13 +65,13 @@ pub(super) enum LoaderRequest {
     Choose(String, oneshot::Sender<bool>),
     /// Make the component serve that served before the generation with this digest or, without a
     /// digest, the component that served last.
-    RollBack(String, Option<String>, oneshot::Sender<Result<Generation, String>>),
+    RollBack(String, Option<String>, oneshot::Sender<Result<Generation, VersionError>>),
     /// Return the kept components of a backend that may still be used.
     Kept(String, oneshot::Sender<Vec<Arc<ComponentBackend>>>),
     /// Return the known components of a backend.
     Known(String, oneshot::Sender<Vec<KnownComponent>>),
     /// Open the known component with this digest on trial.
-    OnTrial(String, String, oneshot::Sender<Result<ComponentBackend, String>>),
+    OnTrial(String, String, oneshot::Sender<Result<ComponentBackend, ComponentVersionError>>),
 }
 
 /// Why a file is checked.

@@ -16,7 +16,7 @@ use super::options::RegistryOptions;
 use super::report::LoadReport;
 use super::requested::RequestedCapabilities;
 use aetheel_model::supervisor;
-use aetheel_turn::{Backend, Backends, Generation, KnownComponent};
+use aetheel_turn::{Backend, Backends, Generation, KnownComponent, VersionError};
 
 /// The current backends by name. Dropping it ends the watch; backends that are in use stay usable.
 pub struct Registry {
@@ -108,15 +108,15 @@ impl Registry {
     /// digest, the one that served last. Returns the generation that serves then.
     ///
     /// # Errors
-    /// Returns why nothing was changed and what to do.
+    /// [`VersionError`] if nothing was changed.
     pub async fn restore_previous(
         &self,
         name: &str,
         from: Option<&str>,
-    ) -> Result<Generation, String> {
+    ) -> Result<Generation, VersionError> {
         let (done, generation) = oneshot::channel();
         self.ask(LoaderRequest::RollBack(name.to_owned(), from.map(str::to_owned), done));
-        generation.await.unwrap_or_else(|_| Err("the gateway is shutting down".to_owned()))
+        generation.await.unwrap_or(Err(VersionError::ShuttingDown))
     }
 
     /// Returns the kept components of a backend that may still be used, the latest first.
@@ -137,16 +137,15 @@ impl Registry {
     /// failures do not count for the component that serves.
     ///
     /// # Errors
-    /// Returns why it may not be used.
+    /// [`VersionError`] if it does not exist or may not be used.
     pub async fn try_component(
         &self,
         name: &str,
         digest: &str,
-    ) -> Result<Arc<ComponentBackend>, String> {
+    ) -> Result<Arc<ComponentBackend>, VersionError> {
         let (done, tried) = oneshot::channel();
         self.ask(LoaderRequest::OnTrial(name.to_owned(), digest.to_owned(), done));
-        let tried = tried.await.unwrap_or_else(|_| Err("the gateway is shutting down".to_owned()));
-        tried.map(Arc::new)
+        Ok(Arc::new(tried.await.map_err(|_| VersionError::ShuttingDown)??))
     }
 
     /// Returns the current generation of a backend, with its concrete type.
@@ -174,11 +173,15 @@ impl Backends for Registry {
         self.known_components(name).await
     }
 
-    async fn open_on_trial(&self, name: &str, digest: &str) -> Result<Arc<dyn Backend>, String> {
+    async fn open_on_trial(
+        &self,
+        name: &str,
+        digest: &str,
+    ) -> Result<Arc<dyn Backend>, VersionError> {
         Ok(self.try_component(name, digest).await?)
     }
 
-    async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, String> {
+    async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, VersionError> {
         self.restore_previous(name, Some(&from.digest)).await
     }
 }

@@ -13,10 +13,11 @@ use super::install;
 use super::loader::{KnownFile, Loader};
 use super::report::LoadReport;
 use super::source;
+use super::version_error::ComponentVersionError;
 use aetheel_model::plain::with_causes;
 use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{Components, ServedComponent};
-use aetheel_turn::{Backend as _, Generation};
+use aetheel_turn::{Backend as _, Generation, VersionError};
 use tokio::time::Instant;
 
 impl Loader {
@@ -25,18 +26,17 @@ impl Loader {
     /// component that served last if the backend does not serve.
     ///
     /// # Errors
-    /// Returns why nothing was changed and what to do.
+    /// [`VersionError`] if nothing was changed.
     pub(super) async fn roll_back(
         &mut self,
         name: &str,
         from: Option<String>,
-    ) -> Result<Generation, String> {
+    ) -> Result<Generation, VersionError> {
         let begun = Instant::now();
         let serving = self.candidates.serving(name);
         let serves = serving.as_ref().map(|serving| serving.backend.generation().clone());
         if from.is_some() && serves.as_ref().map(|serves| &serves.digest) != from.as_ref() {
-            let now = serves.map_or("nothing".to_owned(), |serves| format!("version {serves}"));
-            return Err(format!("{now} serves `{name}` by now; nothing was changed"));
+            return Err(VersionError::Superseded { name: name.to_owned(), serves });
         }
         let stands_in = serving.as_ref().is_some_and(|serving| serving.info.is_fallback);
         let restored = serves.clone().filter(|_| stands_in && from.is_none());
@@ -51,26 +51,22 @@ impl Loader {
         let in_file = from.as_deref().filter(|_| !stands_in);
         let replaced = self.replaced(&target, in_file).await?;
         let Some(components) = self.components.clone() else {
-            return Err(format!("no earlier version of `{name}` is kept"));
+            return Err(ComponentVersionError::NothingKept(name.to_owned()).into());
         };
         let exactly = restored.as_ref().map(|restored| restored.digest.as_str());
         let earlier = self.find_previous(&components, name, from.clone(), exactly, &target).await?;
         let digest = earlier.digest.clone();
         let candidate = self.readmit(&target, name, &earlier).await.map_err(|error| {
-            let short = short(&digest);
-            format!(
-                "the previous version ({short}) may not serve: it {}; hint: {}",
-                with_causes(&error),
-                error.hint()
-            )
+            ComponentVersionError::NotAdmitted { digest: digest.clone(), error }
         })?;
         let (winner, why) = self.candidates.would_serve(&candidate);
         if winner.digest != candidate.digest {
-            let (version, path) = (&candidate.descriptor.version, winner.path.display());
-            let why = why.unwrap_or_default();
-            return Err(format!(
-                "the previous version ({version}) would not serve, but {path} would: {why}; move that file away first"
-            ));
+            return Err(ComponentVersionError::NotPreferred {
+                version: candidate.descriptor.version.clone(),
+                path: winner.path.clone(),
+                reason: why.unwrap_or_default(),
+            }
+            .into());
         }
         let aside = replaced.as_ref().map(|digest| aside(&target, digest));
         let (to, kept_as) = (target.clone(), aside.clone());
@@ -81,12 +77,9 @@ impl Loader {
         match placed.await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                return Err(format!(
-                    "cannot write {}: {error}; check the permissions of BACKENDS_DIR",
-                    target.display()
-                ));
+                return Err(ComponentVersionError::Write { path: target, error }.into());
             }
-            Err(_) => return Err("the gateway is shutting down".to_owned()),
+            Err(_) => return Err(VersionError::ShuttingDown),
         }
         self.candidates.insert(candidate);
         // The next rescan sets the stamp.
@@ -99,7 +92,7 @@ impl Loader {
         };
         self.files.insert(target.clone(), seen);
         let Some(generation) = self.candidates.serve_best(name).or(restored) else {
-            return Err(format!("that version of `{name}` already serves"));
+            return Err(ComponentVersionError::AlreadyServes(name.to_owned()).into());
         };
         let kept = aside.as_deref().map(Path::display).map(tracing::field::display);
         tracing::info!(backend = name, %generation, path = %target.display(), kept, "backend rolled back to the previous version");
@@ -129,19 +122,17 @@ impl Loader {
         &self,
         target: &Path,
         serves: Option<&str>,
-    ) -> Result<Option<String>, String> {
-        let shown = target.display();
+    ) -> Result<Option<String>, ComponentVersionError> {
+        let path = target.to_owned();
         match source::read(target.to_owned(), self.engine.limits().component).await {
             Ok(source) if serves.is_none_or(|serves| serves == source.digest) => {
                 Ok(Some(source.digest))
             }
-            Ok(_) => Err(format!(
-                "{shown} contains another version by now, which does not serve; move it away, or replace it with a valid one"
-            )),
+            Ok(_) => Err(ComponentVersionError::FileChanged(path)),
             Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound => {
                 Ok(None)
             }
-            Err(error) => Err(format!("{shown} {}; {}", with_causes(&error), error.hint())),
+            Err(error) => Err(ComponentVersionError::Unreadable { path, error }),
         }
     }
 
@@ -154,7 +145,7 @@ impl Loader {
         from: Option<String>,
         exactly: Option<&str>,
         target: &Path,
-    ) -> Result<ServedComponent, String> {
+    ) -> Result<ServedComponent, ComponentVersionError> {
         let (store, backend, before) = (components.clone(), name.to_owned(), from.clone());
         let kept = tokio::task::spawn_blocking(move || store.before(&backend, before.as_deref()))
             .await
@@ -165,9 +156,8 @@ impl Loader {
             Some(digest) => served.digest == digest,
             None => !beside.contains(&served.digest.as_str()),
         };
-        kept.into_iter().find(wanted).ok_or_else(|| {
-            format!("no earlier version of `{name}` is kept; put another file in its place")
-        })
+        let found = kept.into_iter().find(wanted);
+        found.ok_or_else(|| ComponentVersionError::NoneBefore(name.to_owned()))
     }
 
     /// Checks and admits a kept component for the place of a file.
@@ -201,6 +191,6 @@ fn aside(target: &Path, digest: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn short(digest: &str) -> &str {
+pub(super) fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }

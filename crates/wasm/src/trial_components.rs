@@ -7,7 +7,7 @@ use super::component::ComponentBackend;
 use super::loader::Loader;
 use super::source;
 use super::trust::{read_signature, signature_of};
-use aetheel_model::plain::with_causes;
+use super::version_error::ComponentVersionError;
 use aetheel_store::workspace::ServedComponent;
 use aetheel_turn::{Backend as _, ComponentStatus, KnownComponent};
 
@@ -45,12 +45,12 @@ impl Loader {
     /// Opens a known component on trial.
     ///
     /// # Errors
-    /// Returns why it may not be used.
+    /// [`ComponentVersionError`] if it does not exist or may not be used.
     pub(super) async fn on_trial(
         &self,
         name: &str,
         digest: &str,
-    ) -> Result<ComponentBackend, String> {
+    ) -> Result<ComponentBackend, ComponentVersionError> {
         let serving = self.candidates.serving(name).map(|serving| serving.backend);
         if let Some(backend) = serving.filter(|backend| backend.generation().digest == digest) {
             return Ok(backend.for_trial());
@@ -72,11 +72,12 @@ impl Loader {
             Some(kept) => Some(kept),
             None => self.shipped(name).await.filter(|shipped| shipped.digest == digest),
         };
-        let found = found.ok_or_else(|| format!("this version of `{name}` no longer exists"))?;
+        let found = found.ok_or_else(|| ComponentVersionError::Deleted(name.to_owned()))?;
         let target = self.directory.join(format!("{name}.wasm"));
-        let candidate = self.readmit(&target, name, &found).await.map_err(|error| {
-            format!("it may not be used: it {}; hint: {}", with_causes(&error), error.hint())
-        })?;
+        let candidate = self
+            .readmit(&target, name, &found)
+            .await
+            .map_err(ComponentVersionError::NotAdmittedForTrial)?;
         Ok(ComponentBackend::on_trial(candidate.descriptor, candidate.digest, candidate.blueprint))
     }
 

@@ -63,7 +63,7 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, name: String) -
                 && agents.get(&name).is_none()
                 && !config.config_dir.join("state/components").join(&component).is_dir();
             let fault = match agents.names() {
-                _ if !unknown => fault,
+                _ if !unknown => fault.to_string(),
                 none if none.is_empty() => format!(
                     "there is no backend `{name}`, and no other in {}",
                     config.backends_dir.display()

@@ -47,9 +47,11 @@ impl InboundProcessor {
                 let _ = outcome.send(self.steer(slash).await);
             }
             Verb::Reset => {
-                let _ = outcome.send(self.services.conversations.reset(&lane).await.map(|had| {
+                let reset = self.services.conversations.reset(&lane).await;
+                let done = reset.map(|had| {
                     CommandOutcome::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
-                }));
+                });
+                let _ = outcome.send(done.map_err(|error| error.to_string()));
             }
             // The module `router` answers these.
             Verb::Stop | Verb::Dashboard | Verb::Panel(_) => {}

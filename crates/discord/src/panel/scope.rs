@@ -67,7 +67,7 @@ impl ChannelScope {
         if let (Ok(report), Some(_)) = (&chosen, value) {
             tracing::info!(lane = %self.lane, user = self.asker.user, "{report}");
         }
-        chosen
+        chosen.map_err(|error| error.to_string())
     }
 
     pub(super) async fn models(&self, wait: Duration) -> Vec<DescriptorChoice> {
@@ -88,17 +88,21 @@ impl ChannelScope {
         if resumed.is_ok() {
             tracing::info!(lane = %self.lane, user = self.asker.user, session = id, "a conversation was resumed");
         }
-        resumed
+        resumed.map_err(|error| error.to_string())
     }
 
     pub(super) async fn compact(&self) -> Result<String, String> {
-        self.services.conversations.compact(&self.lane).await
+        self.services.conversations.compact(&self.lane).await.map_err(|error| error.to_string())
     }
 
     /// Binds the channel to a project. A thread uses the project of its channel.
     pub(super) async fn project(&self, project: &ProjectBinding) -> Result<String, String> {
         let lane = Lane::Channel(self.asker.parent.unwrap_or(self.asker.channel));
-        self.services.settings.bind_project(&lane, None, project).await
+        self.services
+            .settings
+            .bind_project(&lane, None, project)
+            .await
+            .map_err(|error| error.to_string())
     }
 
     /// Checks whether a backend can work; without a name, the backend of the channel.
@@ -107,6 +111,6 @@ impl ChannelScope {
             Some(name) => name.to_owned(),
             None => self.services.settings.backend_of(&self.lane).await,
         };
-        self.services.backends.ping(&name).await
+        self.services.backends.ping(&name).await.map_err(|error| error.to_string())
     }
 }

@@ -89,7 +89,7 @@ impl Listings {
                 Ok(result) => drop(sender.send(Some(Arc::new(result)))),
                 Err(error) => tracing::info!(
                     backend = backend.descriptor().name,
-                    error,
+                    %error,
                     "the agent did not return the requested list"
                 ),
             }

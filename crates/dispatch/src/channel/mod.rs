@@ -10,6 +10,7 @@
 //! of its own.
 
 pub(crate) mod effective;
+pub(crate) mod error;
 pub(crate) mod listings;
 mod memory;
 mod offers;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use self::effective::{EffectiveSettings, effective_settings, names};
+use self::error::LaneDirectoryError;
 use super::deps::DispatcherDeps;
 use aetheel_model::agent::Descriptor;
 use aetheel_model::event::Lane;
@@ -131,16 +133,18 @@ impl ChannelContext {
     /// Returns the working directory of a lane's agent.
     ///
     /// # Errors
-    /// The reason why no agent may run there, worded for the operator.
-    pub(crate) async fn directory_of(&self, settings: &LaneSettings) -> Result<PathBuf, String> {
+    /// [`LaneDirectoryError`] if no agent may run there.
+    pub(crate) async fn directory_of(
+        &self,
+        settings: &LaneSettings,
+    ) -> Result<PathBuf, LaneDirectoryError> {
         if let Some(fault) = &settings.fault {
-            return Err(fault.clone());
+            return Err(LaneDirectoryError::Entry(fault.clone()));
         }
         let Some(directory) = &settings.directory else { return Ok(self.deps.host.cwd.clone()) };
         let home = self.deps.host.variables.get("HOME").map(String::as_str);
         let roots = &self.deps.choices.project_roots;
-        let directory = self.deps.workspace.directory(directory, roots, home).await;
-        directory.map_err(|error| error.to_string())
+        Ok(self.deps.workspace.directory(directory, roots, home).await?)
     }
 
     /// Returns the effective settings of a lane and a backend. Logs each warning once.

@@ -5,6 +5,7 @@
 //! `tests/gateway/allowed_backends.rs`.
 
 use super::ChannelContext;
+use super::error::LaneRequestError;
 use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::event::Lane;
 use aetheel_store::workspace::LaneSettings;
@@ -41,25 +42,25 @@ impl ChannelContext {
         self.offered(lane, &settings).into_iter().map(|choice| choice.id).collect()
     }
 
-    /// Returns why a backend cannot be chosen in a lane, worded for the person who asked. Returns
-    /// `None` if the operator allows it.
-    pub(super) fn refusal_reason(
+    /// Checks whether a backend can be chosen in a lane.
+    ///
+    /// # Errors
+    /// [`LaneRequestError`] if there is no such backend, or if the operator does not allow it.
+    pub(super) fn check_offered(
         &self,
         lane: &Lane,
         settings: &LaneSettings,
         name: &str,
-    ) -> Option<String> {
-        let there: Vec<String> =
-            self.offered(lane, settings).into_iter().map(|choice| choice.id).collect();
-        let there = there.join(", ");
-        if self.deps.backends.get(name).is_none() {
-            return Some(format!("There is no backend {name:?}; there are: {there}."));
+    ) -> Result<(), LaneRequestError> {
+        let offered = || self.offered(lane, settings).into_iter().map(|choice| choice.id).collect();
+        let name = name.to_owned();
+        if self.deps.backends.get(&name).is_none() {
+            return Err(LaneRequestError::NoBackend { name, offered: offered() });
         }
-        (!self.may_choose(lane, settings, name)).then(|| {
-            format!(
-                "The operator does not offer {name} here (ALLOWED_BACKENDS); there are: {there}."
-            )
-        })
+        if !self.may_choose(lane, settings, &name) {
+            return Err(LaneRequestError::NotOffered { name, offered: offered() });
+        }
+        Ok(())
     }
 
     /// Returns a notice about an earlier choice that is no longer allowed. Each choice is reported

@@ -4,6 +4,7 @@
 //! Only directories below the operator's project roots are accepted. The callers check who may bind
 //! a channel. Tested by `tests/gateway/projects.rs`.
 
+use super::error::LaneRequestError;
 use super::settings::Settings;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::with_causes;
@@ -22,14 +23,14 @@ impl Settings {
     /// `called` is the displayed name of the channel. Returns a message that describes the binding.
     ///
     /// # Errors
-    /// A message for the person who asked, if the directory or backend cannot be used or the file
-    /// cannot be written. Nothing was changed.
+    /// [`LaneRequestError`] if the directory or backend cannot be used, or if the file cannot be
+    /// written. Nothing was changed.
     pub async fn bind_project(
         &self,
         lane: &Lane,
         called: Option<&str>,
         project: &ProjectBinding,
-    ) -> Result<String, String> {
+    ) -> Result<String, LaneRequestError> {
         let parts = &self.shared.deps;
         if *project == ProjectBinding::default() {
             return Ok(self.project(lane).await);
@@ -43,16 +44,14 @@ impl Settings {
                 .await;
             found.map_err(|error| {
                 tracing::warn!(%lane, fault = error.to_string(), "a project was refused");
-                format!("{directory:?} cannot be used: it must be a folder below PROJECT_ROOTS.")
+                LaneRequestError::NotAProject(directory)
             })?;
         }
         if let Some(backend) = named(&project.backend) {
             let (_, settings) = self.shared.channels.backend_of(lane).await;
-            if let Some(why) = self.shared.channels.refusal_reason(lane, &settings, &backend) {
-                return Err(why);
-            }
+            self.shared.channels.check_offered(lane, &settings, &backend)?;
             if let Some(reason) = parts.backends.unavailable(&backend).await {
-                return Err(format!("{backend} cannot be used here: {reason}."));
+                return Err(LaneRequestError::Unavailable { name: backend, reason });
             }
         }
         let entries = [("directory", &project.directory), ("backend", &project.backend)];
@@ -62,7 +61,7 @@ impl Settings {
             .collect();
         parts.workspace.bind_channel(lane, called, entries).await.map_err(|error| {
             tracing::error!(%lane, error = %with_causes(&error), "cannot write channels.md");
-            "The project could not be saved: channels.md cannot be written. (storage)".to_owned()
+            LaneRequestError::ProjectNotSaved
         })?;
         tracing::info!(%lane, directory = project.directory, backend = project.backend, "a channel was bound to a project");
         Ok(self.project(lane).await)

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::error::LaneRequestError;
 use super::listings::ListingKind;
 use super::{ChannelContext, DIRECTORY};
 use crate::Shared;
@@ -122,21 +123,20 @@ impl Conversations {
     /// the person who asked.
     ///
     /// # Errors
-    /// A message for the person who asked, if `id` does not name a conversation or the file cannot
-    /// be written.
+    /// [`LaneRequestError`] if `id` does not name a conversation, or if the file cannot be written.
     pub async fn resume(
         &self,
         lane: &Lane,
         id: &str,
         owner: bool,
         wait: Duration,
-    ) -> Result<String, String> {
+    ) -> Result<String, LaneRequestError> {
         let found = self.list(lane, owner, wait).await;
         if !found.resumable {
-            return Err("This backend cannot resume conversations.".to_owned());
+            return Err(LaneRequestError::NoResume);
         }
         let Some(chosen) = find_conversation(found.all, id) else {
-            return Err("This channel has no such conversation; `/sessions` lists them.".to_owned());
+            return Err(LaneRequestError::NoSuchConversation);
         };
         let called = if chosen.title.is_empty() {
             short_id(&chosen.id)
@@ -156,7 +156,7 @@ impl Conversations {
             .await
             .map_err(|error| {
                 tracing::error!(%lane, error = %with_causes(&error), "cannot save the resumed conversation");
-                "The choice could not be saved. (storage)".to_owned()
+                LaneRequestError::NotSaved
             })?;
         let past = PastConversation {
             lane: lane.clone(),
@@ -174,26 +174,24 @@ impl Conversations {
     /// [`COMPACT_TIMEOUT`]. Returns a message for the person who asked.
     ///
     /// # Errors
-    /// A message for the person who asked, if the backend cannot do this, there is no open
-    /// conversation, or the agent fails.
-    pub async fn compact(&self, lane: &Lane) -> Result<String, String> {
+    /// [`LaneRequestError`] if the backend cannot do this, if there is no open conversation, or if
+    /// the agent fails.
+    pub async fn compact(&self, lane: &Lane) -> Result<String, LaneRequestError> {
         let (name, _) = self.shared.channels.backend_of(lane).await;
         let Some(backend) = self.shared.deps.backends.get(&name) else {
-            return Err(format!(
-                "There is no backend {name:?}; there are: {}.",
-                self.shared.channels.offered_names(lane).await.join(", ")
-            ));
+            let offered = self.shared.channels.offered_names(lane).await;
+            return Err(LaneRequestError::NoBackend { name, offered });
         };
         if !backend.descriptor().has(Feature::Compact) {
-            return Err(format!("{} cannot shorten a conversation.", backend.descriptor().label()));
+            return Err(LaneRequestError::NoCompact(backend.descriptor().label().to_owned()));
         }
         if self.shared.lanes.is_busy(lane) {
-            return Err("The agent is at work here: try again when it is done.".to_owned());
+            return Err(LaneRequestError::Busy);
         }
         let bindings = self.shared.deps.workspace.bindings();
         let binding = bindings.get(lane, &name).await;
         let Some(session) = binding.session else {
-            return Err("There is no conversation here yet.".to_owned());
+            return Err(LaneRequestError::NoConversation);
         };
         let asked = self
             .shared
@@ -202,24 +200,31 @@ impl Conversations {
             .await;
         let refused = |why: &str| {
             tracing::warn!(%lane, backend = name, why, "a conversation was not shortened");
-            "The conversation could not be shortened. (agent failure)".to_owned()
+            LaneRequestError::NotCompacted
         };
         match asked {
-            Ok(None) => Err("The conversation is not open now: it opens with your next message, then it can be shortened.".to_owned()),
-            Ok(Some((QueryResult::Failed(failure), _))) => Err(refused(&readable_message(&failure.message, ""))),
+            Ok(None) => Err(LaneRequestError::NotOpen),
+            Ok(Some((QueryResult::Failed(failure), _))) => {
+                Err(refused(&readable_message(&failure.message, "")))
+            }
             Ok(Some((_, renamed))) => {
                 if let Some(id) = renamed.and_then(|id| SessionId::new(&id).ok()) {
-                    let kept = bindings.set_session_if(lane, &name, Some(id.clone()), binding.epoch).await;
+                    let kept =
+                        bindings.set_session_if(lane, &name, Some(id.clone()), binding.epoch).await;
                     match kept {
-                        Ok(true) => self.shared.channels.session_renamed(lane, &name, &session, id).await,
+                        Ok(true) => {
+                            self.shared.channels.session_renamed(lane, &name, &session, id).await
+                        }
                         Ok(false) => {}
-                        Err(error) => tracing::error!(%lane, error = %with_causes(&error), "cannot save the shortened conversation's session"),
+                        Err(error) => {
+                            tracing::error!(%lane, error = %with_causes(&error), "cannot save the shortened conversation's session")
+                        }
                     }
                 }
                 tracing::info!(%lane, backend = name, "conversation shortened");
                 Ok("The conversation is shortened".to_owned())
             }
-            Err(error) => Err(refused(&error)),
+            Err(error) => Err(refused(&error.to_string())),
         }
     }
 
@@ -228,12 +233,11 @@ impl Conversations {
     /// there was a conversation.
     ///
     /// # Errors
-    /// A message for the person who asked, if the file cannot be written.
-    pub async fn reset(&self, lane: &Lane) -> Result<bool, String> {
+    /// [`LaneRequestError::NotForgotten`] if the file cannot be written.
+    pub async fn reset(&self, lane: &Lane) -> Result<bool, LaneRequestError> {
         let had = self.shared.deps.workspace.bindings().reset(lane).await.map_err(|error| {
             tracing::error!(%lane, error = %with_causes(&error), "cannot forget the conversation");
-            "The conversation could not be forgotten: its file cannot be written. (storage)"
-                .to_owned()
+            LaneRequestError::NotForgotten
         })?;
         // A running turn keeps its link. The next turn finds that the session of the link is no
         // longer that of the conversation.

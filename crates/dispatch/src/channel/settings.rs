@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::effective::{
     EffectiveSettings, effective_settings, effort_id, id_list, parse_safety, planning, safety_word,
 };
+use super::error::{LaneRequestError, ValueProblem};
 use super::listings::ListingKind;
 use super::options::{Setting, levels, modes};
 use crate::Shared;
@@ -66,16 +67,14 @@ impl Settings {
     /// Chooses the backend of a lane, from its next turn on.
     ///
     /// # Errors
-    /// A message for the person who asked, if the backend does not exist, is not offered there or
-    /// cannot work here, or if the file cannot be written.
-    pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), String> {
+    /// [`LaneRequestError`] if the backend does not exist, is not offered there or cannot work here,
+    /// or if the file cannot be written.
+    pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), LaneRequestError> {
         let backends = &self.shared.deps.backends;
         let (_, settings) = self.shared.channels.backend_of(lane).await;
-        if let Some(why) = self.shared.channels.refusal_reason(lane, &settings, name) {
-            return Err(why);
-        }
+        self.shared.channels.check_offered(lane, &settings, name)?;
         if let Some(reason) = backends.unavailable(name).await {
-            return Err(format!("{name} cannot be used here: {reason}."));
+            return Err(LaneRequestError::Unavailable { name: name.to_owned(), reason });
         }
         storage_result(lane, self.shared.deps.workspace.bindings().set_backend(lane, name).await)
     }
@@ -109,14 +108,14 @@ impl Settings {
     /// the person who asked. Without a value, the message names the current value and the choices.
     ///
     /// # Errors
-    /// A message for the person who asked, if the backend has no such setting or value, the
-    /// operator does not allow it, or the file cannot be written.
+    /// [`LaneRequestError`] if the backend has no such setting or value, if the operator does not
+    /// allow it, or if the file cannot be written.
     pub async fn choose(
         &self,
         lane: &Lane,
         setting: Setting,
         value: Option<&str>,
-    ) -> Result<String, String> {
+    ) -> Result<String, LaneRequestError> {
         if let (Setting::Backend, Some(name)) = (setting, value) {
             match name {
                 UNSET => storage_result(
@@ -132,10 +131,8 @@ impl Settings {
         }
         let (name, settings) = self.shared.channels.backend_of(lane).await;
         let Some(backend) = self.shared.deps.backends.get(&name) else {
-            return Err(format!(
-                "There is no backend {name:?}; there are: {}.",
-                self.backend_names(lane).await.join(", ")
-            ));
+            let offered = self.backend_names(lane).await;
+            return Err(LaneRequestError::NoBackend { name, offered });
         };
         let descriptor = backend.descriptor();
         let bindings = self.shared.deps.workspace.bindings();
@@ -190,7 +187,7 @@ struct SettingChoice<'a> {
 }
 
 impl SettingChoice<'_> {
-    fn supported(&self, setting: Setting) -> Result<(), String> {
+    fn supported(&self, setting: Setting) -> Result<(), LaneRequestError> {
         let (feature, what) = match setting {
             Setting::Model => (Feature::Model, "choice of models"),
             Setting::Effort => (Feature::Effort, "levels of thinking"),
@@ -200,32 +197,35 @@ impl SettingChoice<'_> {
         if self.descriptor.has(feature) {
             Ok(())
         } else {
-            Err(format!("{} has no {what}.", self.descriptor.label()))
+            Err(LaneRequestError::NoSetting { backend: self.descriptor.label().to_owned(), what })
         }
     }
 
     /// Checks a value, and returns it as it is saved.
-    fn parse_value(&self, setting: Setting, value: &str) -> Result<String, String> {
-        let refused = |why: String| Err(format!("{why}; there are: {}.", self.offered(setting)));
+    fn parse_value(&self, setting: Setting, value: &str) -> Result<String, LaneRequestError> {
+        let refused = |problem: ValueProblem| {
+            Err(LaneRequestError::Value { problem, offered: self.offered(setting) })
+        };
+        let named = || value.to_owned();
         match setting {
             Setting::Backend => Ok(value.to_owned()),
             // Agents know more models than they list.
             Setting::Model if is_plain_model(value) => Ok(value.to_owned()),
-            Setting::Model => refused(format!("{value:?} is not the name of a model")),
+            Setting::Model => refused(ValueProblem::Model(named())),
             Setting::Effort => effort_id(self.descriptor, value)
-                .map_or_else(|| refused(format!("There is no level of thinking {value:?}")), Ok),
+                .map_or_else(|| refused(ValueProblem::Effort(named())), Ok),
             Setting::Safety => match parse_safety(value) {
                 Some(wanted) if wanted <= self.now.ceiling => Ok(value.to_owned()),
-                Some(_) => refused(format!("The operator does not allow {value} here")),
-                None => refused(format!("There is no level of safety {value:?}")),
+                Some(_) => refused(ValueProblem::SafetyRefused(named())),
+                None => refused(ValueProblem::Safety(named())),
             },
             Setting::Mode => match value {
                 "plan" => Ok(value.to_owned()),
                 "build" if planning(self.choices, self.settings) => {
-                    refused("The operator allows only planning here".to_owned())
+                    refused(ValueProblem::OnlyPlanning)
                 }
                 "build" => Ok(value.to_owned()),
-                _ => refused(format!("There is no mode {value:?}")),
+                _ => refused(ValueProblem::Mode(named())),
             },
         }
     }
@@ -277,9 +277,9 @@ impl SettingChoice<'_> {
     }
 }
 
-fn storage_result(lane: &Lane, saved: Result<(), BindingsError>) -> Result<(), String> {
+fn storage_result(lane: &Lane, saved: Result<(), BindingsError>) -> Result<(), LaneRequestError> {
     saved.map_err(|error| {
         tracing::error!(%lane, error = %with_causes(&error), "cannot save a choice");
-        "The choice could not be saved. (storage)".to_owned()
+        LaneRequestError::NotSaved
     })
 }

@@ -236,7 +236,7 @@ impl DriftMonitor {
                     self.state.lock().trials.exempt_restored(&serves);
                     RollbackResult::Done(serves.to_string())
                 }
-                Err(why) => RollbackResult::Failed(why),
+                Err(error) => RollbackResult::Failed(error.to_string()),
             }
         } else {
             RollbackResult::Disabled

@@ -82,8 +82,8 @@ impl Redelivery {
             let _alone = shared.lost_replies.delivery_lock.lock().await;
             match shared.lost_replies.read_again(&turn, backend).await {
                 Ok(_) => readable.push(turn.turn),
-                Err(why) => {
-                    tracing::info!(turn = turn.turn, backend = name, %generation, why, "a lost reply still cannot be read");
+                Err(error) => {
+                    tracing::info!(turn = turn.turn, backend = name, %generation, why = %error, "a lost reply still cannot be read");
                     shared.lost_replies.mark(&turn.turn, LostState::Lost, Some(digest)).await;
                 }
             }
@@ -140,11 +140,11 @@ impl Redelivery {
         let backend = shared.deps.backends.get(&lost.backend).ok_or(OfferRefusal::NotYet)?;
         let read = match shared.lost_replies.read_again(&lost, &*backend).await {
             Ok(read) => read,
-            Err(why) => {
+            Err(error) => {
                 tracing::info!(
                     turn,
                     backend = lost.backend,
-                    why,
+                    why = %error,
                     "a lost reply still cannot be read"
                 );
                 return Err(OfferRefusal::NotYet);

@@ -14,7 +14,7 @@ use aetheel_model::event::{Event, EventOrigin, Lane};
 use aetheel_model::figures;
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::{Binding, LostState, LostTurn, LostTurns};
-use aetheel_turn::reread::{RereadAnswer, reread};
+use aetheel_turn::reread::{RereadAnswer, RereadError, reread};
 use aetheel_turn::{Backend, TurnResult};
 
 /// Prefixes of button ids: for one reply, and for all replies of a backend.
@@ -152,14 +152,14 @@ impl LostReplies {
     /// Reads a turn's recording with a backend.
     ///
     /// # Errors
-    /// The reason, for the log. A backend that failed to read the recording before is an error too.
+    /// [`RereadError`] if the recording has no answer, or if this backend failed to read it before.
     pub(super) async fn read_again(
         &self,
         lost: &LostTurn,
         backend: &dyn Backend,
-    ) -> Result<RereadAnswer, String> {
+    ) -> Result<RereadAnswer, RereadError> {
         if backend.generation().digest == lost.digest {
-            return Err("the backend is still the one that could not read it".to_owned());
+            return Err(RereadError::SameBackend);
         }
         reread(backend, &self.deps.recorder.folder().join(&lost.recording), &lost.turn).await
     }

@@ -47,6 +47,26 @@ pub(crate) fn check_announced(
     }
 }
 
+/// Why an attached file is not passed to the agent. The texts are for the author.
+#[derive(Debug, thiserror::Error)]
+enum AttachmentError {
+    /// The outlet could not fetch the file, for this reason.
+    #[error("{0}")]
+    Fetch(String),
+    /// The turn was stopped before the file arrived.
+    #[error("it did not arrive in time")]
+    Late,
+    /// The file has more bytes than this limit.
+    #[error("it has more than {0} bytes")]
+    AboveLimit(u64),
+    /// The file is too large for the interface to the backend.
+    #[error("it is too large")]
+    TooLarge,
+    /// The file cannot be written where the agent works.
+    #[error("it could not be saved")]
+    NotSaved,
+}
+
 /// The files of a turn, in the form in which the agent gets them. Dropping it removes the files on
 /// disk.
 #[derive(Default)]
@@ -104,27 +124,28 @@ impl FetchedFiles {
         }
         // Files are added in the order in which they were sent.
         for (number, (file, bytes)) in event.attached.iter().zip(fetched).enumerate() {
-            let bytes = match bytes.unwrap_or_else(|| Err("it did not arrive in time".to_owned())) {
-                Ok(bytes) if bytes.len() as u64 > limit => {
-                    Err(format!("it has more than {limit} bytes"))
+            let bytes = match bytes {
+                Some(Ok(bytes)) if bytes.len() as u64 > limit => {
+                    Err(AttachmentError::AboveLimit(limit))
                 }
-                other => other,
+                Some(fetched) => fetched.map_err(AttachmentError::Fetch),
+                None => Err(AttachmentError::Late),
             };
             let key = u32::try_from((event.sequence << 4 | number as u64) & u64::from(u32::MAX))
                 .unwrap_or_default();
             let put = match bytes {
                 Ok(bytes) => taken.add_file(file, bytes, key, descriptor, directory).await,
-                Err(why) => Err(why),
+                Err(error) => Err(error),
             };
-            if let Err(why) = put {
+            if let Err(error) = put {
                 let name = quoted(&file.name);
                 tracing::warn!(
                     file = name,
                     bytes = file.size,
-                    why,
+                    why = %error,
                     "a file that came with a prompt was not taken"
                 );
-                taken.notices.push(format!("{name} was not taken: {why}."));
+                taken.notices.push(format!("{name} was not taken: {error}."));
                 taken.parts.push(PromptPart::Text(prompt::unreadable_file_mark(&display_name(
                     &file.name,
                 ))));
@@ -147,7 +168,7 @@ impl FetchedFiles {
         key: u32,
         descriptor: &Descriptor,
         directory: &Path,
-    ) -> Result<(), String> {
+    ) -> Result<(), AttachmentError> {
         let image = image(&bytes);
         let text = if image.is_none() {
             std::str::from_utf8(&bytes).ok().filter(|text| !text.contains('\0'))
@@ -170,7 +191,7 @@ impl FetchedFiles {
                 (claimed_type(file), extension(&file.name).unwrap_or_else(|| "bin".to_owned()))
             }
         };
-        let size = u32::try_from(bytes.len()).map_err(|_| "it is too large".to_owned())?;
+        let size = u32::try_from(bytes.len()).map_err(|_| AttachmentError::TooLarge)?;
         let bytes: Arc<[u8]> = bytes.into();
         let path = self.store_file(directory, extension, Arc::clone(&bytes)).await?;
         let path = path.to_string_lossy().into_owned();
@@ -195,7 +216,7 @@ impl FetchedFiles {
         directory: &Path,
         extension: String,
         bytes: Arc<[u8]>,
-    ) -> Result<PathBuf, String> {
+    ) -> Result<PathBuf, AttachmentError> {
         let (directory, temp_dir) = (directory.to_owned(), self.temp_dir.take());
         let kept = tokio::task::spawn_blocking(move || {
             let mut temp_dir = match temp_dir {
@@ -211,9 +232,9 @@ impl FetchedFiles {
             }
             Ok(Err(error)) => {
                 tracing::error!(%error, "cannot keep a file where the agent works; check that the directory can be written to");
-                Err("it could not be saved".to_owned())
+                Err(AttachmentError::NotSaved)
             }
-            Err(_) => Err("it could not be saved".to_owned()),
+            Err(_) => Err(AttachmentError::NotSaved),
         }
     }
 }

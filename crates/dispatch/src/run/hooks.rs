@@ -15,6 +15,7 @@ use super::TurnRunner;
 use super::start::start_input;
 use super::turn_id;
 use super::turn_log::line_of;
+use crate::channel::error::LaneDirectoryError;
 use crate::outlet::TurnAnswer;
 use aetheel_model::agent::{Ask, AskKey};
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
@@ -23,6 +24,20 @@ use aetheel_store::workspace::{Hook, HookInstruction, Hooks};
 use aetheel_turn::{
     Answerer, AskCloseReason, Audience, Ending, StopReason, TurnRequest, TurnResult,
 };
+
+/// Why a hook failed.
+#[derive(Debug, thiserror::Error)]
+enum HookError {
+    /// The backend with this name is not loaded.
+    #[error("backend {0} is not available")]
+    NoBackend(String),
+    /// No agent can work in the lane.
+    #[error(transparent)]
+    Directory(#[from] LaneDirectoryError),
+    /// The turn did not complete.
+    #[error("{0}")]
+    Ending(Ending),
+}
 
 type StopReceiver = watch::Receiver<Option<StopReason>>;
 
@@ -78,10 +93,10 @@ impl TurnRunner {
         async {
             tracing::info!(hook = name, "hook fired");
             let prompt = prompt(hook, instruction, event, what);
-            if let Err(fault) =
+            if let Err(error) =
                 self.run_hook(hook, &id, instruction, event, prompt, stop.clone()).await
             {
-                tracing::warn!(hook = name, fault, "hook failed; the turn continues without it");
+                tracing::warn!(hook = name, fault = %error, "hook failed; the turn continues without it");
             }
         }
         .instrument(span)
@@ -96,14 +111,14 @@ impl TurnRunner {
         event: &Event,
         prompt: String,
         stop: StopReceiver,
-    ) -> Result<(), String> {
+    ) -> Result<(), HookError> {
         let (name, settings) = self.shared.channels.backend_of(&event.lane).await;
         let backend = self
             .shared
             .deps
             .backends
             .get(&name)
-            .ok_or_else(|| format!("backend {name} is not available"))?;
+            .ok_or_else(|| HookError::NoBackend(name.clone()))?;
         let directory = self.shared.channels.directory_of(&settings).await?;
         let asks =
             Event { prompt, author: None, asker: None, attached: Vec::new(), ..event.clone() };
@@ -160,7 +175,7 @@ impl TurnRunner {
             let reply = self.shared.deps.outlet.open(&place);
             self.shared.delivery.send(reply, answer, "the answer of a hook").await;
         }
-        if ending == Ending::Completed { Ok(()) } else { Err(ending.to_string()) }
+        if ending == Ending::Completed { Ok(()) } else { Err(HookError::Ending(ending)) }
     }
 }
 

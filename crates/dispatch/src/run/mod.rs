@@ -211,10 +211,10 @@ impl TurnRunner {
         };
         let directory = match self.shared.channels.directory_of(&lane).await {
             Ok(directory) => directory,
-            Err(fault) => {
+            Err(error) => {
                 tracing::error!(
                     backend = name,
-                    fault,
+                    fault = %error,
                     "nothing runs here until channels.md is corrected"
                 );
                 return TurnAnswer::failed(

@@ -8,8 +8,8 @@ use crate::Shared;
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{FailureKind, QueryKind, QueryResult};
 use aetheel_model::plain::one_line;
-use aetheel_turn::ComponentStatus;
 use aetheel_turn::reason::readable_message;
+use aetheel_turn::{ComponentStatus, QueryError, VersionError};
 
 /// A backend and its current state.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +30,60 @@ pub struct BackendView {
     pub has_earlier: bool,
     /// Hints for the operator: components that wait for approval, and unknown output of the agent.
     pub notes: Vec<String>,
+}
+
+/// Why a backend was not rolled back. The texts are for owners.
+#[derive(Debug, thiserror::Error)]
+pub enum RollbackError {
+    /// No backend has this name.
+    #[error("There is no backend {0:?}.")]
+    NoBackend(String),
+    /// The backend with this name was replaced in the meantime.
+    #[error("Another version of {0} serves by now; nothing was changed.")]
+    Superseded(String),
+    /// The earlier component cannot be restored.
+    #[error(transparent)]
+    Version(#[from] VersionError),
+}
+
+/// Why a backend does not work. The texts are for the person who asked.
+#[derive(Debug, thiserror::Error)]
+pub enum PingError {
+    /// The backend does not exist.
+    #[error("There is no backend {name:?}; there are: {}.", offered.join(", "))]
+    NoBackend {
+        /// The name of the backend.
+        name: String,
+        /// The backends that can work.
+        offered: Vec<String>,
+    },
+    /// The backend cannot work on this machine.
+    #[error("{name} cannot be used here: {reason}.")]
+    Unavailable {
+        /// The name of the backend.
+        name: String,
+        /// The reason, in a few words.
+        reason: String,
+    },
+    /// The agent did not answer.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The agent reported a failure.
+    #[error("{name} does not work: {message}")]
+    Failed {
+        /// The name of the backend.
+        name: String,
+        /// The agent's message, on one line.
+        message: String,
+    },
+    /// The agent answered another question.
+    #[error("{name} gave an unexpected answer: {answer:?}")]
+    Unexpected {
+        /// The name of the backend.
+        name: String,
+        /// The answer.
+        answer: QueryResult,
+    },
 }
 
 /// The time limit for an agent's health report. Some agents take seconds to start.
@@ -79,12 +133,13 @@ impl BackendControl {
     /// then serves.
     ///
     /// # Errors
-    /// The reason, worded for an owner. Nothing was changed.
-    pub async fn roll_back(&self, name: &str, generation: &str) -> Result<String, String> {
+    /// [`RollbackError`]. Nothing was changed.
+    pub async fn roll_back(&self, name: &str, generation: &str) -> Result<String, RollbackError> {
         let backends = &self.shared.deps.backends;
-        let backend = backends.get(name).ok_or_else(|| format!("There is no backend {name:?}."))?;
+        let backend =
+            backends.get(name).ok_or_else(|| RollbackError::NoBackend(name.to_owned()))?;
         if backend.generation().to_string() != generation {
-            return Err(format!("Another version of {name} serves by now; nothing was changed."));
+            return Err(RollbackError::Superseded(name.to_owned()));
         }
         let serves = backends.roll_back(name, backend.generation()).await?;
         Ok(serves.to_string())
@@ -94,17 +149,15 @@ impl BackendControl {
     /// agent and may start it. Returns a message of one line.
     ///
     /// # Errors
-    /// The reason, worded for the person who asked.
-    pub async fn ping(&self, name: &str) -> Result<String, String> {
+    /// [`PingError`] if the backend does not work.
+    pub async fn ping(&self, name: &str) -> Result<String, PingError> {
         let backends = &self.shared.deps.backends;
         let Some(backend) = backends.get(name) else {
-            return Err(format!(
-                "There is no backend {name:?}; there are: {}.",
-                backends.offered().join(", ")
-            ));
+            let offered = backends.offered();
+            return Err(PingError::NoBackend { name: name.to_owned(), offered });
         };
         if let Some(reason) = self.shared.deps.backends.unavailable(name).await {
-            return Err(format!("{name} cannot be used here: {reason}."));
+            return Err(PingError::Unavailable { name: name.to_owned(), reason });
         }
         if backend.descriptor().sharing == LinkSharing::Turn {
             return Ok(format!("{name} is ready; it runs its agent once a turn"));
@@ -114,11 +167,11 @@ impl BackendControl {
             QueryResult::Failed(failure) if failure.kind == FailureKind::Unsupported => {
                 Ok(format!("{name} is ready; its agent does not report its health"))
             }
-            QueryResult::Failed(failure) => Err(format!(
-                "{name} does not work: {}",
-                one_line(&readable_message(&failure.message, ""))
-            )),
-            other => Err(format!("{name} gave an unexpected answer: {other:?}")),
+            QueryResult::Failed(failure) => Err(PingError::Failed {
+                name: name.to_owned(),
+                message: one_line(&readable_message(&failure.message, "")),
+            }),
+            other => Err(PingError::Unexpected { name: name.to_owned(), answer: other }),
         }
     }
 

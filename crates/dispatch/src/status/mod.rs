@@ -145,7 +145,7 @@ impl Observer {
         if let Err(fault) = &directory {
             warnings
                 .push("The working directory of this channel cannot be used: nothing runs here until the operator fixes it.".to_owned());
-            for_owners.push(fault.clone());
+            for_owners.push(fault.to_string());
         }
         for_owners.extend(shared.deps.backends.unaccepted(&name));
         for_owners.extend(shared.deps.workspace.bindings().warnings().await);

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use aetheel_turn::GuestFailure;
 use aetheel_turn::recording::ReadError;
+use aetheel_turn::{GuestFailure, VersionError};
 
 use super::{MAX_RECORDING_BYTES, REPLAY_TIMEOUT};
 
@@ -51,9 +51,9 @@ pub enum StepViewerError {
 /// Why another component cannot replay a turn.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReplayError {
-    /// The component may not be used, for this reason.
-    #[error("{0}")]
-    Component(String),
+    /// The component does not exist or may not be used.
+    #[error(transparent)]
+    Component(#[from] VersionError),
     /// The first guest cannot be opened.
     #[error("no guest can be opened: {0}")]
     FirstGuest(#[source] GuestFailure),

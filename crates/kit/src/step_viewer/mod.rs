@@ -207,8 +207,8 @@ impl StepViewer {
         let mut state = match self.replay_slot(&key) {
             ReplaySlot::Held(state) => state,
             ReplaySlot::Busy => return ComparisonState::Busy,
-            ReplaySlot::Free(tell, state) => {
-                self.begin(Arc::clone(film), backend.to_owned(), key.1.clone(), tell);
+            ReplaySlot::Free(progress, state) => {
+                self.begin(Arc::clone(film), backend.to_owned(), key.1.clone(), progress);
                 state
             }
         };
@@ -220,14 +220,14 @@ impl StepViewer {
                 |it| it.clone(),
             )
         };
-        let told = tokio::time::timeout(COMPARISON_WAIT, over).await.ok();
-        let told = told.unwrap_or_else(|| state.borrow().clone());
-        if matches!(told, ComparisonState::Failed(_)) {
+        let reached = tokio::time::timeout(COMPARISON_WAIT, over).await.ok();
+        let reached = reached.unwrap_or_else(|| state.borrow().clone());
+        if matches!(reached, ComparisonState::Failed(_)) {
             // The next request tries again.
             self.inner.readings.lock().retain(|held| held.key != key);
         }
         self.sweep_later();
-        told
+        reached
     }
 
     fn replay_slot(&self, key: &(String, String)) -> ReplaySlot {
@@ -239,9 +239,9 @@ impl StepViewer {
         if readings.iter().any(|held| matches!(*held.value.borrow(), ComparisonState::Reads(_))) {
             return ReplaySlot::Busy;
         }
-        let (tell, state) = watch::channel(ComparisonState::Reads(0));
+        let (progress, state) = watch::channel(ComparisonState::Reads(0));
         insert_cached(&mut readings, key.clone(), state.clone(), MAX_CACHED_REPLAYS);
-        ReplaySlot::Free(tell, state)
+        ReplaySlot::Free(progress, state)
     }
 
     fn begin(
@@ -249,24 +249,22 @@ impl StepViewer {
         film: Arc<TurnSteps>,
         backend: String,
         digest: String,
-        tell: watch::Sender<ComparisonState>,
+        progress: watch::Sender<ComparisonState>,
     ) {
         let (backends, redactor) = (Arc::clone(&self.inner.backends), self.inner.redactor.clone());
         tokio::spawn(async move {
             let reads = async {
-                let opened = backends.open_on_trial(&backend, &digest).await;
-                let component =
-                    opened.map_err(|error| ReplayError::Component(error.to_string()))?;
+                let component = backends.open_on_trial(&backend, &digest).await?;
                 let at = |step: usize| {
                     if step.is_multiple_of(PROGRESS_STEPS) {
-                        tell.send_replace(ComparisonState::Reads(step));
+                        progress.send_replace(ComparisonState::Reads(step));
                     }
                 };
                 comparison::read(film, &*component, &redactor, at).await
             };
             let read = tokio::time::timeout(REPLAY_TIMEOUT, reads).await;
             let read = read.unwrap_or(Err(ReplayError::Timeout));
-            tell.send_replace(match read {
+            progress.send_replace(match read {
                 Ok(reading) => ComparisonState::Done(Arc::new(reading)),
                 Err(error) => ComparisonState::Failed(redactor.redact(error.to_string())),
             });
@@ -317,7 +315,7 @@ pub fn replay_actions(
     other: Option<&ComponentReplay>,
     mut take: impl FnMut(&Action),
 ) -> std::io::Result<()> {
-    let mut told = 0;
+    let mut next = 0;
     // Steps without recorded actions for which the other replay has some.
     let between = |from: usize, to: usize, take: &mut dyn FnMut(&Action)| {
         let mut at = from;
@@ -328,15 +326,15 @@ pub fn replay_actions(
         }
     };
     film.actions(upto, |step, action| {
-        if told <= step {
-            between(told, step + 1, &mut take);
-            told = step + 1;
+        if next <= step {
+            between(next, step + 1, &mut take);
+            next = step + 1;
         }
         if !other.is_some_and(|other| other.differs(step)) {
             take(&action);
         }
     })?;
-    between(told, upto.saturating_add(1), &mut take);
+    between(next, upto.saturating_add(1), &mut take);
     Ok(())
 }
 

@@ -14,17 +14,18 @@ use base64::prelude::BASE64_STANDARD as STANDARD;
 use rustix::fs::{Mode, OFlags, open, openat, renameat};
 use tempfile::TempDir;
 
+use super::action_error::ActionError;
 use crate::Blob;
 use aetheel_model::agent::{Chunk, PutFile, TurnKey};
 
 /// Maximum number of secrets of a link.
-const SECRETS: usize = 8;
+pub(super) const SECRETS: usize = 8;
 /// How often a guest may send the contents of one file. Each time they are copied in memory.
-const DELIVERIES: u8 = 4;
+pub(super) const DELIVERIES: u8 = 4;
 
 /// Maximum number of files that a link may put, and the maximum size of each in bytes.
-const FILES: usize = 8;
-const FILE_SIZE: usize = 1 << 20;
+pub(super) const FILES: usize = 8;
+pub(super) const FILE_SIZE: usize = 1 << 20;
 /// The names of the folders in the private folder.
 const FILES_FOLDER: &str = "files";
 const TEMPORARY_FOLDER: &str = "tmp";
@@ -148,33 +149,42 @@ impl LinkFiles {
     }
 
     /// Returns the folder of the files and the agent's temporary folder.
-    pub(super) fn folders(&mut self) -> Result<(PathBuf, PathBuf), String> {
-        let folder = self
-            .folder()
-            .map_err(|error| format!("no temporary folder can be created: {error}"))?;
+    ///
+    /// # Errors
+    /// [`ActionError::Folder`] if they do not exist and cannot be created.
+    pub(super) fn folders(&mut self) -> Result<(PathBuf, PathBuf), ActionError> {
+        let folder = self.folder().map_err(ActionError::Folder)?;
         Ok((folder.files.clone(), folder.temporary.clone()))
     }
 
     /// Writes a file. A file that is put again replaces the previous one, even if the agent changed
-    /// that one. Returns the reason for which a file is refused.
-    pub(super) fn put(&mut self, file: &PutFile, stock: &mut BodySources) -> Result<(), String> {
+    /// that one.
+    ///
+    /// # Errors
+    /// Returns an error if the name, the size or the content is refused, or if the file cannot be
+    /// written.
+    pub(super) fn put(
+        &mut self,
+        file: &PutFile,
+        stock: &mut BodySources,
+    ) -> Result<(), ActionError> {
         let name = &file.name;
         let plain = (1..=64).contains(&name.len())
             && !name.starts_with('.')
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
         if !plain {
-            return Err(format!("{name:?} is not a plain file name"));
+            return Err(ActionError::FileName(name.clone()));
         }
         let body = stock.body(&file.body)?;
         if body.len() > FILE_SIZE || (self.paths.len() >= FILES && !self.paths.contains_key(name)) {
-            return Err(format!("a link may put {FILES} files of {FILE_SIZE} bytes"));
+            return Err(ActionError::TooManyFiles);
         }
         self.written += 1;
         let fresh = format!(".{}", self.written);
         let path = self
             .folder()
             .and_then(|folder| write(folder, &fresh, name, &body))
-            .map_err(|error| error.to_string())?;
+            .map_err(ActionError::Write)?;
         self.paths.insert(name.clone(), path);
         Ok(())
     }
@@ -219,9 +229,12 @@ struct HeldBlob {
 
 impl BodySources {
     /// Returns the secret of a name: 64 hexadecimal digits, 244 bits of them random.
-    pub(super) fn secret(&mut self, name: &str) -> Result<&str, String> {
+    ///
+    /// # Errors
+    /// [`ActionError::TooManySecrets`] if it would be created and may not be.
+    pub(super) fn secret(&mut self, name: &str) -> Result<&str, ActionError> {
         if !self.secrets.contains_key(name) && (self.secrets.len() >= SECRETS || name.len() > 64) {
-            return Err(format!("a link has at most {SECRETS} secrets with names of 64 bytes"));
+            return Err(ActionError::TooManySecrets);
         }
         let made = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
         Ok(self.secrets.entry(name.to_owned()).or_insert_with(made))
@@ -257,19 +270,19 @@ impl BodySources {
     }
 
     /// Builds a body from its chunks.
-    pub(super) fn body(&mut self, chunks: &[Chunk]) -> Result<Vec<u8>, String> {
+    ///
+    /// # Errors
+    /// Returns an error if a secret or an attachment may not be used.
+    pub(super) fn body(&mut self, chunks: &[Chunk]) -> Result<Vec<u8>, ActionError> {
         let mut bytes = Vec::new();
         for chunk in chunks {
             match chunk {
                 Chunk::Text(text) => bytes.extend_from_slice(text.as_bytes()),
                 Chunk::Secret(name) => bytes.extend_from_slice(self.secret(name)?.as_bytes()),
                 Chunk::Base64(key) => {
-                    let kept =
-                        self.blobs.get_mut(key).ok_or_else(|| format!("there is no blob {key}"))?;
-                    kept.sends_left = kept
-                        .sends_left
-                        .checked_sub(1)
-                        .ok_or_else(|| format!("blob {key} was sent {DELIVERIES} times already"))?;
+                    let kept = self.blobs.get_mut(key).ok_or(ActionError::NoBlob(*key))?;
+                    kept.sends_left =
+                        kept.sends_left.checked_sub(1).ok_or(ActionError::BlobUsedUp(*key))?;
                     bytes.extend_from_slice(STANDARD.encode(&kept.bytes).as_bytes());
                 }
             }
@@ -335,10 +348,10 @@ mod tests {
         stock.add_blobs(2, vec![blob(32)]);
         let body = [Chunk::Text("<".into()), Chunk::Base64(16), Chunk::Text(">".into())];
         for _ in 0..DELIVERIES {
-            assert_eq!(stock.body(&body), Ok(b"<iVBORw==>".to_vec()));
+            assert_eq!(stock.body(&body).expect("allowed"), b"<iVBORw==>");
         }
         // The memory of the host is bounded, however often a guest repeats the request.
-        assert!(stock.body(&body).is_err_and(|reason| reason.contains("4 times")));
+        assert!(stock.body(&body).is_err_and(|error| error.to_string().contains("4 times")));
         assert!(stock.body(&[Chunk::Base64(1)]).is_err(), "no turn has this blob");
         stock.forget_blobs(2);
         assert!(stock.body(&[Chunk::Base64(32)]).is_err(), "its turn is over");

@@ -5,6 +5,7 @@
 //! its event streams) and `files`. `plan` decides what a guest may start. `driver` converts the
 //! link's reports into a result. `tests/dispatch` and `tests/links/` test this module.
 
+mod action_error;
 mod files;
 mod keepsake;
 mod net;

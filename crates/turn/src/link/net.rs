@@ -11,6 +11,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::action_error::ActionError;
 use super::files::BodySources;
 use super::processes::ProcessListener;
 use aetheel_model::agent::{
@@ -18,6 +19,7 @@ use aetheel_model::agent::{
     StreamOpened,
 };
 use aetheel_model::lines::LineSplitter;
+use aetheel_model::plain::with_causes;
 use aetheel_model::sse::SseParser;
 
 /// Maximum number of open requests of a link, and of open streams.
@@ -28,6 +30,8 @@ const TIMEOUT_MS_LIMIT: u32 = 600_000;
 /// meanwhile, its exit is reported first, because it explains more: a turn has not failed if its
 /// agent was lost together with the process that held it.
 const LOSS_GRACE: Duration = Duration::from_secs(2);
+/// The message for a stream that the server ended.
+const STREAM_ENDED: &str = "the server ended the stream";
 /// Maximum number of inputs that wait for the guest.
 const MAX_WAITING_INPUTS: usize = 64;
 
@@ -88,7 +92,7 @@ impl Net {
     pub(super) fn request(
         &mut self,
         request: HttpRequest,
-        listener: Result<ProcessListener<'_>, String>,
+        listener: Result<ProcessListener<'_>, ActionError>,
         stock: &mut BodySources,
         limit: usize,
     ) -> Option<Input> {
@@ -116,7 +120,7 @@ impl Net {
         });
         let (call, ended) = match prepared {
             Ok(prepared) => prepared,
-            Err(message) => return Some(failed(message, false)),
+            Err(error) => return Some(failed(with_causes(&error), false)),
         };
         let time = Duration::from_millis(request.timeout_ms.min(TIMEOUT_MS_LIMIT).into());
         let call = call.timeout(time);
@@ -145,7 +149,7 @@ impl Net {
     pub(super) fn open_stream(
         &mut self,
         open: &OpenStream,
-        listener: Result<ProcessListener<'_>, String>,
+        listener: Result<ProcessListener<'_>, ActionError>,
         stock: &BodySources,
         limit: usize,
     ) -> Option<Input> {
@@ -163,7 +167,7 @@ impl Net {
         });
         let (call, ended) = match prepared {
             Ok((call, ended)) => (call.header("accept", "text/event-stream"), ended),
-            Err(message) => return Some(closed(message)),
+            Err(error) => return Some(closed(with_causes(&error))),
         };
         let inputs_tx = self.inputs_tx.clone();
         let running = self.tasks.spawn(async move {
@@ -222,7 +226,7 @@ impl HttpCallFailure {
     fn of(error: &reqwest::Error) -> Self {
         let timed_out = error.is_timeout();
         let is_loss = !timed_out && !error.is_connect() && !error.is_builder();
-        Self { message: described(error), timed_out, is_loss }
+        Self { message: with_causes(error), timed_out, is_loss }
     }
 }
 
@@ -231,17 +235,17 @@ fn prepare(
     method: &str,
     path: &str,
     stock: &BodySources,
-) -> Result<RequestBuilder, String> {
+) -> Result<RequestBuilder, ActionError> {
     let (port, auth) = (listener.endpoint.port, &listener.endpoint.auth);
     if !path.starts_with('/')
         || path.starts_with("//")
         || path.bytes().any(|byte| byte.is_ascii_control())
     {
-        return Err(format!("{path:?} is not a path"));
+        return Err(ActionError::Path(path.to_owned()));
     }
-    let method =
-        Method::from_bytes(method.as_bytes()).map_err(|_| format!("{method:?} is not a method"))?;
-    let client = CLIENT.as_ref().map_err(|error| format!("no HTTP here: {error}"))?;
+    let method = Method::from_bytes(method.as_bytes())
+        .map_err(|_| ActionError::Method(method.to_owned()))?;
+    let client = CLIENT.as_ref().map_err(ActionError::Http)?;
     let call = client.request(method, format!("http://127.0.0.1:{port}{path}"));
     Ok(match auth {
         Some(auth) => call.basic_auth(&auth.user, stock.existing_secret(&auth.secret)),
@@ -273,7 +277,7 @@ async fn follow(
 ) -> (String, bool) {
     let mut response = match call.send().await {
         Ok(response) => response,
-        Err(error) => return (described(&error), false),
+        Err(error) => return (with_causes(&error), false),
     };
     let status = response.status().as_u16();
     let _ = inputs_tx
@@ -282,21 +286,23 @@ async fn follow(
     if status != 200 {
         return (format!("the server answered with status {status}"), false);
     }
-    let message = match events(&mut response, key, limit, inputs_tx).await {
-        Ok(()) => "the server ended the stream".to_owned(),
-        Err(message) => message,
-    };
-    (message, true)
+    (pass_events(&mut response, key, limit, inputs_tx).await, true)
 }
 
-async fn events(
+/// Sends the events of an open stream to the link until it ends. Returns why it ended.
+async fn pass_events(
     response: &mut Response,
     key: u32,
     limit: usize,
     inputs_tx: &mpsc::Sender<Input>,
-) -> Result<(), String> {
+) -> String {
     let (mut splitter, mut frames) = (LineSplitter::new(limit), SseParser::default());
-    while let Some(chunk) = response.chunk().await.map_err(|error| described(&error))? {
+    loop {
+        let chunk = match response.chunk().await {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => return STREAM_ENDED.to_owned(),
+            Err(error) => return with_causes(&error),
+        };
         let mut complete = Vec::new();
         let mut cut = false;
         splitter.feed(&chunk, |line| {
@@ -304,27 +310,14 @@ async fn events(
             complete.extend(frames.push_line(&line.text));
         });
         if cut || frames.pending_bytes() > limit {
-            return Err(format!("an event has more than {limit} bytes"));
+            return format!("an event has more than {limit} bytes");
         }
         for frame in complete {
             let event =
                 StreamEvent { stream: key, name: frame.name, id: frame.id, data: frame.data };
             if inputs_tx.send(Input::StreamEvent(event)).await.is_err() {
-                return Ok(());
+                return STREAM_ENDED.to_owned();
             }
         }
     }
-    Ok(())
-}
-
-/// Formats an error with its causes, because "error sending request" alone is not enough.
-fn described(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(because) = cause {
-        text.push_str(": ");
-        text.push_str(&because.to_string());
-        cause = because.source();
-    }
-    text
 }

@@ -6,14 +6,15 @@ use std::task::Poll;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::action_error::ActionError;
 use crate::{AgentProcess, ProcessCommand, ProcessEvent};
 use aetheel_model::agent::{BasicAuth, ProcKey};
 
 /// Maximum number of processes that a link may start between the beginnings of two turns.
-const STARTS: u32 = 8;
+pub(super) const STARTS: u32 = 8;
 /// Maximum number of processes that a link may have at the same time. Two are typical: one that
 /// exits and one that starts.
-const AT_ONCE: usize = 4;
+pub(super) const AT_ONCE: usize = 4;
 
 /// The processes of a link. Dropping a process kills all processes of its run.
 #[derive(Default)]
@@ -76,15 +77,13 @@ impl LinkProcesses {
     /// Checks whether a process may be started under this key now.
     ///
     /// # Errors
-    /// Returns the reason for which it may not.
-    pub(super) fn may_start(&self, proc: ProcKey) -> Result<(), String> {
+    /// Returns an error if the key is in use, or a limit is reached.
+    pub(super) fn may_start(&self, proc: ProcKey) -> Result<(), ActionError> {
         if self.running.contains_key(&proc) {
-            return Err(format!("process {proc} is running already"));
+            return Err(ActionError::ProcessRunning(proc));
         }
         if self.started >= STARTS || self.running.len() >= AT_ONCE {
-            return Err(format!(
-                "a turn starts at most {STARTS} processes, and a link has {AT_ONCE} at a time"
-            ));
+            return Err(ActionError::TooManyProcesses);
         }
         Ok(())
     }
@@ -202,10 +201,9 @@ impl LinkProcesses {
     ///
     /// # Errors
     /// Returns an error if the process does not run or does not listen.
-    pub(super) fn listener(&self, proc: ProcKey) -> Result<ProcessListener<'_>, String> {
-        let running = self.running.get(&proc).ok_or("the process is not running")?;
-        let endpoint =
-            running.endpoint.as_ref().ok_or("the process was not started with `listens`")?;
+    pub(super) fn listener(&self, proc: ProcKey) -> Result<ProcessListener<'_>, ActionError> {
+        let running = self.running.get(&proc).ok_or(ActionError::NotRunning)?;
+        let endpoint = running.endpoint.as_ref().ok_or(ActionError::NotListening)?;
         Ok(ProcessListener { endpoint, ended: running.ended.clone() })
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::LinkReport;
+use super::action_error::ActionError;
 use crate::conservation::Examination;
 use aetheel_model::agent::{
     Ask, AskDecision, AskKey, AskKind, Safety, SessionKey, TurnKey, TurnRef,
@@ -124,17 +125,14 @@ impl LinkTurns {
     ///
     /// # Errors
     /// Returns an error if the turn is not open.
-    pub(super) fn report(&self, turn: TurnRef, report: LinkReport) -> Result<(), String> {
+    pub(super) fn report(&self, turn: TurnRef, report: LinkReport) -> Result<(), ActionError> {
         match self.open.get(&turn.turn) {
             Some(open) if open.turn == turn && !open.done => {
                 let _ = open.reports.send(report);
                 Ok(())
             }
-            Some(_) => Err("the turn has ended".to_owned()),
-            None => Err(format!(
-                "it names turn {} of session {}, which is not open",
-                turn.turn, turn.session
-            )),
+            Some(_) => Err(ActionError::TurnEnded),
+            None => Err(ActionError::TurnNotOpen(turn)),
         }
     }
 

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 pub use self::finished_slot::FinishedTurnSlot;
+pub use self::query::QueryError;
 pub use self::revive::ContinuedTurn;
 use super::link::{
     Begin, Link, LinkDeps, LinkReport, LinkRequest, OnUnknown, UnsolicitedTurn, WeakLink,
@@ -314,20 +315,17 @@ impl Links {
     /// Asks a backend a question outside a turn, over an open link or one opened for the question.
     ///
     /// # Errors
-    /// Returns a text for the operator if the backend starts its agent for each turn, or if no
-    /// answer arrived in time.
+    /// [`QueryError`] if the backend starts its agent for each turn, or if no answer arrived in
+    /// time.
     pub async fn query(
         &self,
         backend: &Arc<dyn Backend>,
         kind: QueryKind,
         query_timeout: Duration,
-    ) -> Result<QueryResult, String> {
+    ) -> Result<QueryResult, QueryError> {
         let descriptor = backend.descriptor();
         if descriptor.sharing == LinkSharing::Turn {
-            return Err(format!(
-                "backend `{}` starts its agent for each turn and answers no questions outside a turn",
-                descriptor.name
-            ));
+            return Err(QueryError::NoAgent(descriptor.name.clone()));
         }
         let open = self
             .kept()
@@ -353,7 +351,7 @@ impl Links {
     /// id of the session if the id changed, or `None` if the session is not open. Opens no link.
     ///
     /// # Errors
-    /// Returns a text for the operator if no answer arrived in time.
+    /// [`QueryError`] if no answer arrived in time.
     pub async fn query_session(
         &self,
         lane: &Lane,
@@ -361,7 +359,7 @@ impl Links {
         native: &str,
         kind: QueryKind,
         query_timeout: Duration,
-    ) -> Result<Option<(QueryResult, Option<String>)>, String> {
+    ) -> Result<Option<(QueryResult, Option<String>)>, QueryError> {
         let descriptor = backend.descriptor();
         let open = self
             .kept()

@@ -179,7 +179,7 @@ pub(super) async fn choose(
     let notice = match setting.filter(|_| !value.is_empty()) {
         None => "Choose a value.".to_owned(),
         Some(setting) => match shared.services.settings.choose(&lane, setting, Some(value)).await {
-            Err(why) => short_line(&why, 300),
+            Err(error) => short_line(&error.to_string(), 300),
             Ok(chosen) => {
                 let visitor = &guest.session.visitor;
                 tracing::info!(user = visitor.user, %lane, "from the dashboard: {chosen}");
@@ -205,7 +205,7 @@ pub(super) async fn reset(
         Err((path, why)) => return go(&guest, &path, why),
     };
     let notice = match shared.services.conversations.reset(&lane).await {
-        Err(why) => why,
+        Err(error) => error.to_string(),
         Ok(false) => "There is no conversation yet.".to_owned(),
         Ok(true) => {
             let visitor = &guest.session.visitor;

@@ -72,7 +72,7 @@ pub(super) async fn roll_back(
     let (name, generation) = (fields.one("backend"), fields.one("generation"));
     let visitor = &guest.session.visitor;
     let notice = match shared.services.backends.roll_back(name, generation).await {
-        Err(why) => why,
+        Err(error) => error.to_string(),
         Ok(serves) => {
             tracing::warn!(
                 user = visitor.user,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::LinkTask;
+use crate::link::action_error::ActionError;
 use crate::link::{LinkReport, UnknownOutput};
 use crate::recording::EntryKind;
 use crate::{GuestFailure, ProcessCommand};
@@ -79,13 +80,13 @@ impl LinkTask {
             Action::Spawn(spawn) => self.spawn(spawn).await,
             Action::Write(write) => match self.body_sources.body(&write.body) {
                 Ok(bytes) => self.command(write.proc, ProcessCommand::Write(bytes)),
-                Err(reason) => self.dropped("write", &reason),
+                Err(error) => self.dropped("write", &error),
             },
             Action::CloseStdin(proc) => self.command(proc, ProcessCommand::CloseStdin),
             Action::Stop(wanted) => self.command(wanted.proc, stop(&wanted)),
             Action::PutFile(file) => {
-                if let Err(reason) = self.files.put(&file, &mut self.body_sources) {
-                    self.dropped("put-file", &reason);
+                if let Err(error) = self.files.put(&file, &mut self.body_sources) {
+                    self.dropped("put-file", &error);
                 }
             }
             Action::Http(request) => {
@@ -116,7 +117,7 @@ impl LinkTask {
                 // Some agents continue under another id after a session was compacted.
                 None => {
                     if !self.replies.session_ready(ready) {
-                        self.dropped("session-ready", "its session has no open turn");
+                        self.dropped("session-ready", &ActionError::NoOpenTurn);
                     }
                 }
             },
@@ -165,7 +166,7 @@ impl LinkTask {
 
     fn command(&mut self, proc: ProcKey, command: ProcessCommand) {
         if !self.processes.command(proc, command) {
-            self.dropped("process command", "the process is not running");
+            self.dropped("process command", &ActionError::NotRunning);
         }
     }
 
@@ -197,8 +198,8 @@ impl LinkTask {
                 LinkReport::Done(done) => self.end_unsolicited(done),
                 _ => {}
             }
-        } else if let Err(reason) = self.turns.report(turn, report) {
-            self.dropped(what, &reason);
+        } else if let Err(error) = self.turns.report(turn, report) {
+            self.dropped(what, &error);
         }
     }
 }

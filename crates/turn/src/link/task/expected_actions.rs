@@ -15,6 +15,9 @@ pub(crate) enum RebuildError {
     /// The recording does not have all inputs of the old guest.
     #[error("its recording is incomplete: {0}")]
     Incomplete(&'static str),
+    /// The recording cannot be read.
+    #[error("its recording cannot be read")]
+    Unreadable,
     /// Its turn was stopped, or the link was about to end.
     #[error("it was about to end")]
     Leaving,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use super::LinkTask;
 use crate::link::LinkReport;
+use crate::link::action_error::ActionError;
 use crate::link::processes::Endpoint;
 use crate::recording::EntryKind;
 use crate::{Launch, LaunchError, plan};
@@ -42,7 +43,7 @@ impl LinkTask {
     async fn start(&mut self, spawn: Spawn) -> Result<(), AgentFailure> {
         let failure = |kind, message| AgentFailure { kind, message, retry_after_ms: None };
         let (launch, port) =
-            self.plan(&spawn).map_err(|message| failure(FailureKind::Other, message))?;
+            self.plan(&spawn).map_err(|error| failure(FailureKind::Other, with_causes(&error)))?;
         let endpoint = port.map(|port| Endpoint { port, auth: spawn.basic_auth });
         self.send_keepsake(endpoint.as_ref().map(|endpoint| (spawn.proc, endpoint)));
         let launched = self.deps.launcher.launch(launch).await;
@@ -63,15 +64,16 @@ impl LinkTask {
 
     /// Checks a guest's request and completes it. Also returns the port on which the process must
     /// listen.
-    fn plan(&mut self, spawn: &Spawn) -> Result<(Launch, Option<u16>), String> {
+    ///
+    /// # Errors
+    /// Returns an error if the host does not allow the process, or cannot prepare its start.
+    fn plan(&mut self, spawn: &Spawn) -> Result<(Launch, Option<u16>), ActionError> {
         self.processes.may_start(spawn.proc)?;
         if self.closing.is_ending() {
-            return Err("the link is ending".to_owned());
+            return Err(ActionError::LinkEnding);
         }
         let port = match spawn.listens {
-            true => {
-                Some(free_port().map_err(|error| format!("no loopback port is free: {error}"))?)
-            }
+            true => Some(free_port().map_err(ActionError::NoPort)?),
             false => None,
         };
         let mut secrets = HashMap::new();
@@ -94,8 +96,7 @@ impl LinkTask {
             port,
             inherited: &host.variables,
         };
-        let checked = plan::check(spawn, descriptor, safety, known)
-            .map_err(|fault| format!("the backend's plan was refused: {fault}"))?;
+        let checked = plan::check(spawn, descriptor, safety, known)?;
         let stdin = self.body_sources.body(&spawn.stdin)?;
         let mut environment = host.environment(descriptor);
         // The reach depends on the operator's variables, not on those of the guest.

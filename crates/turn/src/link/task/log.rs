@@ -1,8 +1,10 @@
 //! The log of a link: the tracing span of its lines, and the log lines of its guest.
 
 use super::LinkTask;
+use crate::link::action_error::ActionError;
 use crate::recording::EntryKind;
 use aetheel_model::agent::DiagnosticLevel;
+use aetheel_model::plain::with_causes;
 
 /// Number of log lines of a guest in one turn that keep their level. Further lines are logged at
 /// debug level.
@@ -50,7 +52,7 @@ impl LinkTask {
     }
 
     /// Notes an action that has no effect.
-    pub(super) fn dropped(&mut self, what: &str, reason: &str) {
+    pub(super) fn dropped(&mut self, what: &str, error: &ActionError) {
         if self.rebuilding || self.counters.dropped > MAX_DROPPED {
             return;
         }
@@ -60,6 +62,7 @@ impl LinkTask {
                 .host(EntryKind::Host("further dropped actions are not noted".to_owned()));
             return tracing::debug!("the backend's further dropped actions are not logged");
         }
+        let reason = with_causes(error);
         tracing::debug!(what, reason, "dropped an action of the backend");
         self.recording.host(EntryKind::Host(format!("dropped {what}: {reason}")));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{LinkTask, expected_actions};
+use super::{LinkTask, RebuildError, expected_actions};
 use crate::recording::{EntryKind, ParsedRecording};
 use crate::{Backend, GuestFailure};
 use aetheel_model::plain::with_causes;
@@ -28,7 +28,8 @@ impl LinkTask {
         if self.turns.is_empty() {
             return self.renew_by_state(backend).await;
         }
-        if let Some(why) = refusal {
+        if let Some(error) = refusal {
+            let why = with_causes(&error);
             let (from, to) = (self.deps.backend.generation(), backend.generation());
             tracing::info!(%from, %to, why, "a link cannot move to the new version now: its turns finish on the old one");
         }
@@ -38,20 +39,18 @@ impl LinkTask {
     /// Moves to a generation whose guest returns the same actions for the recording.
     ///
     /// # Errors
-    /// Returns why it cannot, for the log.
-    async fn renew_by_recording(&mut self, backend: &Arc<dyn Backend>) -> Result<(), String> {
+    /// Returns an error if the recording is incomplete or its guest returns other actions.
+    async fn renew_by_recording(&mut self, backend: &Arc<dyn Backend>) -> Result<(), RebuildError> {
         self.recording.wait_written().await;
         let path = self.recording.path().to_owned();
         let read =
             move || ParsedRecording::read(&std::fs::read_to_string(path).unwrap_or_default());
         let read = tokio::task::spawn_blocking(read).await;
         let Ok(Ok(ParsedRecording { entries, .. })) = read else {
-            return Err("its recording cannot be read".to_owned());
+            return Err(RebuildError::Unreadable);
         };
         let (from, to) = (self.deps.backend.generation(), backend.generation());
-        let guest = expected_actions::replay_recording(&**backend, &entries)
-            .await
-            .map_err(|error| with_causes(&error))?;
+        let guest = expected_actions::replay_recording(&**backend, &entries).await?;
         let turns = self.turns.len();
         tracing::info!(%from, %to, turns, "link moved to the new version: its actions for the recording are the same");
         self.recording.host(EntryKind::Host(format!(

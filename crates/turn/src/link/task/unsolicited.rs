@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::LinkTask;
 use crate::link::UnsolicitedTurn;
+use crate::link::action_error::ActionError;
 use aetheel_model::agent::{TurnDone, TurnRef};
 use aetheel_model::fold::bounded;
 
@@ -43,11 +44,11 @@ impl LinkTask {
                 );
             }
             if count > MAX_UNSOLICITED_TURNS {
-                return self.dropped("turn-begun", "the agent begins too many turns by itself");
+                return self.dropped("turn-begun", &ActionError::TooManyUnsolicited);
             }
         }
         if !self.turns.begin_unsolicited(turn) {
-            self.dropped("turn-begun", "its session is not open, or its key is too low");
+            self.dropped("turn-begun", &ActionError::BadUnsolicited);
         }
     }
 

@@ -1,0 +1,44 @@
+//! Why a line that a person typed has no effect.
+
+use super::files::AttachError;
+use super::folded::NoSuchPart;
+use super::session::CUT;
+use crate::dispatch::{AnswerRefusal, LaneRequestError, PingError, PromptRefusal};
+
+/// Why a line that a person typed has no effect. The texts are for that person.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LineError {
+    /// The command does not exist.
+    #[error("{0} is not a command; /help lists all, a leading blank makes it a prompt")]
+    UnknownCommand(String),
+    /// `/steer` has no text.
+    #[error("write the message for the agent after /steer")]
+    NoMessage,
+    /// The line is as long as the longest one that a terminal passes on.
+    #[error("the terminal cuts lines at {CUT} bytes; send it through a pipe, or as a file (/file)")]
+    Cut,
+    /// The prompt was not accepted.
+    #[error(transparent)]
+    Prompt(#[from] PromptRefusal),
+    /// The answer was not accepted.
+    #[error(transparent)]
+    Answer(#[from] AnswerRefusal),
+    /// The line is not an answer to the open question. Contains the expected form.
+    #[error("{0}")]
+    Unclear(String),
+    /// The question was closed while the line was read.
+    #[error("the question is no longer open")]
+    NoQuestion,
+    /// A choice was refused, or a conversation cannot be changed.
+    #[error(transparent)]
+    Request(#[from] LaneRequestError),
+    /// The backend does not work.
+    #[error(transparent)]
+    Ping(#[from] PingError),
+    /// The file cannot be attached.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The turn has no such part.
+    #[error(transparent)]
+    Part(#[from] NoSuchPart),
+}
