@@ -34,7 +34,7 @@ impl Worker {
         for left in self.cluster.handovers().await.unwrap() {
             self.known.extend(left.journal.lines().map(str::to_owned));
             self.journal.insert_str(0, &left.journal);
-            self.cluster.ack_handover(left.id, &[]).await.unwrap();
+            self.cluster.ack_handover(&left, &[]).await.unwrap();
         }
     }
 

@@ -181,7 +181,7 @@ async fn a_machine_with_the_name_of_a_dead_one_takes_over_its_lanes() {
     assert_eq!((left[0].from.as_str(), left[0].journal.as_str()), ("ann", "one\n"));
     assert_eq!(left[0].roots, ["channel:1"]);
     assert!(!other.has_open_lane("channel:1"));
-    other.ack_handover(left[0].id, &[]).await.unwrap();
+    other.ack_handover(&left[0], &[]).await.unwrap();
     assert!(other.has_open_lane("channel:1"));
     assert_eq!(ann.journal().append("late\n").await, Err(ClusterError::Fenced));
 }
@@ -300,7 +300,7 @@ async fn every_node_knows_which_node_has_a_channel() {
     assert_eq!(ann.owner_of(1).await, Ok(LaneOwner::OtherNode));
     assert_eq!(bob.owner_of(12).await, Ok(LaneOwner::Moving), "it has not been assigned yet");
     let left = bob.handovers().await.unwrap();
-    bob.ack_handover(left[0].id, &[]).await.unwrap();
+    bob.ack_handover(&left[0], &[]).await.unwrap();
     assert_eq!(bob.owner_of(12).await, Ok(LaneOwner::ThisNode));
 }
 

@@ -125,40 +125,53 @@ impl Cluster {
     /// Acknowledges a handover after it was saved in this node's journal and files. Deletes the
     /// handover, opens its lanes and releases their messages. Lanes in which turns had `begun` stay
     /// closed while an agent on the other machine may still run in them
-    /// ([`Cluster::open_waiting_lanes`]). Returns the lanes that were opened. A repeated call has
-    /// no effect.
+    /// ([`Cluster::open_waiting_lanes`]). Returns the lanes of the handover that are open now. A
+    /// repeated call returns the same, so it can follow a call whose result is unknown.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
     pub async fn ack_handover(
         &self,
-        id: i64,
+        handover: &Handover,
         begun: &[String],
     ) -> Result<Vec<String>, ClusterError> {
-        let values: [(SqlValue<'_>, Type); 2] = [(&id, Type::INT8), (&begun, Type::TEXT_ARRAY)];
-        let statement = "select * from aetheel.taken_in($1, $2, $3, $4, $5)";
-        let rows = self.inner.fenced(statement, &values).await?;
-        Ok(self.mark_open(&rows))
+        let values: [(SqlValue<'_>, Type); 2] =
+            [(&handover.id, Type::INT8), (&begun, Type::TEXT_ARRAY)];
+        let statement = "select from aetheel.taken_in($1, $2, $3, $4, $5)";
+        self.inner.fenced(statement, &values).await?;
+        self.mark_open(&handover.roots).await
     }
 
     /// Opens taken-over lanes in which no agent of the other machine can run any more: its lease
     /// for turns has expired, or its next process reported that the agents have ended. Returns
-    /// these lanes.
+    /// the lanes among `waiting` that are open now. A repeated call returns the same, so it can
+    /// follow a call whose result is unknown.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn open_waiting_lanes(&self) -> Result<Vec<String>, ClusterError> {
-        let rows = self.inner.fenced("select * from aetheel.open_waited($1, $2, $3)", &[]).await?;
-        Ok(self.mark_open(&rows))
+    pub async fn open_waiting_lanes(
+        &self,
+        waiting: &[String],
+    ) -> Result<Vec<String>, ClusterError> {
+        self.inner.fenced("select from aetheel.open_waited($1, $2, $3)", &[]).await?;
+        self.mark_open(waiting).await
     }
 
-    fn mark_open(&self, rows: &[Row]) -> Vec<String> {
+    /// Marks the lanes among `roots` as open that the database says are open here. Returns them.
+    async fn mark_open(&self, roots: &[String]) -> Result<Vec<String>, ClusterError> {
+        let statement = "select root from aetheel.lane
+             where bot = $1 and node = $2 and root = any ($4) and open and not held
+               and exists (select from aetheel.node
+                           where node.bot = $1 and node.name = $2 and node.start = $3)
+             order by root";
+        let values: [(SqlValue<'_>, Type); 1] = [(&roots, Type::TEXT_ARRAY)];
+        let rows = self.inner.fenced(statement, &values).await?;
         let roots: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
         if !roots.is_empty() {
             self.inner.lanes.lock().import(roots.iter().cloned().collect());
             self.inner.mail_notify.notify_one();
         }
-        roots
+        Ok(roots)
     }
 
     /// Reports that this machine's agents have ended or are about to, except those of turns that

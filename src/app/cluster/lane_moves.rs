@@ -3,6 +3,7 @@
 //! The first node that notices a dead one takes over everything that it had. A node that is being
 //! drained gives its lanes away one by one, each when nothing runs in it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
 use crate::discord::Discord;
-use crate::dispatch::{LaneTransfer, Observer, Settings};
+use crate::dispatch::{ImportedEvents, LaneTransfer, Observer, Settings};
 use crate::event::{Lane, LaneFilter};
 use crate::figures;
 use crate::plain::with_causes;
@@ -45,6 +46,9 @@ pub(super) struct LaneMover {
     pub(super) backends: Arc<dyn Backends>,
     /// Lanes that were taken over and are still closed.
     pub(super) waiting: WaitingLanes,
+    /// The events of handovers that are in the journal but not acknowledged, by the number of the
+    /// handover. A repeated import would not return them.
+    pub(super) imported: HashMap<i64, ImportedEvents>,
 }
 
 impl LaneMover {
@@ -88,12 +92,13 @@ impl LaneMover {
 
     /// Opens the lanes in which no agent of another machine can run any more.
     async fn open_waited(&mut self) {
-        if self.waiting.is_empty() {
+        let waiting = self.waiting.roots();
+        if waiting.is_empty() {
             return;
         }
         // The waiting events run before any new message of these lanes is processed.
         let _closed = self.gate.write().await;
-        let opened = patiently!(self.cluster.open_waiting_lanes()).unwrap_or_default();
+        let opened = patiently!(self.cluster.open_waiting_lanes(&waiting)).unwrap_or_default();
         if !opened.is_empty() {
             tracing::info!(
                 lanes = opened.len(),
@@ -143,14 +148,17 @@ impl LaneMover {
             let from = &handover.from;
             tracing::error!(error, from, "cannot import the lanes of another node; trying again");
         };
-        let Some(first) = patiently!(self.cluster.next_number_block()) else { return };
-        let lanes = self.transfer.open_lanes_of(&handover.journal);
-        let Some(others) = patiently!(self.cluster.lanes_of_other_nodes(&lanes)) else { return };
-        let theirs = |lane: &Lane| !others.contains(lane);
-        let absorbed = match self.transfer.import_lanes(&handover.journal, first, theirs).await {
-            Ok(absorbed) => absorbed,
-            Err(error) => return failed(error.to_string()),
-        };
+        if !self.imported.contains_key(&handover.id) {
+            let Some(first) = patiently!(self.cluster.next_number_block()) else { return };
+            let lanes = self.transfer.open_lanes_of(&handover.journal);
+            let others = patiently!(self.cluster.lanes_of_other_nodes(&lanes));
+            let Some(others) = others else { return };
+            let theirs = |lane: &Lane| !others.contains(lane);
+            match self.transfer.import_lanes(&handover.journal, first, theirs).await {
+                Ok(events) => self.imported.insert(handover.id, events),
+                Err(error) => return failed(error.to_string()),
+            };
+        }
         // The files and the journal of a dead node may contain channels that it gave away before.
         let handed_lanes = handover.lanes();
         let handed = |channel| {
@@ -177,7 +185,8 @@ impl LaneMover {
         let has_begun = |row: &&LaneRow| begun_lanes.iter().any(|lane| row.has(lane));
         let begun: Vec<String> =
             handed_lanes.iter().filter(has_begun).map(|row| row.root.clone()).collect();
-        let opened = patiently!(self.cluster.ack_handover(handover.id, &begun)).unwrap_or_default();
+        let Some(opened) = patiently!(self.cluster.ack_handover(handover, &begun)) else { return };
+        let Some(absorbed) = self.imported.remove(&handover.id) else { return };
         let stays_closed =
             |row: &&LaneRow| begun.contains(&row.root) && !opened.contains(&row.root);
         let waiting: Vec<LaneRow> = handed_lanes.iter().filter(stays_closed).cloned().collect();
@@ -229,31 +238,20 @@ impl LaneMover {
             patiently!(self.cluster.hold_messages(root, false));
             return false;
         }
-        // Without these notes, this node does not catch up on missed messages of the channel.
-        let noted = self.discord.export_channels(of_channel).await;
-        if let Err(error) = self.discord.forget_channels(of_channel).await {
-            tracing::warn!(error = %with_causes(&error), lane = root, "cannot remove the notes of a moved channel from the state files");
-        }
-        let mut gone = None;
-        if self.is_idle(row) {
-            let journal = self.transfer.export_lanes(&*theirs);
-            let mut files = self.workspace.export_lanes(Arc::clone(&theirs)).await;
-            files.push((DISCORD_FILE.to_owned(), noted.clone()));
-            gone = patiently!(self.cluster.transfer_lane(root, &journal, &files)).flatten();
-        }
+        let journal = self.transfer.export_lanes(&*theirs);
+        let mut files = self.workspace.export_lanes(Arc::clone(&theirs)).await;
+        files.push((DISCORD_FILE.to_owned(), self.discord.export_channels(of_channel).await));
+        let gone = patiently!(self.cluster.transfer_lane(root, &journal, &files)).flatten();
         if let Some(to) = gone {
             tracing::info!(lane = root, to, "a channel was moved to another node");
+            if let Err(error) = self.discord.forget_channels(of_channel).await {
+                tracing::warn!(error = %with_causes(&error), lane = root, "cannot remove the notes of a moved channel from the state files");
+            }
             self.transfer.forget_lanes(&*theirs).await;
             if let Err(error) = self.workspace.forget_lanes(theirs).await {
                 tracing::warn!(error = %with_causes(&error), lane = root, "cannot remove the lines of a moved channel from the state files");
             }
             return true;
-        }
-        match self.discord.import_channels(&noted, |_| true).await {
-            Ok(channels) => self.discord.catch_up(channels),
-            Err(error) => {
-                tracing::warn!(%error, lane = root, "cannot restore the notes about handled messages");
-            }
         }
         patiently!(self.cluster.hold_messages(root, false));
         false

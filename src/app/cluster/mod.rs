@@ -23,6 +23,7 @@ mod router;
 mod unposted;
 mod waiting_lanes;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,6 +178,7 @@ impl ClusterNode {
             slots,
             backends,
             waiting: std::mem::take(&mut self.waiting),
+            imported: HashMap::new(),
         };
         self.mover = Some(supervisor::spawn("lane moves", movers.run(self.leadership.subscribe())));
         let inbox = cluster.inbox();

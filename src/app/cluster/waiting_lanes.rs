@@ -21,9 +21,9 @@ impl WaitingLanes {
         }
     }
 
-    /// Returns `true` if no lane is closed.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Returns the roots of the closed lanes.
+    pub(super) fn roots(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
     }
 
     /// Begins the events of the lanes that were opened, given by their roots.
