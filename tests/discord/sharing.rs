@@ -345,6 +345,26 @@ async fn a_node_that_is_not_the_leader_never_logs_in_and_closes_at_once() {
 }
 
 #[tokio::test]
+async fn a_node_that_was_killed_before_it_had_caught_up_does_so_when_it_starts_again() {
+    let local = LocalDiscord::start().await;
+    let home = Home::new().await;
+    // Imported by the previous process, from a node that did not receive the next message.
+    let handled = local.mention(CHANNEL, ANN, "before");
+    home.workspace.discord_notes().note_seen(CHANNEL, handled);
+    local.mention(CHANNEL, ANN, "on the way");
+    let forwarder = Forwarder::new(&[]);
+    let bot = forwarder.node(&local, &home).await;
+    bot.event(&local, "on the way").await;
+    assert!(!bot.discord.has_login());
+    // A message that the leader posted meanwhile is handled after it, and once.
+    local.mention(CHANNEL, ANN, "after");
+    forwarder.seat(0);
+    bot.event(&local, "after").await;
+    bot.dispatcher.turns.idle().await;
+    assert_eq!(bot.home.prompts(), ["on the way", "after"]);
+}
+
+#[tokio::test]
 async fn saved_positions_move_with_their_channels_and_missed_messages_are_read() {
     let local = LocalDiscord::start().await;
     let (forwarder, first, second) = two_nodes(&local).await;

@@ -88,6 +88,9 @@ impl Discord {
                     StartError::Unreachable { base: base.clone(), why: error.to_string() }
                 })?;
                 phase.send_replace(ConnectionPhase::Ready);
+                // The previous process may have ended before it had caught up with channels that
+                // moved to this node. Only the leader logs in, so no login repeats that.
+                self.catch_up(self.inner.notes.channels().into_iter().map(|(id, _)| id).collect());
                 let reader_task =
                     supervisor::spawn_finite("node events", reader.read_incoming(from));
                 (Arc::new(ClusterSink::new(out)), Some(leader), logins, Some(reader_task))
