@@ -87,6 +87,25 @@ async fn a_person_is_looked_up_once_for_all_channels() {
 }
 
 #[tokio::test]
+async fn prompts_of_the_first_channels_are_accepted_before_all_channels_are_read() {
+    let local = LocalDiscord::start().await;
+    let channels: Vec<u64> = (0..60).map(room).collect();
+    let home = home(&local, channels.iter().copied()).await;
+    for channel in &channels {
+        local.mention(*channel, ANN, "missed");
+    }
+    // Requests are sent in order. If all channels were read at the same time, the requests about
+    // the first prompt would be sent after 60 others.
+    let options =
+        DiscordOptions { requests_per_second: 20, ..options(&local, TimeLimits::default()) };
+    let bot = Bot::with_options(options, Arc::clone(&home)).await.expect("the bot starts");
+    bot.event(&local, "missed").await;
+    let read = count(&local, "/messages");
+    assert!(read < 60, "the first prompt was accepted after {read} channels were read");
+    local.wait_for("all prompts", |_| (bot.home.prompts().len() == 60).then_some(())).await;
+}
+
+#[tokio::test]
 async fn an_unreadable_channel_delays_no_other_and_keeps_its_order() {
     let local = LocalDiscord::start().await;
     let channels: Vec<u64> = (0..20).map(room).chain([CHANNEL, OTHER]).collect();

@@ -243,7 +243,9 @@ impl Run {
                     }
                     None if machine.program.is_over() => {
                         let ended = machine.program.ended().await;
-                        if ![0, 75].contains(&ended.code) {
+                        // SIGTERM also ends a program that is not ready to handle it yet.
+                        let unready = !ended.stderr.contains("aetheel is ready");
+                        if ![0, 75].contains(&ended.code) && !(unready && ended.code == 143) {
                             return Err(format!(
                                 "a machine ended with {}: {}",
                                 ended.code, ended.stderr

@@ -115,7 +115,7 @@ enum ChannelWork {
 #[derive(Default)]
 pub(super) struct ChannelQueue {
     work: VecDeque<(ChannelWork, Receipt)>,
-    /// Notified when work is added.
+    /// Notified when work other than a catch-up is added.
     urgent: Arc<Notify>,
 }
 
@@ -319,8 +319,11 @@ impl InboundProcessor {
         {
             work.0 = ChannelWork::Covered;
         }
+        let is_urgent = !matches!(work.0, ChannelWork::Missed(_) | ChannelWork::Covered);
         line.work.push_back(work);
-        line.urgent.notify_one();
+        if is_urgent {
+            line.urgent.notify_one();
+        }
         if begins {
             let this = Arc::clone(self);
             workers.spawn(async move { this.run_queue(channel).await });
