@@ -59,7 +59,8 @@ impl ToolUse {
     }
 }
 
-/// The state of a turn so far.
+/// The state of a turn so far. (A transcript of a finished turn, with everything in order, is
+/// `TurnTranscript` in the crate `turn`.)
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
     text: Parts,

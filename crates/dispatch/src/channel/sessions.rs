@@ -46,7 +46,8 @@ pub struct Conversation {
     pub id: SessionId,
     /// The agent's title, or the beginning of the first prompt, on one line. May be empty.
     pub title: String,
-    /// When the conversation was started or last used, if known.
+    /// For a conversation of the gateway, when it began, was last resumed, or got a new session id.
+    /// For one of the agent itself, when the agent last changed it, if it reports that.
     pub since: Option<Timestamp>,
     /// Whether the next prompt continues it.
     pub current: bool,

@@ -1,5 +1,5 @@
 //! The lines of finished turns in `state/turns`. Each turn gets exactly one line, even if it fails
-//! or the gateway restarts.
+//! or the gateway restarts. (The log's line about a turn's end is not written here.)
 //!
 //! A turn's line is saved in the journal together with its answer. A process that delivers the
 //! answer of a previous process checks whether that process wrote the line. Tested by

@@ -38,7 +38,7 @@ pub struct PastConversation {
     pub backend: String,
     /// The agent's id of its session.
     pub session: SessionId,
-    /// When it was begun or last resumed.
+    /// When it began, was last resumed, or got a new session id from its agent.
     pub since: Timestamp,
     /// Its first words, on one line.
     pub title: String,

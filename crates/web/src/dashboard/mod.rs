@@ -108,7 +108,7 @@ pub struct ScheduleOverview {
     pub warnings: Vec<String>,
 }
 
-/// The record of a finished turn.
+/// The recording of a finished turn, and the facts that decide who may see it.
 #[derive(Clone, Debug)]
 pub struct RecordedTurn {
     /// The lane that the turn ran in.
