@@ -362,7 +362,7 @@ fn tasks_that_run_as_long_as_the_program_are_supervised() {
         "src/commands/backend/record/mod.rs",
         "crates/wasm/src/engine.rs",
         "src/console/input.rs",
-        "crates/discord/src/login.rs",
+        "crates/discord/src/connection/login.rs",
     ];
     let mut faults = Vec::new();
     for source in host()
@@ -384,8 +384,8 @@ fn tasks_that_run_as_long_as_the_program_are_supervised() {
             // The task in `typing` ends with its answer, that in `login` with the connection, and
             // that in `launcher` when another holder answers.
             let ending = [
-                "crates/discord/src/typing.rs",
-                "crates/discord/src/login.rs",
+                "crates/discord/src/delivery/typing.rs",
+                "crates/discord/src/connection/login.rs",
                 "crates/process/src/holder/launcher.rs",
             ];
             if body.iter().any(endless) && !ending.contains(&path.as_str()) {

@@ -5,6 +5,7 @@
 //! of the tests refuses messages that break these rules.
 
 mod callbacks;
+pub(crate) mod interactions;
 mod reactions;
 mod unleased;
 
@@ -17,8 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use super::rest::{Rest, RestError, RestRequest, Timeouts, Upload};
-use super::wire::{Application, Channel, GatewayBot, Member, Message, Role, User};
+use crate::rest::{Rest, RestError, RestRequest, Timeouts, Upload};
+use crate::wire::{Application, Channel, GatewayBot, Member, Message, Role, User};
 
 /// A message that was posted.
 #[derive(Debug)]

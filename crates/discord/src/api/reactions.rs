@@ -3,7 +3,7 @@
 use reqwest::Method;
 
 use super::Api;
-use crate::rate_share::Rank;
+use crate::rest::rate_share::Rank;
 use crate::rest::{RestError, RestRequest, Timeouts};
 
 impl Api {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tracing::warn;
 
 use super::{CLOSING, CommandOutcome, InboundProcessor, OutcomeSender, event_key};
+use crate::access::identity::Identity;
+use crate::api::interactions::Interactions;
 use crate::api::{Api, nonce};
-use crate::commands::Verb;
-use crate::identity::Identity;
-use crate::interactions::Interactions;
-use crate::quote;
+use crate::delivery::threads;
+use crate::panel::commands::Verb;
 use crate::rest::Timeouts;
-use crate::threads;
+use crate::text::quote;
 use crate::wire::SlashInteraction;
 use aetheel_dispatch::StopResult;
 use aetheel_model::event::{CommandToken, EventKind, EventOrigin, Lane, NewEvent};

@@ -4,11 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc;
 
-use super::lookups::LookupCache;
 use super::{ChannelQueues, InboundEvent};
-use crate::dashboard::SignInService;
-use crate::receipt::Receipt;
-use crate::user_permissions::PermissionCache;
+use crate::access::lookups::LookupCache;
+use crate::access::user_permissions::PermissionCache;
+use crate::connection::receipt::Receipt;
+use crate::panel::dashboard::SignInService;
 
 /// The parts of the bot that the processing of events shares.
 #[derive(Default)]

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{InboundProcessor, RETRY_INTERVAL, event_key, mark, quotes, send};
-use crate::asker::Asker;
-use crate::gateway_event::Parent;
-use crate::mention::{self, Name};
-use crate::quote;
+use crate::access::asker::Asker;
+use crate::connection::gateway_event::Parent;
 use crate::rest::RestError;
+use crate::text::mention::{self, Name};
+use crate::text::quote;
 use crate::wire::{Channel, Message, age_by_discord};
 use aetheel_dispatch::{Accepted, AnswerRefusal, Person, PromptRefusal};
 use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};

@@ -13,11 +13,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
-use super::lookups::LOOK_UP_TIMEOUTS;
 use super::messages::MessageOutcome;
 use super::{InboundProcessor, RETRY_INTERVAL, mark};
-use crate::gateway_event::Parent;
-use crate::mention;
+use crate::access::lookups::LOOK_UP_TIMEOUTS;
+use crate::connection::gateway_event::Parent;
+use crate::text::mention;
 use crate::wire::{Message, first_id_since};
 use aetheel_model::event::NewEvent;
 

@@ -10,10 +10,12 @@
 
 mod commands;
 mod context;
-pub(super) mod lookups;
+mod edits;
 mod messages;
 mod missed;
+pub(crate) mod probes;
 mod quotes;
+pub(crate) mod router;
 mod threads;
 
 use std::borrow::Cow;
@@ -27,25 +29,25 @@ use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tracing::{debug, error, info, warn};
 
-use super::api::{Api, nonce, waiting_nonce};
-use super::commands::Verb;
-use super::gateway_event::Parent;
-use super::identity::Identity;
-use super::interactions::Interactions;
-use super::mention::Name;
-use super::notes::NotesCache;
-use super::questions::QuestionBoard;
-use super::queue_marker::QueueMarkers;
-use super::receipt::Receipt;
-use super::rest::Timeouts;
-use super::wire::{Message, MessageEdit, SlashInteraction};
+use crate::access::identity::Identity;
+use crate::access::lookups::LookupCache;
+use crate::api::interactions::Interactions;
+use crate::api::{Api, nonce, waiting_nonce};
+use crate::connection::gateway_event::Parent;
+use crate::connection::receipt::Receipt;
+use crate::delivery::queue_marker::QueueMarkers;
+use crate::notes::NotesCache;
+use crate::panel::commands::Verb;
+use crate::questions::QuestionBoard;
+use crate::rest::Timeouts;
+use crate::text::mention::Name;
+use crate::wire::{Message, MessageEdit, SlashInteraction};
 use aetheel_dispatch::{
     Conversations, Dispatcher, HealthProbe, Intake, Questions, Settings, catch_panic,
 };
 use aetheel_model::redact::Redactor;
 pub(super) use commands::stop_text;
 pub(super) use context::InboundContext;
-use lookups::LookupCache;
 use missed::RecentIds;
 
 /// Pause before a request that Discord did not answer, or a write that failed, is repeated.

@@ -1,7 +1,7 @@
 //! The message that another one replies to or forwards, for the agent.
 
-use crate::mention::{self, Name};
-use crate::quote;
+use crate::text::mention::{self, Name};
+use crate::text::quote;
 use crate::wire::{Message, ReferencedMessage};
 use aetheel_model::event::{AttachedFile, QuotedMessage};
 

@@ -1,7 +1,7 @@
 //! Decides which messages without a mention are for the bot.
 
 use super::InboundProcessor;
-use crate::gateway_event::Parent;
+use crate::connection::gateway_event::Parent;
 use crate::rest::RestError;
 use crate::wire::{Channel, Message};
 use aetheel_model::event::Lane;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::commands::{self, CommandAccess, PanelAction};
 use super::scope::ChannelScope;
 use super::{Response, menu, page};
-use crate::commands::{self, CommandAccess, PanelAction};
 use aetheel_dispatch::{LaneStatus, ProjectBinding, queue_rows, session_rows, status_rows};
 
 /// How long an agent may take to list its sessions.

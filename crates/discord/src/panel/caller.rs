@@ -4,8 +4,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::asker::Asker;
-use crate::identity::Identity;
+use crate::access::asker::Asker;
+use crate::access::identity::Identity;
 use crate::wire::{Channel, SlashInteraction, id_in, interacting_user};
 use aetheel_model::plain::short_line;
 

@@ -6,6 +6,8 @@
 
 mod actions;
 mod caller;
+pub(crate) mod commands;
+pub(crate) mod dashboard;
 mod menu;
 mod page;
 mod scope;
@@ -23,12 +25,12 @@ pub(super) use caller::InteractionCaller;
 use scope::ChannelScope;
 pub(super) use scope::PanelServices;
 
-use super::api::{Api, nonce};
-use super::asker::Asker;
-use super::commands::{self, CommandAccess, PanelAction};
-use super::identity::Identity;
-use super::rest::Timeouts;
+use crate::access::asker::Asker;
+use crate::access::identity::Identity;
+use crate::api::{Api, nonce};
+use crate::rest::Timeouts;
 use aetheel_dispatch::Setting;
+use commands::{CommandAccess, PanelAction};
 
 /// The time after which an answer is deferred: acknowledged, and sent later. Discord waits three
 /// seconds for the acknowledgement.

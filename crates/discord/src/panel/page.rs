@@ -1,12 +1,12 @@
 //! Text for messages: escaped, and cut to the size of a message. Pure.
 
-use crate::markdown::escape;
+use crate::text::markdown::escape;
 use aetheel_dispatch::StatusRow;
 
 /// Maximum number of characters of a text. Leaves room for lines that a command adds.
 const MAX_PAGE_CHARS: usize = 1_900;
 
-pub(super) use crate::markdown::escape as escaped;
+pub(super) use crate::text::markdown::escape as escaped;
 
 /// Formats rows as lines with bold names.
 pub(super) fn from_rows(rows: &[StatusRow]) -> String {

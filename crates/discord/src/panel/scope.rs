@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::asker::Asker;
+use crate::access::asker::Asker;
 use aetheel_dispatch::{
     BackendControl, ConversationList, Conversations, Dispatcher, LaneStatus, Observer,
     ProjectBinding, QueueView, Setting, Settings,

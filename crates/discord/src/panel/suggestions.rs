@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::commands::PanelAction;
 use super::scope::ChannelScope;
-use crate::commands::PanelAction;
 use aetheel_dispatch::{Setting, conversation_line};
 use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::plain::short_line;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::press::PressChoice;
 use crate::api::MAX_MESSAGE_CHARS;
-use crate::markdown::escape;
+use crate::text::markdown::escape;
 use aetheel_dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
 use aetheel_model::agent::labels::ALLOW_ONCE;
 use aetheel_model::agent::{AnswerForm, AskDecision, AskOption, DecisionScope, Question};

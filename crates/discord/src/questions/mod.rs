@@ -9,6 +9,7 @@ pub(super) mod layout;
 pub(super) mod offers;
 mod press;
 mod resumed;
+pub(crate) mod stop_button;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,12 +24,11 @@ pub(super) use press::Press;
 pub(super) use resumed::take_over;
 
 use self::press::{PressChoice, PressResponse};
-use super::api::Api;
-use super::asker::Asker;
-use super::identity::Identity;
-use super::notes::NotesCache;
-use super::rest::Timeouts;
-use super::stop_button;
+use crate::access::asker::Asker;
+use crate::access::identity::Identity;
+use crate::api::Api;
+use crate::notes::NotesCache;
+use crate::rest::Timeouts;
 use aetheel_dispatch::{
     AnswerRefusal, OfferEffect, OfferRefusal, OpenQuestion, Person, Questions, Recovery,
     Settlement, Subject, Turns,

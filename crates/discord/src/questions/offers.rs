@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::api::MAX_MESSAGE_CHARS;
-use crate::markdown::escape;
+use crate::text::markdown::escape;
 use aetheel_dispatch::{Offer, OfferEffect, OfferRefusal, Person};
 use aetheel_model::plain::short_line;
 

@@ -5,7 +5,11 @@
 //! of the requests is in `api`. Bodies are never logged, because they contain people's prompts and
 //! answers.
 
+pub(crate) mod clock;
 mod failure;
+pub(crate) mod files;
+mod rate_limits;
+pub(crate) mod rate_share;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,11 +26,11 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 pub(super) use self::failure::RestError;
-use super::clock::OffsetClock;
-use super::rate_limits::{Bucket, RateHeaders, RateLimits};
-use super::rate_share::{Rank, RateShare};
 use aetheel_model::figures;
 use aetheel_model::lease::Lease;
+use clock::OffsetClock;
+use rate_limits::{Bucket, RateHeaders, RateLimits};
+use rate_share::{Rank, RateShare};
 
 const USER_AGENT: &str =
     concat!("DiscordBot (", env!("CARGO_PKG_REPOSITORY"), ", ", env!("CARGO_PKG_VERSION"), ")");

@@ -1,0 +1,108 @@
+//! Checks the token and creates the bot.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use parking_lot::Mutex;
+use secrecy::ExposeSecret;
+
+use super::Discord;
+use crate::access::identity::Identity;
+use crate::api::Api;
+use crate::connection::ConnectionContext;
+use crate::connection::shards::Shards;
+use crate::delivery::context::BotContext;
+use crate::delivery::queue::DeliveryQueues;
+use crate::notes::NotesCache;
+use crate::panel::commands;
+use crate::questions::QuestionBoard;
+use crate::rest::files::Fetcher;
+use crate::rest::{Rest, RestError};
+use crate::setup::options::DiscordOptions;
+use crate::setup::servers;
+use crate::setup::start_error::StartError;
+use crate::setup::token;
+use aetheel_store::workspace::DiscordNotes;
+
+impl Discord {
+    /// Checks the token, requests the bot's account, registers the slash commands, and reads the
+    /// notes of the previous process. Can be cancelled without side effects other than registered
+    /// commands.
+    ///
+    /// # Errors
+    /// [`StartError`], after about a minute if Discord is not reachable.
+    pub async fn connect(options: DiscordOptions, notes: DiscordNotes) -> Result<Self, StartError> {
+        token::check_shape(options.token.expose_secret())?;
+        let unreachable =
+            |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
+        let refused = |error: RestError| match error {
+            RestError::TokenRefused => StartError::TokenRefused,
+            RestError::Untrusted(why) => {
+                StartError::Untrusted { base: options.api_base.clone(), why }
+            }
+            other => unreachable(other.to_string()),
+        };
+        let rest = Rest::new(
+            &options.api_base,
+            options.token.clone(),
+            options.requests_per_second,
+            options.time_limits.clock(),
+            options.lease.clone(),
+        )
+        .map_err(|error| unreachable(error.to_string()))?;
+        let files =
+            Fetcher::new(&options.api_base).map_err(|error| unreachable(error.to_string()))?;
+        let api = Api::new(rest);
+        let timeouts = options.time_limits.send;
+        let me = api.me(timeouts).await.map_err(refused)?;
+        let application = api.application(timeouts).await.map_err(refused)?;
+        let team =
+            application.team.iter().flat_map(|team| &team.members).map(|member| member.user.id);
+        let owners = application
+            .owner
+            .iter()
+            .map(|owner| owner.id)
+            .chain(team)
+            .chain(options.owners.iter().copied())
+            .collect();
+        let offered = (options.command_alias.as_deref(), options.dashboard);
+        commands::register(&api, application.id, offered, timeouts).await;
+        let reads = application.reads_all();
+        servers::warn_without_any(&api, application.id, timeouts).await;
+        let identity = Arc::new(Identity {
+            id: me.id,
+            application: application.id,
+            owners,
+            allowed: options.allowed.clone(),
+            reads_all: reads,
+            refusals: Mutex::default(),
+        });
+        let notes = Arc::new(NotesCache::read(notes).await);
+        let questions = Arc::new(QuestionBoard::new(Arc::clone(&notes)));
+        let options = Arc::new(options);
+        let connection = ConnectionContext {
+            options: Arc::clone(&options),
+            api: api.clone(),
+            identity: Arc::clone(&identity),
+            logs_in: AtomicBool::new(true),
+            shards: Shards::default(),
+        };
+        let inner = BotContext {
+            options,
+            api,
+            identity,
+            interactions: Arc::default(),
+            queue_markers: Arc::default(),
+            files,
+            questions,
+            notes,
+            delivery_queues: DeliveryQueues::default(),
+            started_ms: jiff::Timestamp::now().as_millisecond(),
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+            connection: Arc::new(connection),
+            inbound: Arc::default(),
+        })
+    }
+}

@@ -1,0 +1,62 @@
+//! The notices in channels about actions from the dashboard. Tested by `tests/gateway/dashboard/`.
+
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::Discord;
+use crate::api::nonce;
+use crate::panel::dashboard::SignInService;
+use crate::text::markdown::escape;
+use crate::text::quote;
+use aetheel_model::plain::short_line;
+
+/// The beginning of a notice about an action from the dashboard.
+const MARK: &str = "🖥️";
+
+impl Discord {
+    /// Enables `/dashboard`, with the given service. Only the first call has an effect.
+    pub fn set_sign_in(&self, sign_in: Arc<dyn SignInService>) {
+        let _ = self.inbound.sign_in.set(sign_in);
+    }
+
+    /// Posts a notice about an action from the dashboard, in a channel or else in the operator's
+    /// output channel. Returns the id of the message.
+    ///
+    /// # Errors
+    /// The reason for which it was not posted.
+    pub async fn report(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String> {
+        let Some(channel) = channel.or(self.inner.options.output_channel) else {
+            return Err("there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned());
+        };
+        let line = escape(&short_line(&self.inner.options.redactor.redact(did.to_owned()), 300));
+        self.post_notice(channel, &format!("-# {MARK} {} {line}", escape(who))).await
+    }
+
+    /// Posts the text that a person sent from the dashboard to the agent of a channel. Returns the
+    /// id of the message.
+    ///
+    /// # Errors
+    /// See [`Discord::report`].
+    pub async fn report_message(
+        &self,
+        channel: u64,
+        who: &str,
+        words: &str,
+    ) -> Result<u64, String> {
+        let quoted = quote::quote_line(words, &self.inner.options.redactor);
+        self.post_notice(channel, &format!("{quoted}\n-# {MARK} {} in the dashboard", escape(who)))
+            .await
+    }
+
+    async fn post_notice(&self, channel: u64, text: &str) -> Result<u64, String> {
+        let timeouts = self.inner.options.time_limits.send;
+        match self.inner.api.post(channel, None, &nonce(), text, timeouts).await {
+            Ok(posted) => Ok(posted.id),
+            Err(error) => {
+                warn!(channel, %error, "cannot report an action from the dashboard in discord");
+                Err(error.to_string())
+            }
+        }
+    }
+}

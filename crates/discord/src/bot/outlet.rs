@@ -1,0 +1,114 @@
+//! Discord as the [`Outlet`] of the dispatcher, for answers, questions and notices.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::Discord;
+use crate::delivery::live::ReplyTarget;
+use crate::delivery::notices;
+use crate::delivery::null_reply::NullReply;
+use crate::delivery::reply::ChannelReply;
+use crate::delivery::threads;
+use aetheel_dispatch::{
+    DeliveryError, Notice, OpenedThread, Outlet, PriorDelivery, RecapMessage, Reply,
+};
+use aetheel_model::event::{AttachedFile, Event, EventOrigin, Lane};
+
+#[async_trait]
+impl Outlet for Discord {
+    fn open(&self, event: &Event) -> Box<dyn Reply> {
+        self.open_tracked(event, PriorDelivery::untracked())
+    }
+
+    fn open_tracked(&self, event: &Event, traces: PriorDelivery) -> Box<dyn Reply> {
+        let place = match (&event.origin, &event.lane) {
+            (EventOrigin::Message { channel, message }, _) => {
+                Some(ReplyTarget { reply_to: Some(*message), ..ReplyTarget::in_channel(*channel) })
+            }
+            (EventOrigin::Interaction { channel, .. }, _) => {
+                Some(self.inner.command_target(*channel, event))
+            }
+            (EventOrigin::Internal { channel: Some(channel) }, _) | (_, Lane::Channel(channel)) => {
+                Some(ReplyTarget::in_channel(*channel))
+            }
+            _ => self.inner.options.output_channel.map(ReplyTarget::in_channel),
+        };
+        let marker = match &event.origin {
+            EventOrigin::Message { message: id, .. }
+            | EventOrigin::Interaction { interaction: id, .. } => {
+                self.inner.queue_markers.take(*id)
+            }
+            _ => None,
+        };
+        if let (EventOrigin::Message { channel, message }, None) = (&event.origin, &marker) {
+            self.inner.remove_stale_marker(event, *channel, *message);
+        }
+        let unasked = matches!(event.origin, EventOrigin::Internal { .. });
+        match place {
+            Some(place) => Box::new(ChannelReply::begin(
+                &self.inner,
+                place,
+                marker,
+                (!unasked).then_some(event.sequence),
+                traces,
+            )),
+            None => Box::new(NullReply(event.lane.clone())),
+        }
+    }
+
+    async fn probe(&self) {
+        // Like an answer, this spawns a task and locks the state that all requests share, so it
+        // does not return if either is blocked.
+        let inner = Arc::clone(&self.inner);
+        let _ = tokio::spawn(async move { inner.api.rest.invalid_requests() }).await;
+    }
+
+    async fn fetch(&self, attached: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
+        self.inner.files.fetch(attached, limit).await
+    }
+
+    async fn recap(&self, event: &Event) -> Vec<RecapMessage> {
+        self.inner.recap(event).await
+    }
+
+    async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
+        notices::post(&self.inner, notice).await
+    }
+
+    async fn open_thread(
+        &self,
+        event: &Event,
+        traces: PriorDelivery,
+    ) -> Result<OpenedThread, String> {
+        threads::open(&self.inner, event, traces).await
+    }
+
+    async fn give_up_reply(
+        &self,
+        event: &Event,
+        notice: Notice,
+        traces: PriorDelivery,
+    ) -> Result<(), DeliveryError> {
+        notices::give_up(&self.inner, event, notice, &traces).await
+    }
+
+    async fn remove_waiting_marker(&self, event: &Event) {
+        self.inner.clear_marker(event).await;
+    }
+
+    fn continue_questions(&self, ids: &[String]) {
+        self.inner.questions.keep_open(ids);
+    }
+
+    fn close_question(&self, id: &str) {
+        let (inner, id) = (Arc::clone(&self.inner), id.to_owned());
+        tokio::spawn(async move {
+            inner.questions.close_resuming(&inner.api, &id, inner.options.time_limits.send).await;
+        });
+    }
+
+    async fn remove_offer_button(&self, channel: u64, message: u64) {
+        notices::remove_button(&self.inner, channel, message).await;
+    }
+}

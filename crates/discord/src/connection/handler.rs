@@ -1,0 +1,220 @@
+//! The events that serenity delivers, on the gateway's thread.
+//!
+//! That thread runs one task at a time, in order, and the task of an event never waits here. So
+//! events are passed on in the order in which Discord sent them.
+//!
+//! serenity parses events into types that need every field it knows; an event that lacks one is
+//! delivered as raw JSON. Here all events are read from JSON, either as Discord sent it or as
+//! serenity writes it again. So `wire` describes events and answers to requests alike, and fields
+//! that this crate does not use may change.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serenity::client::{Context, RawEventHandler};
+use serenity::model::event::Event;
+use tokio::sync::watch;
+use tracing::warn;
+
+use super::gateway_event::{GatewayEvent, Parent};
+use super::gateway_sink::EventCallback;
+use super::phase::ConnectionPhase;
+use crate::access::identity::Identity;
+use crate::text::mention::{self, Name};
+use crate::wire::{Message, MessageEdit, User, id_in};
+
+/// Events without which the bot cannot work.
+const REQUIRED_EVENTS: [&str; 5] =
+    ["READY", "RESUMED", "MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE"];
+
+/// Events after which the bot may have more permissions than before.
+const PERMISSION_EVENTS: [&str; 8] = [
+    "CHANNEL_UPDATE",
+    "THREAD_UPDATE",
+    "GUILD_CREATE",
+    "GUILD_UPDATE",
+    "GUILD_ROLE_CREATE",
+    "GUILD_ROLE_UPDATE",
+    "GUILD_ROLE_DELETE",
+    "GUILD_MEMBER_UPDATE",
+];
+
+/// Handles the events of one login.
+pub(crate) struct Handler {
+    /// The generation of this login, and the current one. An abandoned login may still deliver
+    /// events.
+    pub(crate) generation: u64,
+    pub(crate) current: Arc<AtomicU64>,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) on_event: EventCallback,
+    pub(crate) phase: Arc<watch::Sender<ConnectionPhase>>,
+    pub(crate) warned: Mutex<HashSet<String>>,
+}
+
+#[async_trait]
+impl RawEventHandler for Handler {
+    async fn raw_event(&self, context: Context, event: Event) {
+        if self.current.load(Ordering::SeqCst) != self.generation {
+            return;
+        }
+        let (name, data) = match event {
+            Event::Ready(_)
+            | Event::Resumed(_)
+            | Event::MessageCreate(_)
+            | Event::MessageUpdate(_)
+            | Event::MessageDelete(_)
+            | Event::MessageDeleteBulk(_)
+            | Event::GuildMemberUpdate(_)
+            | Event::InteractionCreate(_) => match name_and_data(&event) {
+                Some(written) => written,
+                None => return,
+            },
+            // Guilds may be large, and their content is not needed.
+            Event::ChannelUpdate(_)
+            | Event::ThreadUpdate(_)
+            | Event::GuildCreate(_)
+            | Event::GuildUpdate(_)
+            | Event::GuildRoleCreate(_)
+            | Event::GuildRoleUpdate(_)
+            | Event::GuildRoleDelete(_) => {
+                return (self.on_event)(GatewayEvent::permissions_changed());
+            }
+            Event::Unknown(unknown) => {
+                let name = unknown.kind;
+                if REQUIRED_EVENTS.contains(&name.as_str())
+                    && self.warned.lock().insert(name.clone())
+                {
+                    warn!(event = %name, "discord sends this event in a form serenity does not know; reading what we need of it");
+                }
+                (name, unknown.value)
+            }
+            _ => return,
+        };
+        let is_login = name == "READY";
+        if let Some(gateway_event) = self.gateway_event(name, data, &context) {
+            (self.on_event)(gateway_event);
+        }
+        if is_login {
+            self.phase.send_replace(ConnectionPhase::Ready);
+        }
+    }
+}
+
+/// Returns the name and the content of an event, as Discord would have sent them.
+fn name_and_data(event: &Event) -> Option<(String, Value)> {
+    let mut written = serde_json::to_value(event).ok()?;
+    let Value::String(name) = written["t"].take() else { return None };
+    let mut data = written["d"].take();
+    if let Event::InteractionCreate(event) = event {
+        // serenity does not write this field.
+        data["type"] = u8::from(event.interaction.kind()).into();
+    }
+    Some((name, data))
+}
+
+impl Handler {
+    /// Adds the facts that only this login knows. Returns `None` if the event is not relevant.
+    fn gateway_event(&self, name: String, data: Value, context: &Context) -> Option<GatewayEvent> {
+        match name.as_str() {
+            "READY" => Some(GatewayEvent::ready(&data)),
+            "RESUMED" => Some(GatewayEvent::for_all(&name, Value::Null)),
+            "MESSAGE_CREATE" => {
+                let message: Message = self.read(&name, &data)?;
+                // Messages of bots are never for this bot, and not examined further.
+                if message.author.bot {
+                    return None;
+                }
+                let names = names(&message.content, &message.mentions, message.guild_id, context);
+                let parent = parent(message.channel_id, message.guild_id, context);
+                let addressed = self.may_be_addressed(&message, parent);
+                Some(GatewayEvent::in_channel((&name, data), names, parent, addressed))
+            }
+            "MESSAGE_UPDATE" => {
+                let edit: MessageEdit = self.read(&name, &data)?;
+                // Without the time of an edit, Discord only added previews. Edits of bots are
+                // frequent and never relevant.
+                if edit.edited_timestamp.is_none()
+                    || edit.author.as_ref().is_some_and(|author| author.bot)
+                {
+                    return None;
+                }
+                let content = edit.content.as_deref().unwrap_or_default();
+                let names = names(content, &edit.mentions, edit.guild_id, context);
+                let parent = parent(edit.channel_id, edit.guild_id, context);
+                Some(GatewayEvent::in_channel((&name, data), names, parent, false))
+            }
+            "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => {
+                let channel = id_in(&data["channel_id"])?;
+                let parent = parent(channel, id_in(&data["guild_id"]), context);
+                Some(GatewayEvent::in_channel((&name, data), Vec::new(), parent, false))
+            }
+            "INTERACTION_CREATE" => Some(GatewayEvent::interaction(data)),
+            "GUILD_MEMBER_UPDATE" if id_in(&data["user"]["id"]) != Some(self.identity.id) => None,
+            name if PERMISSION_EVENTS.contains(&name) => Some(GatewayEvent::permissions_changed()),
+            _ => None,
+        }
+    }
+
+    /// Parses an event. Logs the first of each kind that cannot be parsed.
+    fn read<T: DeserializeOwned>(&self, name: &str, data: &Value) -> Option<T> {
+        T::deserialize(data)
+            .inspect_err(|error| {
+                if self.warned.lock().insert(format!("{name} (unreadable)")) {
+                    warn!(event = name, %error, "an event of discord cannot be read and is dropped");
+                }
+            })
+            .ok()
+    }
+
+    /// Returns whether a message may be for the bot even if the bot takes no part in the channel
+    /// yet. `InboundProcessor::is_for_us` makes the final decision, with lookups in Discord.
+    fn may_be_addressed(&self, message: &Message, parent: Parent) -> bool {
+        let me = self.identity.id;
+        // In threads that the bot opened or was addressed in, messages need no mention.
+        let perhaps_ours = self.identity.reads_all && parent != Parent::Known(None);
+        message.guild_id.is_none()
+            || perhaps_ours
+            || !message.mention_roles.is_empty()
+            || message.mentions.iter().any(|user| user.id == me)
+            || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me)
+    }
+}
+
+/// Returns the channel that a thread belongs to, as far as this login knows.
+fn parent(channel: u64, guild: Option<u64>, context: &Context) -> Parent {
+    let Some(guild) = guild else { return Parent::Known(None) };
+    let Some(guild) = context.cache.guild(guild) else { return Parent::Unknown };
+    if let Some(thread) = guild.threads.iter().find(|thread| thread.id == channel) {
+        Parent::Known(thread.parent_id.map(|id| id.get()))
+    } else if guild.channels.keys().any(|id| id.get() == channel) {
+        Parent::Known(None)
+    } else {
+        Parent::Unknown
+    }
+}
+
+/// Returns the readable names of a message's mentions.
+fn names(content: &str, mentions: &[User], guild: Option<u64>, context: &Context) -> Vec<Name> {
+    let mut names: Vec<Name> = mentions
+        .iter()
+        .flat_map(|user| mention::user_names(user.id, user.display_name()))
+        .collect();
+    if let Some(guild) = guild.and_then(|id| context.cache.guild(id)) {
+        for id in mention::ids_behind(content, "<#") {
+            if let Some((_, channel)) = guild.channels.iter().find(|(known, _)| known.get() == id) {
+                names.push((format!("<#{id}>"), format!("#{}", channel.name)));
+            }
+        }
+        for id in mention::ids_behind(content, "<@&") {
+            if let Some((_, role)) = guild.roles.iter().find(|(known, _)| known.get() == id) {
+                names.push((format!("<@&{id}>"), format!("@{}", role.name)));
+            }
+        }
+    }
+    names
+}

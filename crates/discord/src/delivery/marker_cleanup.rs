@@ -1,0 +1,58 @@
+//! Removes the markers of prompts that no longer wait.
+
+use tracing::debug;
+
+use super::context::BotContext;
+use super::queue_marker::{MARKER_TIMEOUTS, QueueMarkers};
+use crate::text::quote;
+use aetheel_model::event::{Event, EventOrigin};
+
+/// The text of the message of a command that was stopped before its turn.
+const STOPPED: &str = "-# Stopped before it began.";
+
+impl BotContext {
+    /// Removes the marker of an event that waited and is now over, and marks its command as
+    /// stopped.
+    pub(crate) async fn clear_marker(&self, event: &Event) {
+        match event.origin {
+            EventOrigin::Message { channel, message } => match self.queue_markers.take(message) {
+                Some(marker) => marker.remove(&self.api).await,
+                None => self.remove_stale_marker(event, channel, message),
+            },
+            EventOrigin::Interaction { channel, interaction, .. } => {
+                if let Some(marker) = self.queue_markers.take(interaction) {
+                    marker.remove(&self.api).await;
+                }
+                let place = self.command_target(channel, event);
+                let Some(mut token) = place.token else { return };
+                let (application, text) = (
+                    self.identity.application,
+                    quote::with_quote(place.heading.as_deref(), STOPPED),
+                );
+                if token.is_usable().await
+                    && let Err(error) = self
+                        .api
+                        .edit_original(
+                            application,
+                            token.interaction,
+                            &token.value,
+                            &text,
+                            MARKER_TIMEOUTS,
+                        )
+                        .await
+                {
+                    debug!(interaction, %error, "cannot show that a command was stopped");
+                }
+            }
+            EventOrigin::Internal { .. } | EventOrigin::Console => {}
+        }
+    }
+
+    /// Removes the number that a previous process may have put on an event's message.
+    pub(crate) fn remove_stale_marker(&self, event: &Event, channel: u64, message: u64) {
+        if event.accepted_ms < self.started_ms {
+            let api = self.api.clone();
+            tokio::spawn(async move { QueueMarkers::remove_stale(&api, channel, message).await });
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Notices to people that are not answers, and the button that repeats an event or delivers a lost
+//! reply.
+//!
+//! The id of a button contains only the event. Whether it may still be pressed, and by whom, is
+//! checked when it is pressed. Tested by `tests/discord/notices.rs`.
+
+use serde_json::{Value, json};
+use tracing::{debug, warn};
+
+use super::context::BotContext;
+use crate::api::{MAX_MESSAGE_CHARS, PostedMessage, nonce};
+use crate::questions::offers::{self, DELIVERED};
+use crate::text::quote;
+use aetheel_dispatch::{DeliveryError, Notice, PriorDelivery};
+use aetheel_model::event::Event;
+
+/// The line below an answer that was given up before it was complete.
+const UNFINISHED: &str = "-# ✂️ This is not finished: I was interrupted here.";
+
+/// Posts a notice, as a reply to the message it is about.
+pub(crate) async fn post(inner: &BotContext, notice: Notice) -> Result<(), DeliveryError> {
+    let nonce = match &notice.offer {
+        // The same offer twice within minutes, after a crash in between, is posted once.
+        Some(offer) => format!("{}{:.18}", offers::PREFIX, offer.id),
+        None => nonce(),
+    };
+    post_under(inner, &notice, &nonce).await.map(drop)
+}
+
+/// Posts a notice about a reply that was given up, and marks the last message of the reply, or else
+/// the command's own message, as unfinished. The reply may have one more message than is recorded.
+/// The notice is first posted with the nonce of that message: if the message exists, Discord
+/// returns it instead of posting the notice.
+pub(crate) async fn give_up(
+    inner: &BotContext,
+    event: &Event,
+    notice: Notice,
+    traces: &PriorDelivery,
+) -> Result<(), DeliveryError> {
+    let channel = notice.channel.or(inner.options.output_channel);
+    // 0 is a separator, not the id of a message.
+    let posted: Vec<u64> = traces.posted.iter().copied().filter(|id| *id > 0).collect();
+    match (channel, posted.last()) {
+        (Some(channel), Some(last)) => mark_unfinished(inner, channel, *last).await,
+        (Some(channel), None) => mark_command_unfinished(inner, event, channel).await,
+        (None, _) => {}
+    }
+    let message = post_under(inner, &notice, &format!("{}.{}", traces.stem, posted.len())).await?;
+    if message.content.trim() == inner.options.redactor.redact(notice.text.clone()).trim() {
+        return Ok(());
+    }
+    if let Some(channel) = channel {
+        mark_unfinished(inner, channel, message.id).await;
+    }
+    post(inner, notice).await
+}
+
+/// Writes into a command's own message that no answer follows there.
+async fn mark_command_unfinished(inner: &BotContext, event: &Event, channel: u64) {
+    let place = inner.command_target(channel, event);
+    let Some(mut token) = place.token else { return };
+    if !token.is_usable().await {
+        return;
+    }
+    let (application, timeouts) = (inner.identity.application, inner.options.time_limits.send);
+    let text = quote::with_quote(place.heading.as_deref(), UNFINISHED);
+    let body = (text.as_str(), &json!([]));
+    if let Err(error) = inner
+        .api
+        .edit_original_with(application, token.interaction, &token.value, body, timeouts)
+        .await
+    {
+        debug!(channel, %error, "cannot mark a command as interrupted");
+    }
+}
+
+async fn post_under(
+    inner: &BotContext,
+    notice: &Notice,
+    nonce: &str,
+) -> Result<PostedMessage, DeliveryError> {
+    let Some(channel) = notice.channel.or(inner.options.output_channel) else {
+        return Err(DeliveryError::Refused(
+            "there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned(),
+        ));
+    };
+    let text = inner.options.redactor.redact(notice.text.clone());
+    let rows = notice.offer.as_ref().map_or(Value::Null, offers::row);
+    let posted = inner
+        .api
+        .post_with(channel, notice.about, nonce, (&text, &rows), inner.options.time_limits.send)
+        .await;
+    posted.map_err(|error| {
+        let hint = if error.is_forbidden() { "; hint: the bot needs View Channel and Send Messages there" } else { "" };
+        warn!(channel, length = text.chars().count(), %error, "cannot send a notice to discord{hint}");
+        DeliveryError::Refused(error.to_string())
+    })
+}
+
+/// Marks a message as an unfinished answer.
+async fn mark_unfinished(inner: &BotContext, channel: u64, message: u64) {
+    let timeouts = inner.options.time_limits.send;
+    let left = async {
+        let content = inner.api.message(channel, message, timeouts).await?.content;
+        let room = MAX_MESSAGE_CHARS - UNFINISHED.chars().count() - 1;
+        let shown: String = content.chars().take(room).collect();
+        let text =
+            if content.ends_with(UNFINISHED) { content } else { format!("{shown}\n{UNFINISHED}") };
+        // The turn does not run any more, so its stop button is removed.
+        inner.api.edit_with(channel, message, &text, &json!([]), timeouts).await
+    };
+    if let Err(error) = left.await {
+        debug!(channel, message, %error, "cannot mark an answer as unfinished");
+    }
+}
+
+/// Removes the button of a lost reply that was delivered.
+pub(crate) async fn remove_button(inner: &BotContext, channel: u64, message: u64) {
+    let timeouts = inner.options.time_limits.send;
+    let settled = async {
+        let content = inner.api.message(channel, message, timeouts).await?.content;
+        if content.contains(DELIVERED) {
+            return Ok(());
+        }
+        let text = format!("{content}\n{DELIVERED} The reply came later.");
+        let text = if text.chars().count() > MAX_MESSAGE_CHARS { content } else { text };
+        inner.api.edit_with(channel, message, &text, &json!([]), timeouts).await
+    };
+    if let Err(error) = settled.await {
+        debug!(channel, message, %error, "cannot remove the button of a delivered reply");
+    }
+}

@@ -1,0 +1,56 @@
+//! The messages before an event in its channel, for an agent that does not remember them.
+
+use std::time::Duration;
+
+use super::context::BotContext;
+use crate::rest::Timeouts;
+use crate::text::mention;
+use crate::text::quote;
+use crate::wire::Message;
+use aetheel_dispatch::{RECAP_MESSAGES, RecapMessage};
+use aetheel_model::event::{Event, EventOrigin};
+use aetheel_model::plain::short_line;
+
+/// Time limits of the request. Short, because a turn waits for the result.
+const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(3), Duration::from_secs(5));
+/// Types of messages with a written text: ordinary, reply, answer to a command and to a context
+/// menu.
+const WRITTEN: [u8; 4] = [0, 19, 20, 23];
+
+impl BotContext {
+    /// Returns the last messages before an event in its channel, oldest first. Returns no messages
+    /// if Discord does not provide them.
+    pub(crate) async fn recap(&self, event: &Event) -> Vec<RecapMessage> {
+        let (channel, before) = match event.origin {
+            EventOrigin::Message { channel, message } => (channel, message),
+            EventOrigin::Interaction { channel, interaction, .. } => (channel, interaction),
+            EventOrigin::Internal { .. } | EventOrigin::Console => return Vec::new(),
+        };
+        let read = self.api.messages_before(channel, before, RECAP_MESSAGES, TIMEOUTS).await;
+        let messages = read.unwrap_or_else(|error| {
+            tracing::warn!(channel, %error, "cannot read the earlier messages of the channel; the agent gets no recap");
+            Vec::new()
+        });
+        let me = self.identity.id;
+        messages.iter().filter_map(|message| recap_message(message, me)).collect()
+    }
+}
+
+/// Converts a message. Returns `None` if it has no text, or is from another bot.
+fn recap_message(message: &Message, me: u64) -> Option<RecapMessage> {
+    let own = message.author.id == me;
+    if !WRITTEN.contains(&message.kind)
+        || (!own && (message.author.bot || message.webhook_id.is_some()))
+    {
+        return None;
+    }
+    let names: Vec<_> = message
+        .mentions
+        .iter()
+        .flat_map(|user| mention::user_names(user.id, user.display_name()))
+        .collect();
+    let content = if own { quote::strip_quote(&message.content) } else { &message.content };
+    let text = mention::generic_mentions(&mention::readable(content, &names)).trim().to_owned();
+    let author = (!own).then(|| short_line(message.author.display_name(), 64));
+    (!text.is_empty()).then_some(RecapMessage { author, text })
+}

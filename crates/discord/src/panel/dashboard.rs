@@ -1,0 +1,57 @@
+//! The command that signs people in to the dashboard. Tested by `tests/gateway/dashboard/`.
+
+use std::sync::Arc;
+
+use tracing::info;
+
+use crate::wire::SlashInteraction;
+use aetheel_model::access::SignInRequest;
+use aetheel_model::plain::short_line;
+
+/// Signs people in to the dashboard.
+pub trait SignInService: Send + Sync {
+    /// Creates a sign-in link for a person. It works once, within a few minutes.
+    ///
+    /// # Errors
+    /// The reason for the refusal, worded for that person.
+    fn link(&self, visitor: SignInRequest) -> Result<String, String>;
+
+    /// Ends all sessions and links of a user. Returns the number of sessions.
+    fn revoke(&self, user: u64) -> usize;
+}
+
+/// Carries out `/dashboard` for a person who may use the bot. Returns the private answer.
+pub(crate) fn run_command(
+    sign_in: Option<&Arc<dyn SignInService>>,
+    slash: &SlashInteraction,
+) -> String {
+    let Some(sign_in) = sign_in else {
+        return "The dashboard is not ready yet. Please try again in a minute.".to_owned();
+    };
+    let user = slash.user.id;
+    match slash.options.first().map(|(_, value)| value.trim()).unwrap_or_default() {
+        "" => {
+            let name = short_line(slash.nick.as_deref().unwrap_or(slash.user.display_name()), 64);
+            match sign_in.link(SignInRequest { user, name, channel: slash.channel }) {
+                Ok(link) => {
+                    info!(user, channel = slash.channel, "created a dashboard link for a user");
+                    // Angle brackets prevent a preview of the page.
+                    format!(
+                        "<{link}>\nThis is for you alone: it works once, within five minutes. `/dashboard action:revoke` signs you out everywhere."
+                    )
+                }
+                Err(why) => why,
+            }
+        }
+        "revoke" => {
+            let ended = sign_in.revoke(user);
+            info!(user, ended, "a user signed out of the dashboard");
+            match ended {
+                0 => "You were not signed in. Your earlier links no longer work.".to_owned(),
+                1 => "Done: you are signed out of the dashboard.".to_owned(),
+                count => format!("Done: you are signed out of the dashboard, {count} times."),
+            }
+        }
+        _ => "The only action is `revoke`. Without an action you get a link.".to_owned(),
+    }
+}

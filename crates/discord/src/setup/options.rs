@@ -1,0 +1,144 @@
+//! The options of the Discord adapter, and its time limits.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::start_error::StartError;
+use crate::rest::Timeouts;
+use crate::rest::clock::OffsetClock;
+use aetheel_model::config::{AllowLists, Config, FooterPart};
+use aetheel_model::lease::Lease;
+use aetheel_model::redact::Redactor;
+
+/// The settings of the adapter.
+#[derive(Clone, Debug)]
+pub struct DiscordOptions {
+    /// The bot's token, without `Bot `.
+    pub token: SecretString,
+    /// Discord's address, without a trailing slash.
+    pub api_base: String,
+    /// The second name of `/ask` and, with the suffix `-reset`, of `/reset`.
+    pub command_alias: Option<String>,
+    /// Whether the dashboard, and the command for it, are enabled.
+    pub dashboard: bool,
+    /// The channel for answers and notices that no person in Discord requested.
+    pub output_channel: Option<u64>,
+    /// The number of characters above which an answer becomes a file. `None` means never.
+    pub long_answer: Option<usize>,
+    /// Maximum number of requests per second; 0 means no limit other than Discord's.
+    pub requests_per_second: usize,
+    /// The number of shards. `None` uses the number that Discord recommends.
+    pub shards: Option<u32>,
+    /// The parts of the footer of an answer.
+    pub footer: Vec<FooterPart>,
+    /// Users with the rights of the application's owner.
+    pub owners: Vec<u64>,
+    /// The people and places that may use the bot.
+    pub allowed: AllowLists,
+    /// Applied to prompts and notices that are shown. The dispatcher applies it to answers.
+    pub redactor: Redactor,
+    /// Time limits of requests, logins and retries.
+    pub time_limits: TimeLimits,
+    /// The lease of this node. Requests are sent only while it is valid.
+    pub lease: Lease,
+}
+
+impl DiscordOptions {
+    /// Reads the options from the operator's configuration.
+    ///
+    /// # Errors
+    /// [`StartError::NoToken`].
+    pub fn from_config(config: &Config, redactor: Redactor) -> Result<Self, StartError> {
+        Ok(Self {
+            token: config.discord_bot_token.clone().ok_or(StartError::NoToken)?,
+            api_base: config.discord_api_base.clone(),
+            command_alias: config.command_alias.clone(),
+            dashboard: config.dashboard_address.is_some(),
+            output_channel: config.output_channel,
+            long_answer: config.long_answer,
+            requests_per_second: config.discord_requests_per_second,
+            shards: config.shards,
+            footer: config.footer.clone(),
+            owners: config.owners.clone(),
+            allowed: config.allowed.clone(),
+            redactor,
+            time_limits: TimeLimits::default(),
+            lease: Lease::endless(),
+        })
+    }
+}
+
+/// Time limits. The defaults are right outside tests.
+#[derive(Clone, Debug)]
+pub struct TimeLimits {
+    /// Time limits of an important request.
+    pub(crate) send: Timeouts,
+    /// Time after which a login that is not connected is replaced.
+    pub(crate) reconnect: Duration,
+    /// Pause between two logins of shards, which Discord requires.
+    pub(crate) identify: Duration,
+    /// How long an interaction's token is used.
+    pub(crate) interaction: Duration,
+    /// The first and the longest pause between two attempts to deliver an answer.
+    pub(crate) retry: (Duration, Duration),
+    /// The clock for the limits.
+    clock: OffsetClock,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self {
+            send: Timeouts::new(Duration::from_secs(30), Duration::from_secs(60)),
+            reconnect: Duration::from_secs(20),
+            identify: Duration::from_secs(5),
+            interaction: Duration::from_secs(14 * 60),
+            retry: (Duration::from_secs(5), Duration::from_secs(600)),
+            clock: OffsetClock::default(),
+        }
+    }
+}
+
+impl TimeLimits {
+    /// Sets how long one attempt of a request, and all of them together, may take.
+    #[must_use]
+    pub fn send(mut self, attempt: Duration, total: Duration) -> Self {
+        self.send = Timeouts::new(attempt, total);
+        self
+    }
+
+    /// Sets the time after which a login that is not connected is replaced.
+    #[must_use]
+    pub fn reconnect(mut self, after: Duration) -> Self {
+        self.reconnect = after;
+        self
+    }
+
+    /// Sets the pause between two logins of shards.
+    #[must_use]
+    pub fn identify(mut self, interval: Duration) -> Self {
+        self.identify = interval;
+        self
+    }
+
+    /// Sets how long an interaction's token is used; Discord forgets it after 15 minutes.
+    #[must_use]
+    pub fn interaction(mut self, window: Duration) -> Self {
+        self.interaction = window;
+        self
+    }
+
+    /// Sets the first and the longest pause before another attempt to deliver an answer. Some
+    /// events end the pause earlier.
+    #[must_use]
+    pub fn retry(mut self, first: Duration, most: Duration) -> Self {
+        self.retry = (first, most);
+        self
+    }
+
+    /// Returns the clock for the limits.
+    #[must_use]
+    pub fn clock(&self) -> OffsetClock {
+        self.clock.clone()
+    }
+}

@@ -1,0 +1,5 @@
+//! The text of Discord messages: mentions, formatting, and quoted prompts. Pure.
+
+pub(crate) mod markdown;
+pub(crate) mod mention;
+pub(crate) mod quote;
