@@ -46,7 +46,7 @@ async fn open_and_release(shared: &Shared, event: Event) {
         event.parent
     };
     if let Some(parent) = parent {
-        shared.channels.learn_parent(opened.thread, parent);
+        shared.channels.parents.learn(opened.thread, parent);
     }
     let event = Event {
         lane: Lane::Channel(opened.thread),

@@ -29,7 +29,7 @@ impl ChannelContext {
     /// Returns the memory that a lane uses.
     fn memory_of(&self, lane: &Lane, settings: &LaneSettings) -> MemoryLocation {
         // A thread uses the memory of its channel.
-        memory_place(self.parent_of(lane).as_ref().unwrap_or(lane), settings)
+        memory_place(self.parents.of(lane).as_ref().unwrap_or(lane), settings)
     }
 
     /// Moves a memory block at the end of the answer into the memory of the lane. Each line gets

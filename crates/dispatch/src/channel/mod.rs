@@ -18,8 +18,9 @@ pub(crate) mod options;
 pub(crate) mod projects;
 pub(crate) mod sessions;
 pub(crate) mod settings;
+mod thread_parents;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use parking_lot::Mutex;
 
 use self::effective::{EffectiveSettings, effective_settings, names};
 use self::error::LaneDirectoryError;
+use self::thread_parents::ThreadParents;
 use super::deps::DispatcherDeps;
 use aetheel_model::agent::Descriptor;
 use aetheel_model::event::Lane;
@@ -34,14 +36,11 @@ use aetheel_store::workspace::{Binding, BindingsError, LaneSettings};
 
 /// The setting in a binding that records the working directory of the session.
 pub(super) const DIRECTORY: &str = "directory";
-/// The maximum number of remembered threads. A forgotten one is remembered at its next message.
-const THREAD_LIMIT: usize = 10_000;
 
 /// Computes the settings of each lane from the operator's files and people's choices.
 pub(crate) struct ChannelContext {
     deps: Arc<DispatcherDeps>,
-    /// The channel of each known thread.
-    parents: Mutex<HashMap<u64, u64>>,
+    pub(crate) parents: ThreadParents,
     /// Warnings about settings without effect that were already reported.
     reported: Mutex<HashSet<String>>,
     /// The warnings about the documents from the last time they were read.
@@ -52,7 +51,7 @@ impl ChannelContext {
     pub(crate) fn new(deps: Arc<DispatcherDeps>) -> Self {
         Self {
             deps,
-            parents: Mutex::default(),
+            parents: ThreadParents::default(),
             reported: Mutex::default(),
             document_warnings: Mutex::default(),
         }
@@ -61,20 +60,6 @@ impl ChannelContext {
     /// Marks a warning as reported. Returns `true` if it was not reported before by this process.
     fn reports_first(&self, warning: &str) -> bool {
         self.reported.lock().insert(warning.to_owned())
-    }
-
-    pub(crate) fn learn_parent(&self, channel: u64, parent: u64) {
-        let mut parents = self.parents.lock();
-        if parents.len() >= THREAD_LIMIT {
-            parents.clear();
-        }
-        parents.insert(channel, parent);
-    }
-
-    /// Returns the lane of the channel that a thread's lane belongs to.
-    pub(crate) fn parent_of(&self, lane: &Lane) -> Option<Lane> {
-        let Lane::Channel(channel) = lane else { return None };
-        self.parents.lock().get(channel).map(|parent| Lane::Channel(*parent))
     }
 
     /// Returns the backend of a lane, and the operator's settings for the lane.
@@ -93,7 +78,7 @@ impl ChannelContext {
         let (channels, bindings) =
             (self.deps.workspace.channels().await, self.deps.workspace.bindings());
         let own = channels.of(lane);
-        let parent = self.parent_of(lane);
+        let parent = self.parents.of(lane);
         let above = parent.as_ref().map(|parent| channels.of(parent));
         let settings = above.as_ref().map_or_else(|| own.clone(), |above| own.clone().or(above));
         let (mut name, mut refused) = (None, None);
@@ -119,7 +104,7 @@ impl ChannelContext {
     pub(crate) async fn chosen(&self, lane: &Lane, backend: &str) -> BTreeMap<String, String> {
         let bindings = self.deps.workspace.bindings();
         let mut own = bindings.get(lane, backend).await.settings;
-        if let Some(parent) = self.parent_of(lane) {
+        if let Some(parent) = self.parents.of(lane) {
             let mut above = bindings.get(&parent, backend).await.settings;
             for name in names::ALL {
                 if let (false, Some(value)) = (own.contains_key(name), above.remove(name)) {

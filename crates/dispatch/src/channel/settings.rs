@@ -36,7 +36,7 @@ impl Settings {
 
     /// Records that a channel is a thread of another channel.
     pub fn learn_parent(&self, channel: u64, parent: u64) {
-        self.shared.channels.learn_parent(channel, parent);
+        self.shared.channels.parents.learn(channel, parent);
     }
 
     /// Returns whether a lane was used before, or `channels.md` names it.

@@ -127,7 +127,7 @@ impl TurnRunner {
             // Recorded before any work in the thread: after a restart, the dispatcher knows the
             // channel of the thread only from here.
             if let (Lane::Channel(channel), Some(parent)) = (&event.lane, event.parent) {
-                self.shared.channels.learn_parent(*channel, parent);
+                self.shared.channels.parents.learn(*channel, parent);
             }
             let hooks = self.shared.deps.workspace.hooks().await;
             if !continues {
