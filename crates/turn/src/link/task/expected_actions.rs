@@ -22,7 +22,7 @@ pub(crate) enum RebuildError {
     #[error("it was about to end")]
     Leaving,
     /// The guest failed.
-    #[error("its backend failed while it replayed the recording: {0}")]
+    #[error("its backend failed while it replayed the recording")]
     Guest(#[from] GuestFailure),
     /// The guest returned other actions than those that were recorded.
     #[error("its backend returned other actions for the recording than those already performed")]
