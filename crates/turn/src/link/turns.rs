@@ -1,5 +1,4 @@
-//! The turns of a link: open turns, turns that the agent began by itself, their sessions and their
-//! questions.
+//! The turns of a link, their sessions and their questions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -13,10 +12,6 @@ use aetheel_model::agent::{
     Ask, AskDecision, AskKey, AskKind, Safety, SessionKey, TurnKey, TurnRef,
 };
 use aetheel_model::event::Lane;
-use aetheel_model::fold::Transcript;
-
-/// The lowest key of turns that an agent begins by itself.
-const UNSOLICITED_KEYS: u32 = 0x8000_0000;
 
 pub(super) struct OpenTurn {
     pub(super) turn: TurnRef,
@@ -44,8 +39,6 @@ struct OpenAsk {
 #[derive(Default)]
 pub(super) struct LinkTurns {
     open: BTreeMap<TurnKey, OpenTurn>,
-    /// Turns that the agent began by itself.
-    unsolicited: BTreeMap<TurnKey, (SessionKey, Transcript)>,
     sessions: HashMap<SessionKey, LinkSession>,
     asks: BTreeMap<AskKey, OpenAsk>,
 }
@@ -210,26 +203,5 @@ impl LinkTurns {
 
     pub(super) fn has_asks(&self) -> bool {
         !self.asks.is_empty()
-    }
-
-    /// Begins a turn that the agent started by itself. Returns false if its session is not known or
-    /// its key is too low.
-    pub(super) fn begin_unsolicited(&mut self, turn: TurnRef) -> bool {
-        let fits = turn.turn >= UNSOLICITED_KEYS && self.sessions.contains_key(&turn.session);
-        if fits {
-            self.unsolicited.insert(turn.turn, (turn.session, Transcript::default()));
-        }
-        fits
-    }
-
-    /// Returns the transcript of a turn that the agent began by itself.
-    pub(super) fn unsolicited(&mut self, turn: TurnRef) -> Option<&mut Transcript> {
-        let (session, transcript) = self.unsolicited.get_mut(&turn.turn)?;
-        (*session == turn.session).then_some(transcript)
-    }
-
-    /// Ends a turn that the agent began by itself. Returns its session and its transcript.
-    pub(super) fn end_unsolicited(&mut self, turn: TurnKey) -> Option<(SessionKey, Transcript)> {
-        self.unsolicited.remove(&turn)
     }
 }

@@ -192,7 +192,7 @@ impl LinkTask {
 
     /// Sends a report to a turn, or applies it to a turn that the agent began by itself.
     fn report(&mut self, turn: TurnRef, what: &str, report: LinkReport) {
-        if let Some(transcript) = self.turns.unsolicited(turn) {
+        if let Some(transcript) = self.unsolicited.transcript(turn) {
             match report {
                 LinkReport::Event(event) => transcript.apply(&event),
                 LinkReport::Done(done) => self.end_unsolicited(done),

@@ -30,7 +30,7 @@ pub(crate) use self::expected_actions::RebuildError;
 use self::held::next_progress;
 use self::rebuild::Rebuilt;
 pub(crate) use self::rebuild_state::{OpenSession, RebuiltTurn};
-use self::unsolicited::UnsolicitedLimit;
+use self::unsolicited::UnsolicitedTurns;
 use super::files::{BodySources, LinkFiles};
 use super::net::Net;
 use super::processes::LinkProcesses;
@@ -59,7 +59,7 @@ struct LinkTask {
     /// The inputs for the next call into the guest.
     inputs: Vec<TimedInput>,
     counters: TurnCounters,
-    unsolicited: UnsolicitedLimit,
+    unsolicited: UnsolicitedTurns,
     ledger: OutputLedger,
     turns: LinkTurns,
     replies: Replies,
@@ -149,7 +149,7 @@ impl LinkTask {
             guest,
             inputs: Vec::new(),
             counters: TurnCounters::default(),
-            unsolicited: UnsolicitedLimit::default(),
+            unsolicited: UnsolicitedTurns::default(),
             ledger: OutputLedger::default(),
             turns: LinkTurns::default(),
             replies: Replies::default(),

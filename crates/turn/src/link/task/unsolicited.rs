@@ -1,5 +1,6 @@
 //! Turns that the agent begins by itself. Their answers go to the lane of their session.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -7,26 +8,44 @@ use tokio::time::Instant;
 use super::LinkTask;
 use crate::link::UnsolicitedTurn;
 use crate::link::action_error::ActionError;
-use aetheel_model::agent::{TurnDone, TurnRef};
-use aetheel_model::fold::bounded;
+use aetheel_model::agent::{SessionKey, TurnDone, TurnKey, TurnRef};
+use aetheel_model::fold::{Transcript, bounded};
 
 /// Maximum number of turns that an agent may begin by itself within [`WINDOW`], because people get
 /// an answer for each.
 const MAX_UNSOLICITED_TURNS: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(60);
+/// The lowest key of turns that an agent begins by itself.
+const LOWEST_KEY: TurnKey = 0x8000_0000;
 
-/// Counts the turns that an agent begins by itself.
+/// The turns that an agent began by itself, and their number within a window.
 #[derive(Default)]
-pub(super) struct UnsolicitedLimit {
+pub(super) struct UnsolicitedTurns {
+    open: BTreeMap<TurnKey, (SessionKey, Transcript)>,
     since: Option<Instant>,
     count: u32,
 }
 
-impl UnsolicitedLimit {
+impl UnsolicitedTurns {
+    /// Begins a turn. Returns false if its key is too low.
+    fn begin(&mut self, turn: TurnRef) -> bool {
+        let fits = turn.turn >= LOWEST_KEY;
+        if fits {
+            self.open.insert(turn.turn, (turn.session, Transcript::default()));
+        }
+        fits
+    }
+
+    /// Returns the transcript of an open turn.
+    pub(super) fn transcript(&mut self, turn: TurnRef) -> Option<&mut Transcript> {
+        let (session, transcript) = self.open.get_mut(&turn.turn)?;
+        (*session == turn.session).then_some(transcript)
+    }
+
     /// Counts one more turn and returns its number within the window.
     fn count(&mut self, now: Instant) -> u32 {
         if self.since.is_none_or(|since| now.duration_since(since) >= WINDOW) {
-            *self = Self { since: Some(now), count: 0 };
+            (self.since, self.count) = (Some(now), 0);
         }
         self.count = self.count.saturating_add(1);
         self.count
@@ -47,14 +66,14 @@ impl LinkTask {
                 return self.dropped("turn-begun", &ActionError::TooManyUnsolicited);
             }
         }
-        if !self.turns.begin_unsolicited(turn) {
+        if self.turns.session(turn.session).is_none() || !self.unsolicited.begin(turn) {
             self.dropped("turn-begun", &ActionError::BadUnsolicited);
         }
     }
 
     /// Delivers the answer of a turn that the agent began by itself.
     pub(super) fn end_unsolicited(&mut self, done: TurnDone) {
-        let Some((session, transcript)) = self.turns.end_unsolicited(done.turn) else { return };
+        let Some((session, transcript)) = self.unsolicited.open.remove(&done.turn) else { return };
         if self.rebuilding {
             return;
         }
@@ -80,8 +99,8 @@ mod tests {
 
     #[test]
     fn the_count_restarts_after_the_window() {
-        let (start, mut limit) = (Instant::now(), UnsolicitedLimit::default());
-        assert_eq!((limit.count(start), limit.count(start + WINDOW / 2)), (1, 2));
-        assert_eq!(limit.count(start + WINDOW), 1);
+        let (start, mut turns) = (Instant::now(), UnsolicitedTurns::default());
+        assert_eq!((turns.count(start), turns.count(start + WINDOW / 2)), (1, 2));
+        assert_eq!(turns.count(start + WINDOW), 1);
     }
 }
