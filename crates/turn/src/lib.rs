@@ -47,6 +47,6 @@ pub use launch::{
     SurvivingProcess, Survivor,
 };
 pub use link::{OnUnknown, UnknownOutput, UnsolicitedTurn};
-pub use links::{ContinuedTurn, FinishedTurnSlot, Links, QueryError};
+pub use links::{ContinuedTurn, ContinuedTurns, FinishedTurnSlot, Links, QueryError};
 pub use plan::{ARGUMENT_LIMIT, PlanFault};
 pub use reach::{Reach, ReachPolicy};

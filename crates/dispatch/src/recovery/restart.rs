@@ -164,8 +164,8 @@ impl Recovery {
             .map(|entry| journal.doubt(entry.event.sequence))
             .collect();
         // The other turns have an answer or were given up.
-        self.shared.links.end_continued_except(|event, _| taken.resumed.contains(&event));
-        let asks = self.shared.links.continued_asks();
+        self.shared.links.continued().retain(|event, _| taken.resumed.contains(&event));
+        let asks = self.shared.links.continued().asks();
         let questions: Vec<String> =
             asks.iter().map(|(turn, ask, time)| question_id(turn, *ask, *time)).collect();
         self.shared.deps.outlet.continue_questions(&questions);
@@ -360,7 +360,7 @@ impl Recovery {
         let goes_on = |entry: &&JournalEntry| {
             entry.answer.is_none()
                 && entry.offered_ms.is_none()
-                && self.shared.links.continues(entry.event.sequence, &entry.event.lane)
+                && self.shared.links.continued().contains(entry.event.sequence, &entry.event.lane)
         };
         entry.filter(goes_on).map_or_else(|| RestartAction::of(entry), |_| RestartAction::Resume)
     }

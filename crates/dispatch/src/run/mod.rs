@@ -91,7 +91,7 @@ impl TurnRunner {
             self.shared.health.complete(probe).await;
             return TurnFollowUp::Nothing;
         }
-        let continued = self.shared.links.continued_id(event.sequence, &event.lane);
+        let continued = self.shared.links.continued().id(event.sequence, &event.lane);
         let (continues, id) = (continued.is_some(), continued.unwrap_or_else(turn_id));
         let unknown = tracing::field::Empty;
         // The span has the level `error`, so that log lines of every level have its fields.
@@ -197,7 +197,7 @@ impl TurnRunner {
                 ..TurnAnswer::from_backend(self.shared.deps.choices.backend.clone())
             };
         }
-        if let Some(turn) = self.shared.links.take_continued(event.sequence, &event.lane) {
+        if let Some(turn) = self.shared.links.continued().take(event.sequence, &event.lane) {
             return self.resume(event, turn, (stop, steers), reply, kept).await;
         }
         let bindings = self.shared.deps.workspace.bindings();

@@ -3,6 +3,7 @@
 //! `revive` restores links that outlived the gateway, and `renew` moves links to a newer
 //! generation. `tests/links/` tests this module.
 
+mod continued;
 mod finished_slot;
 mod query;
 mod renew;
@@ -19,9 +20,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+pub use self::continued::{ContinuedTurn, ContinuedTurns};
 pub use self::finished_slot::FinishedTurnSlot;
 pub use self::query::QueryError;
-pub use self::revive::ContinuedTurn;
 use super::link::{
     Begin, Link, LinkDeps, LinkReport, LinkRequest, OnUnknown, UnsolicitedTurn, WeakLink,
 };
@@ -48,8 +49,7 @@ struct LinksInner {
     kept: Mutex<HashMap<LinkKey, KeptLink>>,
     /// All open links, with the names of their backends.
     all: Mutex<Vec<(String, WeakLink)>>,
-    /// Turns that continue after a restart, by the sequence number and the lane of their event.
-    continued: Mutex<HashMap<(u64, Lane), ContinuedTurn>>,
+    continued: ContinuedTurns,
     tasks: TaskTracker,
     /// The next turn key. Keys are unique over all links, although unique keys within a link are
     /// enough.
@@ -116,7 +116,7 @@ impl Links {
             on_unknown,
             kept: Mutex::default(),
             all: Mutex::default(),
-            continued: Mutex::default(),
+            continued: ContinuedTurns::default(),
             tasks: TaskTracker::new(),
             turns,
         }))
@@ -126,6 +126,12 @@ impl Links {
     #[must_use]
     pub fn host(&self) -> &Host {
         &self.0.host
+    }
+
+    /// Returns the turns that continue after a restart of the gateway.
+    #[must_use]
+    pub fn continued(&self) -> &ContinuedTurns {
+        &self.0.continued
     }
 
     /// Returns whether a backend has an open link on which a lane has a session.

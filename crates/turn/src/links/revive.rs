@@ -4,34 +4,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{KeptLink, LaneSession, LinkKey, Links, TurnSlot};
+use super::{ContinuedTurn, KeptLink, LaneSession, LinkKey, Links, TurnSlot};
 use crate::link::{
     Keepsake, Link, LinkRequest, OpenSession, RebuildError, RebuiltTurn, remove_folder,
 };
-use crate::recording::{EntryKind, ParsedRecording, Recording, RecordingEntry, ResumeError};
+use crate::recording::{
+    EntryKind, ParsedRecording, Recorder, Recording, RecordingEntry, ResumeError,
+};
 use crate::{Backend, Backends, Survivor};
 use aetheel_model::agent::descriptor::LinkSharing;
-use aetheel_model::agent::{AskKey, HostCommand, Input, StartTurn, TurnRef};
-use aetheel_model::event::Lane;
+use aetheel_model::agent::{HostCommand, Input, TurnRef};
 use aetheel_model::plain::with_causes;
 
 /// Number of gateway processes that may try to continue a link without any progress. After that,
 /// the link is suspected of crashing them.
 const MAX_REVIVE_ATTEMPTS: u32 = 10;
-
-/// A turn that began before a restart of the gateway, with its slot on a link. Dropping it ends the
-/// turn.
-pub struct ContinuedTurn {
-    /// The correlation id.
-    pub id: String,
-    /// The generation that the turn runs on.
-    pub backend: Arc<dyn Backend>,
-    /// The command that began the turn.
-    pub start: StartTurn,
-    /// The open questions, and how often each key was used.
-    pub asks: Vec<(AskKey, u32)>,
-    pub(crate) slot: TurnSlot,
-}
 
 /// Why a link that outlived the gateway is ended.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +78,7 @@ impl Links {
         }
         let keepsake = Keepsake::read(&survivor.keepsake)?;
         let (recording, ParsedRecording { header, entries, .. }) =
-            self.read(keepsake.recording.clone()).await?;
+            resume(self.0.recorder.clone(), keepsake.recording.clone()).await?;
         let name = &header.backend;
         let backend = match backends.by_digest(name, &header.digest).await {
             Some(backend) => backend,
@@ -111,12 +98,6 @@ impl Links {
             self.keep_continued(turn, &backend, &resumed.link, key.clone());
         }
         Ok(())
-    }
-
-    async fn read(&self, path: PathBuf) -> Result<(Recording, ParsedRecording), ReviveError> {
-        let recorder = self.0.recorder.clone();
-        let read = tokio::task::spawn_blocking(move || recorder.resume(&path)).await;
-        Ok(read.map_err(|_| ReviveError::BrokeOff)??)
     }
 
     /// Keeps a long-lived link with its sessions and returns its key. If another link already has
@@ -174,50 +155,20 @@ impl Links {
             key,
             ending: "abandoned".to_owned(),
         };
-        let place = (event, lease.lane.clone());
+        let lane = lease.lane.clone();
         let continued =
             ContinuedTurn { id, backend: Arc::clone(backend), start, asks, slot: lease };
-        self.0.continued.lock().insert(place, continued);
+        self.0.continued.insert(event, lane, continued);
     }
+}
 
-    /// Returns the open questions of continued turns: the turn's correlation id, the guest's key,
-    /// and how often that key was used.
-    #[must_use]
-    pub fn continued_asks(&self) -> Vec<(String, AskKey, u32)> {
-        let continued = self.0.continued.lock();
-        let asks = |turn: &ContinuedTurn| {
-            turn.asks.iter().map(|(ask, time)| (turn.id.clone(), *ask, *time)).collect::<Vec<_>>()
-        };
-        continued.values().flat_map(asks).collect()
-    }
-
-    /// Returns whether the turn of an event continues in its lane.
-    #[must_use]
-    pub fn continues(&self, event: u64, lane: &Lane) -> bool {
-        self.0.continued.lock().contains_key(&(event, lane.clone()))
-    }
-
-    /// Returns the correlation id of an event's turn, if the turn continues.
-    #[must_use]
-    pub fn continued_id(&self, event: u64, lane: &Lane) -> Option<String> {
-        self.0.continued.lock().get(&(event, lane.clone())).map(|turn| turn.id.clone())
-    }
-
-    /// Removes and returns the continued turn of an event.
-    #[must_use]
-    pub fn take_continued(&self, event: u64, lane: &Lane) -> Option<ContinuedTurn> {
-        self.0.continued.lock().remove(&(event, lane.clone()))
-    }
-
-    /// Ends the continued turns for which `wanted` returns false.
-    pub fn end_continued_except(&self, wanted: impl Fn(u64, &Lane) -> bool) {
-        let mut continued = self.0.continued.lock();
-        let unwanted: Vec<_> =
-            continued.extract_if(|(event, lane), _| !wanted(*event, lane)).collect();
-        // Dropping a turn sends a request to its link.
-        drop(continued);
-        drop(unwanted);
-    }
+/// Continues the recording of a link. Also returns its present content.
+async fn resume(
+    recorder: Recorder,
+    path: PathBuf,
+) -> Result<(Recording, ParsedRecording), ReviveError> {
+    let read = tokio::task::spawn_blocking(move || recorder.resume(&path)).await;
+    Ok(read.map_err(|_| ReviveError::BrokeOff)??)
 }
 
 /// Returns the highest turn key in a recording.
