@@ -7,7 +7,6 @@
 //! `tests/discord/holding.rs` and `tests/gateway/delivery.rs`.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -84,6 +83,8 @@ fn is_waiting(last: &mut oneshot::Receiver<()>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]
