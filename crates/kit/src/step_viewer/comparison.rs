@@ -11,7 +11,6 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::error::{ReplayError, StepViewerError};
-use super::lines::RecordingLines;
 use super::steps::TurnSteps;
 use aetheel_model::agent::Action;
 use aetheel_model::redact::Redactor;
@@ -122,15 +121,13 @@ fn send_entries(
     film: &TurnSteps,
     entries: &mpsc::Sender<(usize, RecordingEntry)>,
 ) -> Result<(), StepViewerError> {
-    let mut lines = RecordingLines::of(film.file(), 0, film.end);
-    let mut first = true;
-    while let Some((_, number, line)) = lines.next().map_err(StepViewerError::Reread)? {
-        if std::mem::take(&mut first) {
-            continue;
-        }
+    let mut lines = film.lines();
+    // The header.
+    lines.next().map_err(StepViewerError::Reread)?;
+    while let Some(line) = lines.next().map_err(StepViewerError::Reread)? {
         // The turn's steps end at a damaged line too.
-        let Ok(entry) = serde_json::from_slice(line) else { break };
-        if entries.blocking_send((number, entry)).is_err() {
+        let Ok(entry) = serde_json::from_slice(line.bytes) else { break };
+        if entries.blocking_send((line.number, entry)).is_err() {
             break;
         }
     }

@@ -10,20 +10,18 @@
 //! |---|---|
 //! | [`slicer`] | extracts one turn from the entries of a recording |
 //! | [`steps`] | the steps of a turn, and their content |
-//! | [`lines`] | reads the lines of a file |
 //! | [`comparison`] | replays a turn with another component |
 //! | [`search`] | searches steps for words |
 //! | [`error`] | why a turn cannot be shown or replayed |
 
 mod comparison;
 mod error;
-mod lines;
 mod search;
 mod slicer;
 mod steps;
 
 use std::fs::File;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,7 +36,7 @@ pub use self::slicer::STEPS;
 pub use self::steps::{RecordedStep, StepSign, TurnFacts, TurnSteps};
 use aetheel_model::agent::Action;
 use aetheel_model::redact::Redactor;
-use aetheel_turn::recording::Recorder;
+use aetheel_turn::recording::{Recorder, path_in};
 use aetheel_turn::{Backends, KnownComponent};
 
 /// Maximum number of recorded turns in the cache.
@@ -348,17 +346,12 @@ fn insert_cached<K: PartialEq, V>(all: &mut Vec<CacheEntry<K, V>>, key: K, value
     all.push(CacheEntry { key, value, last_used: Instant::now() });
 }
 
-/// Returns the path of a recording, if its name does not lead out of the folder.
-fn recording_path(folder: &Path, named: &str) -> Result<PathBuf, StepViewerError> {
-    let named = Path::new(named);
-    let plain = named.components().all(|part| matches!(part, Component::Normal(_)));
-    if !plain || named.extension().is_none_or(|extension| extension != "jsonl") {
-        return Err(StepViewerError::NotARecording);
+/// Returns the path of an existing recording, if its name does not lead out of the folder.
+fn recording_path(folder: &Path, name: &str) -> Result<PathBuf, StepViewerError> {
+    let path = path_in(folder, name).ok_or(StepViewerError::NotARecording)?;
+    match path.metadata() {
+        Ok(metadata) if metadata.is_file() => Ok(path),
+        Ok(_) => Err(StepViewerError::NotARecording),
+        Err(_) => Err(StepViewerError::Deleted),
     }
-    let folder = folder.canonicalize().map_err(|_| StepViewerError::Deleted)?;
-    let path = folder.join(named).canonicalize().map_err(|_| StepViewerError::Deleted)?;
-    if !path.starts_with(&folder) || !path.is_file() {
-        return Err(StepViewerError::NotARecording);
-    }
-    Ok(path)
 }

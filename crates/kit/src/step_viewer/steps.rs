@@ -8,19 +8,20 @@
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Read, Take};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 use super::MAX_RECORDING_BYTES;
 use super::error::StepViewerError;
-use super::lines::RecordingLines;
 use super::slicer::{
     HAS_ACTIONS, MIXED, StepPosition, TurnSlice, TurnSlicer, UNRECOGNISED, VISIBLE, is_own_command,
     owner_of,
 };
 use aetheel_model::agent::{Action, Input, SessionKey, TurnKey};
 use aetheel_model::plain::counted;
-use aetheel_turn::recording::{EntryKind, Header, ReadError, RecordingEntry};
+use aetheel_turn::recording::{
+    EntryKind, Header, ReadError, RecordingEntry, RecordingLine, RecordingLines,
+};
 use aetheel_turn::replay::Keys;
 
 /// Maximum number of the host's notes that a step shows.
@@ -55,7 +56,7 @@ pub struct TurnSteps {
     size: u64,
     inode: u64,
     /// The position at which the turn ends.
-    pub(super) end: u64,
+    end: u64,
     pub(super) keys: Keys,
     turn: TurnKey,
     session: SessionKey,
@@ -89,6 +90,33 @@ pub enum StepSign {
     Unknown,
 }
 
+/// The complete lines of a file up to a position.
+pub(super) struct CompleteLines<'a>(RecordingLines<Take<FileReader<'a>>>);
+
+impl<'a> CompleteLines<'a> {
+    fn new(file: &'a File, end: u64) -> Self {
+        Self(RecordingLines::new(FileReader { file, at: 0 }.take(end), usize::MAX))
+    }
+
+    pub(super) fn next(&mut self) -> io::Result<Option<RecordingLine<'_>>> {
+        Ok(self.0.next_line()?.filter(|line| line.is_complete))
+    }
+}
+
+/// Reads a file without changing the file's own position.
+struct FileReader<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for FileReader<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(into, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
 impl TurnSteps {
     /// Reads a recording and finds the steps of a turn.
     ///
@@ -101,21 +129,21 @@ impl TurnSteps {
         if size > MAX_RECORDING_BYTES {
             return Err(StepViewerError::TooLarge(size));
         }
-        let mut lines = RecordingLines::of(&file, 0, size);
-        let Some((_, _, first)) = lines.next().map_err(unreadable)? else {
-            return Err(ReadError::Empty.into());
-        };
-        let header = Header::parse(first)?;
+        let mut lines = CompleteLines::new(&file, size);
+        let first = lines.next().map_err(unreadable)?.ok_or(ReadError::Empty)?;
+        let (header, mut end) = (Header::parse(first.bytes)?, first.end);
         let mut cutter = TurnSlicer::new(turn);
         let mut fault = None;
         loop {
-            let Some((start, number, line)) = lines.next().map_err(unreadable)? else {
+            let Some(line) = lines.next().map_err(unreadable)? else {
                 fault.get_or_insert_with(|| "the recording ends before the turn does".to_owned());
                 break;
             };
-            let entry: RecordingEntry = match serde_json::from_slice(line) {
+            end = line.end;
+            let entry: RecordingEntry = match serde_json::from_slice(line.bytes) {
                 Ok(entry) => entry,
                 Err(error) => {
+                    let number = line.number;
                     fault = Some(format!("line {number} of the recording is damaged: {error}"));
                     break;
                 }
@@ -123,12 +151,11 @@ impl TurnSteps {
             if let EntryKind::Cut(why) = &entry.kind {
                 fault = Some(format!("the recording was cut: {why}"));
             }
-            if cutter.take(&entry, (start, lines.at()), number) {
+            if cutter.take(&entry, (line.start, end), line.number) {
                 fault = None;
                 break;
             }
         }
-        let end = lines.at();
         let Some(cut) = cutter.finish() else {
             return Err(StepViewerError::NoSuchTurn(fault));
         };
@@ -190,8 +217,9 @@ impl TurnSteps {
         self.marks.get(step).is_some_and(|mark| mark.flags & HAS_ACTIONS != 0)
     }
 
-    pub(super) fn file(&self) -> &File {
-        &self.file
+    /// Reads the lines up to the end of the turn.
+    pub(super) fn lines(&self) -> CompleteLines<'_> {
+        CompleteLines::new(&self.file, self.end)
     }
 
     /// Returns whether an action belongs to this turn, or `None` if it does not name a turn.

@@ -8,9 +8,10 @@
 
 mod folder;
 mod format;
+mod lines;
 mod retention;
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender, SyncSender};
@@ -22,6 +23,7 @@ use tokio::sync::{oneshot, watch};
 pub use self::folder::RecordingLimits;
 use self::folder::{RecordingFile, RecordingsFolder};
 pub use self::format::{EntryKind, FORMAT, Header, ParsedRecording, ReadError, RecordingEntry};
+pub use self::lines::{RecordingLine, RecordingLines};
 use aetheel_model::agent::{Action, Input, TimedInput};
 use aetheel_model::figures;
 use aetheel_model::redact::Redactor;
@@ -230,6 +232,24 @@ pub fn newest(folder: &Path, most: usize) -> std::io::Result<Vec<PathBuf>> {
     let mut found = retention::recordings(folder, std::time::SystemTime::now())?;
     found.sort_by(|(one, _, first), (other, _, second)| (other, second).cmp(&(one, first)));
     Ok(found.into_iter().take(most).map(|(_, _, path)| path).collect())
+}
+
+/// Returns the path of a recording in a folder, or `None` if the name is not valid for a recording
+/// or leads out of the folder. The recording may not exist. Blocks briefly.
+#[must_use]
+pub fn path_in(folder: &Path, name: &str) -> Option<PathBuf> {
+    let relative = Path::new(name);
+    let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
+    let is_named = relative.extension().is_some_and(|extension| extension == "jsonl");
+    if !plain || !is_named || name.contains('\0') {
+        return None;
+    }
+    let path = folder.join(relative);
+    // A symbolic link must not lead out of the folder. A missing file cannot.
+    match (path.canonicalize(), folder.canonicalize()) {
+        (Ok(real), Ok(folder)) if !real.starts_with(&folder) => None,
+        _ => Some(path),
+    }
 }
 
 /// Why a recording cannot be continued.

@@ -1,24 +1,23 @@
 //! Converts a recorded turn to a transcript: the prompt, everything the agent did and wrote in
 //! order, and how the turn ended.
 //!
-//! [`read`] reads a recording line by line ([`lines`]) and never keeps more of it than the limits
-//! of a transcript allow. [`builder`] builds the transcript from the entries and is pure. No guest
+//! [`read`] reads a recording line by line and never keeps more of it than the limits of a
+//! transcript allow. [`builder`] builds the transcript from the entries and is pure. No guest
 //! is needed, because its actions were recorded. Missing parts of the recording are listed in the
 //! transcript ([`Gap`]). `tests/gateway/dashboard/transcripts` also tests this module.
 
 mod builder;
-mod lines;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Component, Path, PathBuf};
+use std::io::Read as _;
+use std::path::Path;
 
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use self::builder::TranscriptBuilder;
-use self::lines::BoundedLines;
-use super::recording::{Header, ReadError, RecordingEntry};
+use super::recording::{Header, ReadError, RecordingEntry, RecordingLines, path_in};
 use aetheel_model::agent::{
     AgentTask, Ask, AskDecision, AskKind, FileDiff, PlanEntry, SessionReady, ToolStatus,
     TurnOutcome, Usage,
@@ -27,6 +26,11 @@ use aetheel_model::plain::clean_text;
 use aetheel_model::redact::Redactor;
 use aetheel_store::disk::open_ordinary;
 
+/// Maximum length of a line, in bytes. A line of a recording has at most one agent event of about 8
+/// MiB.
+const MAX_LINE_BYTES: usize = 16 << 20;
+/// Maximum number of bytes read from a file.
+const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Limits the number of recordings that are read at the same time.
 static READ_SLOTS: Semaphore = Semaphore::const_new(2);
 
@@ -240,7 +244,7 @@ pub async fn read(
     turn: &str,
     redactor: &Redactor,
 ) -> Result<TurnTranscript, TranscriptError> {
-    let path = path_of(folder, recording).ok_or(TranscriptError::Misnamed)?;
+    let path = path_in(folder, recording).ok_or(TranscriptError::Misnamed)?;
     let (turn, redactor) = (turn.to_owned(), redactor.clone());
     let reading = READ_SLOTS.acquire().await.expect("the semaphore is never closed");
     let told = tokio::task::spawn_blocking(move || {
@@ -257,23 +261,7 @@ pub async fn read(
 /// Returns whether a recording exists. Blocks briefly.
 #[must_use]
 pub fn exists(folder: &Path, recording: &str) -> bool {
-    path_of(folder, recording).is_some_and(|path| path.is_file())
-}
-
-/// Returns the path of a recording, or `None` if the name is not valid for a recording.
-fn path_of(folder: &Path, recording: &str) -> Option<PathBuf> {
-    let name = Path::new(recording);
-    let plain = name.components().all(|part| matches!(part, Component::Normal(_)));
-    let named = name.extension().is_some_and(|extension| extension == "jsonl");
-    if !plain || !named || recording.contains('\0') {
-        return None;
-    }
-    let path = folder.join(name);
-    // A symbolic link must not lead out of the folder. A missing file cannot.
-    match (path.canonicalize(), folder.canonicalize()) {
-        (Ok(real), Ok(folder)) if !real.starts_with(&folder) => None,
-        _ => Some(path),
-    }
+    path_in(folder, recording).is_some_and(|path| path.is_file())
 }
 
 fn read_blocking(path: &Path, turn: &str) -> Result<TurnTranscript, TranscriptError> {
@@ -281,26 +269,28 @@ fn read_blocking(path: &Path, turn: &str) -> Result<TurnTranscript, TranscriptEr
         std::io::ErrorKind::NotFound => TranscriptError::Gone,
         _ => TranscriptError::Io(error),
     })?;
-    let mut lines = BoundedLines::of(file);
-    let first = lines.line()?.flatten().unwrap_or_default();
-    let mut teller = TranscriptBuilder::new(Header::parse(first.as_bytes())?, turn);
-    while let Some(line) = lines.line()? {
-        let Some(line) = line else {
+    let mut lines = RecordingLines::new(file.take(MAX_FILE_BYTES), MAX_LINE_BYTES);
+    let header = Header::parse(lines.next_line()?.map_or(&b""[..], |line| line.bytes))?;
+    let mut teller = TranscriptBuilder::new(header, turn);
+    while let Some(line) = lines.next_line()? {
+        if line.is_too_long {
             teller.unreadable();
             continue;
-        };
-        if line.trim().is_empty() || !teller.is_relevant(&line) {
+        }
+        let text = String::from_utf8_lossy(line.bytes);
+        if !teller.is_relevant(&text) {
             continue;
         }
-        match serde_json::from_str::<RecordingEntry>(&line) {
-            Ok(entry) => teller.add_entry(entry, line.len()),
+        match serde_json::from_str::<RecordingEntry>(&text) {
+            Ok(entry) => teller.add_entry(entry, text.len()),
             Err(_) => teller.unreadable(),
         }
         if teller.is_over() {
             break;
         }
     }
-    if lines.is_cut() {
+    // The file may be longer than the part that was read.
+    if lines.source().limit() == 0 {
         teller.mark_too_long();
     }
     teller.finish().ok_or(TranscriptError::Absent)

@@ -266,7 +266,7 @@ fn a_recording_needs_a_valid_name_and_a_header() {
     fs::create_dir_all(folder.join("2026-11-23")).unwrap();
     fs::write(folder.join("2026-11-23/t1.jsonl"), HEADER).unwrap();
     std::os::unix::fs::symlink(shelf.0.path().join("x.jsonl"), folder.join("out.jsonl")).unwrap();
-    assert!(path_of(&folder, "2026-11-23/t1.jsonl").is_some());
+    assert!(path_in(&folder, "2026-11-23/t1.jsonl").is_some());
     let outside = shelf.0.path().join("x.jsonl");
     for name in [
         "",
@@ -279,7 +279,7 @@ fn a_recording_needs_a_valid_name_and_a_header() {
         "/etc/passwd",
         "./x.txt",
     ] {
-        assert_eq!(path_of(&folder, name), None, "{name:?}");
+        assert_eq!(path_in(&folder, name), None, "{name:?}");
     }
     for text in ["", "no json\n", "{}\n", &HEADER.replace("recording\":1", "recording\":2")] {
         let shelf = TestRecording::of(text);
