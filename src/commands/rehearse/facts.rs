@@ -8,22 +8,17 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::agent::{Action, ArgumentValue, Ask, AskKind, Spawn, TurnDone, TurnKey, TurnOutcome};
-use crate::fold::Transcript;
+use crate::agent::{
+    Action, AgentEvent, ArgumentValue, Ask, AskKind, Spawn, TurnDone, TurnKey, TurnOutcome,
+};
+use crate::turn::replay::ReplayedTurn;
 
 /// The observable facts of a link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LinkFacts {
     processes: Vec<String>,
     questions: Vec<String>,
-    turns: BTreeMap<TurnKey, RehearsedTurn>,
-}
-
-/// The observable facts of a turn.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct RehearsedTurn {
-    transcript: Transcript,
-    done: Option<TurnDone>,
+    turns: BTreeMap<TurnKey, ReplayedTurn>,
 }
 
 /// Information that is missing in a recording.
@@ -77,16 +72,9 @@ impl LinkFacts {
             match action {
                 Action::Spawn(spawn) => facts.processes.push(command(spawn)),
                 Action::Ask(ask) => facts.questions.push(question(ask)),
-                Action::Event(event) => {
-                    let turn = facts.turns.entry(event.turn).or_default();
-                    // The host ignores events after the end of a turn.
-                    if turn.done.is_none() {
-                        turn.transcript.apply(&event.kind);
-                    }
-                }
-                Action::TurnDone(done) => {
-                    let turn = facts.turns.entry(done.turn).or_default();
-                    turn.done.get_or_insert_with(|| done.clone());
+                Action::Event(AgentEvent { turn, .. })
+                | Action::TurnDone(TurnDone { turn, .. }) => {
+                    facts.turns.entry(*turn).or_default().apply(action);
                 }
                 _ => {}
             }
@@ -108,12 +96,13 @@ impl LinkFacts {
             &now.questions,
             gaps.unfinished,
         ));
-        let none = RehearsedTurn::default();
+        let none = ReplayedTurn::default();
         let keys =
             self.turns.keys().chain(now.turns.keys().filter(|key| !self.turns.contains_key(key)));
         for key in keys {
             let before = self.turns.get(key).unwrap_or(&none);
-            found.extend(before.differences(*key, now.turns.get(key).unwrap_or(&none), gaps));
+            let now = now.turns.get(key).unwrap_or(&none);
+            found.extend(turn_differences(*key, before, now, gaps));
         }
         found
     }
@@ -123,53 +112,51 @@ impl LinkFacts {
     pub(super) fn is_lost_in(&self, now: &Self) -> bool {
         self.turns.iter().any(|(key, before)| {
             let now = now.turns.get(key);
-            before.completed()
-                && (!now.is_some_and(RehearsedTurn::completed)
+            completed(before)
+                && (!now.is_some_and(completed)
                     || (!before.text().trim().is_empty()
                         && now.is_none_or(|now| now.text().trim().is_empty())))
         })
     }
 }
 
-impl RehearsedTurn {
-    fn text(&self) -> String {
-        let done = self.done.as_ref().and_then(|done| done.text.clone());
-        done.unwrap_or_else(|| self.transcript.text())
-    }
+fn completed(turn: &ReplayedTurn) -> bool {
+    turn.done.as_ref().is_some_and(|done| done.outcome == TurnOutcome::Completed)
+}
 
-    fn completed(&self) -> bool {
-        self.done.as_ref().is_some_and(|done| done.outcome == TurnOutcome::Completed)
-    }
+fn end(turn: &ReplayedTurn) -> Option<String> {
+    turn.done.as_ref().map(|done| match &done.outcome {
+        TurnOutcome::Completed => "completed".to_owned(),
+        TurnOutcome::Interrupted => "interrupted".to_owned(),
+        TurnOutcome::Failed(failure) => format!("failed: {}", failure.message),
+        TurnOutcome::Lost(failure) => format!("lost: {}", failure.message),
+        TurnOutcome::Limit(limit) => format!("limit: {limit}"),
+    })
+}
 
-    fn end(&self) -> Option<String> {
-        self.done.as_ref().map(|done| match &done.outcome {
-            TurnOutcome::Completed => "completed".to_owned(),
-            TurnOutcome::Interrupted => "interrupted".to_owned(),
-            TurnOutcome::Failed(failure) => format!("failed: {}", failure.message),
-            TurnOutcome::Lost(failure) => format!("lost: {}", failure.message),
-            TurnOutcome::Limit(limit) => format!("limit: {limit}"),
-        })
-    }
-
-    fn differences(&self, key: TurnKey, now: &Self, gaps: Gaps) -> Vec<FactDifference> {
-        let mut found = Vec::new();
-        let mut part = |about, before: Option<String>, now: Option<String>| {
-            if before != now {
-                found.push(FactDifference { about, turn: Some(key), before, now });
-            }
-        };
-        let (before_text, now_text) = (self.text(), now.text());
-        // The last part of an unfinished answer may not have been written to the disk.
-        let goes_on = gaps.unfinished && self.done.is_none();
-        let has_final_text = self.done.as_ref().is_some_and(|done| done.text.is_some());
-        if !((gaps.sparse && !has_final_text) || (goes_on && now_text.starts_with(&before_text))) {
-            part(DifferenceKind::Answer, non_empty(before_text), non_empty(now_text));
+fn turn_differences(
+    key: TurnKey,
+    before: &ReplayedTurn,
+    now: &ReplayedTurn,
+    gaps: Gaps,
+) -> Vec<FactDifference> {
+    let mut found = Vec::new();
+    let mut part = |about, before: Option<String>, now: Option<String>| {
+        if before != now {
+            found.push(FactDifference { about, turn: Some(key), before, now });
         }
-        if !goes_on {
-            part(DifferenceKind::End, self.end(), now.end());
-        }
-        found
+    };
+    let (before_text, now_text) = (before.text(), now.text());
+    // The last part of an unfinished answer may not have been written to the disk.
+    let goes_on = gaps.unfinished && before.done.is_none();
+    let has_final_text = before.done.as_ref().is_some_and(|done| done.text.is_some());
+    if !((gaps.sparse && !has_final_text) || (goes_on && now_text.starts_with(&before_text))) {
+        part(DifferenceKind::Answer, non_empty(before_text), non_empty(now_text));
     }
+    if !goes_on {
+        part(DifferenceKind::End, end(before), end(now));
+    }
+    found
 }
 
 fn non_empty(text: String) -> Option<String> {
@@ -226,7 +213,7 @@ fn question(ask: &Ask) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::{AgentEvent, AgentEventKind, AgentFailure, FailureKind, TextEvent};
+    use crate::agent::{AgentEventKind, AgentFailure, FailureKind, TextEvent};
 
     const WHOLE: Gaps = Gaps { unfinished: false, sparse: false };
     const UNFINISHED: Gaps = Gaps { unfinished: true, sparse: false };

@@ -76,6 +76,18 @@ pub struct ReplayedTurn {
 }
 
 impl ReplayedTurn {
+    /// Adds an action of the guest about this turn. Only the first end of a turn counts, and the
+    /// host drops everything after it.
+    pub fn apply(&mut self, action: &Action) {
+        match action {
+            _ if self.done.is_some() => {}
+            Action::Event(event) => self.transcript.apply(&event.kind),
+            Action::SessionReady(ready) => self.session = Some(ready.clone()),
+            Action::TurnDone(done) => self.done = Some(done.clone()),
+            _ => {}
+        }
+    }
+
     /// Returns the text of the answer.
     #[must_use]
     pub fn text(&self) -> String {
@@ -285,27 +297,15 @@ impl<'a> Replayer<'a> {
 
 impl ReplayResult {
     fn apply(&mut self, action: &Action) {
-        match action {
-            Action::Event(event) => {
-                let turn = self.turns.entry(event.turn).or_default();
-                // The host drops events after the end of the turn.
-                if turn.done.is_none() {
-                    turn.transcript.apply(&event.kind);
-                }
-            }
-            Action::TurnDone(done) => {
-                self.turns.entry(done.turn).or_default().done.get_or_insert_with(|| done.clone());
-            }
-            Action::SessionReady(ready) => {
-                // The host drops the session if it has no open turn.
-                if let Some(turn) = self.sessions.get(&ready.session) {
-                    let turn = self.turns.entry(*turn).or_default();
-                    if turn.done.is_none() {
-                        turn.session = Some(ready.clone());
-                    }
-                }
-            }
-            _ => {}
+        let turn = match action {
+            Action::Event(event) => Some(event.turn),
+            Action::TurnDone(done) => Some(done.turn),
+            // The host drops the session if it has no open turn.
+            Action::SessionReady(ready) => self.sessions.get(&ready.session).copied(),
+            _ => None,
+        };
+        if let Some(turn) = turn {
+            self.turns.entry(turn).or_default().apply(action);
         }
     }
 }
