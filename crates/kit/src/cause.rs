@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::damage::{field, nodes};
 use aetheel_model::agent::{Action, Input};
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
+use aetheel_turn::recording::RecordingEntry;
 
 /// Minimum length of a text in bytes. Shorter texts would match everywhere.
 const MIN_LENGTH: usize = 3;
@@ -34,12 +34,7 @@ pub(super) fn among(
     range: RangeInclusive<usize>,
     values: &[String],
 ) -> Option<(usize, String)> {
-    let inputs = || {
-        range.clone().filter_map(|at| match &entries.get(at)?.kind {
-            EntryKind::In(input) => Some((at, input)),
-            _ => None,
-        })
-    };
+    let inputs = || range.clone().filter_map(|at| Some((at, entries.get(at)?.input()?)));
     values
         .iter()
         .find_map(|value| inputs().find_map(|(at, input)| Some((at, holder(input, value)?))))
@@ -85,6 +80,7 @@ fn inside(said: &Value, value: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::trial::stdout_line;
+    use aetheel_turn::recording::EntryKind;
 
     #[test]
     fn a_value_is_found_in_the_line_and_field_that_contains_it() {

@@ -7,7 +7,7 @@ use similar::{Algorithm, ChangeTag};
 
 use super::brief;
 use aetheel_model::agent::Action;
-use aetheel_turn::recording::{EntryKind, ParsedRecording};
+use aetheel_turn::recording::ParsedRecording;
 use aetheel_turn::replay::ReplayResult;
 
 /// A line of a recording for which two components return different actions.
@@ -71,14 +71,10 @@ pub fn between(
             (ones.remove(&at).unwrap_or_default(), others.remove(&at).unwrap_or_default());
         let failures = [failure(first, at), failure(second, at)];
         if one != other || failures[0] != failures[1] {
-            let text = match &entry.kind {
-                EntryKind::In(input) => brief(input),
-                _ => String::new(),
-            };
             differences.push(LineDifference {
                 line: tape.lines[at],
                 t: entry.t,
-                input: text,
+                input: entry.input().map(brief).unwrap_or_default(),
                 first: one,
                 second: other,
                 failures,

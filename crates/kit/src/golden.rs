@@ -10,7 +10,6 @@ use super::cause;
 use super::check::entry_of;
 use super::{brief, shortened};
 use aetheel_model::agent::Action;
-use aetheel_turn::recording::EntryKind;
 use aetheel_turn::replay::{Batches, ReplayResult, replay};
 use aetheel_turn::{Backend, GuestFailure};
 
@@ -133,14 +132,11 @@ pub(super) fn difference(
             (at, field)
         }
     };
-    let input = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.kind {
-        EntryKind::In(input) => brief(input),
-        _ => String::new(),
-    });
+    let input = entry.and_then(|at| case.tape.entries.get(at)?.input());
     Some(GoldenDifference {
         action: differ.number,
         line: entry.and_then(|at| case.tape.lines.get(at)).copied(),
-        input: input.unwrap_or_default(),
+        input: input.map(brief).unwrap_or_default(),
         field,
         path: differ.path,
         expected: differ.expected.map(|text| shortened(&text, MAX_SHOWN)),

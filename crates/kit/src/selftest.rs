@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::case::{Case, CaseError, find};
 use super::golden::{GoldenDifference, difference};
-use aetheel_model::agent::{Action, HostCommand, Input, TurnKey};
-use aetheel_turn::recording::EntryKind;
+use aetheel_model::agent::{Action, Input, TurnKey};
+use aetheel_turn::recording::RecordingEntry;
 use aetheel_turn::replay::{Batches, ReplayResult, replay};
 use aetheel_turn::{Backend, GuestFailure};
 
@@ -150,18 +150,15 @@ fn describe_difference(path: &Path, found: &GoldenDifference) -> String {
 /// exited.
 fn unended(case: &Case, replayed: &ReplayResult) -> Option<u32> {
     let entries = &case.tape.entries;
+    let ends =
+        |action: &Action, turn: u32| matches!(action, Action::TurnDone(done) if done.turn == turn);
     let ended = |turn: u32| {
-        entries.iter().any(
-            |entry| matches!(&entry.kind, EntryKind::Out(Action::TurnDone(done)) if done.turn == turn),
-        )
+        entries.iter().filter_map(RecordingEntry::action).any(|action| ends(action, turn))
     };
-    let exited_after = |at: usize| {
-        entries[at..].iter().any(|entry| matches!(entry.kind, EntryKind::In(Input::Exited(_))))
-    };
-    let starts = entries.iter().enumerate().filter_map(|(at, entry)| match &entry.kind {
-        EntryKind::In(Input::Command(HostCommand::StartTurn(start))) => Some((at, start.turn)),
-        _ => None,
-    });
+    let exited_after =
+        |at: usize| entries[at..].iter().any(|it| matches!(it.input(), Some(Input::Exited(_))));
+    let starts =
+        entries.iter().enumerate().filter_map(|(at, entry)| Some((at, entry.turn_start()?.turn)));
     let mut due =
         starts.filter(|(at, turn)| ended(*turn) || exited_after(*at)).map(|(_, turn)| turn);
     due.find(|turn| replayed.turns.get(turn).is_none_or(|turn| turn.done.is_none()))

@@ -1,7 +1,7 @@
 //! A trial: a list of inputs for a guest, and how everything that is still open ends after them.
 
 use aetheel_model::agent::{
-    AgentLine, AskDecision, Exit, HostCommand, Input, Pipe, StartTurn, TurnRef,
+    AgentLine, AskDecision, Exit, HostCommand, Input, Pipe, StartTurn, TimedInput, TurnRef,
 };
 use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
 
@@ -89,18 +89,9 @@ pub(super) fn stdout_line(proc: u32, text: &str) -> Input {
 
 /// Returns the inputs of a recording, up to the point where its link moved to another guest.
 pub(super) fn steps(tape: &ParsedRecording) -> Vec<TrialStep> {
-    let before_move = tape
-        .entries
-        .iter()
-        .zip(&tape.lines)
-        .take_while(|(entry, _)| !matches!(entry.kind, EntryKind::Moved { .. }));
-    let steps = before_move.filter_map(|(entry, line)| match &entry.kind {
-        EntryKind::In(input) => {
-            Some(TrialStep { input: input.clone(), line: Some(*line), foreign: false })
-        }
-        _ => None,
-    });
-    steps.collect()
+    let step =
+        |(line, TimedInput { input, .. })| TrialStep { line: Some(line), ..TrialStep::own(input) };
+    tape.inputs_of_first_guest().map(step).collect()
 }
 
 /// Returns the entries that a recording of these steps would have.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use aetheel_model::agent::{Action, Input, TurnKey, TurnOutcome};
-use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
+use aetheel_turn::recording::{ParsedRecording, RecordingEntry};
 use aetheel_turn::replay::{ReplayResult, lost_text};
 
 /// The position of a line that is not JSON.
@@ -81,8 +81,7 @@ fn locate(entries: &[RecordingEntry], position: &str, actions: &[Value]) -> (usi
 }
 
 fn output(entry: &RecordingEntry) -> Option<&str> {
-    let EntryKind::In(input) = &entry.kind else { return None };
-    match input {
+    match entry.input()? {
         Input::Line(line) => Some(&line.text),
         Input::HttpResponse(response) => Some(&response.body),
         Input::StreamEvent(event) => Some(&event.data),

@@ -9,11 +9,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::recording::{EntryKind, ParsedRecording, ReadError};
+use super::recording::{EntryKind, ParsedRecording, ReadError, RecordingEntry};
 use super::replay::{Batches, lost_text, replay};
 use super::{Backend, GuestFailure};
 use aetheel_model::agent::descriptor::LinkSharing;
-use aetheel_model::agent::{HostCommand, Input, SessionReady, TurnOutcome, Usage};
+use aetheel_model::agent::{SessionReady, TurnOutcome, Usage};
 
 /// Maximum time for reading one turn again.
 const REREAD_TIMEOUT: Duration = Duration::from_secs(20);
@@ -108,12 +108,8 @@ async fn answer(
     turn: &str,
 ) -> Result<RereadAnswer, RereadError> {
     let cut = |tape: &ParsedRecording| tape.cut().map(|why| RereadError::Cut(why.to_owned()));
-    let key = tape.key_of(turn).ok_or_else(|| cut(&tape).unwrap_or(RereadError::NoTurn))?;
-    let begun = tape
-        .entries
-        .iter()
-        .position(|entry| matches!(&entry.kind, EntryKind::Turn { turn: id, .. } if id == turn))
-        .unwrap_or(0);
+    let (key, began) =
+        tape.beginning_of(turn).ok_or_else(|| cut(&tape).unwrap_or(RereadError::NoTurn))?;
     if let Some(end) = tape
         .entries
         .iter()
@@ -127,17 +123,10 @@ async fn answer(
     if let Some(cut) = cut(&tape) {
         return Err(cut);
     }
-    let cwd = tape.entries.iter().find_map(|entry| match &entry.kind {
-        EntryKind::In(Input::Command(HostCommand::StartTurn(start))) if start.turn == key => {
-            Some(start.cwd.clone())
-        }
-        _ => None,
-    });
+    let mut starts = tape.entries.iter().filter_map(RecordingEntry::turn_start);
+    let cwd = starts.find(|start| start.turn == key).map(|start| start.cwd.clone());
     let last = tape.entries.last().map_or(0.0, |entry| entry.t);
-    let took = Duration::try_from_secs_f64(
-        (last - tape.entries.get(begun).map_or(0.0, |entry| entry.t)) / 1000.0,
-    )
-    .unwrap_or_default();
+    let took = Duration::try_from_secs_f64((last - began) / 1000.0).unwrap_or_default();
     let mut replayed = replay(backend, &tape.entries, Batches::Of(BATCH)).await?;
     let failed = replayed.failure.take().map(|(_, failure)| failure);
     let steps = std::mem::take(&mut replayed.steps);

@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::open::{self, KitError, OpenedComponent};
-use crate::agent::{HostCommand, Input, TimedInput};
+use crate::agent::{HostCommand, Input};
 use crate::backend::Engine;
 use crate::cli::exit;
 use crate::config::ResourceLimits;
 use crate::kit::Case;
 use crate::plain::with_causes;
 use crate::terminal::{self, OutputStyle};
-use crate::turn::recording::{EntryKind, RecordingEntry};
 use crate::turn::replay::{Batches, replay};
 use crate::turn::{Backend as _, Guest};
 
@@ -71,13 +70,10 @@ struct Throughput {
 }
 
 async fn measure(component: &Path, recording: PathBuf) -> Result<BenchResult, KitError> {
-    let mut cases = open::cases(vec![recording.clone()]).await?;
-    let (Some(case), true) = (cases.pop(), cases.is_empty()) else {
-        return Err(KitError::usage(format!("{}: name one recording", recording.display())));
-    };
-    let texts = case.tape.entries.iter().filter_map(|entry| match &entry.kind {
-        EntryKind::In(Input::Line(line)) => Some(line.text.len() + 1),
-        EntryKind::In(Input::StreamEvent(event)) => Some(event.data.len() + 1),
+    let case = open::case(recording).await?;
+    let texts = case.tape.entries.iter().filter_map(|entry| match entry.input()? {
+        Input::Line(line) => Some(line.text.len() + 1),
+        Input::StreamEvent(event) => Some(event.data.len() + 1),
         _ => None,
     });
     let (lines, bytes) = texts.fold((0, 0), |(lines, bytes), length| (lines + 1, bytes + length));
@@ -181,7 +177,7 @@ async fn measure_calls(
     let mut calls = Vec::new();
     for _ in 0..times {
         let mut guest = guest(opened).await?;
-        for input in inputs(&case.tape.entries) {
+        for (_, input) in case.tape.inputs_of_first_guest() {
             let began = Instant::now();
             let answered = guest.handle(vec![input]).await;
             calls.push(began.elapsed());
@@ -195,21 +191,15 @@ async fn measure_calls(
     Ok(calls)
 }
 
-fn inputs(entries: &[RecordingEntry]) -> impl Iterator<Item = TimedInput> {
-    // The entries after a move contain the keys of another guest.
-    let still = entries.iter().take_while(|entry| !matches!(entry.kind, EntryKind::Moved { .. }));
-    still.filter_map(|entry| match &entry.kind {
-        EntryKind::In(input) => Some(TimedInput { at_ms: entry.t, input: input.clone() }),
-        _ => None,
-    })
-}
-
 /// Measures the memory of a guest that has started a turn and waits, in bytes.
 async fn measure_idle_memory(
     component: &Path,
     case: &Case,
 ) -> Result<(usize, Option<usize>), KitError> {
-    let start = inputs(&case.tape.entries)
+    let start = case
+        .tape
+        .inputs_of_first_guest()
+        .map(|(_, input)| input)
         .find(|input| matches!(input.input, Input::Command(HostCommand::StartTurn(_))));
     // Opened again, because `resource_usage` must not include the earlier measurements.
     let opened = open::component(&open::engine(true)?, component).await?;

@@ -88,6 +88,15 @@ pub(super) async fn cases(paths: Vec<PathBuf>) -> Result<Vec<Case>, KitError> {
     }
 }
 
+/// Reads one recording.
+pub(super) async fn case(path: PathBuf) -> Result<Case, KitError> {
+    let mut found = cases(vec![path.clone()]).await?;
+    match found.pop() {
+        Some(case) if found.is_empty() => Ok(case),
+        _ => Err(KitError::usage(format!("{}: name one recording", path.display()))),
+    }
+}
+
 /// Returns the folders in which recordings are looked for by default: `X.cases` and `cases` beside
 /// the component, and `cases` in the working directory.
 pub(super) fn default_case_folders(component: &Path) -> Vec<PathBuf> {

@@ -43,16 +43,8 @@ async fn replay_case(component: &Path, case: &Case) -> Result<ReplayResult, KitE
     })
 }
 
-async fn single_case(recording: PathBuf) -> Result<Case, KitError> {
-    let mut cases = open::cases(vec![recording.clone()]).await?;
-    match cases.pop() {
-        Some(case) if cases.is_empty() => Ok(case),
-        _ => Err(KitError::usage(format!("{}: name one recording", recording.display()))),
-    }
-}
-
 async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, KitError> {
-    let (case, printed) = (single_case(recording).await?, guest_output::capture());
+    let (case, printed) = (open::case(recording).await?, guest_output::capture());
     let replayed = replay_case(component, &case).await?;
     if json {
         for step in &replayed.steps {
@@ -139,7 +131,7 @@ async fn compare(
     recording: PathBuf,
     json: bool,
 ) -> Result<u8, KitError> {
-    let case = single_case(recording).await?;
+    let case = open::case(recording).await?;
     let (first, second) = (replay_case(component, &case).await?, replay_case(other, &case).await?);
     let apart = difference::between(&case.tape, &first, &second);
     if json {

@@ -10,7 +10,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::facts::{FactDifference, Gaps, LinkFacts};
 use crate::disk::read_ordinary;
-use crate::turn::recording::{self, EntryKind, ParsedRecording, ReadError, RecordingEntry, newest};
+use crate::turn::recording::{
+    self, EntryKind, ParsedRecording, ReadError, RecordingEntry, newest, open_turns,
+};
 use crate::turn::replay::{Batches, ReplayResult, replay};
 use crate::turn::{Backend, Backends, GuestFailure};
 
@@ -141,7 +143,7 @@ async fn read(
     let opened = tokio::task::spawn_blocking(move || open(&path)).await;
     let tape = opened.map_err(|_| SkipReason::BrokeOff)??;
     row.backend = Some(tape.header.backend.clone());
-    row.goes_on = goes_on(&tape.entries);
+    row.goes_on = open_turns(&tape.entries).next().is_some();
     let name = &tape.header.backend;
     let backend = backends.get(name).ok_or_else(|| SkipReason::NoBackend(name.clone()))?;
     row.by_another_component = backend.generation().digest != tape.header.digest;
@@ -181,10 +183,7 @@ async fn compare(
         Err(failure) => return Ok((unreadable(&failure, Vec::new()), true)),
     };
     let failure = failure(&mut entries, &replayed);
-    let recorded = LinkFacts::of(entries.iter().filter_map(|entry| match &entry.kind {
-        EntryKind::Out(action) => Some(action),
-        _ => None,
-    }));
+    let recorded = LinkFacts::of(entries.iter().filter_map(RecordingEntry::action));
     let now = LinkFacts::of(replayed.actions());
     let differences = recorded.differences(&now, gaps(&entries));
     let reading = match failure {
@@ -235,15 +234,5 @@ fn is_host_note(entry: &RecordingEntry, text: &str) -> bool {
 fn gaps(entries: &[RecordingEntry]) -> Gaps {
     let cut = entries.iter().any(|entry| matches!(entry.kind, EntryKind::Cut(_)));
     let sparse = entries.iter().any(|entry| is_host_note(entry, recording::SPARSE));
-    Gaps { unfinished: cut || goes_on(entries), sparse }
-}
-
-/// Returns whether a turn has not ended.
-fn goes_on(entries: &[RecordingEntry]) -> bool {
-    let ended = |id: &str| {
-        entries
-            .iter()
-            .any(|entry| matches!(&entry.kind, EntryKind::Ending { turn, .. } if turn == id))
-    };
-    entries.iter().any(|entry| matches!(&entry.kind, EntryKind::Turn { turn, .. } if !ended(turn)))
+    Gaps { unfinished: cut || open_turns(entries).next().is_some(), sparse }
 }

@@ -11,8 +11,8 @@ use super::seeded_rng::SeededRng;
 use super::simulator::{self, Violation};
 use super::trial::{self, GuestTrial};
 use super::{brief, hostile};
+use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::descriptor::LinkSharing;
-use aetheel_model::agent::{Descriptor, HostCommand, Input};
 use aetheel_model::plain::counted;
 use aetheel_turn::recording::{EntryKind, FORMAT, Header, ParsedRecording};
 use aetheel_turn::replay::{Batches, Keys, ReplayResult, replay, replay_moving};
@@ -310,11 +310,13 @@ fn idle(case: &Case, replayed: &ReplayResult) -> Vec<usize> {
     let mut steps = replayed.steps.iter().peekable();
     let (mut open, mut begun, mut found) = (0_usize, false, Vec::new());
     for (at, entry) in case.tape.entries.iter().enumerate() {
-        let EntryKind::In(input) = &entry.kind else { continue };
+        if entry.input().is_none() {
+            continue;
+        }
         if begun && open == 0 {
             found.push(at);
         }
-        if matches!(input, Input::Command(HostCommand::StartTurn(_))) {
+        if entry.turn_start().is_some() {
             open += 1;
             begun = true;
         }
@@ -327,14 +329,8 @@ fn idle(case: &Case, replayed: &ReplayResult) -> Vec<usize> {
             open = open.saturating_sub(ends);
         }
     }
-    let starts = |at: &usize| {
-        matches!(
-            &case.tape.entries[*at].kind,
-            EntryKind::In(Input::Command(HostCommand::StartTurn(_)))
-        )
-    };
     // The most useful places are directly before the next turn, because the agent then continues.
-    found.sort_by_key(|at| !starts(at));
+    found.sort_by_key(|at| case.tape.entries[*at].turn_start().is_none());
     found.truncate(MAX_HANDOVERS);
     found
 }

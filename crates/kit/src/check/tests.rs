@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use super::*;
 use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, AgentFailure, ArgumentValue, Chunk, FailureKind,
-    PromptPart, Spawn, StartTurn, TextEvent, TimedInput, TurnDone, TurnOutcome,
+    HostCommand, Input, PromptPart, Spawn, StartTurn, TextEvent, TimedInput, TurnDone, TurnOutcome,
 };
 use aetheel_turn::{Generation, Guest};
 

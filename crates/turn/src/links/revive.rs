@@ -8,12 +8,10 @@ use super::{ContinuedTurn, KeptLink, LaneSession, LinkKey, Links, TurnSlot};
 use crate::link::{
     Keepsake, Link, LinkRequest, OpenSession, RebuildError, RebuiltTurn, remove_folder,
 };
-use crate::recording::{
-    EntryKind, ParsedRecording, Recorder, Recording, RecordingEntry, ResumeError,
-};
+use crate::recording::{ParsedRecording, Recorder, Recording, RecordingEntry, ResumeError};
 use crate::{Backend, Backends, Survivor};
+use aetheel_model::agent::TurnRef;
 use aetheel_model::agent::descriptor::LinkSharing;
-use aetheel_model::agent::{HostCommand, Input, TurnRef};
 use aetheel_model::plain::with_causes;
 
 /// Number of gateway processes that may try to continue a link without any progress. After that,
@@ -173,9 +171,5 @@ async fn resume(
 
 /// Returns the highest turn key in a recording.
 fn latest_turn(entries: &[RecordingEntry]) -> u32 {
-    let key = |entry: &RecordingEntry| match &entry.kind {
-        EntryKind::In(Input::Command(HostCommand::StartTurn(start))) => Some(start.turn),
-        _ => None,
-    };
-    entries.iter().filter_map(key).max().unwrap_or(0)
+    entries.iter().filter_map(|entry| Some(entry.turn_start()?.turn)).max().unwrap_or(0)
 }

@@ -1,8 +1,10 @@
 //! The format of recordings (`docs/recordings.md`), and its parser.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use aetheel_model::agent::{Action, Input, TurnKey};
+use aetheel_model::agent::{Action, HostCommand, Input, StartTurn, TimedInput, TurnKey};
 
 /// The version of the format. A reader refuses higher versions.
 pub const FORMAT: u32 = 1;
@@ -97,6 +99,42 @@ pub enum EntryKind {
     Cut(String),
 }
 
+impl RecordingEntry {
+    /// Returns the input, if the entry is one.
+    #[must_use]
+    pub fn input(&self) -> Option<&Input> {
+        if let EntryKind::In(input) = &self.kind { Some(input) } else { None }
+    }
+
+    /// Returns the action, if the entry is one.
+    #[must_use]
+    pub fn action(&self) -> Option<&Action> {
+        if let EntryKind::Out(action) = &self.kind { Some(action) } else { None }
+    }
+
+    /// Returns the command that starts a turn, if the entry is one.
+    #[must_use]
+    pub fn turn_start(&self) -> Option<&StartTurn> {
+        match self.input()? {
+            Input::Command(HostCommand::StartTurn(start)) => Some(start),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the correlation ids of the turns whose end is not recorded.
+pub fn open_turns(entries: &[RecordingEntry]) -> impl Iterator<Item = &str> {
+    let ended = entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::Ending { turn, .. } => Some(turn.as_str()),
+        _ => None,
+    });
+    let ended: BTreeSet<&str> = ended.collect();
+    entries.iter().filter_map(move |entry| match &entry.kind {
+        EntryKind::Turn { turn, .. } => Some(turn.as_str()).filter(|turn| !ended.contains(turn)),
+        _ => None,
+    })
+}
+
 /// A parsed recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParsedRecording {
@@ -179,11 +217,22 @@ impl ParsedRecording {
         })
     }
 
-    /// Returns the guest's key of the turn with a correlation id.
+    /// Returns the inputs with their line numbers, up to the point where the link moved to another
+    /// guest. Later inputs contain that guest's keys.
+    pub fn inputs_of_first_guest(&self) -> impl Iterator<Item = (usize, TimedInput)> {
+        let moves = |entry: &RecordingEntry| matches!(entry.kind, EntryKind::Moved { .. });
+        let entries = self.entries.iter().take_while(move |entry| !moves(entry));
+        entries.zip(&self.lines).filter_map(|(entry, line)| {
+            Some((*line, TimedInput { at_ms: entry.t, input: entry.input()?.clone() }))
+        })
+    }
+
+    /// Returns the guest's key of the turn with a correlation id, and when the turn began in
+    /// milliseconds since the link was opened.
     #[must_use]
-    pub fn key_of(&self, id: &str) -> Option<TurnKey> {
+    pub fn beginning_of(&self, id: &str) -> Option<(TurnKey, f64)> {
         self.entries.iter().find_map(|entry| match &entry.kind {
-            EntryKind::Turn { turn, key, .. } if turn == id => Some(*key),
+            EntryKind::Turn { turn, key, .. } if turn == id => Some((*key, entry.t)),
             _ => None,
         })
     }

@@ -22,7 +22,9 @@ use tokio::sync::{oneshot, watch};
 
 pub use self::folder::RecordingLimits;
 use self::folder::{RecordingFile, RecordingsFolder};
-pub use self::format::{EntryKind, FORMAT, Header, ParsedRecording, ReadError, RecordingEntry};
+pub use self::format::{
+    EntryKind, FORMAT, Header, ParsedRecording, ReadError, RecordingEntry, open_turns,
+};
 pub use self::lines::{RecordingLine, RecordingLines};
 use aetheel_model::agent::{Action, Input, TimedInput};
 use aetheel_model::figures;

@@ -5,18 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{ReplayResult, lost_text};
 use crate::Ending;
 use crate::ending::{TurnEvidence, TurnObservations};
-use crate::recording::{EntryKind, RecordingEntry};
-use aetheel_model::agent::{Action, AgentFailure, Exit, FailureKind, HostCommand, Input, TurnKey};
+use crate::recording::RecordingEntry;
+use aetheel_model::agent::{Action, AgentFailure, Exit, FailureKind, Input, TurnKey};
 use aetheel_model::fold::Transcript;
 
 /// Returns the ending of each turn that the recording starts or the guest reported on, by the same
 /// rules as for a running turn. A turn that the guest did not end counts as failed.
 #[must_use]
 pub fn endings(entries: &[RecordingEntry], replayed: &ReplayResult) -> BTreeMap<TurnKey, Ending> {
-    let started = entries.iter().filter_map(|entry| match &entry.kind {
-        EntryKind::In(Input::Command(HostCommand::StartTurn(start))) => Some(start.turn),
-        _ => None,
-    });
+    let started = entries.iter().filter_map(|entry| Some(entry.turn_start()?.turn));
     let turns: BTreeSet<TurnKey> = started.chain(replayed.turns.keys().copied()).collect();
     turns.into_iter().map(|turn| (turn, ending(entries, replayed, turn))).collect()
 }
@@ -27,9 +24,8 @@ fn ending(entries: &[RecordingEntry], replayed: &ReplayResult, turn: TurnKey) ->
     let steps = last.map_or(&replayed.steps[..], |last| &replayed.steps[..=last]);
     let upto = last.map_or(entries.len(), |last| replayed.steps[last].entry + 1);
     let entries = &entries[..upto.min(entries.len())];
-    let begun = entries.iter().position(|entry| {
-        matches!(&entry.kind, EntryKind::In(Input::Command(HostCommand::StartTurn(start))) if start.turn == turn)
-    });
+    let begun =
+        entries.iter().position(|entry| entry.turn_start().is_some_and(|start| start.turn == turn));
     let mut observed = TurnObservations {
         asked: steps
             .iter()
@@ -39,11 +35,11 @@ fn ending(entries: &[RecordingEntry], replayed: &ReplayResult, turn: TurnKey) ->
     };
     let mut trouble = None;
     for entry in &entries[begun.unwrap_or(0)..] {
-        match &entry.kind {
-            EntryKind::In(Input::Line(_) | Input::HttpResponse(_) | Input::StreamEvent(_)) => {
+        match entry.input() {
+            Some(Input::Line(_) | Input::HttpResponse(_) | Input::StreamEvent(_)) => {
                 observed.output = true;
             }
-            EntryKind::In(Input::Exited(exited)) => {
+            Some(Input::Exited(exited)) => {
                 observed.exited_well |= exited.how == Exit::Code(0);
                 trouble = Some(AgentFailure {
                     kind: FailureKind::Crashed,

@@ -2,8 +2,8 @@
 
 use super::ReplayStep;
 use crate::conservation::OutputLedger;
-use crate::recording::{EntryKind, RecordingEntry};
-use aetheel_model::agent::{Input, TurnDone, TurnKey};
+use crate::recording::RecordingEntry;
+use aetheel_model::agent::{TurnDone, TurnKey};
 
 /// Returns the path of the text that a replayed turn lost; see [`OutputLedger::examine`].
 #[must_use]
@@ -17,17 +17,10 @@ pub fn lost_text(
     let mut read = 0;
     for step in steps {
         let upto = (step.entry + 1).clamp(read, entries.len());
-        ledger.inputs(inputs(&entries[read..upto]));
+        ledger.inputs(entries[read..upto].iter().filter_map(RecordingEntry::input));
         read = upto;
         ledger.actions(&step.actions);
     }
-    ledger.inputs(inputs(&entries[read..]));
+    ledger.inputs(entries[read..].iter().filter_map(RecordingEntry::input));
     ledger.examine(turn, done, None).lost
-}
-
-fn inputs(entries: &[RecordingEntry]) -> impl Iterator<Item = &Input> {
-    entries.iter().filter_map(|entry| match &entry.kind {
-        EntryKind::In(input) => Some(input),
-        _ => None,
-    })
 }

@@ -404,7 +404,7 @@ fn a_tape_knows_its_lines_and_turns() {
     );
     let tape = ParsedRecording::read(&text).unwrap();
     assert_eq!(tape.lines, [3, 4]);
-    assert_eq!((tape.key_of("abc"), tape.key_of("other")), (Some(4), None));
+    assert_eq!((tape.beginning_of("abc"), tape.beginning_of("other")), (Some((4, 1.0)), None));
     let damaged = text.replace(r#"{"timer":3}"#, r#"{"timer":"x"}"#);
     let error = ParsedRecording::read(&damaged).unwrap_err().to_string();
     assert!(error.starts_with("line 4:"), "{error}");

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::expected_actions::{ExpectedActions, RebuildError};
 use crate::link::LinkReport;
-use crate::recording::{EntryKind, RecordingEntry};
+use crate::recording::{RecordingEntry, open_turns};
 use crate::{ProcessCommand, Survivor};
 use aetheel_model::agent::{AskKey, ProcKey, SessionKey, Spawn, StartTurn, TurnKey};
 use aetheel_model::event::Lane;
@@ -125,18 +125,9 @@ impl RecordedClock {
 
 impl RebuildState {
     pub(super) fn of(entries: &[RecordingEntry]) -> Result<Self, RebuildError> {
-        let ended: BTreeSet<&str> = entries
-            .iter()
-            .filter_map(|entry| match &entry.kind {
-                EntryKind::Ending { turn, .. } => Some(turn.as_str()),
-                _ => None,
-            })
+        let open = open_turns(entries)
+            .map(|turn| (turn.to_owned(), mpsc::unbounded_channel().1))
             .collect();
-        let open = entries.iter().filter_map(|entry| match &entry.kind {
-            EntryKind::Turn { turn, .. } if !ended.contains(turn.as_str()) => Some(turn.clone()),
-            _ => None,
-        });
-        let open = open.map(|turn| (turn, mpsc::unbounded_channel().1)).collect();
         Ok(Self { expected: ExpectedActions::of(entries)?, open, ..Self::default() })
     }
 }
