@@ -8,7 +8,7 @@
 //! * A turn: `driver`, with its `clock`, its `guard` and its end (`ending`, `reason`).
 //! * Links: `links` selects the link of a turn, and `link` runs it. `plan` and `reach` decide what
 //!   its guest may start, from the operator's settings (`host`).
-//! * Recordings: `recording` writes them and manages their folder, `replay` replays one to a guest,
+//! * Recordings: `recording` writes, keeps and reads them, `replay` replays one to a guest,
 //!   `reread` finds a lost answer in one, and `transcript` converts a recorded turn to a
 //!   transcript. `conservation` detects answers that were lost.
 

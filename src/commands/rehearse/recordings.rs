@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::facts::{FactDifference, Gaps, LinkFacts};
 use crate::disk::read_ordinary;
 use crate::turn::recording::{
-    self, EntryKind, ParsedRecording, ReadError, RecordingEntry, newest, open_turns,
+    self, EntryKind, MAX_READ_BYTES, ParsedRecording, ReadError, RecordingEntry, newest, open_turns,
 };
 use crate::turn::replay::{Batches, ReplayResult, replay};
 use crate::turn::{Backend, Backends, GuestFailure};
@@ -20,8 +20,6 @@ const ONE_TIMEOUT: Duration = Duration::from_secs(20);
 const ALL_TIMEOUT: Duration = Duration::from_secs(80);
 /// Inputs per call of the guest.
 const BATCH: usize = 256;
-/// Largest size of a recording, in bytes.
-const MAX_RECORDING_BYTES: u64 = 256 << 20;
 /// A backend that fails this often is not tried again.
 const FAILURES: u32 = 3;
 
@@ -160,7 +158,7 @@ async fn read(
 }
 
 fn open(path: &Path) -> Result<ParsedRecording, SkipReason> {
-    let bytes = read_ordinary(path, MAX_RECORDING_BYTES)?;
+    let bytes = read_ordinary(path, MAX_READ_BYTES)?;
     let tape = ParsedRecording::read_unfinished(&bytes).map_err(SkipReason::Damaged)?;
     if tape.entries.iter().any(|entry| matches!(entry.kind, EntryKind::Lost(_))) {
         return Err(SkipReason::Gaps);

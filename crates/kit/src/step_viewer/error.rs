@@ -2,10 +2,10 @@
 
 use std::io;
 
-use aetheel_turn::recording::ReadError;
+use aetheel_turn::recording::{MAX_READ_BYTES, ReadError};
 use aetheel_turn::{GuestFailure, VersionError};
 
-use super::{MAX_RECORDING_BYTES, REPLAY_TIMEOUT};
+use super::REPLAY_TIMEOUT;
 
 /// Why a recorded turn cannot be shown.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +31,7 @@ pub enum StepViewerError {
     #[error(
         "the recording has {} MiB, and at most {} are read here; `aetheel backend replay` reads it",
         .0 >> 20,
-        MAX_RECORDING_BYTES >> 20
+        MAX_READ_BYTES >> 20
     )]
     TooLarge(u64),
     /// The file has no complete line, or its first line is not a header of a known format.

@@ -36,7 +36,7 @@ pub use self::slicer::STEPS;
 pub use self::steps::{RecordedStep, StepSign, TurnFacts, TurnSteps};
 use aetheel_model::agent::Action;
 use aetheel_model::redact::Redactor;
-use aetheel_turn::recording::{Recorder, path_in};
+use aetheel_turn::recording::{Recorder, kept_name, path_in};
 use aetheel_turn::{Backends, KnownComponent};
 
 /// Maximum number of recorded turns in the cache.
@@ -48,8 +48,6 @@ const MAX_CACHED_REPLAYS: usize = 2;
 const MAX_READERS: usize = 4;
 /// How long an unused entry stays in the caches.
 const CACHE_TIME: Duration = Duration::from_secs(600);
-/// Maximum size of a recording that is read, in bytes.
-const MAX_RECORDING_BYTES: u64 = 256 << 20;
 /// Time limit for a replay.
 const REPLAY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a request waits for a replay before it reports the progress instead.
@@ -139,7 +137,7 @@ impl StepViewer {
         let opened = self.run_blocking(move || {
             // The latest entries may still be in the recorder's buffer.
             recorder.flush();
-            let kept = format!("lost/{turn}.jsonl");
+            let kept = kept_name(&turn);
             let path = recording_path(recorder.folder(), &named)
                 .or_else(|why| recording_path(recorder.folder(), &kept).map_err(|_| why))?;
             machine.open_blocking(path, turn)

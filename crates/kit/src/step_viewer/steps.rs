@@ -11,7 +11,6 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read, Take};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
-use super::MAX_RECORDING_BYTES;
 use super::error::StepViewerError;
 use super::slicer::{
     HAS_ACTIONS, MIXED, StepPosition, TurnSlice, TurnSlicer, UNRECOGNISED, VISIBLE, is_own_command,
@@ -20,7 +19,7 @@ use super::slicer::{
 use aetheel_model::agent::{Action, Input, SessionKey, TurnKey};
 use aetheel_model::plain::counted;
 use aetheel_turn::recording::{
-    EntryKind, Header, ReadError, RecordingEntry, RecordingLine, RecordingLines,
+    EntryKind, Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLine, RecordingLines,
 };
 use aetheel_turn::replay::Keys;
 
@@ -126,7 +125,7 @@ impl TurnSteps {
         let unreadable = StepViewerError::Read;
         let metadata = file.metadata().map_err(unreadable)?;
         let (size, inode) = (metadata.len(), metadata.ino());
-        if size > MAX_RECORDING_BYTES {
+        if size > MAX_READ_BYTES {
             return Err(StepViewerError::TooLarge(size));
         }
         let mut lines = CompleteLines::new(&file, size);

@@ -3,8 +3,8 @@
 //! One thread writes all recordings, so that a slow disk never delays a turn: if the thread falls
 //! behind, lines are dropped, and the next line has their number. Recordings that are *written
 //! ahead* lose no line: their link waits instead until a line is written, before it acts because of
-//! the line. `folder` and `retention` enforce the limits of `RECORDINGS_DIR`. `docs/recordings.md`
-//! describes the format.
+//! the line. `folder` and `retention` enforce the limits of `RECORDINGS_DIR`. `format` parses
+//! recordings, and `lines` reads large ones line by line. `docs/recordings.md` describes the format.
 
 mod folder;
 mod format;
@@ -36,6 +36,8 @@ use aetheel_model::supervisor;
 const MAX_BACKLOG_LINES: usize = 20_000;
 /// Number of messages after which awaited lines are written even if more messages arrive.
 const FLUSH_EVERY: u32 = 256;
+/// Maximum size of a recording that is read for people, in bytes.
+pub const MAX_READ_BYTES: u64 = 256 << 20;
 /// Marks a recording in which a secret was removed from an input: a guest that replays it does not
 /// get the input of the first guest.
 pub const MASKED: &str = "a secret was blanked out in an input above";
@@ -181,7 +183,7 @@ impl Recorder {
     /// # Errors
     /// The system's error if the recording cannot be kept.
     pub async fn keep(&self, recording: &Path, turn: &str) -> std::io::Result<PathBuf> {
-        let name = Path::new(retention::LOST_FOLDER).join(format!("{turn}.jsonl"));
+        let name = PathBuf::from(kept_name(turn));
         let (reply_tx, done) = oneshot::channel();
         let (sender, message) = (
             self.sender.clone(),
@@ -234,6 +236,12 @@ pub fn newest(folder: &Path, most: usize) -> std::io::Result<Vec<PathBuf>> {
     let mut found = retention::recordings(folder, std::time::SystemTime::now())?;
     found.sort_by(|(one, _, first), (other, _, second)| (other, second).cmp(&(one, first)));
     Ok(found.into_iter().take(most).map(|(_, _, path)| path).collect())
+}
+
+/// Returns the name of the kept recording of a lost turn in the folder of recordings.
+#[must_use]
+pub fn kept_name(turn: &str) -> String {
+    format!("{}/{turn}.jsonl", retention::LOST_FOLDER)
 }
 
 /// Returns the path of a recording in a folder, or `None` if the name is not valid for a recording

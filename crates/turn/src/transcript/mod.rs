@@ -17,7 +17,9 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use self::builder::TranscriptBuilder;
-use super::recording::{Header, ReadError, RecordingEntry, RecordingLines, path_in};
+use super::recording::{
+    Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLines, path_in,
+};
 use aetheel_model::agent::{
     AgentTask, Ask, AskDecision, AskKind, FileDiff, PlanEntry, SessionReady, ToolStatus,
     TurnOutcome, Usage,
@@ -29,8 +31,6 @@ use aetheel_store::disk::open_ordinary;
 /// Maximum length of a line, in bytes. A line of a recording has at most one agent event of about 8
 /// MiB.
 const MAX_LINE_BYTES: usize = 16 << 20;
-/// Maximum number of bytes read from a file.
-const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Limits the number of recordings that are read at the same time.
 static READ_SLOTS: Semaphore = Semaphore::const_new(2);
 
@@ -269,7 +269,7 @@ fn read_blocking(path: &Path, turn: &str) -> Result<TurnTranscript, TranscriptEr
         std::io::ErrorKind::NotFound => TranscriptError::Gone,
         _ => TranscriptError::Io(error),
     })?;
-    let mut lines = RecordingLines::new(file.take(MAX_FILE_BYTES), MAX_LINE_BYTES);
+    let mut lines = RecordingLines::new(file.take(MAX_READ_BYTES), MAX_LINE_BYTES);
     let header = Header::parse(lines.next_line()?.map_or(&b""[..], |line| line.bytes))?;
     let mut teller = TranscriptBuilder::new(header, turn);
     while let Some(line) = lines.next_line()? {
