@@ -11,7 +11,7 @@ use crate::access::{LanePermissions, SignInRequest};
 use crate::app::health::ProgramHealth;
 use crate::cli::exit;
 use crate::config::Config;
-use crate::discord::{Discord, SignInService};
+use crate::discord::{Discord, SignInService, TooManyLinks};
 use crate::dispatch::{Dispatcher, RecordedEnd, TurnRenderer};
 use crate::event::{Lane, NewEvent};
 use crate::kit::step_viewer::{
@@ -98,15 +98,15 @@ impl DashboardData {
 #[async_trait]
 impl DashboardApi for DashboardData {
     async fn permissions(&self, user: u64, channel: u64) -> Result<LanePermissions, String> {
-        self.discord.user_permissions(user, channel).await
+        self.discord.user_permissions(user, channel).await.map_err(|error| error.to_string())
     }
 
     async fn post_action(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String> {
-        self.discord.report(channel, who, did).await
+        self.discord.report(channel, who, did).await.map_err(|error| error.to_string())
     }
 
     async fn post_prompt(&self, channel: u64, who: &str, words: &str) -> Result<u64, String> {
-        self.discord.report_message(channel, who, words).await
+        self.discord.report_message(channel, who, words).await.map_err(|error| error.to_string())
     }
 
     async fn schedules(&self) -> ScheduleOverview {
@@ -212,10 +212,8 @@ fn draw(
 struct DashboardSignIn(SignInLinks);
 
 impl SignInService for DashboardSignIn {
-    fn link(&self, visitor: SignInRequest) -> Result<String, String> {
-        self.0.link(visitor).map_err(|wait| {
-            format!("You asked for too many links. Ask again in {} s.", wait.as_secs() + 1)
-        })
+    fn link(&self, visitor: SignInRequest) -> Result<String, TooManyLinks> {
+        self.0.link(visitor).map_err(TooManyLinks)
     }
 
     fn revoke(&self, user: u64) -> usize {

@@ -35,13 +35,15 @@ mod wire;
 
 pub use access::permissions::MissingPermissions;
 pub use bot::Discord;
+pub use bot::dashboard_notices::NoticeError;
 pub use bot::listener::GatewayListener;
 pub use connection::gateway_event::{GatewayEvent, Parent};
 pub use connection::receipt::Receipt;
 pub use connection::sharing::{EventSharing, LoginHistory};
 pub use inbound::probes::ProbeSender;
-pub use panel::dashboard::SignInService;
+pub use panel::dashboard::{SignInService, TooManyLinks};
 pub use questions::OfferHandler;
+pub use rest::RestError;
 pub use rest::clock::OffsetClock;
 pub use setup::checkup::{ApplicationOwner, BotProfile, ChannelCheck, Checkup};
 pub use setup::options::{DiscordOptions, TimeLimits};

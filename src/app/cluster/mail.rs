@@ -178,7 +178,7 @@ impl Poster {
                 Err(error) => {
                     tracing::warn!(
                         channel,
-                        error,
+                        error = error.to_string(),
                         "cannot ask discord whether this is a thread; it is treated as a channel"
                     );
                     return channel;

@@ -1,15 +1,27 @@
 //! A person who wants to use the bot, and the check against the operator's access lists.
 
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use tracing::info;
 
 use super::identity::Identity;
 use crate::wire::Message;
-use aetheel_model::access::{self, AccessDecision, AccessRequest};
+use aetheel_model::access::{self, AccessDecision, AccessRefusal, AccessRequest, IgnoredAuthor};
 
 /// The time after a logged refusal in which further refusals of the same person are not logged.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// Why somebody may not use the bot, for the operator's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AdmissionError {
+    /// The author is not a person.
+    #[error(transparent)]
+    Ignored(IgnoredAuthor),
+    /// The access lists do not allow it.
+    #[error(transparent)]
+    Refused(AccessRefusal),
+}
 
 /// A person who wants to use the bot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +65,8 @@ impl Identity {
     /// Checks, without a request, whether a person may use the bot in a channel.
     ///
     /// # Errors
-    /// The reason of the refusal, for the operator's log.
-    pub(crate) fn admit(&self, asker: &Asker) -> Result<(), String> {
+    /// [`AdmissionError`].
+    pub(crate) fn admit(&self, asker: &Asker) -> Result<(), AdmissionError> {
         let owners = if asker.owner { vec![asker.user] } else { Vec::new() };
         let request = AccessRequest {
             author: asker.user,
@@ -69,14 +81,14 @@ impl Identity {
         };
         match access::decide(&self.allowed, &request) {
             AccessDecision::Allowed => Ok(()),
-            AccessDecision::Ignored(why) => Err(why.to_string()),
-            AccessDecision::Refused(why) => Err(why.to_string()),
+            AccessDecision::Ignored(why) => Err(AdmissionError::Ignored(why)),
+            AccessDecision::Refused(why) => Err(AdmissionError::Refused(why)),
         }
     }
 
     /// Logs a refusal, once per hour and person. The person gets no answer, because otherwise
     /// anybody could make the bot post.
-    pub(crate) fn log_refusal(&self, asker: &Asker, name: &str, why: &str) {
+    pub(crate) fn log_refusal(&self, asker: &Asker, name: &str, why: impl Display) {
         let now = Instant::now();
         let mut refusals = self.refusals.lock();
         refusals.retain(|_, at| now.duration_since(*at) < REFUSAL_INTERVAL);
@@ -86,7 +98,7 @@ impl Identity {
                 name,
                 channel = asker.channel,
                 guild = asker.guild,
-                why,
+                why = why.to_string(),
                 hint = "to allow this person, add the user to ALLOWED_USERS or a role to ALLOWED_ROLES; `aetheel doctor` shows the names of the ids",
                 "refused a discord user"
             );

@@ -7,12 +7,24 @@ use tracing::warn;
 use super::Discord;
 use crate::api::nonce;
 use crate::panel::dashboard::SignInService;
+use crate::rest::RestError;
 use crate::text::markdown::escape;
 use crate::text::quote;
 use aetheel_model::plain::short_line;
 
 /// The beginning of a notice about an action from the dashboard.
 const MARK: &str = "🖥️";
+
+/// Why a notice about an action from the dashboard was not posted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoticeError {
+    /// The action has no channel, and no output channel is set.
+    #[error("there is no channel for notices; set OUTPUT_CHANNEL_ID")]
+    NoChannel,
+    /// Discord did not accept it.
+    #[error(transparent)]
+    Discord(#[from] RestError),
+}
 
 impl Discord {
     /// Enables `/dashboard`, with the given service. Only the first call has an effect.
@@ -24,38 +36,43 @@ impl Discord {
     /// output channel. Returns the id of the message.
     ///
     /// # Errors
-    /// The reason for which it was not posted.
-    pub async fn report(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String> {
+    /// [`NoticeError`].
+    pub async fn report(
+        &self,
+        channel: Option<u64>,
+        who: &str,
+        did: &str,
+    ) -> Result<u64, NoticeError> {
         let Some(channel) = channel.or(self.inner.options.output_channel) else {
-            return Err("there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned());
+            return Err(NoticeError::NoChannel);
         };
         let line = escape(&short_line(&self.inner.options.redactor.redact(did.to_owned()), 300));
-        self.post_notice(channel, &format!("-# {MARK} {} {line}", escape(who))).await
+        Ok(self.post_notice(channel, &format!("-# {MARK} {} {line}", escape(who))).await?)
     }
 
     /// Posts the text that a person sent from the dashboard to the agent of a channel. Returns the
     /// id of the message.
     ///
     /// # Errors
-    /// See [`Discord::report`].
+    /// [`RestError`].
     pub async fn report_message(
         &self,
         channel: u64,
         who: &str,
         words: &str,
-    ) -> Result<u64, String> {
+    ) -> Result<u64, RestError> {
         let quoted = quote::quote_line(words, &self.inner.options.redactor);
         self.post_notice(channel, &format!("{quoted}\n-# {MARK} {} in the dashboard", escape(who)))
             .await
     }
 
-    async fn post_notice(&self, channel: u64, text: &str) -> Result<u64, String> {
+    async fn post_notice(&self, channel: u64, text: &str) -> Result<u64, RestError> {
         let timeouts = self.inner.options.time_limits.send;
         match self.inner.api.post(channel, None, &nonce(), text, timeouts).await {
             Ok(posted) => Ok(posted.id),
             Err(error) => {
                 warn!(channel, %error, "cannot report an action from the dashboard in discord");
-                Err(error.to_string())
+                Err(error)
             }
         }
     }

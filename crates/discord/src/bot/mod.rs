@@ -2,7 +2,7 @@
 //! events, and `outlet` delivers answers.
 
 mod connect;
-mod dashboard_notices;
+pub(crate) mod dashboard_notices;
 mod deferred;
 mod listen;
 pub(crate) mod listener;
@@ -16,6 +16,7 @@ use crate::connection::ConnectionContext;
 use crate::delivery::context::BotContext;
 use crate::delivery::preview;
 use crate::inbound::InboundContext;
+use crate::rest::RestError;
 use aetheel_dispatch::TurnAnswer;
 use aetheel_model::access::LanePermissions;
 use aetheel_model::fold::Transcript;
@@ -67,16 +68,14 @@ impl Discord {
     /// or the user is not a member.
     ///
     /// # Errors
-    /// The reason for which Discord did not answer, for the log. The caller must then grant
-    /// nothing.
+    /// [`RestError`] if Discord did not answer. The caller must then grant nothing.
     pub async fn user_permissions(
         &self,
         user: u64,
         channel: u64,
-    ) -> Result<LanePermissions, String> {
+    ) -> Result<LanePermissions, RestError> {
         let parts = (&self.inner.api, &*self.inner.identity);
-        let found = self.inbound.permission_cache.permissions_of(parts, user, channel).await;
-        found.map_err(|error| error.to_string())
+        self.inbound.permission_cache.permissions_of(parts, user, channel).await
     }
 
     /// Renders a finished answer, or the text of `shown` if there is no answer yet, as Discord

@@ -65,7 +65,7 @@ impl Outlet for Discord {
     }
 
     async fn fetch(&self, attached: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
-        self.inner.files.fetch(attached, limit).await
+        self.inner.files.fetch(attached, limit).await.map_err(|error| error.to_string())
     }
 
     async fn recap(&self, event: &Event) -> Vec<RecapMessage> {
@@ -81,7 +81,7 @@ impl Outlet for Discord {
         event: &Event,
         traces: PriorDelivery,
     ) -> Result<OpenedThread, String> {
-        threads::open(&self.inner, event, traces).await
+        threads::open(&self.inner, event, traces).await.map_err(|error| error.to_string())
     }
 
     async fn give_up_reply(

@@ -78,12 +78,11 @@ impl Discord {
     /// three seconds.
     ///
     /// # Errors
-    /// The reason for which Discord cannot answer now.
-    pub async fn root_channel(&self, channel: u64) -> Result<u64, String> {
+    /// [`RestError`] if Discord cannot answer now.
+    pub async fn root_channel(&self, channel: u64) -> Result<u64, RestError> {
         match self.inbound.lookups.channel(&self.inner.api, channel).await {
             Ok(found) => Ok(found.thread_parent().unwrap_or(channel)),
-            Err(RestError::TokenRefused) => Err(RestError::TokenRefused.to_string()),
-            Err(error) if error.is_temporary() => Err(error.to_string()),
+            Err(error) if error == RestError::TokenRefused || error.is_temporary() => Err(error),
             Err(_) => Ok(channel),
         }
     }

@@ -19,11 +19,23 @@ const MAX_PROMPT_CHARS: usize = 1_500;
 /// Maximum number of lines of a prompt that are shown in its thread.
 const MAX_PROMPT_LINES: usize = 20;
 
-pub(crate) const NO_THREADS_HERE: &str =
-    "A thread cannot be opened here. Use `/reset` to begin a new conversation here.";
-const FORBIDDEN: &str = "I may not open threads here: I need the permissions Create Public Threads and Send Messages in Threads. Use `/reset` to begin a new conversation in this channel.";
-const UNREACHABLE: &str = "Discord did not open the thread. Please try again.";
 const MENTION_ME: &str = "-# In this thread I read only messages that mention me or reply to me.";
+
+/// Why no thread was opened, worded for the person who asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ThreadError {
+    /// The channel has no threads.
+    #[error("A thread cannot be opened here. Use `/reset` to begin a new conversation here.")]
+    NoThreadsHere,
+    /// The bot lacks a permission.
+    #[error(
+        "I may not open threads here: I need the permissions Create Public Threads and Send Messages in Threads. Use `/reset` to begin a new conversation in this channel."
+    )]
+    Forbidden,
+    /// Discord did not answer in time.
+    #[error("Discord did not open the thread. Please try again.")]
+    Unreachable,
+}
 
 /// Opens the thread of a prompt and posts the prompt in it. Each step finds the result of an
 /// earlier attempt or process: the command's message by its token, its id or its nonce; the thread
@@ -32,9 +44,9 @@ pub(crate) async fn open(
     inner: &Arc<BotContext>,
     event: &Event,
     traces: PriorDelivery,
-) -> Result<OpenedThread, String> {
+) -> Result<OpenedThread, ThreadError> {
     let EventOrigin::Interaction { channel, .. } = event.origin else {
-        return Err(NO_THREADS_HERE.to_owned());
+        return Err(ThreadError::NoThreadsHere);
     };
     let (api, timeouts) = (&inner.api, inner.options.time_limits.send);
     let name = thread_name(&event.prompt);
@@ -46,9 +58,13 @@ pub(crate) async fn open(
         (Ok(_), Some(begun)) => begun,
         (Err(error), _) => {
             warn!(channel, %error, "cannot answer a command");
-            return Err(if error.is_temporary() { UNREACHABLE } else { NO_THREADS_HERE }.to_owned());
+            return Err(if error.is_temporary() {
+                ThreadError::Unreachable
+            } else {
+                ThreadError::NoThreadsHere
+            });
         }
-        (Ok(_), None) => return Err(UNREACHABLE.to_owned()),
+        (Ok(_), None) => return Err(ThreadError::Unreachable),
     };
     // A thread has the id of its message.
     let thread = begun;
@@ -56,12 +72,11 @@ pub(crate) async fn open(
         Ok(new) => new,
         Err(error) => {
             warn!(channel, %error, "cannot open a thread{}", if error.is_forbidden() { "; hint: the bot needs Create Public Threads there" } else { "" });
-            let why = match &error {
-                error if error.is_temporary() => UNREACHABLE,
-                RestError::Refused { status: 403 | 404, .. } => FORBIDDEN,
-                _ => NO_THREADS_HERE,
-            };
-            return Err(why.to_owned());
+            return Err(match &error {
+                error if error.is_temporary() => ThreadError::Unreachable,
+                RestError::Refused { status: 403 | 404, .. } => ThreadError::Forbidden,
+                _ => ThreadError::NoThreadsHere,
+            });
         }
     };
     let sent = if new { None } else { find_first_message(inner, thread).await };
@@ -81,7 +96,11 @@ pub(crate) async fn open(
         }
         Err(error) => {
             warn!(thread, %error, "cannot write into a new thread{}", if error.is_forbidden() { "; hint: the bot needs Send Messages in Threads there" } else { "" });
-            Err(if error.is_temporary() { UNREACHABLE } else { FORBIDDEN }.to_owned())
+            Err(if error.is_temporary() {
+                ThreadError::Unreachable
+            } else {
+                ThreadError::Forbidden
+            })
         }
     }
 }

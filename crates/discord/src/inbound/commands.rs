@@ -4,21 +4,36 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use super::{CLOSING, CommandOutcome, InboundProcessor, OutcomeSender, event_key};
+use super::{CommandOutcome, InboundProcessor, OutcomeSender, event_key};
 use crate::access::identity::Identity;
 use crate::api::interactions::Interactions;
 use crate::api::{Api, nonce};
-use crate::delivery::threads;
+use crate::delivery::threads::ThreadError;
 use crate::panel::commands::Verb;
 use crate::rest::Timeouts;
 use crate::text::quote;
 use crate::wire::SlashInteraction;
-use aetheel_dispatch::StopResult;
+use aetheel_dispatch::{LaneRequestError, PromptRefusal, StopResult};
 use aetheel_model::event::{CommandToken, EventKind, EventOrigin, Lane, NewEvent};
 
 const FORGOTTEN: &str = "Done: your next prompt begins a new conversation.";
 const NOTHING_YET: &str = "There is no conversation yet: your next prompt begins one.";
-const EMPTY: &str = "Write your task after the command.";
+
+/// Why a command is refused, worded for the person who sent it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandRefusal {
+    #[error("Write your task after the command.")]
+    Empty,
+    /// The gateway is stopping.
+    #[error("I am shutting down. Please ask again in a minute.")]
+    Closing,
+    #[error(transparent)]
+    Thread(#[from] ThreadError),
+    #[error(transparent)]
+    Prompt(#[from] PromptRefusal),
+    #[error(transparent)]
+    Lane(#[from] LaneRequestError),
+}
 
 impl InboundProcessor {
     /// Processes a command. It is acknowledged when its outcome is sent to `outcome`.
@@ -41,7 +56,7 @@ impl InboundProcessor {
                 let _ = outcome.send(self.ask(slash, verb).await);
             }
             Verb::Steer if slash.prompt.trim().is_empty() => {
-                let _ = outcome.send(Err(EMPTY.to_owned()));
+                let _ = outcome.send(Err(CommandRefusal::Empty));
             }
             Verb::Steer => {
                 let _ = outcome.send(self.steer(slash).await);
@@ -51,7 +66,7 @@ impl InboundProcessor {
                 let done = reset.map(|had| {
                     CommandOutcome::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
                 });
-                let _ = outcome.send(done.map_err(|error| error.to_string()));
+                let _ = outcome.send(done.map_err(CommandRefusal::from));
             }
             // The module `router` answers these.
             Verb::Stop | Verb::Dashboard | Verb::Panel(_) => {}
@@ -60,36 +75,34 @@ impl InboundProcessor {
 
     /// Saves the prompt of a command. A refusal is not saved, because Discord sends a command only
     /// once.
-    async fn ask(&self, slash: &SlashInteraction, verb: Verb) -> Result<CommandOutcome, String> {
+    async fn ask(
+        &self,
+        slash: &SlashInteraction,
+        verb: Verb,
+    ) -> Result<CommandOutcome, CommandRefusal> {
         if slash.prompt.trim().is_empty() {
-            return Err(EMPTY.to_owned());
+            return Err(CommandRefusal::Empty);
         }
         if verb == Verb::New && (slash.guild.is_none() || slash.parent.is_some()) {
-            return Err(threads::NO_THREADS_HERE.to_owned());
+            return Err(ThreadError::NoThreadsHere.into());
         }
         if self.intake.is_closed() {
-            return Err(CLOSING.to_owned());
+            return Err(CommandRefusal::Closing);
         }
         let event = NewEvent { opens_thread: verb == Verb::New, ..asked(slash) };
-        let saved =
-            self.submit(event).map_err(|refusal| refusal.to_string())?.wait_until_saved().await;
+        let saved = self.submit(event)?.wait_until_saved().await;
         saved.map(|_| CommandOutcome::Kept).map_err(|why| {
             self.queue_markers.forget(slash.interaction);
-            why.to_string()
+            why.into()
         })
     }
 
     /// Saves a message for the running turn. A task of its own waits for the result and shows it.
-    async fn steer(&self, slash: &SlashInteraction) -> Result<CommandOutcome, String> {
+    async fn steer(&self, slash: &SlashInteraction) -> Result<CommandOutcome, CommandRefusal> {
         if self.intake.is_closed() {
-            return Err(CLOSING.to_owned());
+            return Err(CommandRefusal::Closing);
         }
-        let underway = self
-            .services
-            .intake
-            .steer(asked(slash))
-            .await
-            .map_err(|refusal| refusal.to_string())?;
+        let underway = self.services.intake.steer(asked(slash)).await?;
         let (api, identity, interactions) =
             (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
         let (slash, timeouts) = (slash.clone(), self.timeouts);

@@ -99,7 +99,7 @@ impl InboundProcessor {
         let asker = self.asker(message, parent);
         if let Err(why) = self.identity.admit(&asker) {
             self.recent.lock().note(id);
-            self.identity.log_refusal(&asker, message.author.display_name(), &why);
+            self.identity.log_refusal(&asker, message.author.display_name(), why);
             if asker.guild.is_none() {
                 // In a direct message, a bot that does not respond would look broken.
                 self.report(channel, id, STRANGER.to_owned());

@@ -46,7 +46,7 @@ use aetheel_dispatch::{
     Conversations, Dispatcher, HealthProbe, Intake, Questions, Settings, catch_panic,
 };
 use aetheel_model::redact::Redactor;
-pub(super) use commands::stop_text;
+pub(super) use commands::{CommandRefusal, stop_text};
 pub(super) use context::InboundContext;
 use missed::RecentIds;
 
@@ -59,8 +59,6 @@ const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
 const COMMAND_GRACE: Duration = Duration::from_millis(500);
 /// How many channels may read their missed messages at the same time.
 const MAX_PARALLEL_READS: usize = 8;
-
-pub(super) const CLOSING: &str = "I am shutting down. Please ask again in a minute.";
 
 /// An event to be processed in order.
 pub(super) enum InboundEvent {
@@ -91,7 +89,7 @@ pub(super) enum CommandOutcome {
 }
 
 /// Sends the result of a command, or the reason why it is refused.
-pub(super) type OutcomeSender = oneshot::Sender<Result<CommandOutcome, String>>;
+pub(super) type OutcomeSender = oneshot::Sender<Result<CommandOutcome, CommandRefusal>>;
 
 /// A command that two tasks may process. The task that takes it first processes it.
 type ClaimableCommand = Arc<Mutex<Option<(Box<SlashInteraction>, Verb, OutcomeSender)>>>;

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 
-use super::{CLOSING, CommandOutcome, InboundContext, InboundEvent, stop_text};
+use super::{CommandOutcome, CommandRefusal, InboundContext, InboundEvent, stop_text};
 use crate::access::asker::Asker;
 use crate::api::interactions::Ack;
 use crate::api::{Api, nonce};
@@ -213,7 +213,7 @@ impl EventRouter {
         };
         let verb = command.verb;
         if let Err(why) = identity.admit(&asker) {
-            identity.log_refusal(&asker, slash.user.display_name(), &why);
+            identity.log_refusal(&asker, slash.user.display_name(), why);
             self.refuse(slash, "You may not use me here.");
             return None;
         }
@@ -224,7 +224,7 @@ impl EventRouter {
             identity.log_refusal(
                 &asker,
                 slash.user.display_name(),
-                &format!("`/{}` is for owners", command.name),
+                format!("`/{}` is for owners", command.name),
             );
             self.refuse(slash, "Only my owner may do that.");
             return None;
@@ -251,7 +251,7 @@ impl EventRouter {
         let (outcome_sender, outcome) = oneshot::channel();
         let interactions = Arc::clone(&inner.interactions);
         tokio::spawn(async move {
-            let outcome = outcome.await.unwrap_or_else(|_| Err(CLOSING.to_owned()));
+            let outcome = outcome.await.unwrap_or_else(|_| Err(CommandRefusal::Closing));
             receipt.done();
             let sent = match outcome {
                 Ok(CommandOutcome::Kept) => None,
@@ -267,7 +267,8 @@ impl EventRouter {
                     )
                 }
                 Err(why) => {
-                    Some(api.answer_privately(interaction, &token, &why, ACK_TIMEOUTS).await)
+                    let text = why.to_string();
+                    Some(api.answer_privately(interaction, &token, &text, ACK_TIMEOUTS).await)
                 }
             };
             if let Some(sent) = sent {

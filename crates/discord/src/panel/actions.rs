@@ -49,16 +49,16 @@ impl PanelAction {
             }
             (Self::Settings, _) => menu::settings(&scope.view().await),
             (Self::Set(setting), None) => {
-                let (Ok(text) | Err(text)) = scope.choose(setting, None).await;
-                Response::private(text)
+                let shown = scope.choose(setting, None).await;
+                Response::private(shown.unwrap_or_else(|error| error.to_string()))
             }
             (Self::Set(setting), Some(value)) => {
                 Response::changed(scope.choose(setting, Some(value)).await)
             }
             (Self::Compact, _) => Response::changed(scope.compact().await),
             (Self::Project, None) => {
-                let (Ok(text) | Err(text)) = scope.project(&ProjectBinding::default()).await;
-                Response::private(text)
+                let shown = scope.project(&ProjectBinding::default()).await;
+                Response::private(shown.unwrap_or_else(|error| error.to_string()))
             }
             (Self::Project, Some(_)) => {
                 let given_for = |name: &str| {
@@ -79,7 +79,7 @@ impl PanelAction {
                 )
             }
             (Self::Ping, name) => {
-                let (Ok(text) | Err(text)) = scope.ping(name).await;
+                let text = scope.ping(name).await.unwrap_or_else(|error| error.to_string());
                 Response::private(page::escaped(&text))
             }
             (Self::Help, _) => {

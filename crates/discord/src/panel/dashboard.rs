@@ -1,6 +1,7 @@
 //! The command that signs people in to the dashboard. Tested by `tests/gateway/dashboard/`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::info;
 
@@ -8,13 +9,18 @@ use crate::wire::SlashInteraction;
 use aetheel_model::access::SignInRequest;
 use aetheel_model::plain::short_line;
 
+/// A person asked for too many links, and may ask again after this time. Worded for that person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("You asked for too many links. Ask again in {} s.", .0.as_secs() + 1)]
+pub struct TooManyLinks(pub Duration);
+
 /// Signs people in to the dashboard.
 pub trait SignInService: Send + Sync {
     /// Creates a sign-in link for a person. It works once, within a few minutes.
     ///
     /// # Errors
-    /// The reason for the refusal, worded for that person.
-    fn link(&self, visitor: SignInRequest) -> Result<String, String>;
+    /// [`TooManyLinks`].
+    fn link(&self, visitor: SignInRequest) -> Result<String, TooManyLinks>;
 
     /// Ends all sessions and links of a user. Returns the number of sessions.
     fn revoke(&self, user: u64) -> usize;
@@ -40,7 +46,7 @@ pub(crate) fn run_command(
                         "<{link}>\nThis is for you alone: it works once, within five minutes. `/dashboard action:revoke` signs you out everywhere."
                     )
                 }
-                Err(why) => why,
+                Err(refusal) => refusal.to_string(),
             }
         }
         "revoke" => {

@@ -13,6 +13,7 @@ mod page;
 mod scope;
 mod suggestions;
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ use crate::access::asker::Asker;
 use crate::access::identity::Identity;
 use crate::api::{Api, nonce};
 use crate::rest::Timeouts;
-use aetheel_dispatch::Setting;
+use aetheel_dispatch::{LaneRequestError, Setting};
 use commands::{CommandAccess, PanelAction};
 
 /// The time after which an answer is deferred: acknowledged, and sent later. Discord waits three
@@ -58,10 +59,10 @@ impl Response {
 
     /// Returns the answer to a change. It is public, or private with the reason if nothing was
     /// changed.
-    fn changed(result: Result<String, String>) -> Self {
+    fn changed<E: Display>(result: Result<String, E>) -> Self {
         match result {
             Ok(text) => Self { private: false, ..Self::private(text) },
-            Err(why) => Self::private(why),
+            Err(why) => Self::private(why.to_string()),
         }
     }
 
@@ -75,6 +76,16 @@ impl Response {
         }
         data
     }
+}
+
+/// Why a setting was not chosen, worded for the person who chose it.
+#[derive(Debug, thiserror::Error)]
+enum ChoiceError {
+    #[error(transparent)]
+    Refused(#[from] LaneRequestError),
+    /// The task that carries out the choice panicked.
+    #[error("That went wrong. (internal)")]
+    Lost,
 }
 
 /// Answers commands, menus and suggestions.
@@ -172,7 +183,7 @@ impl Panels {
     ) {
         let asker = caller.asker(&self.identity);
         if let Err(why) = self.identity.admit(&asker) {
-            self.identity.log_refusal(&asker, &caller.name, &why);
+            self.identity.log_refusal(&asker, &caller.name, why);
             self.acknowledge(
                 &caller,
                 json!({"type": 4, "data": Response::private("You may not use me here.").data()}),
@@ -183,18 +194,20 @@ impl Panels {
         let scope = ChannelScope::new(&self.services, asker);
         let mut work = self.runtime.spawn(async move {
             let chosen = scope.choose(setting, Some(&value)).await;
-            (chosen, menu::settings(&scope.view().await))
+            (chosen.map_err(ChoiceError::from), menu::settings(&scope.view().await))
         });
-        let lost = |_| (Err("That went wrong. (internal)".to_owned()), Response::private("…"));
+        let lost = |_| (Err(ChoiceError::Lost), Response::private("…"));
         tokio::select! {
             done = &mut work => {
                 let (chosen, shown) = done.unwrap_or_else(lost);
                 let body = match &chosen {
                     Ok(_) => json!({"type": 7, "data": {"content": shown.text, "components": shown.components, "allowed_mentions": {"parse": []}}}),
-                    Err(why) => json!({"type": 4, "data": Response::private(why).data()}),
+                    Err(why) => json!({"type": 4, "data": Response::private(why.to_string()).data()}),
                 };
                 self.acknowledge(&caller, body).await;
-                self.announce(&caller, chosen);
+                if let Ok(text) = chosen {
+                    self.announce(&caller, &text);
+                }
             }
             () = sleep(ANSWER_GRACE) => {
                 self.acknowledge(&caller, json!({"type": 6})).await;
@@ -202,22 +215,21 @@ impl Panels {
                 self.runtime.spawn(async move {
                     let (chosen, shown) = work.await.unwrap_or_else(lost);
                     this.put_original(&caller, &shown).await;
-                    if let Err(why) = &chosen {
-                        this.note(&caller, why).await;
+                    match chosen {
+                        Ok(text) => this.announce(&caller, &text),
+                        Err(why) => this.note(&caller, &why.to_string()).await,
                     }
-                    this.announce(&caller, chosen);
                 });
             }
         }
     }
 
     /// Reports a choice to the channel, because only one person sees the menu.
-    fn announce(self: &Arc<Self>, caller: &InteractionCaller, chosen: Result<String, String>) {
-        let Ok(text) = chosen else { return };
+    fn announce(self: &Arc<Self>, caller: &InteractionCaller, text: &str) {
         let (this, channel) = (Arc::clone(self), caller.channel);
         let text = page::cut_to_page(&format!(
             "-# ⚙️ {} (chosen by {})",
-            page::one_line(&text),
+            page::one_line(text),
             page::escaped(&caller.name)
         ));
         self.runtime.spawn(async move { this.post(channel, &text).await });

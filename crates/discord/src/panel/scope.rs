@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::access::asker::Asker;
 use aetheel_dispatch::{
-    BackendControl, ConversationList, Conversations, Dispatcher, LaneStatus, Observer,
-    ProjectBinding, QueueView, Setting, Settings,
+    BackendControl, ConversationList, Conversations, Dispatcher, LaneRequestError, LaneStatus,
+    Observer, PingError, ProjectBinding, QueueView, Setting, Settings,
 };
 use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::event::Lane;
@@ -62,12 +62,12 @@ impl ChannelScope {
         &self,
         setting: Setting,
         value: Option<&str>,
-    ) -> Result<String, String> {
+    ) -> Result<String, LaneRequestError> {
         let chosen = self.services.settings.choose(&self.lane, setting, value).await;
         if let (Ok(report), Some(_)) = (&chosen, value) {
             tracing::info!(lane = %self.lane, user = self.asker.user, "{report}");
         }
-        chosen.map_err(|error| error.to_string())
+        chosen
     }
 
     pub(super) async fn models(&self, wait: Duration) -> Vec<DescriptorChoice> {
@@ -79,7 +79,7 @@ impl ChannelScope {
     }
 
     /// Calls [`Conversations::resume`], and logs the person who did it.
-    pub(super) async fn resume(&self, id: &str) -> Result<String, String> {
+    pub(super) async fn resume(&self, id: &str) -> Result<String, LaneRequestError> {
         let resumed = self
             .services
             .conversations
@@ -88,29 +88,28 @@ impl ChannelScope {
         if resumed.is_ok() {
             tracing::info!(lane = %self.lane, user = self.asker.user, session = id, "a conversation was resumed");
         }
-        resumed.map_err(|error| error.to_string())
+        resumed
     }
 
-    pub(super) async fn compact(&self) -> Result<String, String> {
-        self.services.conversations.compact(&self.lane).await.map_err(|error| error.to_string())
+    pub(super) async fn compact(&self) -> Result<String, LaneRequestError> {
+        self.services.conversations.compact(&self.lane).await
     }
 
     /// Binds the channel to a project. A thread uses the project of its channel.
-    pub(super) async fn project(&self, project: &ProjectBinding) -> Result<String, String> {
+    pub(super) async fn project(
+        &self,
+        project: &ProjectBinding,
+    ) -> Result<String, LaneRequestError> {
         let lane = Lane::Channel(self.asker.parent.unwrap_or(self.asker.channel));
-        self.services
-            .settings
-            .bind_project(&lane, None, project)
-            .await
-            .map_err(|error| error.to_string())
+        self.services.settings.bind_project(&lane, None, project).await
     }
 
     /// Checks whether a backend can work; without a name, the backend of the channel.
-    pub(super) async fn ping(&self, name: Option<&str>) -> Result<String, String> {
+    pub(super) async fn ping(&self, name: Option<&str>) -> Result<String, PingError> {
         let name = match name {
             Some(name) => name.to_owned(),
             None => self.services.settings.backend_of(&self.lane).await,
         };
-        self.services.backends.ping(&name).await.map_err(|error| error.to_string())
+        self.services.backends.ping(&name).await
     }
 }

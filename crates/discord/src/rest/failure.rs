@@ -3,14 +3,21 @@
 use std::time::Duration;
 
 /// Why a request failed after all attempts.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum RestError {
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestError {
     /// Discord rejects the bot's token; no further requests are sent.
     #[error("discord refused the bot token")]
     TokenRefused,
     /// Discord refused the request.
     #[error("discord refused the request: {status} {code} {message}")]
-    Refused { status: u16, code: u64, message: String },
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// Discord's code of the error, or 0.
+        code: u64,
+        /// Discord's description of the error.
+        message: String,
+    },
     /// Discord's rate limit lasts longer than the request may take.
     #[error("discord's rate limit asks for {} s", .0.as_secs())]
     Limited(Duration),
@@ -23,7 +30,12 @@ pub(crate) enum RestError {
     Untrusted(String),
     /// Discord gave no usable answer in time.
     #[error("discord was not reachable for {} s: {last}", .waited.as_secs())]
-    Unreachable { waited: Duration, last: String },
+    Unreachable {
+        /// The time in which all attempts failed.
+        waited: Duration,
+        /// The last failure.
+        last: String,
+    },
 }
 
 impl RestError {

@@ -11,6 +11,34 @@ const SERVERS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
 /// Time limit for fetching one file.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Why a file was not fetched, worded for the person who attached it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FetchError {
+    /// The address is not on one of Discord's servers.
+    #[error("it is not stored by Discord")]
+    Elsewhere,
+    /// The file was deleted, or its address is no longer valid.
+    #[error("Discord does not have it any more")]
+    Gone,
+    /// Discord answered with this status.
+    #[error("Discord refused to send it ({0})")]
+    Refused(u16),
+    /// The file has more bytes than this limit.
+    #[error("it has more than {0} bytes")]
+    TooLarge(u64),
+    #[error("Discord took too long to send it")]
+    TimedOut,
+    #[error("Discord could not be reached")]
+    Unreachable,
+}
+
+impl From<reqwest::Error> for FetchError {
+    /// Leaves out the address of the file, because anybody who has the address can read the file.
+    fn from(error: reqwest::Error) -> Self {
+        if error.is_timeout() { Self::TimedOut } else { Self::Unreachable }
+    }
+}
+
 /// Fetches files. Sends no token, because the addresses of attachments contain their own
 /// permission.
 #[derive(Clone, Debug)]
@@ -33,24 +61,26 @@ impl Fetcher {
     /// Fetches a file of at most `limit` bytes.
     ///
     /// # Errors
-    /// The reason, worded for the person who attached the file.
-    pub(crate) async fn fetch(&self, file: &AttachedFile, limit: u64) -> Result<Vec<u8>, String> {
-        let too_large = || format!("it has more than {limit} bytes");
-        let url = allowed_url(&file.source, &self.base).ok_or("it is not stored by Discord")?;
-        let mut response =
-            self.http.get(url).send().await.map_err(|error| describe_failure(&error))?;
+    /// [`FetchError`].
+    pub(crate) async fn fetch(
+        &self,
+        file: &AttachedFile,
+        limit: u64,
+    ) -> Result<Vec<u8>, FetchError> {
+        let url = allowed_url(&file.source, &self.base).ok_or(FetchError::Elsewhere)?;
+        let mut response = self.http.get(url).send().await?;
         match response.status().as_u16() {
             200 => {}
-            403 | 404 | 410 => return Err("Discord does not have it any more".to_owned()),
-            status => return Err(format!("Discord refused to send it ({status})")),
+            403 | 404 | 410 => return Err(FetchError::Gone),
+            status => return Err(FetchError::Refused(status)),
         }
         if response.content_length().is_some_and(|length| length > limit) {
-            return Err(too_large());
+            return Err(FetchError::TooLarge(limit));
         }
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| describe_failure(&error))? {
+        while let Some(chunk) = response.chunk().await? {
             if (bytes.len() + chunk.len()) as u64 > limit {
-                return Err(too_large());
+                return Err(FetchError::TooLarge(limit));
             }
             bytes.extend_from_slice(&chunk);
         }
@@ -67,17 +97,6 @@ fn allowed_url(source: &str, base: &str) -> Option<Url> {
         && url.host_str().is_some_and(|host| SERVERS.contains(&host));
     let same = Url::parse(base).is_ok_and(|base| base.origin() == url.origin());
     (plain && (server || same)).then_some(url)
-}
-
-/// Describes an error without the address of the file, because anybody who has the address can read
-/// the file.
-fn describe_failure(error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        "Discord took too long to send it"
-    } else {
-        "Discord could not be reached"
-    }
-    .to_owned()
 }
 
 #[cfg(test)]

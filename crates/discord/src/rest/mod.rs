@@ -25,7 +25,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
-pub(super) use self::failure::RestError;
+pub use self::failure::RestError;
 use aetheel_model::figures;
 use aetheel_model::lease::Lease;
 use clock::OffsetClock;

@@ -222,12 +222,12 @@ impl Checkup {
     /// Returns the name of a user, or `None` if Discord knows no user with this id.
     ///
     /// # Errors
-    /// If Discord did not answer.
-    pub async fn user(&self, user: u64) -> Result<Option<String>, String> {
+    /// [`RestError`] if Discord did not answer.
+    pub async fn user(&self, user: u64) -> Result<Option<String>, RestError> {
         match self.get::<AccountDetails>(format!("/users/{user}"), "GET user").await {
             Ok(user) => Ok(Some(user.username)),
             Err(error) if error.is_gone() => Ok(None),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error),
         }
     }
 
