@@ -174,7 +174,8 @@ impl Postgres {
         String::from_utf8_lossy(&out.stdout).trim().to_owned()
     }
 
-    fn psql(&self, statement: &str) -> std::process::Output {
+    /// Executes a statement, which may fail.
+    pub fn psql(&self, statement: &str) -> std::process::Output {
         plain(&self.programs.join("psql"))
             .args(["--no-psqlrc", "--tuples-only", "--no-align", "--dbname", &self.url()])
             .args(["--port", &self.port.to_string()])
