@@ -15,7 +15,7 @@ use crate::connection::phase::ConnectionPhase;
 use crate::connection::sharing::{ClusterSink, EventSharing, LoginHistory};
 use crate::inbound::probes::ProbeSender;
 use crate::inbound::router::{EventRouter, RouterDeps};
-use crate::inbound::{InboundProcessor, InboundServices, IntakeState};
+use crate::inbound::{InboundProcessor, InboundQueue, InboundServices, IntakeState};
 use crate::questions::OfferHandler;
 use crate::setup::start_error::StartError;
 use aetheel_dispatch::Dispatcher;
@@ -59,10 +59,10 @@ impl Discord {
                 Arc::clone(&self.inner.notes),
                 Arc::clone(&self.inbound.lookups),
             ),
-            Arc::clone(&self.inbound.channel_queues),
             Arc::clone(&closing),
             (self.inner.options.time_limits.send, self.inner.options.redactor.clone()),
         );
+        let reception = InboundQueue::new(reception, Arc::clone(&self.inbound.channel_queues));
         let reception = supervisor::spawn("reception", reception.run(taken));
         let (stop, stopped) = oneshot::channel();
         let pulses = ProbeSender::new(arrivals.clone());

@@ -37,7 +37,7 @@ impl InboundProcessor {
                 });
             }
             Ok(false) => debug!(channel, message_id = message, "an edited message was not waiting"),
-            Err(refusal) => self.report(channel, message, refusal.to_string()),
+            Err(refusal) => self.notices.report(channel, message, refusal.to_string()),
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{InboundProcessor, RETRY_INTERVAL, event_key, mark, quotes, send};
+use super::notices::{mark, send};
+use super::{InboundProcessor, RETRY_INTERVAL, event_key, quotes};
 use crate::access::asker::Asker;
 use crate::connection::gateway_event::Parent;
 use crate::rest::RestError;
@@ -102,7 +103,7 @@ impl InboundProcessor {
             self.identity.log_refusal(&asker, message.author.display_name(), why);
             if asker.guild.is_none() {
                 // In a direct message, a bot that does not respond would look broken.
-                self.report(channel, id, STRANGER.to_owned());
+                self.notices.report(channel, id, STRANGER.to_owned());
             }
             return MessageOutcome::NotAdmitted;
         }
@@ -145,7 +146,7 @@ impl InboundProcessor {
             // Another answer was faster, so this message is a prompt.
             Err(AnswerRefusal::Gone) => None,
             Err(refusal) => {
-                self.report(message.channel_id, message.id, refusal.to_string());
+                self.notices.report(message.channel_id, message.id, refusal.to_string());
                 Some(MessageOutcome::Refused)
             }
         }
@@ -199,7 +200,7 @@ impl InboundProcessor {
             }
             if self.intake.is_closed() {
                 if !self.intake.is_silent() {
-                    self.report_waiting(channel, message, LATER);
+                    self.notices.report_waiting(channel, message, LATER);
                 }
                 return MessageOutcome::LeftForNextStart;
             }
@@ -230,7 +231,7 @@ impl InboundProcessor {
                 // Without a lease the notice would be late; the node that receives Discord's events
                 // sends it.
                 if self.api.rest.may_send() {
-                    self.report_waiting(channel, message, NO_ROOM);
+                    self.notices.report_waiting(channel, message, NO_ROOM);
                 }
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
@@ -253,7 +254,7 @@ impl InboundProcessor {
         };
         let (api, intake, timeouts) =
             (self.api.clone(), self.services.intake.clone(), self.timeouts);
-        let (in_words, why) = (self.may_report(channel), why.to_owned());
+        let (in_words, why) = (self.notices.may_report(channel), why.to_owned());
         tokio::spawn(async move {
             let sent = if in_words {
                 send(&api, channel, message, &format!("{}.0", declined.stem), &why, timeouts).await
@@ -321,7 +322,7 @@ impl InboundProcessor {
         message: &Message,
         parent: Parent,
     ) -> Result<bool, RestError> {
-        if !self.is_from_person(message) {
+        if !self.identity.is_from_person(message) {
             return Ok(false);
         }
         let me = self.identity.id;
@@ -341,9 +342,5 @@ impl InboundProcessor {
         };
         let role = self.lookups.our_role(&self.api, guild, self.identity.id).await?;
         Ok(role.is_some_and(|role| message.mention_roles.contains(&role)))
-    }
-
-    pub(super) fn is_from_person(&self, message: &Message) -> bool {
-        self.identity.is_from_person(message)
     }
 }

@@ -14,7 +14,8 @@ use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
 use super::messages::MessageOutcome;
-use super::{InboundProcessor, RETRY_INTERVAL, mark};
+use super::notices::mark;
+use super::{InboundProcessor, RETRY_INTERVAL};
 use crate::access::lookups::LOOK_UP_TIMEOUTS;
 use crate::connection::gateway_event::Parent;
 use crate::text::mention;
@@ -164,7 +165,7 @@ impl InboundProcessor {
         old: bool,
         tally: &mut Tally,
     ) -> Option<MessageOutcome> {
-        if !self.is_from_person(message) || self.recent.lock().has(message.id) {
+        if !self.identity.is_from_person(message) || self.recent.lock().has(message.id) {
             return None;
         }
         let channel = self.channel_at_last(message.channel_id).await?;
