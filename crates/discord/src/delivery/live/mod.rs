@@ -7,26 +7,25 @@
 //! (cut connections, deleted messages, late interactions, delayed answers).
 
 mod command;
+mod nonces;
 mod slot;
 mod target;
 mod unconfirmed;
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tracing::debug;
 
+use self::nonces::AnswerNonces;
 use self::slot::{AnswerSlot, SlotButtons};
 pub(crate) use self::target::ReplyTarget;
 use self::unconfirmed::UnconfirmedPost;
 use super::context::BotContext;
-use crate::questions::stop_button;
 use crate::rest::{RestError, Timeouts};
 use aetheel_dispatch::PriorDelivery;
 use aetheel_model::figures;
 
-/// Label of the disabled button below a message while the next one does not exist.
-const MORE: &str = "⏳ The rest follows";
 /// A separator in the saved ids of a reply. Another message, such as a question, was posted between
 /// the messages before and after it.
 const BREAK: u64 = 0;
@@ -44,8 +43,7 @@ pub(crate) struct Live {
     stop_event: Option<u64>,
     /// The last message whose creation Discord did not confirm.
     unconfirmed: Option<UnconfirmedPost>,
-    /// How often the message of each slot was given up and created again.
-    recreated: Vec<u32>,
+    pub(crate) nonces: AnswerNonces,
     /// The ids that were saved last.
     saved_ids: Vec<u64>,
     /// How many messages of previous processes precede these and cannot be edited.
@@ -64,6 +62,7 @@ impl Live {
             place.command && place.token.is_none() && traces.resumed && traces.posted.is_empty(),
         );
         let noted = traces.posted.clone();
+        let nonces = AnswerNonces::new(traces.stem.clone());
         let mut live = Self {
             inner,
             target: place,
@@ -73,7 +72,7 @@ impl Live {
             prior: traces,
             stop_event: stops,
             unconfirmed: None,
-            recreated: Vec::new(),
+            nonces,
             unreachable: before,
         };
         for id in live.saved_ids.clone() {
@@ -90,36 +89,13 @@ impl Live {
     /// Returns a slot for a message that does not exist yet.
     fn new_slot(&self, index: usize) -> AnswerSlot {
         let number = self.unreachable + self.frozen.len() + index;
-        let nonce = match self.recreated.get(index) {
-            None | Some(0) => format!("{}.{number}", self.prior.stem),
-            Some(anew) => format!("{}.{number}.{anew}", self.prior.stem),
-        };
         AnswerSlot {
-            nonce,
+            nonce: self.nonces.of_message(index, number),
             id: None,
             shown: String::new(),
             buttons: SlotButtons::Nothing,
             fixed: false,
         }
-    }
-
-    /// Returns the nonce of a file of the answer. It is the same after a restart, so the file is
-    /// not posted twice.
-    pub(crate) fn file_nonce(&self, number: usize) -> String {
-        format!("{}.f{number}", self.prior.stem)
-    }
-
-    /// Returns the nonce of the answer's ping, which prevents a second one.
-    pub(crate) fn ping_nonce(&self) -> String {
-        format!("{}.p", self.prior.stem)
-    }
-
-    /// Changes the nonce of a slot, so that its next message is a new one.
-    fn change_nonce(&mut self, index: usize) {
-        if self.recreated.len() <= index {
-            self.recreated.resize(index + 1, 0);
-        }
-        self.recreated[index] += 1;
     }
 
     /// Saves the ids of the messages, including the command's own.
@@ -194,7 +170,7 @@ impl Live {
                     // thread, unless it is locked.
                     Err(error) if error.is_archived() => {
                         for at in index..self.slots.len() {
-                            self.change_nonce(at);
+                            self.nonces.change(at);
                         }
                         let before = self.slots.split_off(index);
                         self.slots.push(self.new_slot(index));
@@ -241,16 +217,6 @@ impl Live {
         }
     }
 
-    fn rows(&self, below: SlotButtons) -> Value {
-        match (below, self.stop_event) {
-            (SlotButtons::More, _) => {
-                json!([{"type": 1, "components": [{"type": 2, "style": 2, "label": MORE, "custom_id": "more", "disabled": true}]}])
-            }
-            (SlotButtons::Stop, Some(event)) => stop_button::row(event),
-            _ => json!([]),
-        }
-    }
-
     /// Leaves the existing messages as they are and continues in new ones, because another message,
     /// such as a question, was posted below them.
     pub(crate) async fn continue_below(&mut self, timeouts: Timeouts) {
@@ -264,7 +230,7 @@ impl Live {
 
     fn freeze(&mut self) {
         self.frozen.append(&mut self.slots);
-        self.recreated.clear();
+        self.nonces.reset();
         self.target = ReplyTarget::in_channel(self.target.channel);
     }
 
@@ -330,7 +296,7 @@ impl Live {
                     && self.slots[index].id.is_some()
                     && !self.is_original(index) =>
             {
-                self.change_nonce(index);
+                self.nonces.change(index);
                 self.slots[index] = self.new_slot(index);
                 self.try_create(index, body, last, timeouts).await
             }
@@ -346,7 +312,8 @@ impl Live {
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let (piece, below) = body;
-        let rows = if below == SlotButtons::Nothing { Value::Null } else { self.rows(below) };
+        let rows =
+            if below == SlotButtons::Nothing { Value::Null } else { below.rows(self.stop_event) };
         // An earlier attempt may have created the message with other buttons.
         let doubtful =
             self.unconfirmed.as_ref().is_some_and(|unsure| unsure.nonce == self.slots[index].nonce);
@@ -427,7 +394,11 @@ impl Live {
         (piece, below): (&str, SlotButtons),
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let rows = if self.slots[index].buttons == below { Value::Null } else { self.rows(below) };
+        let rows = if self.slots[index].buttons == below {
+            Value::Null
+        } else {
+            below.rows(self.stop_event)
+        };
         if self.is_original(index) {
             self.edit_original(piece, &rows, timeouts).await?;
         } else {
@@ -442,7 +413,7 @@ impl Live {
     async fn drop_from(&mut self, index: usize, timeouts: Timeouts) {
         let index = index.min(self.slots.len());
         for at in index..self.slots.len() {
-            self.change_nonce(at);
+            self.nonces.change(at);
         }
         let slots = self.slots.split_off(index);
         self.delete(slots, timeouts).await;

@@ -1,5 +1,12 @@
 //! One message of an answer, and its buttons.
 
+use serde_json::{Value, json};
+
+use crate::questions::stop_button;
+
+/// Label of the disabled button below a message while the next one does not exist.
+const MORE: &str = "⏳ The rest follows";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotButtons {
     /// The buttons are not known, for example because a previous process set them.
@@ -9,6 +16,19 @@ pub(super) enum SlotButtons {
     More,
     /// The button that stops the turn.
     Stop,
+}
+
+impl SlotButtons {
+    /// Returns the buttons for Discord. `stop_event` is the event whose turn the stop button stops.
+    pub(super) fn rows(self, stop_event: Option<u64>) -> Value {
+        match (self, stop_event) {
+            (Self::More, _) => {
+                json!([{"type": 1, "components": [{"type": 2, "style": 2, "label": MORE, "custom_id": "more", "disabled": true}]}])
+            }
+            (Self::Stop, Some(event)) => stop_button::row(event),
+            _ => json!([]),
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -68,7 +68,7 @@ impl ReplyWriter {
                     self.channel,
                     None,
                     Some(person),
-                    &self.live.ping_nonce(),
+                    &self.live.nonces.ping(),
                     (&text, &Value::Null),
                     timeouts,
                 )
@@ -135,7 +135,7 @@ impl ReplyWriter {
                 }
             };
             let (upload, nonce) =
-                (Upload { name: name.clone(), bytes }, self.live.file_nonce(MADE + number));
+                (Upload { name: name.clone(), bytes }, self.live.nonces.file(MADE + number));
             match self.inner.api.post_file(self.channel, &nonce, &upload, UPLOAD_TIMEOUTS).await {
                 Ok(()) => info!(channel = self.channel, name, "posted a file of the agent"),
                 Err(error) if error.is_temporary() || error.is_unknown_channel() => {
@@ -192,7 +192,7 @@ impl ReplyWriter {
                 .api
                 .post_file(
                     self.channel,
-                    &self.live.file_nonce(number),
+                    &self.live.nonces.file(number),
                     &Upload { name, bytes },
                     UPLOAD_TIMEOUTS,
                 )
