@@ -5,6 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use aetheel::event::{EventKind, EventOrigin, Lane};
+use aetheel::id::ChannelId;
 use aetheel::sources::Scheduler;
 use aetheel::workspace::Workspace;
 use jiff::Timestamp;
@@ -43,7 +44,8 @@ impl Stand {
     /// Loads the schedules as after a start.
     async fn schedules(&self) -> Scheduler {
         let workspace = Workspace::open(self.folder.path()).await.unwrap();
-        Scheduler::new(&self.desk.dispatcher, workspace, TimeZone::UTC, Some(7)).await
+        Scheduler::new(&self.desk.dispatcher, workspace, TimeZone::UTC, Some(ChannelId::discord(7)))
+            .await
     }
 
     /// Waits until all accepted prompts are answered, and returns them.
@@ -88,7 +90,7 @@ async fn heartbeats_and_cron_jobs_become_events_of_their_own_lanes() {
             (
                 EventKind::Heartbeat,
                 Lane::Heartbeat("Inbox".into()),
-                internal(Some(42)),
+                internal(Some(ChannelId::discord(42))),
                 "Look for mail."
             ),
         ]

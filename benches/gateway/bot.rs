@@ -11,6 +11,7 @@ use aetheel::config::{AllowLists, BusyPolicy, ResourceLimits as Bounds};
 use aetheel::discord::{Discord, DiscordOptions, TimeLimits};
 use aetheel::dispatch::{Choices, Dispatcher, DispatcherDeps};
 use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::id::{ChannelId, MessageId};
 use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
@@ -112,10 +113,18 @@ impl Bot {
         let channel = CROWD + channel;
         let begun = Instant::now();
         let message = self.local.mention(channel, ANN, "hello");
-        let origin = EventOrigin::Message { channel, message };
+        let origin = EventOrigin::Message {
+            channel: ChannelId::discord(channel),
+            message: MessageId::discord(message),
+        };
         self.dispatcher
             .intake
-            .submit(NewEvent::new(EventKind::Message, Lane::Channel(channel), origin, "hello"))
+            .submit(NewEvent::new(
+                EventKind::Message,
+                Lane::Channel(ChannelId::discord(channel)),
+                origin,
+                "hello",
+            ))
             .unwrap();
         self.dispatcher.turns.idle().await;
         let ended = self.ended.lock().unwrap().take().expect("the agent says something");

@@ -8,6 +8,7 @@ use aetheel::agent::{AgentEventKind, Ask, AskKey, StartTurn, TurnSettings};
 use aetheel::backend::ComponentBackend;
 use aetheel::event::Lane;
 use aetheel::fold::Transcript;
+use aetheel::id::ChannelId;
 use aetheel::process::{Custody, Means};
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{self, Recorder};
@@ -121,7 +122,7 @@ impl Talk {
         let request = TurnRequest {
             id: format!("bench{lane}"),
             event: 1,
-            lane: Lane::Channel(lane),
+            lane: Lane::Channel(ChannelId::discord(lane)),
             backend: Arc::clone(&self.backend) as _,
             start: StartTurn { cwd: pool.links.host().cwd.to_str().unwrap().to_owned(), ..start },
             blobs: vec![],

@@ -17,6 +17,7 @@ use aetheel::dispatch::{
 };
 use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel::fold::Transcript;
+use aetheel::id::{ChannelId, MessageId};
 use aetheel::process::{Custody, Means};
 use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
@@ -274,8 +275,11 @@ impl Gateway {
     pub fn submit(&self, channel: u64, prompt: &str) {
         let event = NewEvent::new(
             EventKind::Message,
-            Lane::Channel(channel),
-            EventOrigin::Message { channel, message: 1 },
+            Lane::Channel(ChannelId::discord(channel)),
+            EventOrigin::Message {
+                channel: ChannelId::discord(channel),
+                message: MessageId::discord(1),
+            },
             prompt,
         );
         self.dispatcher.intake.submit(event).unwrap();

@@ -2,6 +2,7 @@
 
 use aetheel::config::BusyPolicy;
 use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::id::{ChannelId, MessageId};
 use aetheel::queue::{Queue, QueueLimits};
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -16,10 +17,13 @@ fn turnover(bencher: Bencher<'_, '_>, lanes: u64) {
     bencher.counter(ItemsCount::new(EVENTS)).bench(|| {
         let mut queue = Queue::new(limits);
         for n in 0..EVENTS as u64 {
-            let origin = EventOrigin::Message { channel: n % lanes, message: n };
+            let origin = EventOrigin::Message {
+                channel: ChannelId::discord(n % lanes),
+                message: MessageId::discord(n),
+            };
             let event = NewEvent::new(
                 EventKind::Message,
-                Lane::Channel(n % lanes),
+                Lane::Channel(ChannelId::discord(n % lanes)),
                 origin,
                 "a prompt of ordinary length",
             );
@@ -39,8 +43,16 @@ fn pass_through(bencher: Bencher<'_, '_>) {
     bencher.counter(ItemsCount::new(EVENTS)).bench(|| {
         let mut queue = Queue::new(limits);
         for n in 0..EVENTS as u64 {
-            let origin = EventOrigin::Message { channel: n % 100, message: n };
-            let event = NewEvent::new(EventKind::Message, Lane::Channel(n % 100), origin, "");
+            let origin = EventOrigin::Message {
+                channel: ChannelId::discord(n % 100),
+                message: MessageId::discord(n),
+            };
+            let event = NewEvent::new(
+                EventKind::Message,
+                Lane::Channel(ChannelId::discord(n % 100)),
+                origin,
+                "",
+            );
             queue.accept(event, n as i64).expect("a slot is free");
             let event = queue.next().expect("its lane is free");
             queue.finish(event.sequence);

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::discord::{Discord, SignInService, TooManyLinks};
 use crate::dispatch::{Dispatcher, RecordedEnd, TurnRenderer};
 use crate::event::{Lane, NewEvent};
+use crate::id::{ChannelId, MessageId, UserId};
 use crate::kit::step_viewer::{
     ComponentReplay, StepViewer, StepViewerError, TurnSteps, replay_actions,
 };
@@ -97,15 +98,29 @@ impl DashboardData {
 
 #[async_trait]
 impl DashboardApi for DashboardData {
-    async fn permissions(&self, user: u64, channel: u64) -> Result<LanePermissions, String> {
+    async fn permissions(
+        &self,
+        user: UserId,
+        channel: ChannelId,
+    ) -> Result<LanePermissions, String> {
         self.discord.user_permissions(user, channel).await.map_err(|error| error.to_string())
     }
 
-    async fn post_action(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String> {
+    async fn post_action(
+        &self,
+        channel: Option<ChannelId>,
+        who: &str,
+        did: &str,
+    ) -> Result<MessageId, String> {
         self.discord.report(channel, who, did).await.map_err(|error| error.to_string())
     }
 
-    async fn post_prompt(&self, channel: u64, who: &str, words: &str) -> Result<u64, String> {
+    async fn post_prompt(
+        &self,
+        channel: ChannelId,
+        who: &str,
+        words: &str,
+    ) -> Result<MessageId, String> {
         self.discord.report_message(channel, who, words).await.map_err(|error| error.to_string())
     }
 
@@ -132,7 +147,7 @@ impl DashboardApi for DashboardData {
         }
     }
 
-    async fn schedule_event(&self, lane: &Lane) -> Option<(NewEvent, Option<u64>)> {
+    async fn schedule_event(&self, lane: &Lane) -> Option<(NewEvent, Option<ChannelId>)> {
         let now = Timestamp::now();
         let plan = self.plan(now).await;
         Some((plan.event(lane, now)?, plan.instruction(lane)?.1))
@@ -216,7 +231,7 @@ impl SignInService for DashboardSignIn {
         self.0.link(visitor).map_err(TooManyLinks)
     }
 
-    fn revoke(&self, user: u64) -> usize {
+    fn revoke(&self, user: UserId) -> usize {
         self.0.revoke(user)
     }
 }

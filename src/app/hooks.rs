@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use crate::dispatch::{Intake, Turns};
 use crate::event::{EventKind, EventOrigin, Lane, NewEvent};
+use crate::id::ChannelId;
 use crate::workspace::{Hook, Workspace};
 
 /// Submits the instructions of the first start, if `first` has them, and saves that this was done.
@@ -61,7 +62,7 @@ async fn submit(intake: &Intake, event: NewEvent) -> bool {
     }
 }
 
-fn event(hook: Hook, channel: Option<u64>, prompt: String) -> NewEvent {
+fn event(hook: Hook, channel: Option<ChannelId>, prompt: String) -> NewEvent {
     NewEvent::new(EventKind::Hook, lane(hook), EventOrigin::Internal { channel }, prompt)
 }
 

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::event::{EventKind, EventOrigin, Lane, NewEvent};
+use crate::id::ChannelId;
 use crate::schedule::{MissedPolicy, Rhythm, ScheduleEntry};
 use crate::workspace::{CronJobs, Heartbeats};
 
@@ -23,7 +24,7 @@ pub struct SchedulePlan {
 struct ScheduledTask {
     kind: EventKind,
     instruction: String,
-    channel: Option<u64>,
+    channel: Option<ChannelId>,
 }
 
 /// Builds the schedule. `zone` is the time zone of entries without one. `placed` is whether
@@ -111,7 +112,7 @@ impl SchedulePlan {
     /// Returns the instruction of an entry, and the channel for its answer. Returns `None` if the
     /// schedule does not contain the lane.
     #[must_use]
-    pub fn instruction(&self, lane: &Lane) -> Option<(&str, Option<u64>)> {
+    pub fn instruction(&self, lane: &Lane) -> Option<(&str, Option<ChannelId>)> {
         self.tasks.get(lane).map(|task| (task.instruction.as_str(), task.channel))
     }
 

@@ -14,6 +14,7 @@ use super::plan::{SchedulePlan, plan};
 use crate::dispatch::{Dispatcher, Intake, PromptRefusal, Turns};
 use crate::event::{EventKind, Lane};
 use crate::figures;
+use crate::id::ChannelId;
 use crate::plain::with_causes;
 use crate::schedule::{DueTick, ScheduleEntry, Timetable};
 use crate::supervisor;
@@ -65,7 +66,7 @@ impl Scheduler {
         dispatcher: &Dispatcher,
         workspace: Workspace,
         zone: TimeZone,
-        output_channel: Option<u64>,
+        output_channel: Option<ChannelId>,
     ) -> Self {
         let saved = workspace.schedule_notes().read().await;
         let (timetable, plan) = (Timetable::default(), SchedulePlan::default());

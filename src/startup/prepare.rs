@@ -19,6 +19,7 @@ use crate::cli::exit;
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::dispatch::{Choices, Dispatcher, DispatcherDeps, Outlet, Router};
+use crate::id::{ChannelId, MessageId};
 use crate::plain::with_causes;
 use crate::process::Custody;
 use crate::process::holder::HeldLauncher;
@@ -277,8 +278,8 @@ impl PreparedStart {
         Ok(self.held.clone())
     }
 
-    /// Returns the Discord messages that previous processes accepted, as channel and message id.
-    pub fn taken_messages(&self) -> Vec<(u64, u64)> {
+    /// Returns the messages that previous processes accepted, as channel and message id.
+    pub fn taken_messages(&self) -> Vec<(ChannelId, MessageId)> {
         self.journal.as_ref().map(Journal::messages).unwrap_or_default()
     }
 

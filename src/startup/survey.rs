@@ -13,6 +13,7 @@ use crate::agents::AgentRegistry;
 use crate::config::{Config, suggestion};
 use crate::disk::read_ordinary;
 use crate::event::Lane;
+use crate::id::ChannelId;
 use crate::process::find_program;
 use crate::sources;
 use crate::startup::LoadedBackends;
@@ -103,7 +104,7 @@ pub fn lanes(config: &Config, agents: &AgentRegistry, home: Option<&str>) -> Vec
 }
 
 /// Returns the channels and threads with `require-mention: no` in `channels.md`.
-pub fn without_mention(config: &Config) -> Vec<u64> {
+pub fn without_mention(config: &Config) -> Vec<ChannelId> {
     let channels = Channels::parse(&text(config, "channels.md"));
     let open = channels.lanes().filter(|(_, settings)| settings.require_mention == Some(false));
     open.filter_map(|(lane, _)| if let Lane::Channel(id) = lane { Some(*id) } else { None })
@@ -134,7 +135,7 @@ pub async fn components(loaded: &LoadedBackends) -> Vec<String> {
 }
 
 /// Returns the channels for answers in `agents.md` and `heartbeat.md`, each with the file's name.
-pub fn channels(config: &Config) -> Vec<(u64, &'static str)> {
+pub fn channels(config: &Config) -> Vec<(ChannelId, &'static str)> {
     let (agents, heartbeats) = (text(config, "agents.md"), text(config, "heartbeat.md"));
     let hooks = Hooks::parse(&agents);
     let of_hooks =

@@ -1,6 +1,7 @@
 //! Tests of handovers: a node takes over everything of another node, once.
 
 use aetheel::cluster::{Cluster, ClusterError, Handover, JoinKind};
+use aetheel::id::ChannelId;
 
 use super::{bodies, declare_dead, labelled, letter, node, node_of, numbers, pinned, receive};
 use crate::support::postgres::Postgres;
@@ -26,8 +27,10 @@ async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
     lines.append("two\n").await.unwrap();
     ann.mirror().write("sessions.md", "# Sessions\n").await.unwrap();
     ann.mirror().write("discord.md", "").await.unwrap();
-    let threaded =
-        aetheel::cluster::ClusterMessage { thread: Some(12), ..letter("channel:1", "in hand") };
+    let threaded = aetheel::cluster::ClusterMessage {
+        thread: Some(ChannelId::discord(12)),
+        ..letter("channel:1", "in hand")
+    };
     ann.post(&[threaded, letter("channel:2", "x")]).await.unwrap();
     let mut anns = ann.inbox();
     let in_hand = receive(&mut anns).await;
@@ -48,7 +51,7 @@ async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
             id: left.id,
             from: "ann".to_owned(),
             roots: vec!["channel:1".to_owned(), "channel:2".to_owned()],
-            threads: vec![(12, "channel:1".to_owned())],
+            threads: vec![(ChannelId::discord(12), "channel:1".to_owned())],
             journal: "one\ntwo\n".to_owned(),
             files: vec![file("discord.md", ""), file("sessions.md", "# Sessions\n")],
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aetheel::cluster::{Cluster, ClusterError, ClusterMessage, Load};
+use aetheel::id::ChannelId;
 
 use super::{bodies, declare_dead, labelled, letter, node, node_of, numbers, pinned, receive};
 use crate::support::postgres::Postgres;
@@ -260,17 +261,17 @@ async fn a_node_knows_its_lanes_and_the_database_knows_the_lane_of_each_thread()
             && bob.has_open_lane("channel:7")
     );
     let in_thread = |thread: u64, body: &str| ClusterMessage {
-        thread: Some(thread),
+        thread: Some(ChannelId::discord(thread)),
         ..letter("channel:1", body)
     };
     bob.post(&[in_thread(u64::MAX, "a"), in_thread(12, "b"), in_thread(12, "c")]).await.unwrap();
     let lanes = ann.my_lanes().await.unwrap();
     assert_eq!(lanes.len(), 1);
     assert_eq!((lanes[0].root.as_str(), lanes[0].threads.len()), ("channel:1", 2));
-    assert_eq!(ann.find_root(12).await, Ok(Some("channel:1".to_owned())));
-    assert_eq!(bob.find_root(u64::MAX).await, Ok(Some("channel:1".to_owned())));
-    assert_eq!(bob.find_root(7).await, Ok(Some("channel:7".to_owned())));
-    assert_eq!(bob.find_root(8).await, Ok(None));
+    assert_eq!(ann.find_root(ChannelId::discord(12)).await, Ok(Some("channel:1".to_owned())));
+    assert_eq!(bob.find_root(ChannelId::discord(u64::MAX)).await, Ok(Some("channel:1".to_owned())));
+    assert_eq!(bob.find_root(ChannelId::discord(7)).await, Ok(Some("channel:7".to_owned())));
+    assert_eq!(bob.find_root(ChannelId::discord(8)).await, Ok(None));
     // The node learns of lanes that others assign to it at its next renewal.
     postgres.ask("update aetheel.node set draining = true where name = 'bob'");
     bob.post(&[letter("cron:daily", "x")]).await.unwrap();

@@ -11,6 +11,7 @@ use std::time::Duration;
 use aetheel::cluster::{
     Cluster, ClusterError, ClusterMessage, Inbox, JoinKind, LaneOwner, NodeOptions, ReceivedMessage,
 };
+use aetheel::id::ChannelId;
 
 use crate::support::link::{Link, Way};
 use crate::support::postgres::Postgres;
@@ -284,24 +285,34 @@ async fn a_read_only_server_counts_as_unreachable() {
 async fn every_node_knows_which_node_has_a_channel() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
-    assert_eq!(ann.owner_of(1).await, Ok(LaneOwner::Unassigned("channel:1".to_owned())));
+    assert_eq!(
+        ann.owner_of(ChannelId::discord(1)).await,
+        Ok(LaneOwner::Unassigned("channel:1".to_owned()))
+    );
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
-    let in_thread = ClusterMessage { thread: Some(12), ..letter("channel:1", "in a thread") };
+    let in_thread = ClusterMessage {
+        thread: Some(ChannelId::discord(12)),
+        ..letter("channel:1", "in a thread")
+    };
     bob.post(&[in_thread]).await.unwrap();
     for channel in [1, 12] {
-        assert_eq!(ann.owner_of(channel).await, Ok(LaneOwner::ThisNode));
-        assert_eq!(bob.owner_of(channel).await, Ok(LaneOwner::OtherNode));
+        assert_eq!(ann.owner_of(ChannelId::discord(channel)).await, Ok(LaneOwner::ThisNode));
+        assert_eq!(bob.owner_of(ChannelId::discord(channel)).await, Ok(LaneOwner::OtherNode));
     }
     ann.hold_messages("channel:1", true).await.unwrap();
-    assert_eq!(ann.owner_of(1).await, Ok(LaneOwner::Moving));
-    assert_eq!(ann.owner_of(12).await, Ok(LaneOwner::Moving));
+    assert_eq!(ann.owner_of(ChannelId::discord(1)).await, Ok(LaneOwner::Moving));
+    assert_eq!(ann.owner_of(ChannelId::discord(12)).await, Ok(LaneOwner::Moving));
     let heir = ann.transfer_lane("channel:1", "", &[]).await.unwrap();
     assert_eq!(heir.as_deref(), Some("bob"));
-    assert_eq!(ann.owner_of(1).await, Ok(LaneOwner::OtherNode));
-    assert_eq!(bob.owner_of(12).await, Ok(LaneOwner::Moving), "it has not been assigned yet");
+    assert_eq!(ann.owner_of(ChannelId::discord(1)).await, Ok(LaneOwner::OtherNode));
+    assert_eq!(
+        bob.owner_of(ChannelId::discord(12)).await,
+        Ok(LaneOwner::Moving),
+        "it has not been assigned yet"
+    );
     let left = bob.handovers().await.unwrap();
     bob.ack_handover(&left[0], &[]).await.unwrap();
-    assert_eq!(bob.owner_of(12).await, Ok(LaneOwner::ThisNode));
+    assert_eq!(bob.owner_of(ChannelId::discord(12)).await, Ok(LaneOwner::ThisNode));
 }
 
 #[tokio::test]

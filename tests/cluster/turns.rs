@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use aetheel::cluster::{Cluster, ClusterError, JoinKind, NodeOptions};
+use aetheel::id::ChannelId;
 use aetheel::lease::{Lease, boot_ms};
 
 use super::{BOT, TIMEOUT, bodies, declare_dead, letter, node, options, receive};
@@ -108,7 +109,7 @@ async fn a_call_during_a_short_lapse_of_the_lease_can_be_repeated() {
     let late = [letter("channel:1", "hello")];
     assert!(matches!(ann.post(&late).await, Err(ClusterError::Away(_))));
     assert!(matches!(ann.journal().append("one\n").await, Err(ClusterError::Away(_))));
-    assert!(matches!(ann.owner_of(1).await, Err(ClusterError::Away(_))));
+    assert!(matches!(ann.owner_of(ChannelId::discord(1)).await, Err(ClusterError::Away(_))));
     // The renewal was already under way.
     ann.lease().extend(boot_ms() + 60_000);
     ann.post(&late).await.unwrap();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use aetheel::agent::{AnswerForm, AskDecision, Question};
 use aetheel::dispatch::{AnswerRefusal, Excerpt, OpenQuestion, Outlet as _, Settlement, Subject};
 use aetheel::event::{EventOrigin, Lane};
+use aetheel::id::{ChannelId, MessageId, UserId, UserOrRoleId};
 
 use super::bot::{Bot, Home, Turn, answer};
 use crate::support::discord::{
@@ -143,7 +144,11 @@ async fn a_question_pings_the_asker_once_in_a_reply_to_the_prompt() {
     let mut turn = bot.turn(&local, "go").await;
     let long = Some(Excerpt { language: "sh", text: "make ".repeat(600) });
     let subject = Subject::Permission { tool: "Bash".to_owned(), about: long };
-    turn.ask(&OpenQuestion { asker: Some(ANN), subject, ..permission(Some("make")) });
+    turn.ask(&OpenQuestion {
+        asker: Some(UserId::discord(ANN)),
+        subject,
+        ..permission(Some("make"))
+    });
     let message = with_buttons(&local).await;
     assert!(local.buttons(message.id).contains(&"Always allow: make".to_owned()));
     let called: Vec<_> = local
@@ -215,9 +220,11 @@ async fn every_button_makes_its_decision_and_texts_come_from_a_modal() {
 async fn owners_approvers_and_people_in_direct_messages_may_answer() {
     let local = LocalDiscord::start().await;
     // Approvers can be everybody with a role, or every member of the guild.
-    for (approvers, presses, by) in
-        [(vec![], OWNER, "olga"), (vec![ROLE], ANN, "ann"), (vec![GUILD], ANN, "ann")]
-    {
+    for (approvers, presses, by) in [
+        (vec![], OWNER, "olga"),
+        (vec![UserOrRoleId::discord(ROLE)], ANN, "ann"),
+        (vec![UserOrRoleId::discord(GUILD)], ANN, "ann"),
+    ] {
         let bot =
             Bot::with_home(&local, &Home::with(|home| home.approvers = approvers).await).await;
         let asker = if presses == OWNER { ANN } else { OWNER };
@@ -358,7 +365,7 @@ async fn an_unanswered_question_is_marked_as_closed_and_a_late_click_changes_not
         let local = LocalDiscord::start().await;
         let (bot, mut turn, question, message) = asked(&local, &permission(None)).await;
         let old = local.button(message.id, "Allow once").unwrap();
-        assert!(bot.dispatcher.turns.stop(&Lane::Channel(CHANNEL)));
+        assert!(bot.dispatcher.turns.stop(&Lane::Channel(ChannelId::discord(CHANNEL))));
         bot.dispatcher.turns.idle().await;
         turn.settled(&question, &how);
         turn.done("The end.").await;
@@ -395,7 +402,11 @@ async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered(
         .await;
     let gone = local.say(CHANNEL, ANN, "not a question");
     local.delete(gone);
-    home.workspace.discord_notes().open_question("b", CHANNEL, gone);
+    home.workspace.discord_notes().open_question(
+        "b",
+        ChannelId::discord(CHANNEL),
+        MessageId::discord(gone),
+    );
     let old = local.button(first.id, "Allow once").unwrap();
     let again = Bot::with_home(&local, &home).await;
     let closed = local
@@ -492,7 +503,10 @@ async fn a_message_for_the_running_turn_is_passed_on_and_its_outcome_shown() {
         .await;
     bot.home.busy.send_replace(false);
     let steered = bot.event(&local, "not that way").await;
-    assert_eq!((steered.lane, steered.asker), (Lane::Channel(CHANNEL), Some(ANN)));
+    assert_eq!(
+        (steered.lane, steered.asker),
+        (Lane::Channel(ChannelId::discord(CHANNEL)), Some(UserId::discord(ANN)))
+    );
 }
 
 #[tokio::test]

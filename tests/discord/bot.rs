@@ -23,6 +23,7 @@ use aetheel::dispatch::{
 };
 use aetheel::event::{AttachedFile, Event, Lane, NewEvent};
 use aetheel::fold::Transcript;
+use aetheel::id::{ChannelId, UserId, UserOrRoleId};
 use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::{Backend, Backends, ProcessCommand};
@@ -45,7 +46,7 @@ pub struct Home {
     pub kept: bool,
     /// Maximum length of a prompt in bytes.
     pub prompt_limit: usize,
-    pub approvers: Vec<u64>,
+    pub approvers: Vec<UserOrRoleId>,
     pub redactor: Redactor,
     /// Whether replies of the dispatcher are posted in Discord.
     pub shown: bool,
@@ -141,12 +142,17 @@ impl Home {
 
     /// Returns the last message of the channel that is saved as handled.
     pub async fn last_seen(&self, channel: u64) -> Option<u64> {
-        self.workspace.discord_notes().seen().await.get(&channel).copied()
+        let seen = self.workspace.discord_notes().seen().await;
+        seen.get(&ChannelId::discord(channel)).and_then(|message| message.as_discord())
     }
 
     /// Returns the channel's session with `demo`.
     pub async fn session(&self, channel: u64) -> Option<String> {
-        let binding = self.workspace.bindings().get(&Lane::Channel(channel), "demo").await;
+        let binding = self
+            .workspace
+            .bindings()
+            .get(&Lane::Channel(ChannelId::discord(channel)), "demo")
+            .await;
         binding.session.map(|session| session.to_string())
     }
 
@@ -366,7 +372,7 @@ pub struct Bot {
 
 /// Allows every test user, also in direct messages.
 pub fn everybody() -> AllowLists {
-    AllowLists { users: vec![ANN, BOB, OWNER], ..AllowLists::default() }
+    AllowLists { users: [ANN, BOB, OWNER].map(UserId::discord).into(), ..AllowLists::default() }
 }
 
 pub fn options(local: &LocalDiscord, windows: TimeLimits) -> DiscordOptions {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use aetheel::config::AllowLists;
 use aetheel::discord::{DiscordOptions, TimeLimits};
 use aetheel::event::Lane;
+use aetheel::id::{ChannelId, MessageId, UserId};
 
 use super::bot::{Bot, Home, Log, options};
 use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, room};
@@ -16,14 +17,16 @@ async fn home(local: &LocalDiscord, channels: impl IntoIterator<Item = u64>) -> 
     let home = Home::new().await;
     for channel in channels {
         let message = local.mention(channel, ANN, "before");
-        home.workspace.discord_notes().note_seen(channel, message);
+        home.workspace
+            .discord_notes()
+            .note_seen(ChannelId::discord(channel), MessageId::discord(message));
     }
     home
 }
 
 /// Starts a bot that allows only Ann.
 async fn start(local: &LocalDiscord, home: &Arc<Home>) -> Bot {
-    let allowed = AllowLists { users: vec![ANN], ..AllowLists::default() };
+    let allowed = AllowLists { users: [ANN].map(UserId::discord).into(), ..AllowLists::default() };
     let options = DiscordOptions { allowed, ..options(local, TimeLimits::default()) };
     Bot::with_options(options, Arc::clone(home)).await.expect("the bot starts")
 }
@@ -79,7 +82,7 @@ async fn a_person_is_looked_up_once_for_all_channels() {
         let begun = bot.home.begun.lock().unwrap();
         let prompts: Vec<&str> = begun
             .iter()
-            .filter(|event| event.lane == Lane::Channel(channel))
+            .filter(|event| event.lane == Lane::Channel(ChannelId::discord(channel)))
             .map(|event| event.prompt.as_str())
             .collect();
         assert_eq!(prompts, ["0", "1", "2", "3", "4"]);
@@ -144,7 +147,9 @@ async fn the_newest_outdated_message_gets_a_reply_and_earlier_ones_a_reaction() 
     let home = Home::new().await;
     let eleven = Duration::from_secs(11 * 60);
     let before = local.mention_earlier(CHANNEL, ANN, "answered before", eleven * 2);
-    home.workspace.discord_notes().note_seen(CHANNEL, before);
+    home.workspace
+        .discord_notes()
+        .note_seen(ChannelId::discord(CHANNEL), MessageId::discord(before));
     let [first, second, newest] =
         ["one", "two", "three"].map(|prompt| local.mention_earlier(CHANNEL, ANN, prompt, eleven));
     let _bot = start(&local, &home).await;
@@ -163,7 +168,9 @@ async fn outdated_messages_are_counted_and_reported_once() {
     let home = Home::with(|home| home.kept = true).await;
     let hour = Duration::from_secs(3_600);
     let before = local.mention_earlier(CHANNEL, ANN, "answered before", hour * 2);
-    home.workspace.discord_notes().note_seen(CHANNEL, before);
+    home.workspace
+        .discord_notes()
+        .note_seen(ChannelId::discord(CHANNEL), MessageId::discord(before));
     let mut newest = 0;
     for number in 0..130 {
         newest = local.mention_earlier(CHANNEL, ANN, &format!("old {number}"), hour);
@@ -191,7 +198,9 @@ async fn a_restart_continues_an_interrupted_catch_up() {
     let home = Home::with(|home| home.kept = true).await;
     home.busy.send_replace(true);
     let before = local.mention(CHANNEL, ANN, "before");
-    home.workspace.discord_notes().note_seen(CHANNEL, before);
+    home.workspace
+        .discord_notes()
+        .note_seen(ChannelId::discord(CHANNEL), MessageId::discord(before));
     for number in 0..150 {
         local.mention(CHANNEL, ANN, &number.to_string());
     }
@@ -200,7 +209,8 @@ async fn a_restart_continues_an_interrupted_catch_up() {
     // The first process does not receive the second page.
     local.faults().latency(Duration::from_millis(300));
     let Bot { listening, dispatcher, .. } = start(&local, &home).await;
-    let waiting = || dispatcher.observer.queue_of(&Lane::Channel(CHANNEL)).waiting.len();
+    let waiting =
+        || dispatcher.observer.queue_of(&Lane::Channel(ChannelId::discord(CHANNEL))).waiting.len();
     local.wait_for("the first page", |_| (waiting() >= 99).then_some(())).await;
     drop(listening);
     assert_eq!(waiting(), 99, "it died in the middle");
@@ -218,7 +228,7 @@ async fn a_restart_continues_an_interrupted_catch_up() {
 async fn authors_learn_that_their_message_was_handled_more_than_two_minutes_late() {
     let local = LocalDiscord::start().await;
     let home = Home::new().await;
-    home.workspace.discord_notes().note_seen(CHANNEL, 1);
+    home.workspace.discord_notes().note_seen(ChannelId::discord(CHANNEL), MessageId::discord(1));
     // The local clock is wrong; the age is computed from Discord's.
     local.faults().clock_ahead(-60);
     local.mention_earlier(CHANNEL, ANN, "long ago", Duration::from_secs(60 + 150));

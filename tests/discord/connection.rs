@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use aetheel::config::AllowLists;
 use aetheel::discord::{DiscordOptions, TimeLimits};
+use aetheel::id::{ChannelId, GuildId, MessageId, RoleId};
 
 use super::bot::{Bot, Home, options};
 use crate::support::discord::{ANN, CHANNEL, GUILD, LocalDiscord, OTHER, ROLE, THREAD};
@@ -55,9 +56,9 @@ async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
     // A message that is read after a reconnect is checked like a live one: with its author's roles
     // and its thread's parent channel.
     let allowed = AllowLists {
-        roles: vec![ROLE],
-        channels: vec![CHANNEL],
-        guilds: vec![GUILD],
+        roles: [ROLE].map(RoleId::discord).into(),
+        channels: [CHANNEL].map(ChannelId::discord).into(),
+        guilds: [GUILD].map(GuildId::discord).into(),
         ..AllowLists::default()
     };
     let options = DiscordOptions { allowed, ..options(&local, impatient()) };
@@ -102,8 +103,8 @@ async fn messages_written_while_the_program_was_down_are_answered_at_the_start()
     let local = LocalDiscord::start().await;
     let home = Home::new().await;
     let old = local.mention(CHANNEL, ANN, "answered before");
-    home.workspace.discord_notes().note_seen(CHANNEL, old);
-    home.workspace.discord_notes().note_seen(THREAD, 1);
+    home.workspace.discord_notes().note_seen(ChannelId::discord(CHANNEL), MessageId::discord(old));
+    home.workspace.discord_notes().note_seen(ChannelId::discord(THREAD), MessageId::discord(1));
     local.mention_earlier(THREAD, ANN, "an hour ago", Duration::from_secs(3_600));
     local.mention_earlier(THREAD, ANN, "nine minutes ago", Duration::from_secs(540));
     local.mention(CHANNEL, ANN, "written while down");

@@ -4,6 +4,7 @@ use aetheel::config::AllowLists;
 use aetheel::discord::DiscordOptions;
 use aetheel::dispatch::{Outlet as _, PriorDelivery, Setting};
 use aetheel::event::{EventKind, EventOrigin, Lane};
+use aetheel::id::{ChannelId, MessageId, UserId};
 
 use super::bot::{Barrier, Bot, Home, Log, Turn, options};
 use crate::support::discord::{ANN, BOB, BOT, CHANNEL, DIRECT, Fault, LocalDiscord, THREAD};
@@ -37,9 +38,17 @@ async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
     let first = local.messages(*thread)[0].id;
     assert_eq!(
         (asked.kind, asked.lane, asked.asker, asked.opens_thread),
-        (EventKind::Message, Lane::Channel(CHANNEL), Some(ANN), true)
+        (
+            EventKind::Message,
+            Lane::Channel(ChannelId::discord(CHANNEL)),
+            Some(UserId::discord(ANN)),
+            true
+        )
     );
-    assert_eq!((opened.thread, opened.first), (*thread, first));
+    assert_eq!(
+        (opened.thread, opened.first),
+        (ChannelId::discord(*thread), MessageId::discord(first))
+    );
     assert_eq!(
         bot.home.last_seen(*thread).await,
         Some(first),
@@ -47,7 +56,13 @@ async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
     );
     assert_eq!(
         (&event.lane, &event.origin),
-        (&Lane::Channel(*thread), &EventOrigin::Message { channel: *thread, message: first })
+        (
+            &Lane::Channel(ChannelId::discord(*thread)),
+            &EventOrigin::Message {
+                channel: ChannelId::discord(*thread),
+                message: MessageId::discord(first)
+            }
+        )
     );
     Turn::of(&bot, &event).done("Fixed.").await;
     assert_eq!(
@@ -91,7 +106,11 @@ async fn in_its_threads_the_bot_needs_no_mention_and_ignores_talk_among_others()
     local.let_read();
     let (log, _guard) = Log::start();
     // The channel's access lists also apply to its threads.
-    let allowed = AllowLists { users: vec![ANN], channels: vec![CHANNEL], ..AllowLists::default() };
+    let allowed = AllowLists {
+        users: [ANN].map(UserId::discord).into(),
+        channels: [CHANNEL].map(ChannelId::discord).into(),
+        ..AllowLists::default()
+    };
     let options = DiscordOptions { allowed, ..options(&local, Default::default()) };
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     local.say(THREAD, ANN, "nobody spoke to the bot here");
@@ -137,10 +156,11 @@ async fn without_the_message_content_intent_mentions_in_threads_are_prompts() {
     // Options of the channel apply to the thread.
     bot.dispatcher
         .settings
-        .choose(&Lane::Channel(CHANNEL), Setting::Model, Some("sonnet"))
+        .choose(&Lane::Channel(ChannelId::discord(CHANNEL)), Setting::Model, Some("sonnet"))
         .await
         .unwrap();
-    let shown = bot.dispatcher.observer.lane_status(&Lane::Channel(THREAD)).await;
+    let shown =
+        bot.dispatcher.observer.lane_status(&Lane::Channel(ChannelId::discord(THREAD))).await;
     let model = shown.options.iter().find(|option| option.setting == Setting::Model).unwrap();
     assert_eq!(model.current.as_deref(), Some("sonnet"));
 }

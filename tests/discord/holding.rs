@@ -13,6 +13,7 @@ use aetheel::config::AllowLists;
 use aetheel::discord::{DiscordOptions, TimeLimits};
 use aetheel::dispatch::{DeliveryError, PriorDelivery, Settlement};
 use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::id::{ChannelId, MessageId, UserId};
 use aetheel::split::split;
 
 use super::asks::{decision, permission, with_buttons};
@@ -358,7 +359,10 @@ async fn two_hundred_prompts_stay_within_discords_limits_and_answers_precede_rea
     bot.home.busy.send_replace(true);
     let count = 200;
     for number in 0..count {
-        let (lane, origin) = (Lane::Channel(room(number)), EventOrigin::Internal { channel: None });
+        let (lane, origin) = (
+            Lane::Channel(ChannelId::discord(room(number))),
+            EventOrigin::Internal { channel: None },
+        );
         bot.submit(NewEvent::new(EventKind::Cron, lane, origin, "before"));
         local.mention(room(number), ANN, &format!("prompt {number}"));
     }
@@ -420,7 +424,7 @@ async fn text_after_a_steering_message_is_posted_below_it_also_after_a_restart()
     let noted = Arc::new(std::sync::Mutex::new(Vec::new()));
     let (traces, note) = (PriorDelivery::untracked(), noted.clone());
     let traces = PriorDelivery {
-        note: Arc::new(move |ids: &[u64]| *note.lock().unwrap() = ids.to_vec()),
+        note: Arc::new(move |ids: &[MessageId]| *note.lock().unwrap() = ids.to_vec()),
         ..traces
     };
     local.mention(CHANNEL, ANN, "go");
@@ -449,7 +453,7 @@ async fn text_after_a_steering_message_is_posted_below_it_also_after_a_restart()
 #[tokio::test]
 async fn the_stop_button_of_an_answer_works_and_disappears_at_its_end() {
     let local = LocalDiscord::start().await;
-    let allowed = AllowLists { users: vec![ANN], ..AllowLists::default() };
+    let allowed = AllowLists { users: [ANN].map(UserId::discord).into(), ..AllowLists::default() };
     let options = DiscordOptions { allowed, ..options(&local, TimeLimits::default()) };
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     bot.home.busy.send_replace(true);
@@ -458,7 +462,7 @@ async fn the_stop_button_of_an_answer_works_and_disappears_at_its_end() {
     let draft = local.wait_for_message(CHANNEL, |text| text == "Working").await;
     assert_eq!(local.buttons(draft.id), ["Stop"]);
     let button = local.button(draft.id, "Stop").unwrap();
-    let lane = Lane::Channel(CHANNEL);
+    let lane = Lane::Channel(ChannelId::discord(CHANNEL));
     local.press(draft.id, BOB, "Stop");
     local.wait_for_message(CHANNEL, |text| text == "You may not use me here.").await;
     assert!(bot.dispatcher.turns.is_busy(&lane));

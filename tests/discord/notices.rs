@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use aetheel::dispatch::{Notice, Offer, OfferRefusal, Outlet, Person, PriorDelivery, TurnAnswer};
 use aetheel::event::{Event, EventOrigin};
+use aetheel::id::{ChannelId, MessageId, UserId};
 
 use super::bot::{Bot, Home, Turn, answer, options};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER};
@@ -12,7 +13,7 @@ use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER};
 fn notice() -> Notice {
     let offer = Some(Offer { id: "17-0".to_owned(), label: "Try again".to_owned() });
     Notice {
-        channel: Some(CHANNEL),
+        channel: Some(ChannelId::discord(CHANNEL)),
         about: None,
         text: "I was interrupted. (interrupted)".to_owned(),
         offer,
@@ -48,8 +49,14 @@ async fn a_pressed_offer_loses_its_button_and_names_the_person() {
     let bot = Bot::start(&local).await;
     let about = local.mention(CHANNEL, ANN, "go");
     bot.event(&local, "go").await;
-    bot.discord.notify(Notice { about: Some(about), ..notice() }).await.unwrap();
-    bot.discord.notify(Notice { about: Some(about), ..notice() }).await.unwrap();
+    bot.discord
+        .notify(Notice { about: Some(MessageId::discord(about)), ..notice() })
+        .await
+        .unwrap();
+    bot.discord
+        .notify(Notice { about: Some(MessageId::discord(about)), ..notice() })
+        .await
+        .unwrap();
     let message = button(&local).await;
     assert_eq!(
         local.messages(CHANNEL).len(),
@@ -65,7 +72,7 @@ async fn a_pressed_offer_loses_its_button_and_names_the_person() {
     assert_eq!(acknowledged(&local, press).await, 7);
     let (id, person) = bot.home.pressed.lock().unwrap()[0].clone();
     assert_eq!(id, "17-0");
-    assert!(matches!(person, Person::User { id: ANN, .. }), "{person:?}");
+    assert!(matches!(person, Person::User { id, .. } if id == UserId::discord(ANN)), "{person:?}");
     let after = local.messages(CHANNEL).remove(0);
     assert_eq!(after.content, "I was interrupted. (interrupted)\n-# 🔁 Started again by ann.");
     assert_eq!(local.buttons(message.id), Vec::<String>::new());
@@ -174,9 +181,16 @@ async fn a_notice_without_a_recipient_goes_to_the_operators_channel() {
 fn prior_delivery(posted: &[u64], resumed: bool) -> (PriorDelivery, Arc<Mutex<Vec<u64>>>) {
     let noted = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&noted);
-    let note = Arc::new(move |ids: &[u64]| *note.lock().unwrap() = ids.to_vec());
+    let note = Arc::new(move |ids: &[MessageId]| {
+        *note.lock().unwrap() = ids.iter().filter_map(|id| id.as_discord()).collect();
+    });
     (
-        PriorDelivery { stem: "m0abcdef1.0".to_owned(), posted: posted.to_vec(), resumed, note },
+        PriorDelivery {
+            stem: "m0abcdef1.0".to_owned(),
+            posted: posted.iter().copied().map(MessageId::discord).collect(),
+            resumed,
+            note,
+        },
         noted,
     )
 }

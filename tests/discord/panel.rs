@@ -5,6 +5,7 @@ use std::time::Duration;
 use aetheel::config::AllowLists;
 use aetheel::dispatch::Setting;
 use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::id::{ChannelId, UserId};
 
 use super::bot::{Bot, Home, everybody};
 use crate::support::discord::{
@@ -25,8 +26,13 @@ async fn use_command(
 
 /// Returns the options that are set for the channel.
 async fn chosen_options(bot: &Bot) -> Vec<(Setting, String)> {
-    let options =
-        bot.dispatcher.observer.lane_status(&Lane::Channel(CHANNEL)).await.options.into_iter();
+    let options = bot
+        .dispatcher
+        .observer
+        .lane_status(&Lane::Channel(ChannelId::discord(CHANNEL)))
+        .await
+        .options
+        .into_iter();
     options
         .filter(|option| option.chosen)
         .map(|option| (option.setting, option.current.unwrap_or_default()))
@@ -83,7 +89,7 @@ async fn a_long_queue_is_one_message() {
     bot.home.busy.send_replace(true);
     for _ in 0..101 {
         let origin = EventOrigin::Internal { channel: None };
-        let lane = Lane::Channel(CHANNEL);
+        let lane = Lane::Channel(ChannelId::discord(CHANNEL));
         let event = NewEvent::new(EventKind::Message, lane, origin, "[".repeat(60));
         bot.submit(NewEvent { author: Some("*".repeat(60)), ..event });
     }
@@ -222,7 +228,7 @@ async fn menus_work_after_a_restart() {
 #[tokio::test]
 async fn people_without_access_get_neither_answers_nor_menus_nor_suggestions() {
     let local = LocalDiscord::start().await;
-    let allowed = AllowLists { users: vec![ANN], ..AllowLists::default() };
+    let allowed = AllowLists { users: [ANN].map(UserId::discord).into(), ..AllowLists::default() };
     let bot = Bot::allowing(&local, allowed).await;
     let (menus, _) = use_command(&local, ANN, "settings", None).await;
     assert_eq!(local.suggestions(CHANNEL, ANN, "model", "").await.len(), 2);
@@ -243,7 +249,8 @@ async fn people_without_access_get_neither_answers_nor_menus_nor_suggestions() {
 async fn suggestions_match_the_typed_text() {
     let local = LocalDiscord::start().await;
     // A thread is allowed if its channel is.
-    let allowed = AllowLists { channels: vec![CHANNEL, OTHER], ..everybody() };
+    let allowed =
+        AllowLists { channels: [CHANNEL, OTHER].map(ChannelId::discord).into(), ..everybody() };
     let _bot = Bot::allowing(&local, allowed).await;
     let pair = |id: &str, name: &str| vec![(id.to_owned(), name.to_owned())];
     assert_eq!(local.suggestions(CHANNEL, ANN, "model", "OPU").await, pair("opus", "Opus 5"));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use aetheel::config::AllowLists;
 use aetheel::discord::TimeLimits;
 use aetheel::event::{EventKind, EventOrigin, Lane, QuotedMessage};
+use aetheel::id::{ChannelId, GuildId, MessageId, RoleId, UserId};
 
 use super::bot::{Barrier, Bot, Home, connect, everybody, options};
 use crate::support::discord::{
@@ -16,18 +17,24 @@ use crate::support::discord::{
 async fn the_mention_is_removed_from_a_prompt_and_other_mentions_are_readable() {
     let local = LocalDiscord::start().await;
     let allowed = AllowLists {
-        guilds: vec![GUILD],
-        channels: vec![CHANNEL],
-        roles: vec![ROLE],
+        guilds: [GUILD].map(GuildId::discord).into(),
+        channels: [CHANNEL].map(ChannelId::discord).into(),
+        roles: [ROLE].map(RoleId::discord).into(),
         ..AllowLists::default()
     };
     let bot = Bot::allowing(&local, allowed).await;
     let id = local.mention(CHANNEL, ANN, &format!("tell <@{OWNER}> of <@&{ROLE}> in <#{OTHER}>"));
     let event = bot.event(&local, "tell @olga of @crew in #other").await;
     assert_eq!(event.kind, EventKind::Message);
-    assert_eq!(event.lane, Lane::Channel(CHANNEL));
-    assert_eq!(event.origin, EventOrigin::Message { channel: CHANNEL, message: id });
-    assert_eq!((event.author.as_deref(), event.asker), (Some("ann"), Some(ANN)));
+    assert_eq!(event.lane, Lane::Channel(ChannelId::discord(CHANNEL)));
+    assert_eq!(
+        event.origin,
+        EventOrigin::Message {
+            channel: ChannelId::discord(CHANNEL),
+            message: MessageId::discord(id)
+        }
+    );
+    assert_eq!((event.author.as_deref(), event.asker), (Some("ann"), Some(UserId::discord(ANN))));
     assert_eq!((event.parent, bot.home.last_seen(CHANNEL).await), (None, Some(id)));
     // Neither a user without the role nor another channel is allowed.
     local.mention(CHANNEL, OWNER, "and me?");
@@ -41,7 +48,11 @@ async fn the_mention_is_removed_from_a_prompt_and_other_mentions_are_readable() 
 async fn direct_messages_replies_and_messages_in_threads_are_prompts() {
     let local = LocalDiscord::start().await;
     // A thread is allowed if its channel is. A direct message has no channel.
-    let bot = Bot::allowing(&local, AllowLists { channels: vec![CHANNEL], ..everybody() }).await;
+    let bot = Bot::allowing(
+        &local,
+        AllowLists { channels: [CHANNEL].map(ChannelId::discord).into(), ..everybody() },
+    )
+    .await;
     local.say(DIRECT, ANN, "in private");
     bot.event(&local, "in private").await;
     local.mention(CHANNEL, OWNER, "first");
@@ -57,10 +68,14 @@ async fn direct_messages_replies_and_messages_in_threads_are_prompts() {
     assert_eq!(
         found,
         [
-            (Lane::Channel(DIRECT), None, Some(ANN)),
-            (Lane::Channel(CHANNEL), None, Some(OWNER)),
-            (Lane::Channel(CHANNEL), None, Some(ANN)),
-            (Lane::Channel(THREAD), Some(CHANNEL), Some(ANN)),
+            (Lane::Channel(ChannelId::discord(DIRECT)), None, Some(UserId::discord(ANN))),
+            (Lane::Channel(ChannelId::discord(CHANNEL)), None, Some(UserId::discord(OWNER))),
+            (Lane::Channel(ChannelId::discord(CHANNEL)), None, Some(UserId::discord(ANN))),
+            (
+                Lane::Channel(ChannelId::discord(THREAD)),
+                Some(ChannelId::discord(CHANNEL)),
+                Some(UserId::discord(ANN))
+            ),
         ]
     );
 }
@@ -179,7 +194,8 @@ async fn a_message_received_twice_is_one_prompt_and_order_is_kept() {
 #[tokio::test]
 async fn people_without_access_are_ignored_but_their_commands_are_refused_privately() {
     let local = LocalDiscord::start().await;
-    let allowed = AllowLists { users: vec![OWNER], ..AllowLists::default() };
+    let allowed =
+        AllowLists { users: [OWNER].map(UserId::discord).into(), ..AllowLists::default() };
     let bot = Bot::allowing(&local, allowed).await;
     local.mention(CHANNEL, ANN, "let me in");
     let id = local.slash(CHANNEL, ANN, "ask", Some("let me in"));
@@ -250,10 +266,16 @@ async fn during_a_shutdown_messages_wait_for_the_next_start_and_commands_are_ref
 async fn commands_ask_reset_and_stop_under_both_names() {
     let local = LocalDiscord::start().await;
     // A thread is allowed if its channel is.
-    let bot = Bot::allowing(&local, AllowLists { channels: vec![CHANNEL], ..everybody() }).await;
+    let bot = Bot::allowing(
+        &local,
+        AllowLists { channels: [CHANNEL].map(ChannelId::discord).into(), ..everybody() },
+    )
+    .await;
     local.slash(CHANNEL, ANN, "claude", Some(" by the other name "));
     let event = bot.event(&local, "by the other name").await;
-    assert!(matches!(event.origin, EventOrigin::Interaction { channel: CHANNEL, .. }));
+    assert!(
+        matches!(event.origin, EventOrigin::Interaction { channel, .. } if channel == ChannelId::discord(CHANNEL))
+    );
     local.mention(THREAD, ANN, "in a thread");
     bot.event(&local, "in a thread").await;
     bot.dispatcher.turns.idle().await;

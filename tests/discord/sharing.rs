@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use aetheel::discord::{EventSharing, GatewayEvent, LoginHistory, Parent, Receipt, TimeLimits};
 use aetheel::event::Lane;
+use aetheel::id::ChannelId;
+use aetheel::id::MessageId;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 
@@ -85,7 +87,7 @@ impl Forwarder {
         assert!(heard.key().len() <= 100, "{heard:?}");
         let mut state = self.state.lock().unwrap();
         state.heard.push(read.clone());
-        let Some(channel) = read.channel() else {
+        let Some(channel) = read.channel().and_then(ChannelId::as_discord) else {
             for node in 0..state.inboxes.len() {
                 self.send_to(&state, node, read.clone());
             }
@@ -187,8 +189,9 @@ async fn commands_menus_and_suggestions_are_answered_by_a_node_without_a_login()
     assert_eq!(suggested[0].0, "sonnet");
     let changed = local.slash(OTHER, ANN, "model", Some("sonnet"));
     assert_eq!(local.answer_to(changed).await.content, "Model is Sonnet from now on.");
-    let of =
-        async |bot: &Bot| bot.home.workspace.bindings().get(&Lane::Channel(OTHER), "demo").await;
+    let of = async |bot: &Bot| {
+        bot.home.workspace.bindings().get(&Lane::Channel(ChannelId::discord(OTHER)), "demo").await
+    };
     local
         .wait_for("the choice", |_| {
             second.home.state("sessions.md").contains("sonnet").then_some(())
@@ -350,7 +353,9 @@ async fn a_node_that_was_killed_before_it_had_caught_up_does_so_when_it_starts_a
     let home = Home::new().await;
     // Imported by the previous process, from a node that did not receive the next message.
     let handled = local.mention(CHANNEL, ANN, "before");
-    home.workspace.discord_notes().note_seen(CHANNEL, handled);
+    home.workspace
+        .discord_notes()
+        .note_seen(ChannelId::discord(CHANNEL), MessageId::discord(handled));
     local.mention(CHANNEL, ANN, "on the way");
     let forwarder = Forwarder::new(&[]);
     let bot = forwarder.node(&local, &home).await;
@@ -372,7 +377,7 @@ async fn saved_positions_move_with_their_channels_and_missed_messages_are_read()
         local.mention(channel, ANN, &format!("before in {channel}"));
         first.event(&local, &format!("before in {channel}")).await;
     }
-    let theirs = |channel| channel == CHANNEL;
+    let theirs = |channel| channel == ChannelId::discord(CHANNEL);
     local
         .wait_for("the saved position", |_| {
             first.home.state("discord.md").contains(&format!("`channel:{CROWD}`")).then_some(())
@@ -395,7 +400,7 @@ async fn saved_positions_move_with_their_channels_and_missed_messages_are_read()
     local.mention(CHANNEL, ANN, "on the way");
     for _ in 0..2 {
         let channels = second.discord.import_channels(&lines, |_| true).await.expect("saved");
-        assert_eq!(channels, [CHANNEL]);
+        assert_eq!(channels, [ChannelId::discord(CHANNEL)]);
         assert!(second.home.state("discord.md").contains(&format!("`channel:{CHANNEL}` seen to")));
         second.discord.catch_up(channels);
     }
@@ -425,12 +430,13 @@ async fn an_open_question_of_a_dead_node_is_closed_by_the_node_that_takes_over()
 async fn the_root_of_a_thread_is_its_parent_channel() {
     let local = LocalDiscord::start().await;
     let bot = Bot::with_home(&local, &Home::new().await).await;
-    assert_eq!(bot.discord.root_channel(THREAD).await, Ok(CHANNEL));
-    assert_eq!(bot.discord.root_channel(CHANNEL).await, Ok(CHANNEL));
-    assert_eq!(bot.discord.root_channel(1).await, Ok(1), "Discord does not know this channel");
+    let [channel, thread, other, unknown] = [CHANNEL, THREAD, OTHER, 1].map(ChannelId::discord);
+    assert_eq!(bot.discord.root_channel(thread).await, Ok(channel));
+    assert_eq!(bot.discord.root_channel(channel).await, Ok(channel));
+    assert_eq!(bot.discord.root_channel(unknown).await, Ok(unknown), "Discord does not know it");
     local.faults().away(true);
     let began = std::time::Instant::now();
-    assert!(bot.discord.root_channel(OTHER).await.is_err());
+    assert!(bot.discord.root_channel(other).await.is_err());
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 

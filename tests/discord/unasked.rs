@@ -2,12 +2,13 @@
 
 use aetheel::dispatch::TurnAnswer;
 use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::id::ChannelId;
 
 use super::bot::{Bot, Turn, answer};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 
 fn heartbeat() -> Event {
-    let origin = EventOrigin::Internal { channel: Some(CHANNEL) };
+    let origin = EventOrigin::Internal { channel: Some(ChannelId::discord(CHANNEL)) };
     NewEvent::new(EventKind::Heartbeat, Lane::Heartbeat("inbox".to_owned()), origin, "look")
         .accepted(1, 0)
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, PromptRefusal, Router};
 use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::id::{ChannelId, UserId};
 use aetheel::queue::QueueLimits;
 use aetheel::workspace::{Journal, LineStore};
 
@@ -106,7 +107,7 @@ impl Node {
 
     async fn ask(&self, channel: u64, prompt: &str) -> u64 {
         let key = Some(format!("test:{prompt}"));
-        let event = NewEvent { asker: Some(ANN), key, ..message(channel, prompt) };
+        let event = NewEvent { asker: Some(UserId::discord(ANN)), key, ..message(channel, prompt) };
         self.dispatcher.intake.submit(event).unwrap().wait_until_saved().await.unwrap()
     }
 
@@ -126,7 +127,12 @@ impl Node {
     }
 
     async fn press(&self, id: &str) -> Result<OfferEffect, OfferRefusal> {
-        let ann = Person::User { id: ANN, roles: vec![], owner: false, name: "Ann".to_owned() };
+        let ann = Person::User {
+            id: UserId::discord(ANN),
+            roles: vec![],
+            owner: false,
+            name: "Ann".to_owned(),
+        };
         self.dispatcher.recovery.accept_offer(id, &ann, true).await
     }
 }
@@ -134,7 +140,7 @@ impl Node {
 /// An event of a node, with a key.
 fn event(sequence: u64, channel: u64, prompt: &str) -> Event {
     let key = Some(format!("test:{prompt}"));
-    NewEvent { asker: Some(ANN), key, ..message(channel, prompt) }
+    NewEvent { asker: Some(UserId::discord(ANN)), key, ..message(channel, prompt) }
         .accepted(sequence, jiff::Timestamp::now().as_millisecond())
 }
 
@@ -206,12 +212,12 @@ async fn check_handled(node: &Node, start: u64) {
     );
     let mine: Vec<&str> = answers
         .iter()
-        .filter(|(event, _)| event.lane == Lane::Channel(11))
+        .filter(|(event, _)| event.lane == Lane::Channel(ChannelId::discord(11)))
         .map(|(_, answer)| &*answer.text)
         .collect();
     assert_eq!(mine, ["ran", "waited", "heard by what ran"], "in order");
     let notices = node.collected.notices(1).await;
-    assert_eq!((notices.len(), notices[0].channel), (1, Some(12)));
+    assert_eq!((notices.len(), notices[0].channel), (1, Some(ChannelId::discord(12))));
     let offer = notices[0].offer.clone().unwrap();
     assert_eq!(offer.id, format!("{}-0", (start << 32) + 3));
     assert!(offer.id.len() < 64);
@@ -315,8 +321,8 @@ async fn events_that_cannot_be_written_are_not_imported() {
 async fn a_lane_is_idle_once_none_of_its_events_is_in_flight() {
     let (gate, launcher) = behind_a_gate(false);
     let node = Node::begin(2, "", launcher).await;
-    let seven = |lane: &Lane| *lane == Lane::Channel(7);
-    let other = |lane: &Lane| *lane == Lane::Channel(8);
+    let seven = |lane: &Lane| *lane == Lane::Channel(ChannelId::discord(7));
+    let other = |lane: &Lane| *lane == Lane::Channel(ChannelId::discord(8));
     assert!(node.dispatcher.transfer.is_idle_in(seven));
     node.ask(7, "one").await;
     node.ask(7, "two").await;
@@ -328,7 +334,7 @@ async fn a_lane_is_idle_once_none_of_its_events_is_in_flight() {
     assert!(!node.dispatcher.transfer.is_idle_in(other), "the lane is paused");
     gate.send_replace(true);
     node.collected.answers(2).await;
-    node.dispatcher.turns.lane_idle(&Lane::Channel(7)).await;
+    node.dispatcher.turns.lane_idle(&Lane::Channel(ChannelId::discord(7))).await;
     let idle = async {
         while !node.dispatcher.transfer.is_idle_in(seven) {
             tokio::task::yield_now().await;
@@ -336,7 +342,7 @@ async fn a_lane_is_idle_once_none_of_its_events_is_in_flight() {
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), idle).await.unwrap();
     let declined = node.dispatcher.intake.decline(message(9, "no"), "No.").await.unwrap().unwrap();
-    let nine = |lane: &Lane| *lane == Lane::Channel(9);
+    let nine = |lane: &Lane| *lane == Lane::Channel(ChannelId::discord(9));
     assert!(!node.dispatcher.transfer.is_idle_in(nine), "a refusal is being delivered");
     node.dispatcher.intake.refusal_sent(declined);
     assert!(node.dispatcher.transfer.is_idle_in(nine));
@@ -347,7 +353,7 @@ async fn a_lane_keeps_its_offers_when_it_moves_and_returns() {
     let (one, two) = (Node::begin(2, "", quick()).await, Node::begin(3, "", quick()).await);
     one.absorb(&journal_of_a_dead_node(1).await, 0).await;
     one.collected.notices(1).await;
-    let fourteen = |lane: &Lane| *lane == Lane::Channel(14);
+    let fourteen = |lane: &Lane| *lane == Lane::Channel(ChannelId::discord(14));
     let id = format!("{}-0", (1_u64 << 32) + 5);
     assert!(one.dispatcher.transfer.is_idle_in(fourteen), "people decide about it");
     for (from, to) in [(&one, &two), (&two, &one), (&one, &two)] {
@@ -359,12 +365,17 @@ async fn a_lane_keeps_its_offers_when_it_moves_and_returns() {
     assert_eq!(two.press(&id).await, Ok(OfferEffect::Started));
     two.collected.answers(1).await;
     assert_eq!(two.prompts().await, ["offered"]);
-    assert!(two.dispatcher.transfer.export_lanes(|lane| *lane == Lane::Channel(11)).is_empty());
+    assert!(
+        two.dispatcher
+            .transfer
+            .export_lanes(|lane| *lane == Lane::Channel(ChannelId::discord(11)))
+            .is_empty()
+    );
     one.dispatcher.turns.idle().await;
     assert!(
         one.dispatcher
             .transfer
-            .export_lanes(|lane| *lane == Lane::Channel(11))
+            .export_lanes(|lane| *lane == Lane::Channel(ChannelId::discord(11)))
             .contains("message `11/1`")
     );
 }
@@ -405,14 +416,18 @@ async fn in_a_cluster_people_are_asked_about_every_turn_that_had_begun() {
     let own = Node::begin_shared(6, &own, quick()).await;
     for node in [&heir, &own] {
         let notices = node.collected.notices(2).await;
-        let mut told: Vec<(Option<u64>, bool)> = notices
+        let mut told: Vec<(Option<ChannelId>, bool)> = notices
             .iter()
             .map(|notice| (notice.channel, notice.text.contains("may have used a tool")))
             .collect();
         told.sort();
-        assert_eq!(told, [(Some(11), true), (Some(12), false)]);
+        assert_eq!(
+            told,
+            [(Some(ChannelId::discord(11)), true), (Some(ChannelId::discord(12)), false)]
+        );
         assert_eq!(node.prompts().await, ["waited"], "no turn that had begun is repeated");
-        let offer = notices.iter().find(|notice| notice.channel == Some(11)).unwrap();
+        let offer =
+            notices.iter().find(|notice| notice.channel == Some(ChannelId::discord(11))).unwrap();
         let pressed = node.press(&offer.offer.clone().unwrap().id).await;
         assert_eq!(pressed, Ok(OfferEffect::Started));
         assert_eq!(node.prompts().await, ["ran", "waited"]);
@@ -424,8 +439,12 @@ async fn events_that_another_node_has_are_not_imported() {
     let text = journal_of_a_dead_node(5).await;
     let node = Node::begin_shared(6, "", quick()).await;
     let lanes = node.dispatcher.transfer.open_lanes_of(&text);
-    assert!(lanes.contains(&Lane::Channel(11)) && lanes.contains(&Lane::Channel(12)), "{lanes:?}");
-    let theirs = |lane: &Lane| *lane != Lane::Channel(11);
+    assert!(
+        lanes.contains(&Lane::Channel(ChannelId::discord(11)))
+            && lanes.contains(&Lane::Channel(ChannelId::discord(12))),
+        "{lanes:?}"
+    );
+    let theirs = |lane: &Lane| *lane != Lane::Channel(ChannelId::discord(11));
     let absorbed = node.dispatcher.transfer.import_lanes(&text, 0, theirs).await.unwrap();
     assert_eq!(absorbed.len(), 5);
     absorbed.begin();

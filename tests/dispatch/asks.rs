@@ -11,6 +11,7 @@ use aetheel::agent::{
 };
 use aetheel::dispatch::{AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
 use aetheel::event::{EventKind as Asked, EventOrigin, Lane, NewEvent};
+use aetheel::id::{ChannelId, RoleId, UserId, UserOrRoleId};
 use aetheel::turn::ProcessCommand;
 
 use super::turns::only_recording;
@@ -23,7 +24,12 @@ const BOB: u64 = 5;
 const CREW: u64 = 50;
 
 fn user(id: u64) -> Person {
-    Person::User { id, roles: vec![], owner: false, name: format!("user {id}") }
+    Person::User {
+        id: UserId::discord(id),
+        roles: vec![],
+        owner: false,
+        name: format!("user {id}"),
+    }
 }
 
 /// Returns the question that the guest asks at the line `ask WHAT`.
@@ -126,7 +132,7 @@ fn asking() -> Understanding {
 fn desk_options() -> DeskOptions {
     DeskOptions {
         understanding: asking(),
-        approvers: vec![CREW],
+        approvers: vec![UserOrRoleId::discord(CREW)],
         secret: Some("sk-canary-1".to_owned()),
         ..DeskOptions::default()
     }
@@ -154,7 +160,10 @@ fn asking_agents() -> Arc<ScriptedLauncher> {
 /// Starts a turn of Ann that waits for an answer.
 async fn asked(what: &str) -> (Desk, OpenQuestion) {
     let desk = Desk::new(asking_agents(), desk_options()).await;
-    desk.dispatcher.intake.submit(NewEvent { asker: Some(ANN), ..message(7, what) }).unwrap();
+    desk.dispatcher
+        .intake
+        .submit(NewEvent { asker: Some(UserId::discord(ANN)), ..message(7, what) })
+        .unwrap();
     let question = desk.collected.questions(1).await.remove(0);
     (desk, question)
 }
@@ -221,7 +230,11 @@ async fn the_agents_own_options_are_shown_with_their_duration_and_sent_by_id() {
     );
     assert!(matches!(unknown, Err(AnswerRefusal::Misfit(_))), "{unknown:?}");
     assert_eq!(
-        desk.dispatcher.questions.answer_from_text(&Lane::Channel(7), &user(ANN), "never"),
+        desk.dispatcher.questions.answer_from_text(
+            &Lane::Channel(ChannelId::discord(7)),
+            &user(ANN),
+            "never"
+        ),
         Some(Ok(()))
     );
     let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
@@ -307,9 +320,13 @@ async fn declining_differs_from_an_empty_answer() {
 async fn a_typed_word_answers_the_latest_question_of_its_lane() {
     let (desk, question) = asked("ls").await;
     let said = |lane: u64, words: &str, person| {
-        desk.dispatcher.questions.answer_from_text(&Lane::Channel(lane), &person, words)
+        desk.dispatcher.questions.answer_from_text(
+            &Lane::Channel(ChannelId::discord(lane)),
+            &person,
+            words,
+        )
     };
-    assert_eq!(question.asker, Some(ANN));
+    assert_eq!(question.asker, Some(UserId::discord(ANN)));
     assert_eq!(said(8, "allow", user(ANN)), None, "no question is open there");
     assert_eq!(said(7, "what?", user(ANN)), None);
     assert_eq!(said(7, "allow", user(BOB)), Some(Err(AnswerRefusal::NotYours)));
@@ -321,8 +338,14 @@ async fn a_typed_word_answers_the_latest_question_of_its_lane() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn asker_owner_and_approvers_may_answer_and_nobody_else() {
-    let owner = Person::User { id: BOB, roles: vec![], owner: true, name: "bob".into() };
-    let crew = Person::User { id: BOB, roles: vec![1, CREW], owner: false, name: "bob".into() };
+    let owner =
+        Person::User { id: UserId::discord(BOB), roles: vec![], owner: true, name: "bob".into() };
+    let crew = Person::User {
+        id: UserId::discord(BOB),
+        roles: [1, CREW].map(RoleId::discord).into(),
+        owner: false,
+        name: "bob".into(),
+    };
     for (person, may) in [
         (user(ANN), true),
         (owner, true),
@@ -461,7 +484,7 @@ async fn an_invalid_decision_leaves_the_question_open() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stop_ends_a_waiting_turn_and_its_question() {
     let (desk, question) = asked("ls").await;
-    assert!(desk.dispatcher.turns.stop(&Lane::Channel(7)));
+    assert!(desk.dispatcher.turns.stop(&Lane::Channel(ChannelId::discord(7))));
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert!(answer.failure.unwrap() == "Stopped.");
     assert_eq!(desk.collected.settled(1).await, [(question.id.clone(), Settlement::TurnEnded)]);
@@ -485,7 +508,10 @@ async fn a_question_ends_with_its_turn_and_when_it_is_withdrawn() {
             }
         });
         let desk = Desk::new(launcher, desk_options()).await;
-        desk.dispatcher.intake.submit(NewEvent { asker: Some(ANN), ..message(7, "go") }).unwrap();
+        desk.dispatcher
+            .intake
+            .submit(NewEvent { asker: Some(UserId::discord(ANN)), ..message(7, "go") })
+            .unwrap();
         let question = desk.collected.questions(1).await.remove(0);
         say.send(true).unwrap();
         assert_eq!(desk.collected.settled(1).await, [(question.id.clone(), how)]);
@@ -501,7 +527,10 @@ async fn a_question_ends_with_its_turn_and_when_it_is_withdrawn() {
 async fn a_question_that_nobody_can_see_is_dismissed() {
     let desk = Desk::new(asking_agents(), desk_options()).await;
     desk.collected.blind.store(true, Ordering::SeqCst);
-    desk.dispatcher.intake.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
+    desk.dispatcher
+        .intake
+        .submit(NewEvent { asker: Some(UserId::discord(ANN)), ..message(7, "ls") })
+        .unwrap();
     let answer = tokio::time::timeout(Duration::from_secs(30), desk.collected.answers(1))
         .await
         .unwrap()
@@ -536,7 +565,10 @@ async fn a_tool_that_the_operator_did_not_list_is_refused_without_a_question() {
         DeskOptions { allowed_tools: only(&["Read", "Grep"]), ..desk_options() },
     )
     .await;
-    desk.dispatcher.intake.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
+    desk.dispatcher
+        .intake
+        .submit(NewEvent { asker: Some(UserId::discord(ANN)), ..message(7, "ls") })
+        .unwrap();
     let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
     assert!(
         notice.contains("deny") && notice.contains("The operator does not allow this tool here."),
@@ -548,7 +580,10 @@ async fn a_tool_that_the_operator_did_not_list_is_refused_without_a_question() {
         DeskOptions { allowed_tools: only(&["Bash(ls:*)"]), ..desk_options() },
     )
     .await;
-    desk.dispatcher.intake.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
+    desk.dispatcher
+        .intake
+        .submit(NewEvent { asker: Some(UserId::discord(ANN)), ..message(7, "ls") })
+        .unwrap();
     let question = desk.collected.questions(1).await.remove(0);
     desk.dispatcher.questions.answer(&question.id, &user(ANN), AskDecision::AllowOnce).unwrap();
     desk.collected.answers(1).await;

@@ -8,6 +8,7 @@ use aetheel::agent::{AgentEventKind, Exit, HostCommand, Input, TurnOutcome, Unre
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, status_rows};
 use aetheel::event::Lane;
+use aetheel::id::ChannelId;
 use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{EntryKind, ParsedRecording};
@@ -20,7 +21,7 @@ use crate::support::scripted::{
     message, parts, spawn, text_event,
 };
 
-const SEVEN: Lane = Lane::Channel(7);
+const SEVEN: Lane = Lane::Channel(ChannelId::discord(7));
 const SECRET: &str = "sk-canary-0123456789";
 
 /// Understands `text X`, `done` and `spent`. `huh X` is unknown to it, and it crashes at `trap`. A

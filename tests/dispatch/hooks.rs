@@ -13,6 +13,7 @@ use aetheel::dispatch::{
 };
 use aetheel::event::{Event, EventKind as Asked, EventOrigin, Lane, NewEvent};
 use aetheel::fold::Transcript;
+use aetheel::id::{ChannelId, MessageId};
 use aetheel::queue::QueueLimits;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
@@ -103,7 +104,7 @@ async fn the_hook_after_a_turn_delays_its_lane_but_not_the_answer() {
     desk.ask(7, "two");
     desk.collected.answers(1).await;
     until("the hook", || desk.launcher.prompts().len() == 3).await;
-    assert!(desk.dispatcher.turns.is_busy(&Lane::Channel(7)));
+    assert!(desk.dispatcher.turns.is_busy(&Lane::Channel(ChannelId::discord(7))));
     // Another lane does not wait.
     desk.ask(8, "elsewhere");
     desk.collected.answers(2).await;
@@ -232,9 +233,16 @@ async fn the_answer_of_a_hook_goes_to_its_channel_and_its_memory_to_the_file() {
         .collect();
     assert_eq!(
         told[0],
-        (EventOrigin::Internal { channel: Some(42) }, "Off we go.".to_owned(), None)
+        (
+            EventOrigin::Internal { channel: Some(ChannelId::discord(42)) },
+            "Off we go.".to_owned(),
+            None
+        )
     );
-    assert_eq!(told[1].0, EventOrigin::Message { channel: 7, message: 1 });
+    assert_eq!(
+        told[1].0,
+        EventOrigin::Message { channel: ChannelId::discord(7), message: MessageId::discord(1) }
+    );
     assert_eq!(told[2], (EventOrigin::Internal { channel: None }, "ok".to_owned(), None));
     let memory =
         std::fs::read_to_string(desk.folder.path().join("config/memory/channel-7.md")).unwrap();
@@ -255,14 +263,14 @@ async fn a_stop_ends_a_running_hook_and_a_prompt_stopped_before_it_began_does_no
     operator_writes(desk.folder.path(), HOOKS);
     desk.ask(7, "never asked");
     until("the first hook", || desk.launcher.prompts().len() == 1).await;
-    assert!(desk.dispatcher.turns.stop(&Lane::Channel(7)));
+    assert!(desk.dispatcher.turns.stop(&Lane::Channel(ChannelId::discord(7))));
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert!(answer.failure.as_deref().unwrap() == "Stopped.", "{answer:?}");
     until("the second hook", || desk.launcher.prompts().len() == 2).await;
     let prompts = desk.launcher.prompts();
     assert_eq!(prompts.iter().map(|prompt| purpose(prompt)).collect::<Vec<_>>(), ["begin", "stop"]);
     assert!(prompts[1].ends_with("ended with a failure."), "{}", prompts[1]);
-    assert!(desk.dispatcher.turns.stop(&Lane::Channel(7)));
+    assert!(desk.dispatcher.turns.stop(&Lane::Channel(ChannelId::discord(7))));
     desk.dispatcher.turns.idle().await;
 }
 

@@ -11,6 +11,7 @@ use aetheel::dispatch::{
     Dispatcher, OfferEffect, OfferRefusal, OpenedThread, Person, PromptRefusal, StopResult,
 };
 use aetheel::event::{EventKind as Asked, EventOrigin, Lane, NewEvent};
+use aetheel::id::{ChannelId, MessageId, UserId};
 use aetheel::queue::QueueLimits;
 use aetheel::workspace::Journal;
 use tokio::sync::watch;
@@ -78,7 +79,7 @@ impl Gateway {
     /// Submits a prompt and waits until it is on disk.
     pub(super) fn ask(&self, prompt: &str) -> u64 {
         let key = Some(format!("test:{prompt}"));
-        let submitted = NewEvent { asker: Some(ANN), key, ..message(7, prompt) };
+        let submitted = NewEvent { asker: Some(UserId::discord(ANN)), key, ..message(7, prompt) };
         self.runtime
             .block_on(async {
                 self.dispatcher.intake.submit(submitted).unwrap().wait_until_saved().await
@@ -179,7 +180,12 @@ fn ann() -> Person {
 }
 
 fn person(id: u64) -> Person {
-    Person::User { id, roles: vec![], owner: false, name: "somebody".to_owned() }
+    Person::User {
+        id: UserId::discord(id),
+        roles: vec![],
+        owner: false,
+        name: "somebody".to_owned(),
+    }
 }
 
 #[test]
@@ -212,7 +218,7 @@ fn a_turn_without_tools_runs_again_and_finds_its_messages() {
     {
         let traces = first.collected.traces.lock().unwrap();
         assert!(!traces[0].resumed && traces[0].posted.is_empty());
-        (traces[0].note)(&[71, 72]);
+        (traces[0].note)(&[71, 72].map(MessageId::discord));
     }
     first.wait_for_journal(folder.path(), |text| text.contains("posted `71 72`"));
     let stem = first.collected.traces.lock().unwrap()[0].stem.clone();
@@ -224,7 +230,11 @@ fn a_turn_without_tools_runs_again_and_finds_its_messages() {
     let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(second.answers(1), [(1, "one".to_owned(), None)]);
     let traces = second.collected.traces.lock().unwrap();
-    assert!(traces[0].resumed && traces[0].posted == [71, 72] && traces[0].stem == stem);
+    assert!(
+        traces[0].resumed
+            && traces[0].posted == [71, 72].map(MessageId::discord)
+            && traces[0].stem == stem
+    );
 }
 
 #[test]
@@ -239,7 +249,10 @@ fn a_turn_that_used_a_tool_is_offered_and_repeated_once() {
     let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(second.answers(1), [(2, "two".to_owned(), None)], "the lane continues");
     let notices = second.runtime.block_on(second.collected.notices(1));
-    assert_eq!((notices[0].channel, notices[0].about), (Some(7), Some(1)));
+    assert_eq!(
+        (notices[0].channel, notices[0].about),
+        (Some(ChannelId::discord(7)), Some(MessageId::discord(1)))
+    );
     assert!(notices[0].text.contains("already used a tool"), "{notices:?}");
     let offer = notices[0].offer.clone().unwrap();
     assert_eq!(offer.label, "Try again");
@@ -298,7 +311,7 @@ fn a_prompt_that_ran_at_three_crashes_is_set_aside_and_reported() {
     let notices = fourth.runtime.block_on(fourth.collected.notices(2));
     assert_eq!(
         (notices[0].channel, notices[1].channel),
-        (Some(7), None),
+        (Some(ChannelId::discord(7)), None),
         "its channel and the operator's"
     );
     assert!(
@@ -385,7 +398,7 @@ fn a_stopped_prompt_does_not_return() {
     first.ask("waiting");
     {
         let _inside = first.runtime.enter();
-        assert!(first.dispatcher.turns.stop(&aetheel::event::Lane::Channel(7)));
+        assert!(first.dispatcher.turns.stop(&aetheel::event::Lane::Channel(ChannelId::discord(7))));
     }
     first.wait_for_journal(folder.path(), |text| text.contains("- [x] `2`"));
     first.die();
@@ -431,7 +444,7 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
     let first = Gateway::begin(folder.path(), &with_tools(), launcher, 1);
     first.ask("one");
     first.wait_for_journal(folder.path(), |text| text.contains("`1` used a tool"));
-    (first.collected.traces.lock().unwrap()[0].note)(&[71, 72]);
+    (first.collected.traces.lock().unwrap()[0].note)(&[71, 72].map(MessageId::discord));
     shut_down(&first);
     let told = first.answers(1).remove(0).2.unwrap();
     assert!(told.contains("I ask whether to try again. (restarting, "), "{told}");
@@ -442,7 +455,7 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
     assert!(notice.text.ends_with("(interrupted)") && notice.offer.is_some(), "{notice:?}");
     assert_eq!(
         *second.collected.unfinished.lock().unwrap(),
-        [71, 72],
+        [71, 72].map(MessageId::discord),
         "the draft is marked as unfinished"
     );
     assert_eq!(second.prompts(), Vec::<String>::new());
@@ -456,7 +469,11 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
         .unwrap();
     assert_eq!(third.answers(1), [(1, "one".to_owned(), None)]);
     let traces = third.collected.traces.lock().unwrap();
-    assert_eq!(traces[0].posted, [71, 72], "the text is never posted twice");
+    assert_eq!(
+        traces[0].posted,
+        [71, 72].map(MessageId::discord),
+        "the text is never posted twice"
+    );
     assert!(traces[0].stem.ends_with(".1"));
 }
 
@@ -508,7 +525,9 @@ fn a_stopped_turn_does_not_return_if_the_gateway_dies_before_its_end() {
     first.ask("running");
     first.ask("waiting");
     first.wait_for_journal(folder.path(), |text| text.contains("`1` started"));
-    let stopped = first.runtime.block_on(first.dispatcher.turns.stop_durably(&Lane::Channel(7)));
+    let stopped = first
+        .runtime
+        .block_on(first.dispatcher.turns.stop_durably(&Lane::Channel(ChannelId::discord(7))));
     assert_eq!(stopped, StopResult { running: true, waiting: 1 });
     first.die();
     let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
@@ -530,7 +549,10 @@ fn a_turn_that_panics_is_offered_at_once_and_frees_its_lane() {
     gateway.ask("fine");
     assert_eq!(gateway.answers(1), [(2, "fine".to_owned(), None)], "the lane continues");
     let notice = gateway.runtime.block_on(gateway.collected.notices(1)).remove(0);
-    assert_eq!((notice.channel, notice.about), (Some(7), Some(1)));
+    assert_eq!(
+        (notice.channel, notice.about),
+        (Some(ChannelId::discord(7)), Some(MessageId::discord(1)))
+    );
     assert!(
         notice.text.ends_with("(internal)")
             && notice.offer.is_some_and(|offer| offer.label == "Try again"),
@@ -573,7 +595,9 @@ fn a_tool_is_shown_only_after_its_use_is_on_disk() {
         );
         let sequence = prompt + 1;
         assert!(file(folder.path()).contains(&format!("`{sequence}` used a tool")));
-        gateway.runtime.block_on(gateway.dispatcher.turns.stop_durably(&Lane::Channel(7)));
+        gateway
+            .runtime
+            .block_on(gateway.dispatcher.turns.stop_durably(&Lane::Channel(ChannelId::discord(7))));
         gateway.answers(until);
     }
     assert_eq!(*seen.lock().unwrap(), [true; 10]);
@@ -583,9 +607,13 @@ fn a_tool_is_shown_only_after_its_use_is_on_disk() {
 fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() {
     let folder = tempfile::tempdir().unwrap();
     let first = Gateway::begin(folder.path(), &plain(), quick(), 1);
-    let origin = EventOrigin::Interaction { channel: 7, interaction: 50, pass: None };
+    let origin = EventOrigin::Interaction {
+        channel: ChannelId::discord(7),
+        interaction: MessageId::discord(50),
+        pass: None,
+    };
     let asked = NewEvent {
-        asker: Some(ANN),
+        asker: Some(UserId::discord(ANN)),
         key: Some("test:new".to_owned()),
         origin,
         opens_thread: true,
@@ -611,14 +639,14 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() 
         &plain(),
         stuck(&[]),
         1,
-        Some(Ok(OpenedThread { thread: 900, first: 901 })),
+        Some(Ok(OpenedThread { thread: ChannelId::discord(900), first: MessageId::discord(901) })),
     );
     second.wait_for_journal(folder.path(), |text| text.contains("`1` started"));
     {
         let _inside = second.runtime.enter();
         assert!(
-            second.dispatcher.turns.is_busy(&Lane::Channel(900))
-                && !second.dispatcher.turns.is_busy(&Lane::Channel(7))
+            second.dispatcher.turns.is_busy(&Lane::Channel(ChannelId::discord(900)))
+                && !second.dispatcher.turns.is_busy(&Lane::Channel(ChannelId::discord(7)))
         );
         assert_eq!(second.dispatcher.intake.submit(asked).err(), Some(PromptRefusal::Known));
     }

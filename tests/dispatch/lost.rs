@@ -11,6 +11,7 @@ use aetheel::agent::{
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, TurnAnswer};
 use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::id::{ChannelId, MessageId, UserId};
 use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{ParsedRecording, Recorder, RecordingLimits};
@@ -121,9 +122,12 @@ impl Gateway {
     }
 
     fn ask(&self, prompt: &str) {
-        let origin = EventOrigin::Message { channel: 7, message: 100 + prompt.len() as u64 };
+        let origin = EventOrigin::Message {
+            channel: ChannelId::discord(7),
+            message: MessageId::discord(100 + prompt.len() as u64),
+        };
         let submitted = NewEvent {
-            asker: Some(ANN),
+            asker: Some(UserId::discord(ANN)),
             origin,
             key: Some(format!("test:{prompt}")),
             ..message(7, prompt)
@@ -188,7 +192,7 @@ impl Gateway {
 }
 
 fn user(id: u64, owner: bool) -> Person {
-    Person::User { id, roles: vec![], owner, name: "somebody".to_owned() }
+    Person::User { id: UserId::discord(id), roles: vec![], owner, name: "somebody".to_owned() }
 }
 
 /// Agents that print these lines and end.
@@ -275,9 +279,16 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
         );
         assert_eq!(
             (lost.state, lost.lane.clone(), lost.event),
-            (LostState::Lost, Lane::Channel(7), 1)
+            (LostState::Lost, Lane::Channel(ChannelId::discord(7)), 1)
         );
-        assert_eq!((lost.channel, lost.message, lost.asker), (Some(7), Some(103), Some(ANN)));
+        assert_eq!(
+            (lost.channel, lost.message, lost.asker),
+            (
+                Some(ChannelId::discord(7)),
+                Some(MessageId::discord(103)),
+                Some(UserId::discord(ANN))
+            )
+        );
         assert_eq!(
             gateway.press(&format!("lost-{}", lost.turn), ANN),
             Err(OfferRefusal::NotYet),
@@ -297,7 +308,13 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
         );
         assert_eq!(
             (asked.origin, asked.lane),
-            (EventOrigin::Message { channel: 7, message: 103 }, Lane::Channel(7))
+            (
+                EventOrigin::Message {
+                    channel: ChannelId::discord(7),
+                    message: MessageId::discord(103)
+                },
+                Lane::Channel(ChannelId::discord(7))
+            )
         );
         gateway.wait_until_idle();
         assert_eq!(gateway.lost()[0].state, LostState::Delivered);
@@ -394,7 +411,7 @@ fn an_agent_whose_guest_failed_obeys_the_time_limit_and_a_stop() {
         gateway.runtime.block_on(heard.wait_for(|heard| *heard)).unwrap();
         if timeout > Duration::from_secs(1) {
             let _inside = gateway.runtime.enter();
-            assert!(gateway.dispatcher.turns.stop(&Lane::Channel(7)));
+            assert!(gateway.dispatcher.turns.stop(&Lane::Channel(ChannelId::discord(7))));
         }
         let failure = gateway.answers(1).remove(0).1.failure.unwrap();
         assert!(failure.contains(kind), "{failure}");
@@ -421,7 +438,7 @@ fn a_generation_that_reads_lost_replies_is_announced_once_and_delivers_all() {
     let notices = gateway.runtime.block_on(gateway.collected.notices(1));
     let for_owners = gateway
         .runtime
-        .block_on(gateway.dispatcher.observer.lane_status(&Lane::Channel(7)))
+        .block_on(gateway.dispatcher.observer.lane_status(&Lane::Channel(ChannelId::discord(7))))
         .warnings
         .1;
     assert!(
@@ -480,7 +497,7 @@ fn a_recovered_reply_waits_for_its_lanes_turn_and_survives_a_stop() {
     assert_eq!(gateway.answers(0).len(), 0, "a turn runs");
     {
         let _inside = gateway.runtime.enter();
-        assert!(gateway.dispatcher.turns.stop(&Lane::Channel(7)));
+        assert!(gateway.dispatcher.turns.stop(&Lane::Channel(ChannelId::discord(7))));
     }
     gate.send_replace(true);
     let answers = gateway.answers(2);
@@ -659,7 +676,7 @@ fn a_recovered_turn_sets_the_session_unless_another_turn_has_set_one() {
         gateway.ask("one");
         gateway.answers(1);
         let bindings = gateway.workspace.bindings().clone();
-        let lane = Lane::Channel(7);
+        let lane = Lane::Channel(ChannelId::discord(7));
         let bound = || gateway.runtime.block_on(bindings.get(&lane, "scripted")).session;
         assert_eq!(bound(), None, "the parser never saw it");
         gateway.runtime.block_on(bindings.set_session(&lane, "scripted", now)).unwrap();

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use aetheel::agent::{Exit, HostCommand, Input};
 use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::id::UserId;
 
 use crate::support::scripted::{
     Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain,
@@ -43,7 +44,11 @@ async fn ask(desk: &Desk, event: NewEvent) {
 }
 
 fn of(channel: u64, id: u64, name: &str, words: &str) -> NewEvent {
-    NewEvent { author: Some(name.to_owned()), asker: Some(id), ..message(channel, words) }
+    NewEvent {
+        author: Some(name.to_owned()),
+        asker: Some(UserId::discord(id)),
+        ..message(channel, words)
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use aetheel::agent::Exit;
 use aetheel::dispatch::PromptRefusal;
 use aetheel::event::Lane;
+use aetheel::id::ChannelId;
 use tokio::sync::watch;
 
 use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, message};
@@ -189,7 +190,7 @@ fn a_runtime_with_many_waiting_events_is_dropped_without_a_stack_overflow() {
             // The event may wait or be refused; only a large number of waiting events matters.
             let _ = desk.dispatcher.intake.submit(message(1, &format!("prompt {lane}")));
         }
-        assert!(desk.dispatcher.turns.is_busy(&Lane::Channel(1)));
+        assert!(desk.dispatcher.turns.is_busy(&Lane::Channel(ChannelId::discord(1))));
         desk
     });
     // Dropping them must not recurse once per event, which would overflow the stack.

@@ -11,6 +11,7 @@ use aetheel::agent::{
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, Person};
 use aetheel::event::NewEvent;
+use aetheel::id::UserId;
 use aetheel::queue::QueueLimits;
 use aetheel::turn::recording::Recorder;
 use aetheel::turn::{Backends, ProcessCommand};
@@ -74,7 +75,7 @@ impl Gateway {
 
     fn ask(&self, prompt: &str) {
         let key = Some(format!("test:{prompt}"));
-        let submitted = NewEvent { asker: Some(ANN), key, ..message(7, prompt) };
+        let submitted = NewEvent { asker: Some(UserId::discord(ANN)), key, ..message(7, prompt) };
         self.runtime
             .block_on(async {
                 self.dispatcher.intake.submit(submitted).unwrap().wait_until_saved().await
@@ -285,7 +286,7 @@ fn asking_agents() -> (mpsc::UnboundedReceiver<String>, watch::Sender<bool>, Arc
 }
 
 fn ann() -> Person {
-    Person::User { id: ANN, roles: vec![], owner: false, name: "ann".to_owned() }
+    Person::User { id: UserId::discord(ANN), roles: vec![], owner: false, name: "ann".to_owned() }
 }
 
 #[test]

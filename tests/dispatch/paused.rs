@@ -9,6 +9,7 @@ use aetheel::agent::{Descriptor, Exit};
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::Dispatcher;
 use aetheel::event::Lane;
+use aetheel::id::{ChannelId, MessageId};
 use aetheel::queue::QueueLimits;
 use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure};
 use async_trait::async_trait;
@@ -124,7 +125,7 @@ async fn prompts_for_a_paused_backend_wait_in_order_and_are_answered_once() {
     // One notice for the first prompt of each lane, though there is only one slot.
     let notices = place.collected.notices(2).await;
     let about: Vec<_> = notices.iter().map(|notice| (notice.channel, notice.about)).collect();
-    assert_eq!(about, [(Some(7), Some(1)), (Some(8), Some(1))]);
+    assert_eq!(about, [7, 8].map(|id| (Some(ChannelId::discord(id)), Some(MessageId::discord(1)))));
     assert!(notices[0].text.contains("Your message waits"), "{}", notices[0].text);
     assert!(place.launcher.prompts().is_empty());
 
@@ -161,7 +162,7 @@ async fn prompts_that_wait_for_a_paused_backend_can_be_stopped() {
     let place = Place::with(backend.clone()).await;
     place.ask(7, "hello");
     place.collected.notices(1).await;
-    assert!(place.dispatcher.turns.stop(&Lane::Channel(7)));
+    assert!(place.dispatcher.turns.stop(&Lane::Channel(ChannelId::discord(7))));
     assert_eq!(place.texts(1).await, ["Stopped before it began."]);
 
     // The lane must not stay paused.

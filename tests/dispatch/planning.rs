@@ -10,6 +10,7 @@ use aetheel::agent::{
 };
 use aetheel::dispatch::{Person, Settlement};
 use aetheel::event::NewEvent;
+use aetheel::id::UserId;
 use aetheel::turn::ProcessCommand;
 
 use crate::support::recordings::{actions, cases};
@@ -88,12 +89,15 @@ async fn planning(
         DeskOptions { understanding: asking(), mode, feature, ..DeskOptions::default() },
     )
     .await;
-    desk.dispatcher.intake.submit(NewEvent { asker: Some(ANN), ..message(7, "go") }).unwrap();
+    desk.dispatcher
+        .intake
+        .submit(NewEvent { asker: Some(UserId::discord(ANN)), ..message(7, "go") })
+        .unwrap();
     desk
 }
 
 fn ann() -> Person {
-    Person::User { id: ANN, roles: vec![], owner: true, name: "ann".to_owned() }
+    Person::User { id: UserId::discord(ANN), roles: vec![], owner: true, name: "ann".to_owned() }
 }
 
 #[tokio::test(flavor = "multi_thread")]

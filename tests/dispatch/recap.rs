@@ -4,6 +4,7 @@
 use aetheel::agent::Exit;
 use aetheel::dispatch::RecapMessage;
 use aetheel::event::Lane;
+use aetheel::id::ChannelId;
 use aetheel::workspace::{SessionId, Workspace};
 
 use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, message};
@@ -17,7 +18,11 @@ async fn files() -> Vec<(String, String)> {
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::open(folder.path()).await.unwrap();
     let bindings = workspace.bindings();
-    let lanes = [Lane::Channel(7), Lane::Channel(8), Lane::Hook("startup".to_owned())];
+    let lanes = [
+        Lane::Channel(ChannelId::discord(7)),
+        Lane::Channel(ChannelId::discord(8)),
+        Lane::Hook("startup".to_owned()),
+    ];
     for lane in &lanes {
         bindings
             .set_session(lane, "scripted", Some(SessionId::new("far-away").unwrap()))
@@ -25,11 +30,17 @@ async fn files() -> Vec<(String, String)> {
             .unwrap();
         bindings.set_setting(lane, "scripted", "model", Some("opus".to_owned())).await.unwrap();
     }
-    let given = workspace.export_lanes(std::sync::Arc::new(|lane| *lane != Lane::Channel(8))).await;
-    let not_eight =
-        workspace.export_lanes(std::sync::Arc::new(|lane| *lane == Lane::Channel(8))).await;
+    let given = workspace
+        .export_lanes(std::sync::Arc::new(|lane| *lane != Lane::Channel(ChannelId::discord(8))))
+        .await;
+    let not_eight = workspace
+        .export_lanes(std::sync::Arc::new(|lane| *lane == Lane::Channel(ChannelId::discord(8))))
+        .await;
     assert!(not_eight[0].1.contains("channel:8") && !given[0].1.contains("channel:8"));
-    workspace.forget_lanes(std::sync::Arc::new(|lane| *lane == Lane::Channel(7))).await.unwrap();
+    workspace
+        .forget_lanes(std::sync::Arc::new(|lane| *lane == Lane::Channel(ChannelId::discord(7))))
+        .await
+        .unwrap();
     assert!(!bindings.has_lane(&lanes[0]).await && bindings.has_lane(&lanes[1]).await);
     given
 }
@@ -64,7 +75,9 @@ fn said() -> Vec<RecapMessage> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_session_receives_the_earlier_messages_once_and_people_are_informed() {
     let (desk, workspace) = desk(said(), &["session here", "text ok", "done"]).await;
-    assert!(workspace.bindings().get(&Lane::Channel(7), "scripted").await.moved);
+    assert!(
+        workspace.bindings().get(&Lane::Channel(ChannelId::discord(7)), "scripted").await.moved
+    );
     // Importing the same files again does not change that.
     workspace.import(&files().await).await.unwrap();
     for prompt in ["one", "two"] {
@@ -81,19 +94,19 @@ async fn a_new_session_receives_the_earlier_messages_once_and_people_are_informe
         (&*answers[0].1.notices, &*answers[1].1.notices),
         (&[MOVED.to_owned()][..], &[][..])
     );
-    let binding = workspace.bindings().get(&Lane::Channel(7), "scripted").await;
+    let binding = workspace.bindings().get(&Lane::Channel(ChannelId::discord(7)), "scripted").await;
     assert!(!binding.moved && binding.session.is_some_and(|session| session.as_str() == "here"));
     assert_eq!(binding.settings["model"], "opus");
     // Existing state of this node is kept.
     workspace.import(&files().await).await.unwrap();
-    let binding = workspace.bindings().get(&Lane::Channel(7), "scripted").await;
+    let binding = workspace.bindings().get(&Lane::Channel(ChannelId::discord(7)), "scripted").await;
     assert!(!binding.moved && binding.session.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_without_a_session_does_not_use_up_the_recap_but_a_reset_does() {
     let (desk, workspace) = desk(said(), &["text ok", "done"]).await;
-    let lane = Lane::Channel(7);
+    let lane = Lane::Channel(ChannelId::discord(7));
     for prompt in ["one", "two"] {
         desk.dispatcher.intake.submit(message(7, prompt)).unwrap();
         desk.dispatcher.turns.idle().await;
@@ -113,5 +126,5 @@ async fn a_turn_without_a_session_does_not_use_up_the_recap_but_a_reset_does() {
 async fn bindings_of_lanes_that_stay_on_their_node_are_not_imported() {
     let (_desk, workspace) = desk(vec![], &[]).await;
     assert!(!workspace.bindings().has_lane(&Lane::Hook("startup".to_owned())).await);
-    assert!(!workspace.bindings().has_lane(&Lane::Channel(8)).await);
+    assert!(!workspace.bindings().has_lane(&Lane::Channel(ChannelId::discord(8))).await);
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use aetheel::dispatch::{Placement, PromptRefusal, Router};
 use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::id::{ChannelId, UserId};
 
 use crate::support::scripted::{Desk, DeskOptions, behind_a_gate, message};
 
@@ -23,7 +24,7 @@ impl Router for Other {
         self.lanes.contains(&event.lane)
     }
 
-    async fn serves(&self, channel: u64) -> bool {
+    async fn serves(&self, channel: ChannelId) -> bool {
         !self.lanes.contains(&Lane::Channel(channel))
     }
 
@@ -38,7 +39,10 @@ impl Router for Other {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_goes_unchanged_to_the_node_that_has_its_lane() {
-    let other = Arc::new(Other { lanes: [Lane::Channel(8)].into(), ..Other::default() });
+    let other = Arc::new(Other {
+        lanes: [Lane::Channel(ChannelId::discord(8))].into(),
+        ..Other::default()
+    });
     let (_gate, launcher) = behind_a_gate(true);
     let desk =
         Desk::new(launcher, DeskOptions { router: Some(other.clone()), ..DeskOptions::default() })
@@ -46,7 +50,11 @@ async fn an_event_goes_unchanged_to_the_node_that_has_its_lane() {
     let here = desk.dispatcher.intake.submit_or_route(message(7, "here")).await.unwrap();
     assert!(matches!(here, Placement::Local(_)));
     assert_eq!(here.wait_until_saved().await, Ok(Some(1)));
-    let event = NewEvent { key: Some("k".to_owned()), asker: Some(4), ..message(8, "there") };
+    let event = NewEvent {
+        key: Some("k".to_owned()),
+        asker: Some(UserId::discord(4)),
+        ..message(8, "there")
+    };
     let there = desk.dispatcher.intake.submit_or_route(event.clone()).await.unwrap();
     assert_eq!(there.wait_until_saved().await, Ok(None));
     let sent = other.sent.lock().unwrap().clone();
@@ -59,8 +67,11 @@ async fn an_event_goes_unchanged_to_the_node_that_has_its_lane() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_cannot_be_sent_is_refused() {
-    let other =
-        Arc::new(Other { lanes: [Lane::Channel(8)].into(), away: true, ..Other::default() });
+    let other = Arc::new(Other {
+        lanes: [Lane::Channel(ChannelId::discord(8))].into(),
+        away: true,
+        ..Other::default()
+    });
     let (_gate, launcher) = behind_a_gate(true);
     let desk =
         Desk::new(launcher, DeskOptions { router: Some(other), ..DeskOptions::default() }).await;
@@ -77,7 +88,7 @@ async fn a_forwarded_heartbeat_is_dropped_while_the_previous_one_waits() {
         NewEvent::new(
             EventKind::Heartbeat,
             lane,
-            EventOrigin::Internal { channel: Some(7) },
+            EventOrigin::Internal { channel: Some(ChannelId::discord(7)) },
             prompt,
         )
     };

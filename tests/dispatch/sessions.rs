@@ -6,14 +6,15 @@ use std::time::Duration;
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, DispatcherDeps, Setting};
 use aetheel::event::Lane;
+use aetheel::id::ChannelId;
 use aetheel::queue::QueueLimits;
 use aetheel::workspace::Bindings;
 
 use crate::support::lasting::{AgentCommand, LastingAgent, LastingBackend, Replaceable, echoing};
 use crate::support::scripted::{Agent, Collected, ScriptedLauncher, message, parts};
 
-const SEVEN: Lane = Lane::Channel(7);
-const EIGHT: Lane = Lane::Channel(8);
+const SEVEN: Lane = Lane::Channel(ChannelId::discord(7));
+const EIGHT: Lane = Lane::Channel(ChannelId::discord(8));
 const LIMIT: Duration = Duration::from_secs(30);
 
 struct Desk {

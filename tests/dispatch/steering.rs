@@ -9,6 +9,7 @@ use aetheel::agent::{
 };
 use aetheel::dispatch::{PromptRefusal, SteeringResult};
 use aetheel::event::NewEvent;
+use aetheel::id::ChannelId;
 use aetheel::turn::ProcessCommand;
 
 use crate::support::scripted::{
@@ -99,7 +100,9 @@ async fn a_message_that_the_turn_cannot_accept_becomes_the_next_prompt() {
         assert_eq!(steer(&desk, "and then").await, Ok(told), "{outcome:?}");
         assert!(told.message().is_some() && told.is_prompt());
         if feature.is_none() {
-            assert!(desk.dispatcher.turns.stop(&aetheel::event::Lane::Channel(7)));
+            assert!(
+                desk.dispatcher.turns.stop(&aetheel::event::Lane::Channel(ChannelId::discord(7)))
+            );
             continue;
         }
         let answers = desk.collected.answers(2).await;
@@ -137,7 +140,7 @@ async fn a_message_stopped_with_its_turn_is_refused_and_does_not_become_a_prompt
     };
     let desk = working(deaf, Some("steer")).await;
     let underway = desk.dispatcher.intake.steer(note("and then")).await.unwrap();
-    assert!(desk.dispatcher.turns.stop(&aetheel::event::Lane::Channel(7)));
+    assert!(desk.dispatcher.turns.stop(&aetheel::event::Lane::Channel(ChannelId::discord(7))));
     assert_eq!(underway.outcome().await, SteeringResult::Stopped);
     let answers = desk.collected.answers(2).await;
     let refused =

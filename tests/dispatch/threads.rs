@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use aetheel::agent::{Exit, HostCommand, Input, Safety, StartTurn};
 use aetheel::dispatch::Setting;
 use aetheel::event::{Lane, NewEvent};
+use aetheel::id::ChannelId;
 
 use crate::support::scripted::{
     Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain,
@@ -58,8 +59,11 @@ async fn a_thread_has_its_channels_settings_until_it_has_its_own_and_always_its_
         let start = starts.lock().unwrap().last().cloned().unwrap();
         (start.settings.model, start.settings.safety, start.native_id)
     };
-    let in_thread = |prompt: &str| NewEvent { parent: Some(CHANNEL), ..message(THREAD, prompt) };
-    let lane = Lane::Channel(THREAD);
+    let in_thread = |prompt: &str| NewEvent {
+        parent: Some(ChannelId::discord(CHANNEL)),
+        ..message(THREAD, prompt)
+    };
+    let lane = Lane::Channel(ChannelId::discord(THREAD));
     assert!(!desk.dispatcher.settings.knows(&lane).await);
     assert_eq!(ask(message(CHANNEL, "one")).await, (Some("big".to_owned()), Safety::Default, None));
     assert_eq!(
@@ -70,7 +74,7 @@ async fn a_thread_has_its_channels_settings_until_it_has_its_own_and_always_its_
     assert!(desk.dispatcher.settings.knows(&lane).await);
     desk.dispatcher
         .settings
-        .choose(&Lane::Channel(CHANNEL), Setting::Model, Some("chosen"))
+        .choose(&Lane::Channel(ChannelId::discord(CHANNEL)), Setting::Model, Some("chosen"))
         .await
         .unwrap();
     assert_eq!(
@@ -126,7 +130,7 @@ async fn the_hook_before_a_turn_has_the_settings_of_the_threads_channel_too() {
     // As after a restart: the thread's parent channel is unknown until the event names it.
     desk.dispatcher
         .intake
-        .submit(NewEvent { parent: Some(CHANNEL), ..message(THREAD, "go") })
+        .submit(NewEvent { parent: Some(ChannelId::discord(CHANNEL)), ..message(THREAD, "go") })
         .unwrap();
     desk.dispatcher.turns.idle().await;
     let safeties: Vec<Safety> =
@@ -145,9 +149,13 @@ async fn a_command_in_a_thread_sees_its_channels_settings_once_the_parent_is_kno
     )
     .unwrap();
     let shown = async || {
-        desk.dispatcher.settings.choose(&Lane::Channel(THREAD), Setting::Model, None).await.unwrap()
+        desk.dispatcher
+            .settings
+            .choose(&Lane::Channel(ChannelId::discord(THREAD)), Setting::Model, None)
+            .await
+            .unwrap()
     };
     assert!(shown().await.starts_with("Model is the agent's default;"));
-    desk.dispatcher.settings.learn_parent(THREAD, CHANNEL);
+    desk.dispatcher.settings.learn_parent(ChannelId::discord(THREAD), ChannelId::discord(CHANNEL));
     assert!(shown().await.starts_with("Model is big;"));
 }

@@ -7,6 +7,7 @@ use aetheel::agent::{
     Action, Exit, FailureKind, HostCommand, Input, Safety, TimedInput, TurnOutcome,
 };
 use aetheel::event::Lane;
+use aetheel::id::ChannelId;
 use aetheel::turn::recording::{EntryKind, ParsedRecording};
 use aetheel::turn::{Backend as _, GuestFailure, ProcessCommand};
 
@@ -251,8 +252,8 @@ async fn stop_interrupts_the_turn_and_refuses_the_prompts_behind_it() {
         assert!(Instant::now() < deadline, "the turn shows nothing");
         tokio::task::yield_now().await;
     }
-    assert!(desk.dispatcher.turns.stop(&Lane::Channel(7)));
-    assert!(!desk.dispatcher.turns.stop(&Lane::Channel(8)));
+    assert!(desk.dispatcher.turns.stop(&Lane::Channel(ChannelId::discord(7))));
+    assert!(!desk.dispatcher.turns.stop(&Lane::Channel(ChannelId::discord(8))));
     let answers = desk.collected.answers(2).await;
     for (event, answer) in &answers {
         let failure = answer.failure.as_deref().unwrap();
@@ -301,7 +302,7 @@ async fn a_reset_during_a_turn_is_not_undone_by_its_end() {
         assert!(Instant::now() < deadline, "the turn shows nothing");
         tokio::task::yield_now().await;
     }
-    desk.dispatcher.conversations.reset(&Lane::Channel(7)).await.unwrap();
+    desk.dispatcher.conversations.reset(&Lane::Channel(ChannelId::discord(7))).await.unwrap();
     release.send(true).unwrap();
     desk.collected.answers(1).await;
     desk.ask(7, "second");

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use aetheel::agent::{Exit, Safety};
 use aetheel::dispatch::{Setting, queue_rows, status_rows};
 use aetheel::event::{Lane, NewEvent};
+use aetheel::id::ChannelId;
 use tokio::sync::watch;
 
 use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, message};
 
-const SEVEN: Lane = Lane::Channel(7);
+const SEVEN: Lane = Lane::Channel(ChannelId::discord(7));
 
 /// An agent that ends its turn when the flag is set.
 fn held() -> (Arc<ScriptedLauncher>, watch::Sender<bool>) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aetheel::agent::{Exit, FailureKind, QueryKind, QueryResult};
 use aetheel::event::Lane;
+use aetheel::id::ChannelId;
 use aetheel::turn::{Backends as _, Ending, StopReason};
 
 use super::{Bench, LIMIT, Seen, native, until};
@@ -463,7 +464,10 @@ async fn unprompted_output_of_an_agent_goes_to_its_lane() {
     let asked = bench.turn(7, None, "build").await;
     assert_eq!(asked.text, "build (by 1)");
     let said = tokio::time::timeout(LIMIT, bench.said.recv()).await.unwrap().unwrap();
-    assert_eq!((said.lane, said.text.as_str()), (Lane::Channel(7), "the build is done (by 1)"));
+    assert_eq!(
+        (said.lane, said.text.as_str()),
+        (Lane::Channel(ChannelId::discord(7)), "the build is done (by 1)")
+    );
 }
 
 #[tokio::test]

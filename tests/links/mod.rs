@@ -12,6 +12,7 @@ use std::time::Duration;
 use aetheel::agent::{AgentEventKind, Ask, AskDecision, AskKey, Safety, StartTurn};
 use aetheel::event::Lane;
 use aetheel::fold::Transcript;
+use aetheel::id::ChannelId;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{
@@ -82,7 +83,7 @@ impl Bench {
         let request = TurnRequest {
             id: format!("{prompt}-{channel}"),
             event: 1,
-            lane: Lane::Channel(channel),
+            lane: Lane::Channel(ChannelId::discord(channel)),
             backend: self.backends.get("lasting").unwrap(),
             start,
             blobs: vec![],

@@ -5,6 +5,7 @@ use std::fs;
 
 use aetheel::config::BusyPolicy;
 use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel::id::ChannelId;
 use aetheel::queue::{Queue, QueueLimits, Rejection};
 use serde_json::Value;
 
@@ -238,7 +239,7 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
     for (number, kind) in kinds.into_iter().enumerate() {
         let event = NewEvent::new(
             kind,
-            Lane::Channel(number as u64),
+            Lane::Channel(ChannelId::discord(number as u64)),
             EventOrigin::Internal { channel: None },
             "do it",
         );
@@ -256,7 +257,7 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
     }
     let waiting = |lane| {
         let origin = EventOrigin::Internal { channel: None };
-        NewEvent::new(EventKind::Message, Lane::Channel(lane), origin, "wait")
+        NewEvent::new(EventKind::Message, Lane::Channel(ChannelId::discord(lane)), origin, "wait")
     };
     for lane in 0..=100 {
         queue.accept(waiting(lane), 0).expect("11.5: a hundred may wait behind the running one");

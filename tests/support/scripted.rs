@@ -22,6 +22,7 @@ use aetheel::dispatch::{
 };
 use aetheel::event::{AttachedFile, Event, EventKind as Asked, EventOrigin, Lane, NewEvent};
 use aetheel::fold::Transcript;
+use aetheel::id::{ChannelId, MessageId, UserOrRoleId};
 use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
@@ -354,7 +355,7 @@ pub struct Collected {
     pub traces: Mutex<Vec<PriorDelivery>>,
     notices: watch::Sender<Vec<Notice>>,
     /// Messages that were reported as unfinished.
-    pub unfinished: Mutex<Vec<u64>>,
+    pub unfinished: Mutex<Vec<MessageId>>,
     /// Events for which a thread was requested.
     pub threads: watch::Sender<Vec<u64>>,
     /// The result of opening a thread. `None`: Discord never answers.
@@ -511,7 +512,7 @@ pub struct DeskOptions {
     pub safety: Safety,
     pub mode: Mode,
     pub secret: Option<String>,
-    pub approvers: Vec<u64>,
+    pub approvers: Vec<UserOrRoleId>,
     pub allowed_tools: AllowedTools,
     /// One more feature that the backend declares.
     pub feature: Option<&'static str>,
@@ -651,8 +652,11 @@ pub fn host(folder: &Path) -> Host {
 }
 
 pub fn message(channel: u64, prompt: &str) -> NewEvent {
-    let origin = EventOrigin::Message { channel, message: 1 };
-    NewEvent::new(Asked::Message, Lane::Channel(channel), origin, prompt)
+    let origin = EventOrigin::Message {
+        channel: ChannelId::discord(channel),
+        message: MessageId::discord(1),
+    };
+    NewEvent::new(Asked::Message, Lane::Channel(ChannelId::discord(channel)), origin, prompt)
 }
 
 /// Returns a gate, and a launcher whose agents answer when the gate is open.

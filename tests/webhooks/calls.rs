@@ -1,6 +1,7 @@
 //! Tests of which calls are accepted, and of the prompts they cause.
 
 use aetheel::event::{EventKind, EventOrigin, Lane};
+use aetheel::id::ChannelId;
 
 use super::{BEARER, DEFINITIONS, GITHUB, OLD, STANDARD, Stand, serve};
 use crate::support::caller::{Answered, Call};
@@ -24,7 +25,7 @@ async fn a_signed_call_becomes_an_event_whose_payload_is_data() {
     );
     assert_eq!(
         (event.origin, event.asker, event.author),
-        (EventOrigin::Internal { channel: Some(7) }, None, None)
+        (EventOrigin::Internal { channel: Some(ChannelId::discord(7)) }, None, None)
     );
     assert_eq!(event.key.as_deref(), Some("webhook:deploy:msg_1"));
     assert!(event.prompt.starts_with("Say what was deployed.\n\n"), "{}", event.prompt);
@@ -212,7 +213,7 @@ async fn a_changed_definition_applies_from_the_next_call_on() {
     );
     assert_eq!(call("2").send(stand.address).await.status, 202);
     let (event, _) = stand.desk.collected.answers(2).await.remove(1);
-    assert_eq!(event.origin, EventOrigin::Internal { channel: Some(8) });
+    assert_eq!(event.origin, EventOrigin::Internal { channel: Some(ChannelId::discord(8)) });
     assert!(event.prompt.starts_with("Say nothing."), "{}", event.prompt);
     stand.define(&DEFINITIONS.replace("DEPLOY_SECRET, DEPLOY_SECRET_NEW", "DEPLOY_SECRET"));
     assert_eq!(call("3").send(stand.address).await.status, 401, "its secret is no longer valid");

@@ -4,6 +4,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::{Cluster, ClusterError, LaneRow, SEND_RATIO, SqlValue, first_number};
+use aetheel_model::id::ChannelId;
 
 /// The lanes and the state of another node, transferred to this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub struct Handover {
     /// The roots of the lanes that are transferred.
     pub roots: Vec<String>,
     /// Threads of these lanes, each with the root of its lane.
-    pub threads: Vec<(u64, String)>,
+    pub threads: Vec<(ChannelId, String)>,
     /// Lines of the previous node's journal.
     pub journal: String,
     /// State files: name and content.
@@ -115,7 +116,7 @@ impl Cluster {
             threads: row
                 .get::<_, Vec<i64>>(6)
                 .into_iter()
-                .map(i64::cast_unsigned)
+                .map(ChannelId::from_column)
                 .zip(row.get::<_, Vec<_>>(7))
                 .collect(),
         };

@@ -7,6 +7,7 @@ use tokio_postgres::types::Type;
 use super::database::Database;
 use super::{Cluster, ClusterError, ClusterState, NodeOptions};
 use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
 
 /// A lane of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub struct LaneRow {
     /// The lane's name, such as `channel:7`.
     pub root: String,
     /// The known threads of the channel.
-    pub threads: Vec<u64>,
+    pub threads: Vec<ChannelId>,
 }
 
 impl LaneRow {
@@ -147,7 +148,7 @@ impl Cluster {
             .call(async |client| client.query(statement.as_str(), &[&bot, name]).await)
             .await?;
         let threads = |row: &tokio_postgres::Row| {
-            row.get::<_, Vec<i64>>(1).into_iter().map(i64::cast_unsigned).collect()
+            row.get::<_, Vec<i64>>(1).into_iter().map(ChannelId::from_column).collect()
         };
         Ok(rows.iter().map(|row| LaneRow { root: row.get(0), threads: threads(row) }).collect())
     }
@@ -165,7 +166,7 @@ impl Cluster {
         let channels: Vec<Option<i64>> = lanes
             .iter()
             .map(|lane| match lane {
-                Lane::Channel(channel) => Some(channel.cast_signed()),
+                Lane::Channel(channel) => channel.column(),
                 _ => None,
             })
             .collect();
@@ -191,7 +192,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns [`ClusterError::Fenced`] if another process took over from this one.
-    pub async fn owner_of(&self, channel: u64) -> Result<LaneOwner, ClusterError> {
+    pub async fn owner_of(&self, channel: ChannelId) -> Result<LaneOwner, ClusterError> {
         let own_root = format!("channel:{channel}");
         if self.has_open_lane(&own_root) && self.inner.membership.lease.is_valid() {
             return Ok(LaneOwner::ThisNode);
@@ -202,7 +203,7 @@ impl Cluster {
              left join aetheel.lane on lane.bot = $1 and lane.root = its.root
              where exists (select from aetheel.node
                            where node.bot = $1 and node.name = $2 and node.start = $3)";
-        let thread = channel.cast_signed();
+        let thread = channel.column();
         let values: [(super::SqlValue<'_>, Type); 2] =
             [(&thread, Type::INT8), (&own_root, Type::TEXT)];
         let rows = self.inner.fenced(statement, &values).await?;
@@ -221,8 +222,8 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn find_root(&self, channel: u64) -> Result<Option<String>, ClusterError> {
-        let (bot, thread) = (self.inner.bot(), channel.cast_signed());
+    pub async fn find_root(&self, channel: ChannelId) -> Result<Option<String>, ClusterError> {
+        let (bot, thread) = (self.inner.bot(), channel.column());
         let itself = format!("channel:{channel}");
         let statement = "select root from aetheel.thread where bot = $1 and thread = $2
              union all select root from aetheel.lane where bot = $1 and root = $3
@@ -321,9 +322,15 @@ mod tests {
 
     #[test]
     fn threads_belong_to_the_lane_of_their_channel() {
-        let row = LaneRow { root: "channel:7".to_owned(), threads: vec![8, 9] };
-        assert!(row.has(&Lane::Channel(7)) && row.has(&Lane::Channel(9)));
-        assert!(!row.has(&Lane::Channel(70)));
+        let row = LaneRow {
+            root: "channel:7".to_owned(),
+            threads: [8, 9].map(ChannelId::discord).into(),
+        };
+        assert!(
+            row.has(&Lane::Channel(ChannelId::discord(7)))
+                && row.has(&Lane::Channel(ChannelId::discord(9)))
+        );
+        assert!(!row.has(&Lane::Channel(ChannelId::discord(70))));
         let row = LaneRow { root: "cron:x".to_owned(), threads: Vec::new() };
         assert!(row.has(&Lane::Cron("x".into())));
     }

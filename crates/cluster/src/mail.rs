@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 
 use super::{Cluster, ClusterError, ClusterState};
+use aetheel_model::id::ChannelId;
 use aetheel_model::plain::hex;
 
 /// Time between two queries, because a notification may get lost.
@@ -31,7 +32,7 @@ pub struct ClusterMessage {
     /// The root of its lane.
     pub root: String,
     /// The thread of the lane that it is about, if any.
-    pub thread: Option<u64>,
+    pub thread: Option<ChannelId>,
     /// The type of its body.
     pub kind: String,
     /// The content, as JSON.
@@ -69,7 +70,7 @@ impl Cluster {
         let keys: Vec<String> = messages.iter().map(|message| short_key(&message.key)).collect();
         let roots = column(|message| &message.root);
         let threads: Vec<Option<i64>> =
-            messages.iter().map(|message| message.thread.map(u64::cast_signed)).collect();
+            messages.iter().map(|message| message.thread.and_then(ChannelId::column)).collect();
         let kinds = column(|message| &message.kind);
         let bodies = column(|message| &message.body);
         let labels: Vec<Option<String>> =

@@ -24,6 +24,7 @@ mod api;
 mod bot;
 mod connection;
 mod delivery;
+mod ids;
 mod inbound;
 mod notes;
 mod panel;

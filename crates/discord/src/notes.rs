@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tracing::warn;
 
+use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::{ChannelNotes, DiscordNotes, FileError};
 
@@ -33,9 +34,9 @@ impl NotesCache {
     /// Reads the notes of the previous process.
     pub(super) async fn read(file: DiscordNotes) -> Self {
         Self {
-            last_handled: Mutex::new(file.seen().await.into_iter().collect()),
+            last_handled: Mutex::new(numbers(file.seen().await).collect()),
             logins: Mutex::new(file.logins().await),
-            open_questions: Mutex::new(file.questions().await),
+            open_questions: Mutex::new(of_discord(file.questions().await)),
             file,
         }
     }
@@ -56,7 +57,7 @@ impl NotesCache {
         let mut seen = self.last_handled.lock();
         let last = seen.entry(channel).or_default();
         *last = (*last).max(message);
-        self.file.note_seen(channel, message);
+        self.file.note_seen(ChannelId::discord(channel), MessageId::discord(message));
     }
 
     /// Records the position from which a new channel catches up. Saved at once, because without it
@@ -89,7 +90,7 @@ impl NotesCache {
     }
 
     /// Returns the notes about the wanted channels, as lines of the file.
-    pub(super) async fn export(&self, wanted: impl Fn(u64) -> bool) -> String {
+    pub(super) async fn export(&self, wanted: impl Fn(ChannelId) -> bool) -> String {
         self.file.lines_of(wanted).await
     }
 
@@ -98,8 +99,8 @@ impl NotesCache {
     /// # Errors
     /// [`FileError`].
     pub(super) async fn forget(&self, wanted: impl Fn(u64) -> bool) -> Result<(), FileError> {
-        let ChannelNotes { channels, questions } =
-            DiscordNotes::read_lines(&self.file.lines_of(&wanted).await);
+        let lines = self.file.lines_of(|channel| channel.as_discord().is_some_and(&wanted)).await;
+        let ChannelNotes { channels, questions } = DiscordNotes::read_lines(&lines);
         self.last_handled.lock().retain(|channel, _| !wanted(*channel));
         self.open_questions.lock().retain(|(_, channel, _)| !wanted(*channel));
         for (channel, _) in channels {
@@ -121,14 +122,20 @@ impl NotesCache {
         lines: &str,
         wanted: impl Fn(u64) -> bool,
     ) -> Result<Vec<u64>, FileError> {
-        let ChannelNotes { mut channels, mut questions } = DiscordNotes::read_lines(lines);
+        let ChannelNotes { channels, questions } = DiscordNotes::read_lines(lines);
+        let mut channels: Vec<(u64, u64)> = numbers(channels).collect();
+        let mut questions = of_discord(questions);
         channels.retain(|(channel, _)| wanted(*channel));
         questions.retain(|(_, channel, _)| wanted(*channel));
         for (channel, message) in &channels {
             self.mark_handled(*channel, *message);
         }
         for (question, channel, message) in &questions {
-            self.file.open_question(question, *channel, *message);
+            self.file.open_question(
+                question,
+                ChannelId::discord(*channel),
+                MessageId::discord(*message),
+            );
         }
         {
             let mut left = self.open_questions.lock();
@@ -141,7 +148,7 @@ impl NotesCache {
 
     /// Records the message of an open question.
     pub(super) fn question_opened(&self, question: &str, channel: u64, message: u64) {
-        self.file.open_question(question, channel, message);
+        self.file.open_question(question, ChannelId::discord(channel), MessageId::discord(message));
         self.save_soon();
     }
 
@@ -168,6 +175,21 @@ impl NotesCache {
         let file = self.file.clone();
         tokio::spawn(async move { save(&file).await });
     }
+}
+
+/// Returns the numbers of channels and messages.
+fn numbers(
+    ids: impl IntoIterator<Item = (ChannelId, MessageId)>,
+) -> impl Iterator<Item = (u64, u64)> {
+    ids.into_iter().filter_map(|(channel, message)| channel.as_discord().zip(message.as_discord()))
+}
+
+/// Returns questions with the numbers of their channels and messages.
+fn of_discord(questions: Vec<(String, ChannelId, MessageId)>) -> Vec<(String, u64, u64)> {
+    let question = |(id, channel, message): (String, ChannelId, MessageId)| {
+        Some((id, channel.as_discord()?, message.as_discord()?))
+    };
+    questions.into_iter().filter_map(question).collect()
 }
 
 async fn save(file: &DiscordNotes) {

@@ -9,6 +9,7 @@ use super::outlet::Outlet;
 use super::outlet::messages::PromptRefusal;
 use aetheel_model::agent::{AllowedTools, Mode, Safety};
 use aetheel_model::event::NewEvent;
+use aetheel_model::id::{ChannelId, UserOrRoleId};
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::redact::Redactor;
 use aetheel_store::workspace::{Journal, Workspace};
@@ -25,7 +26,7 @@ pub trait Router: Send + Sync {
     /// Returns whether this node serves the lane of a channel or thread, according to the database.
     /// A channel that no node serves is assigned to this node. Waits while the channel moves to
     /// another node, or the database is not available.
-    async fn serves(&self, channel: u64) -> bool;
+    async fn serves(&self, channel: ChannelId) -> bool;
 
     /// Sends an event to the node that serves its lane. Returns once the event is saved, so that
     /// the node will receive it. An event whose key was sent before is not sent again.
@@ -97,6 +98,6 @@ pub struct Choices {
     pub attachments_max: usize,
     /// The maximum size of each file, in bytes.
     pub attachment_limit: u64,
-    /// Ids of Discord users and roles that may answer every question.
-    pub approvers: Vec<u64>,
+    /// Users and roles that may answer every question.
+    pub approvers: Vec<UserOrRoleId>,
 }

@@ -1,16 +1,17 @@
 //! The rules for who may use the bot, as pure functions of the operator's lists.
 //!
-//! Owns only the decision. The Discord adapter looks up roles, parents and owners, and logs
-//! refusals.
+//! Owns only the decision. The adapter of a chat platform looks up roles, parents and owners, and
+//! logs refusals.
 
 use crate::agent::Safety;
 use crate::config::AllowLists;
+use crate::id::{ChannelId, GuildId, RoleId, UserId};
 
-/// A request, as Discord describes it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A request, as the chat platform describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessRequest<'a> {
-    /// The Discord id of the author.
-    pub author: u64,
+    /// The author.
+    pub author: UserId,
     /// Whether the bot itself wrote it.
     pub is_self: bool,
     /// Whether the bot of another application wrote it.
@@ -18,15 +19,15 @@ pub struct AccessRequest<'a> {
     /// Whether an integration wrote it through a Discord webhook.
     pub is_webhook: bool,
     /// The author's roles in the guild.
-    pub roles: &'a [u64],
-    /// The Discord id of the channel or thread it was written in.
-    pub channel: u64,
+    pub roles: &'a [RoleId],
+    /// The channel or thread it was written in.
+    pub channel: ChannelId,
     /// The channel a thread belongs to.
-    pub parent_channel: Option<u64>,
+    pub parent_channel: Option<ChannelId>,
     /// The guild, or `None` for a direct message.
-    pub guild: Option<u64>,
+    pub guild: Option<GuildId>,
     /// The owner of the Discord application, or the members of the team that owns it.
-    pub owners: &'a [u64],
+    pub owners: &'a [UserId],
 }
 
 /// The decision about a request.
@@ -83,12 +84,12 @@ pub struct LanePermissions {
     /// Whether the person owns the Discord application, alone or in a team, or has the rights of an
     /// owner.
     pub owner: bool,
-    /// The user's roles in the guild, and the guild's own id, which is the role of everyone there.
-    pub roles: Vec<u64>,
+    /// The user's roles in the guild, and the role of everyone there ([`GuildId::everyone`]).
+    pub roles: Vec<RoleId>,
     /// The channel of the place, if it is a thread.
-    pub parent: Option<u64>,
+    pub parent: Option<ChannelId>,
     /// The guild of the place, or `None` for direct messages and places outside Discord.
-    pub guild: Option<u64>,
+    pub guild: Option<GuildId>,
     /// The name of the place, for people.
     pub place: String,
 }
@@ -96,12 +97,12 @@ pub struct LanePermissions {
 /// A person who asked in Discord for a link to the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignInRequest {
-    /// The Discord id of the user.
-    pub user: u64,
+    /// The user.
+    pub user: UserId,
     /// The person's name, on one line.
     pub name: String,
     /// The channel or thread in which the user asked.
-    pub channel: u64,
+    pub channel: ChannelId,
 }
 
 /// Decides about a request.
@@ -130,7 +131,6 @@ pub fn decide(lists: &AllowLists, request: &AccessRequest<'_>) -> AccessDecision
             AccessDecision::Refused(AccessRefusal::Direct)
         };
     };
-    let fits = |list: &[u64], id: u64| list.is_empty() || list.contains(&id);
     if !fits(&lists.guilds, guild) {
         return AccessDecision::Refused(AccessRefusal::Guild);
     }
@@ -140,12 +140,17 @@ pub fn decide(lists: &AllowLists, request: &AccessRequest<'_>) -> AccessDecision
         return AccessDecision::Refused(AccessRefusal::Channel);
     }
     let open = lists.users.is_empty() && lists.roles.is_empty();
-    let has_role = lists.roles.iter().any(|role| *role == guild || request.roles.contains(role));
+    let everyone = guild.everyone();
+    let has_role = lists.roles.iter().any(|role| *role == everyone || request.roles.contains(role));
     if open || listed || has_role {
         AccessDecision::Allowed
     } else {
         AccessDecision::Refused(AccessRefusal::Member)
     }
+}
+
+fn fits<T: PartialEq>(list: &[T], id: T) -> bool {
+    list.is_empty() || list.contains(&id)
 }
 
 /// Returns a warning for the operator at the start about who may use the bot and what they can do
@@ -176,15 +181,23 @@ pub fn warning(lists: &AllowLists, safety: Safety) -> Option<String> {
 mod tests {
     use super::*;
 
-    const OWNER: u64 = 1;
-    const ANN: u64 = 2;
-    const BOB: u64 = 3;
-    const GUILD: u64 = 10;
-    const CHANNEL: u64 = 20;
-    const THREAD: u64 = 21;
-    const ROLE: u64 = 30;
+    const OWNER: UserId = UserId::discord(1);
+    const ANN: UserId = UserId::discord(2);
+    const BOB: UserId = UserId::discord(3);
+    const GUILD: GuildId = GuildId::discord(10);
+    const OTHER_GUILD: GuildId = GuildId::discord(11);
+    const EVERYONE: RoleId = RoleId::discord(10);
+    const CHANNEL: ChannelId = ChannelId::discord(20);
+    const THREAD: ChannelId = ChannelId::discord(21);
+    const OTHER_CHANNEL: ChannelId = ChannelId::discord(99);
+    const ROLE: RoleId = RoleId::discord(30);
 
-    fn lists(users: &[u64], roles: &[u64], channels: &[u64], guilds: &[u64]) -> AllowLists {
+    fn lists(
+        users: &[UserId],
+        roles: &[RoleId],
+        channels: &[ChannelId],
+        guilds: &[GuildId],
+    ) -> AllowLists {
         AllowLists {
             users: users.into(),
             roles: roles.into(),
@@ -193,17 +206,21 @@ mod tests {
         }
     }
 
-    fn member(author: u64) -> AccessRequest<'static> {
+    fn member(author: UserId) -> AccessRequest<'static> {
         AccessRequest {
             author,
+            is_self: false,
+            is_bot: false,
+            is_webhook: false,
+            roles: &[],
             channel: CHANNEL,
+            parent_channel: None,
             guild: Some(GUILD),
             owners: &[OWNER],
-            ..AccessRequest::default()
         }
     }
 
-    fn direct(author: u64) -> AccessRequest<'static> {
+    fn direct(author: UserId) -> AccessRequest<'static> {
         AccessRequest { guild: None, ..member(author) }
     }
 
@@ -231,19 +248,24 @@ mod tests {
                 No(AccessRefusal::Member),
             ),
             ("either list lets in", lists(&[ANN], &[ROLE], &[], &[]), with_role, Allowed),
-            ("everyone by role", lists(&[], &[GUILD], &[], &[]), member(BOB), Allowed),
+            ("everyone by role", lists(&[], &[EVERYONE], &[], &[]), member(BOB), Allowed),
             ("the guild", lists(&[], &[], &[], &[GUILD]), member(ANN), Allowed),
-            ("another guild", lists(&[], &[], &[], &[11]), member(ANN), No(AccessRefusal::Guild)),
+            (
+                "another guild",
+                lists(&[], &[], &[], &[OTHER_GUILD]),
+                member(ANN),
+                No(AccessRefusal::Guild),
+            ),
             (
                 "a listed user in another guild",
-                lists(&[ANN], &[], &[], &[11]),
+                lists(&[ANN], &[], &[], &[OTHER_GUILD]),
                 member(ANN),
                 No(AccessRefusal::Guild),
             ),
             ("the channel", lists(&[], &[], &[CHANNEL], &[]), member(ANN), Allowed),
             (
                 "another channel",
-                lists(&[], &[], &[99], &[]),
+                lists(&[], &[], &[OTHER_CHANNEL], &[]),
                 member(ANN),
                 No(AccessRefusal::Channel),
             ),
@@ -262,10 +284,15 @@ mod tests {
                 direct(ANN),
                 No(AccessRefusal::Direct),
             ),
-            ("a listed user directly", lists(&[ANN], &[], &[99], &[11]), direct(ANN), Allowed),
+            (
+                "a listed user directly",
+                lists(&[ANN], &[], &[OTHER_CHANNEL], &[OTHER_GUILD]),
+                direct(ANN),
+                Allowed,
+            ),
             (
                 "a listed role counts for nothing directly",
-                lists(&[], &[GUILD], &[], &[]),
+                lists(&[], &[EVERYONE], &[], &[]),
                 direct(BOB),
                 No(AccessRefusal::Direct),
             ),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::{ChannelId, MessageId, UserId};
+
 /// Position in the order of acceptance. It increases while the program runs.
 pub type Sequence = u64;
 
@@ -29,8 +31,8 @@ pub fn is_in_block(number: Sequence, first: Sequence) -> bool {
 pub enum Lane {
     /// The conversation at the terminal.
     Console,
-    /// A Discord channel or thread.
-    Channel(u64),
+    /// A channel or thread of a chat platform.
+    Channel(ChannelId),
     /// One heartbeat check, by name.
     Heartbeat(String),
     /// One cron job, by name.
@@ -74,7 +76,7 @@ pub enum LaneError {
     /// The text ends after the kind.
     #[error("{0:?} has no name")]
     NameMissing(String),
-    /// The name of a channel is not a number.
+    /// The name of a channel is not an id.
     #[error("{0:?} is not a channel id")]
     InvalidChannel(String),
     /// There are no lanes of this kind.
@@ -116,7 +118,7 @@ impl std::str::FromStr for Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
-    /// A person wrote it, in Discord or at the terminal.
+    /// A person wrote it, on a chat platform or at the terminal.
     Message,
     /// A check of `heartbeat.md` was due.
     Heartbeat,
@@ -134,19 +136,19 @@ pub enum EventKind {
 pub enum EventOrigin {
     /// A line typed at the terminal.
     Console,
-    /// A message that a person wrote in Discord.
+    /// A message that a person wrote on a chat platform.
     Message {
         /// The channel or thread that contains it.
-        channel: u64,
-        /// The Discord id of the message.
-        message: u64,
+        channel: ChannelId,
+        /// The id of the message.
+        message: MessageId,
     },
-    /// A Discord slash command.
+    /// A command that a person used on a chat platform.
     Interaction {
         /// The channel or thread it was used in.
-        channel: u64,
-        /// The Discord id of the interaction.
-        interaction: u64,
+        channel: ChannelId,
+        /// The id of this use of the command.
+        interaction: MessageId,
         /// The token for editing the command's own message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pass: Option<CommandToken>,
@@ -155,7 +157,7 @@ pub enum EventOrigin {
     Internal {
         /// The channel for the answer, or `None` for the operator's output channel, if there is
         /// one.
-        channel: Option<u64>,
+        channel: Option<ChannelId>,
     },
 }
 
@@ -212,14 +214,14 @@ pub struct Event {
     pub origin: EventOrigin,
     /// The name of the prompt's author, on one line, for channels with several users.
     pub author: Option<String>,
-    /// The Discord user who asked and may answer the agent's questions, or `None` if no user did.
+    /// The user who asked and may answer the agent's questions, or `None` if no user did.
     #[serde(default)]
-    pub asker: Option<u64>,
+    pub asker: Option<UserId>,
     /// The text for the agent, verbatim.
     pub prompt: String,
     /// The channel the lane's thread belongs to, as in [`NewEvent::parent`].
     #[serde(default)]
-    pub parent: Option<u64>,
+    pub parent: Option<ChannelId>,
     /// The files that came with it, as in [`NewEvent::attached`].
     #[serde(default)]
     pub attached: Vec<AttachedFile>,
@@ -263,12 +265,12 @@ pub struct NewEvent {
     pub author: Option<String>,
     /// The user who may answer questions, as in [`Event::asker`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asker: Option<u64>,
+    pub asker: Option<UserId>,
     /// The text for the agent, as in [`Event::prompt`].
     pub prompt: String,
     /// The channel of the lane's thread. Its settings apply if the thread has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<u64>,
+    pub parent: Option<ChannelId>,
     /// The files that came with the prompt or with the message that it quotes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attached: Vec<AttachedFile>,
@@ -364,7 +366,7 @@ mod tests {
     fn a_lane_is_parsed_back_from_its_text() {
         for lane in [
             Lane::Console,
-            Lane::Channel(7),
+            Lane::Channel(ChannelId::discord(7)),
             Lane::Cron("a:b c".to_owned()),
             Lane::Webhook("x".to_owned()),
         ] {
@@ -373,5 +375,30 @@ mod tests {
         for bad in ["", "channel:x", "cron:", "nonsense:1", "channel"] {
             assert!(bad.parse::<Lane>().is_err(), "{bad:?} was accepted");
         }
+    }
+
+    #[test]
+    fn ids_are_written_as_before_and_read_with_their_platform() {
+        let lane = Lane::Channel(ChannelId::discord(7));
+        assert_eq!(lane.to_string(), "channel:7");
+        assert_eq!("channel:discord:7".parse(), Ok(lane.clone()));
+        let origin =
+            EventOrigin::Message { channel: ChannelId::discord(7), message: MessageId::discord(8) };
+        let event = NewEvent {
+            asker: Some(UserId::discord(9)),
+            parent: Some(ChannelId::discord(10)),
+            ..NewEvent::new(EventKind::Message, lane, origin, "hello")
+        };
+        let old = r#"{"kind":"message","lane":{"channel":7},"origin":{"message":{"channel":7,"message":8}},"asker":9,"prompt":"hello","parent":10}"#;
+        assert_eq!(serde_json::to_string(&event).expect("no map"), old);
+        let named = old.replace(":7", r#":"discord:7""#).replace(":9", r#":"discord:9""#);
+        for text in [old, &named] {
+            assert_eq!(serde_json::from_str::<NewEvent>(text).expect("an event"), event);
+        }
+        let foreign = old.replace(r#""lane":{"channel":7}"#, r#""lane":{"channel":"slack:7"}"#);
+        let error = serde_json::from_str::<NewEvent>(&foreign).expect_err("unknown platform");
+        assert!(error.to_string().contains("chat platform"), "{error}");
+        let error = "channel:slack:7".parse::<Lane>().expect_err("unknown platform");
+        assert_eq!(error.to_string(), r#""slack:7" is not a channel id"#);
     }
 }

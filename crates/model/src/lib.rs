@@ -15,6 +15,7 @@ pub mod exit;
 pub mod figures;
 pub mod fold;
 pub mod framing;
+pub mod id;
 pub mod lease;
 pub mod lines;
 pub mod markdown;

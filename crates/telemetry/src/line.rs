@@ -211,7 +211,7 @@ mod tests {
             let _outer = outer.enter();
             outer.record("backend", "demo");
             let _inner = tracing::info_span!("link", link = "aa", backend = "other").entered();
-            tracing::info!(lane = %aetheel_model::event::Lane::Channel(5), r#type = "x", ok = true, "say \"{}\"\n{{", 1);
+            tracing::info!(lane = %aetheel_model::event::Lane::Channel(aetheel_model::id::ChannelId::discord(5)), r#type = "x", ok = true, "say \"{}\"\n{{", 1);
         });
         let [line] = &lines[..] else { panic!("{lines:?}") };
         for (name, value) in [

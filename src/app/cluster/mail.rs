@@ -15,9 +15,10 @@ use tokio::sync::{Notify, RwLock, mpsc};
 
 use super::unposted::Unposted;
 use crate::cluster::{Cluster, ClusterError, ClusterMessage, Inbox, ReceivedMessage};
-use crate::discord::{Discord, GatewayEvent, Parent, Receipt};
+use crate::discord::{Discord, GatewayEvent, Receipt};
 use crate::dispatch::{Intake, PromptRefusal};
 use crate::event::{Lane, NewEvent};
+use crate::id::ChannelId;
 use crate::startup::clustering::EVENT_MESSAGE;
 use crate::supervisor;
 use crate::workspace::Workspace;
@@ -75,11 +76,11 @@ pub(super) struct Poster {
     discord: Discord,
     workspace: Workspace,
     /// Cached parent channel of each thread; a channel maps to itself.
-    roots: HashMap<u64, u64>,
+    roots: HashMap<ChannelId, ChannelId>,
     /// Channels that some node has. A channel with a node always keeps one.
-    owned: HashSet<u64>,
+    owned: HashSet<ChannelId>,
     /// Channels without a node, each with the time of the lookup.
-    unowned: HashMap<u64, Instant>,
+    unowned: HashMap<ChannelId, Instant>,
     unposted: Unposted,
 }
 
@@ -115,7 +116,11 @@ impl Poster {
 
     /// Makes the message for an event. Returns `None` if no node has the channel and the event does
     /// not have to be processed.
-    async fn message(&mut self, mut event: GatewayEvent, channel: u64) -> Option<ClusterMessage> {
+    async fn message(
+        &mut self,
+        mut event: GatewayEvent,
+        channel: ChannelId,
+    ) -> Option<ClusterMessage> {
         let root = self.root(&event, channel).await;
         let (lane, of) = (Lane::Channel(channel), Lane::Channel(root));
         let settings = {
@@ -126,7 +131,7 @@ impl Poster {
         if !wanted && self.is_unowned(root).await {
             return None;
         }
-        event.parent = Parent::Known((root != channel).then_some(root));
+        event.set_root(root);
         if self.owned.len() >= MAX_CACHED_CHANNELS {
             self.owned.clear();
         }
@@ -141,7 +146,7 @@ impl Poster {
         })
     }
 
-    async fn is_unowned(&mut self, root: u64) -> bool {
+    async fn is_unowned(&mut self, root: ChannelId) -> bool {
         if self.owned.contains(&root) {
             return false;
         }
@@ -161,7 +166,7 @@ impl Poster {
 
     /// Returns the parent channel of a thread, or the channel itself. A thread that a machine
     /// imported before the cluster knew its parent counts as a channel.
-    async fn root(&mut self, event: &GatewayEvent, channel: u64) -> u64 {
+    async fn root(&mut self, event: &GatewayEvent, channel: ChannelId) -> ChannelId {
         if let Some(root) = self.roots.get(&channel) {
             return *root;
         }
@@ -170,14 +175,13 @@ impl Poster {
             Ok(Lane::Channel(root)) => Some(root),
             _ => None,
         });
-        let root = match (known, event.parent) {
-            (Some(root), _) => root,
-            (None, Parent::Known(parent)) => parent.unwrap_or(channel),
-            (None, Parent::Unknown) => match self.discord.root_channel(channel).await {
+        let root = match known.or_else(|| event.root()) {
+            Some(root) => root,
+            None => match self.discord.root_channel(channel).await {
                 Ok(root) => root,
                 Err(error) => {
                     tracing::warn!(
-                        channel,
+                        channel = channel.to_field(),
                         error = error.to_string(),
                         "cannot ask discord whether this is a thread; it is treated as a channel"
                     );
@@ -374,6 +378,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::discord::Parent;
 
     fn taken(kind: &str, body: String) -> ReceivedMessage {
         ReceivedMessage {

@@ -8,6 +8,7 @@ use super::mail::{patiently, root_of};
 use crate::cluster::{Cluster, ClusterMessage, LaneOwner};
 use crate::dispatch::{PromptRefusal, Router};
 use crate::event::NewEvent;
+use crate::id::ChannelId;
 use crate::startup::clustering::EVENT_MESSAGE;
 use crate::workspace::Workspace;
 
@@ -25,7 +26,7 @@ impl Router for ClusterRouter {
         !self.cluster.has_open_lane(&root_of(&event.lane))
     }
 
-    async fn serves(&self, channel: u64) -> bool {
+    async fn serves(&self, channel: ChannelId) -> bool {
         loop {
             match patiently!(self.cluster.owner_of(channel)) {
                 Some(LaneOwner::ThisNode) => return true,

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::discord::{BotProfile, ChannelCheck, Checkup, DiscordOptions, StartError};
 use crate::disk::read_ordinary;
 use crate::event::Lane;
+use crate::id::ChannelId;
 use crate::redact::Redactor;
 use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::survey;
@@ -114,7 +115,7 @@ fn intent(config: &Config, known: &BotProfile) -> Finding {
         let says = "off. This is fine, because no channel has `require-mention: no`";
         return Finding::ok(about, says);
     }
-    let open: Vec<String> = open.iter().map(u64::to_string).collect();
+    let open: Vec<String> = open.iter().map(ChannelId::to_string).collect();
     let says =
         format!("off, so `require-mention: no` in channels.md does not work: {}", open.join(", "));
     let hint = format!(
@@ -177,7 +178,7 @@ async fn people(report: &mut DoctorReport, config: &Config, checkup: &Checkup) {
     }
 }
 
-fn report_channel(report: &mut DoctorReport, channel: u64, why: &str, place: ChannelCheck) {
+fn report_channel(report: &mut DoctorReport, channel: ChannelId, why: &str, place: ChannelCheck) {
     let about = format!("channel {channel}");
     let hint = "change the bot's role, or its permissions in the channel";
     match place {
@@ -211,7 +212,7 @@ fn report_channel(report: &mut DoctorReport, channel: u64, why: &str, place: Cha
 
 /// Returns the channels in use, each with the setting or file that names it. If several name it,
 /// the most explicit one is used.
-fn channels(config: &Config) -> BTreeMap<u64, &'static str> {
+fn channels(config: &Config) -> BTreeMap<ChannelId, &'static str> {
     let text = |name: &str| {
         let read = read_ordinary(&config.config_dir.join(name), MAX_FILE_BYTES);
         read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
@@ -219,11 +220,11 @@ fn channels(config: &Config) -> BTreeMap<u64, &'static str> {
     let bound =
         channels_in(&text("state/sessions.md")).into_iter().map(|id| (id, "has a conversation"));
     let written = Channels::parse(&text("channels.md"));
-    let written: Vec<u64> = written
+    let written: Vec<ChannelId> = written
         .lanes()
         .filter_map(|(lane, _)| if let Lane::Channel(id) = lane { Some(*id) } else { None })
         .collect();
-    let mut all: BTreeMap<u64, &'static str> = bound.collect();
+    let mut all: BTreeMap<ChannelId, &'static str> = bound.collect();
     all.extend(survey::channels(config));
     all.extend(written.into_iter().map(|id| (id, "channels.md")));
     all.extend(config.allowed.channels.iter().map(|id| (*id, "ALLOWED_CHANNELS")));
@@ -233,9 +234,10 @@ fn channels(config: &Config) -> BTreeMap<u64, &'static str> {
 
 /// Returns the Discord channels in `state/sessions.md`. The file is read leniently, because people
 /// may have edited it.
-fn channels_in(text: &str) -> Vec<u64> {
+fn channels_in(text: &str) -> Vec<ChannelId> {
     let after = text.split("channel:").skip(1);
     after
+        .map(|rest| rest.strip_prefix("discord:").unwrap_or(rest))
         .filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok())
         .collect()
 }
@@ -272,7 +274,7 @@ mod tests {
         fs::create_dir(folder.path().join("state")).unwrap();
         fs::write(
             folder.path().join("state/sessions.md"),
-            "# Sessions\n- `channel:11` `demo` session `x`\n- `console`\n- channel:\n",
+            "# Sessions\n- `channel:11` `demo` session `x`\n- `console`\n- `channel:discord:17` `demo` session `y`\n- channel:\n",
         )
         .unwrap();
         fs::write(
@@ -299,7 +301,7 @@ mod tests {
             set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.clone())
         })
         .unwrap();
-        let found: Vec<(u64, &str)> = channels(&config).into_iter().collect();
+        let found: Vec<(ChannelId, &str)> = channels(&config).into_iter().collect();
         assert_eq!(
             found,
             [
@@ -308,8 +310,10 @@ mod tests {
                 (13, "ALLOWED_CHANNELS"),
                 (14, "OUTPUT_CHANNEL_ID"),
                 (15, "heartbeat.md"),
-                (16, "agents.md")
+                (16, "agents.md"),
+                (17, "has a conversation"),
             ]
+            .map(|(id, of)| (ChannelId::discord(id), of))
         );
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::id::UserOrRoleId;
 use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::surroundings;
 
@@ -101,9 +102,9 @@ pub(super) fn ids(text: &str) -> Result<Vec<u64>, AnswerError> {
     }
     let words = text.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty());
     words
-        .map(|word| match word.parse() {
-            Ok(id) if id > 0 => Ok(id),
-            _ => Err(AnswerError::NotAnId(word.to_owned())),
+        .map(|word| {
+            let id = UserOrRoleId::parse_nonzero(word).ok().and_then(UserOrRoleId::as_discord);
+            id.ok_or_else(|| AnswerError::NotAnId(word.to_owned()))
         })
         .collect()
 }

@@ -91,11 +91,7 @@ fn import_channels(config: &Value, variables: &str, found: &mut ImportedConfig) 
     for word in free.iter().flat_map(|value| value.split(',')).map(str::trim) {
         match snowflake(word) {
             Some(id) => {
-                found.channels.push(ImportedChannel {
-                    id,
-                    needs_no_mention: true,
-                    ..ImportedChannel::default()
-                });
+                found.channels.push(ImportedChannel::without_mention(id));
             }
             None if word.is_empty() => {}
             None => found.skip(format!("channel {word}: its id is unknown")),

@@ -2,15 +2,18 @@
 
 use serde_json::Value;
 
-/// Parses a Discord id, which consists of digits only.
-pub(super) fn snowflake(text: &str) -> Option<u64> {
+use crate::id::ChannelId;
+
+/// Parses a channel's Discord id, which consists of digits only.
+pub(super) fn snowflake(text: &str) -> Option<ChannelId> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     // Discord's ids are longer. Some people write 0 or 1 for "nobody".
-    text.parse().ok().filter(|id| digits && *id > 9_999_999_999)
+    let number = text.parse().ok().filter(|number| digits && *number > 9_999_999_999_u64);
+    number.map(ChannelId::discord)
 }
 
 /// Returns the channel id in a value such as `channel:123`, `<#123>` or 123.
-pub(super) fn channel_id(value: &Value) -> Option<u64> {
+pub(super) fn channel_id(value: &Value) -> Option<ChannelId> {
     match value {
         Value::Number(number) => snowflake(&number.to_string()),
         Value::String(text) => {
@@ -22,7 +25,7 @@ pub(super) fn channel_id(value: &Value) -> Option<u64> {
 }
 
 /// Returns the channel id in a key such as `discord:123:456`, which contains a channel and a user.
-pub(super) fn channel_of_key(key: &str) -> Option<u64> {
+pub(super) fn channel_of_key(key: &str) -> Option<ChannelId> {
     let rest = key.strip_prefix("discord:")?;
     snowflake(rest.split(':').next().unwrap_or_default())
 }
@@ -35,7 +38,7 @@ mod tests {
 
     #[test]
     fn ids_are_parsed_with_their_prefixes_and_marks() {
-        let wanted = Some(123_456_789_012_345_678);
+        let wanted = Some(ChannelId::discord(123_456_789_012_345_678));
         for value in [
             json!("123456789012345678"),
             json!(123_456_789_012_345_678_u64),

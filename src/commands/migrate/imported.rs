@@ -2,6 +2,7 @@
 //! unchanged.
 
 use super::secrets::SourceSecrets;
+use crate::id::ChannelId;
 use crate::prompt::Document;
 
 #[derive(Debug, Default)]
@@ -34,7 +35,7 @@ pub(super) struct ImportedJob {
     pub when: JobSchedule,
     pub instruction: String,
     /// Channel for the answers, or `None` for the operator's output channel.
-    pub channel: Option<u64>,
+    pub channel: Option<ChannelId>,
     /// IANA name of the time zone, or `None` for the operator's.
     pub zone: Option<String>,
 }
@@ -48,13 +49,20 @@ pub(super) enum JobSchedule {
     Every { seconds: u64, active: Option<String> },
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ImportedChannel {
-    pub id: u64,
+    pub id: ChannelId,
     pub name: Option<String>,
     pub directory: Option<String>,
     /// Whether the app answered in this channel without being mentioned.
     pub needs_no_mention: bool,
+}
+
+impl ImportedChannel {
+    /// Returns a channel in which the app answered without being mentioned.
+    pub(super) fn without_mention(id: ChannelId) -> Self {
+        Self { id, name: None, directory: None, needs_no_mention: true }
+    }
 }
 
 /// A directory with a name.

@@ -110,6 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::id::ChannelId;
     use crate::workspace::{CronJobs, Heartbeats, Hook, Hooks};
 
     fn written(text: &str) -> ImportedJob {
@@ -118,7 +119,7 @@ mod tests {
             name: "A job".to_owned(),
             when,
             instruction: text.to_owned(),
-            channel: Some(7),
+            channel: Some(ChannelId::discord(7)),
             zone: None,
         }
     }
@@ -151,7 +152,7 @@ mod tests {
         let read = CronJobs::parse(&text);
         assert_eq!(read.warnings, Vec::<String>::new(), "{text}");
         let [job] = &read.jobs[..] else { panic!("one: {text}") };
-        assert_eq!((job.name.as_str(), job.channel), ("A job", Some(7)));
+        assert_eq!((job.name.as_str(), job.channel), ("A job", Some(ChannelId::discord(7))));
         assert_eq!(
             words(&job.instruction),
             words("First: `x` **Hooks** - startup: no code <! -- hidden - channel: <#9> last")
@@ -184,7 +185,7 @@ mod tests {
             let file = format!("# Heartbeats\n\n{}\n{last}", job(2, &check));
             let read = Heartbeats::parse(&file);
             prop_assert_eq!(read.checks.len(), 2, "{}", file);
-            prop_assert_eq!(read.checks[0].channel, Some(7), "{}", file);
+            prop_assert_eq!(read.checks[0].channel, Some(ChannelId::discord(7)), "{}", file);
             let (got, wanted) = (&read.checks[0].instruction, instruction(&text));
             prop_assert_eq!(words(got), words(&wanted), "{}", file);
         }

@@ -366,12 +366,7 @@ fn import_channels(config: &Value, found: &mut ImportedConfig) {
                     continue;
                 };
                 if channel["requireMention"] == false {
-                    let channel = ImportedChannel {
-                        id,
-                        needs_no_mention: true,
-                        ..ImportedChannel::default()
-                    };
-                    found.channels.push(channel);
+                    found.channels.push(ImportedChannel::without_mention(id));
                 }
                 if channel["systemPrompt"].is_string() {
                     found.skip(format!("channel {id}: channels cannot have their own system prompt; write an AGENTS.md or CLAUDE.md into its directory"));

@@ -18,6 +18,7 @@ use super::secrets::redact_likely_secrets;
 use crate::commands::init::EXAMPLE_FILES;
 use crate::disk::{read_ordinary, replace, text_of};
 use crate::event::Lane;
+use crate::id::ChannelId;
 use crate::markdown::outline::{descendants, outline};
 use crate::prompt::Document;
 use crate::redact::Redactor;
@@ -333,7 +334,7 @@ impl Target<'_> {
 struct ParsedJob {
     when: String,
     words: Vec<String>,
-    channel: Option<u64>,
+    channel: Option<ChannelId>,
     zone: Option<String>,
 }
 
@@ -341,7 +342,7 @@ impl ParsedJob {
     fn new(
         when: String,
         text: &str,
-        channel: Option<u64>,
+        channel: Option<ChannelId>,
         zone: Option<&jiff::tz::TimeZone>,
     ) -> Self {
         let words = words(text).into_iter().map(str::to_owned).collect();

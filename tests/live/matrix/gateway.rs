@@ -14,6 +14,7 @@ use aetheel::agent::{AskDecision, Descriptor, Mode, Safety};
 use aetheel::config::Config;
 use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Setting, SteeringResult};
 use aetheel::event::Lane;
+use aetheel::id::{ChannelId, UserId};
 use aetheel::redact::Redactor;
 use aetheel::startup::settings::{ConfigFolder, FolderReason, OperatorSettings};
 use aetheel::startup::{DrainHandle, PreparedStart, Purpose};
@@ -266,41 +267,49 @@ impl Gateway {
 
     /// Waits for the next answer of a conversation, oldest first.
     pub async fn answer(&self, lane: u64) -> Answered {
-        self.stage.answer(&Lane::Channel(lane)).await
+        self.stage.answer(&Lane::Channel(ChannelId::discord(lane))).await
     }
 
     /// Waits until the unfinished answer of a conversation contains this text.
     pub async fn shows(&self, lane: u64, text: &str) {
-        self.stage.shows(&Lane::Channel(lane), text).await;
+        self.stage.shows(&Lane::Channel(ChannelId::discord(lane)), text).await;
     }
 
     /// Stops the running turn of a conversation.
     pub fn stop(&self, lane: u64) {
-        assert!(self.dispatcher.turns.stop(&Lane::Channel(lane)), "no turn ran");
+        assert!(
+            self.dispatcher.turns.stop(&Lane::Channel(ChannelId::discord(lane))),
+            "no turn ran"
+        );
     }
 
     /// Sets the mode of a conversation to building or planning, as `/mode` does.
     pub async fn choose_mode(&self, lane: u64, mode: &str) {
         self.dispatcher
             .settings
-            .choose(&Lane::Channel(lane), Setting::Mode, Some(mode))
+            .choose(&Lane::Channel(ChannelId::discord(lane)), Setting::Mode, Some(mode))
             .await
             .unwrap_or_else(|refusal| panic!("{refusal}"));
     }
 
     /// Waits for the next question of a conversation's agent.
     pub async fn question(&self, lane: u64) -> OpenQuestion {
-        self.stage.question(&Lane::Channel(lane)).await
+        self.stage.question(&Lane::Channel(ChannelId::discord(lane))).await
     }
 
     /// Waits for a question, or for the answer of a turn that ends without another question.
     pub async fn question_or_end(&self, lane: u64) -> Result<OpenQuestion, Answered> {
-        self.stage.question_or_end(&Lane::Channel(lane)).await
+        self.stage.question_or_end(&Lane::Channel(ChannelId::discord(lane))).await
     }
 
     /// Answers a question.
     pub fn decide(&self, question: &OpenQuestion, decision: AskDecision) {
-        let person = Person::User { id: 1, name: "Ada".to_owned(), roles: vec![], owner: true };
+        let person = Person::User {
+            id: UserId::discord(1),
+            name: "Ada".to_owned(),
+            roles: vec![],
+            owner: true,
+        };
         self.dispatcher
             .questions
             .answer(&question.id, &person, decision)

@@ -8,6 +8,7 @@ use tracing::info;
 use super::identity::Identity;
 use crate::wire::Message;
 use aetheel_model::access::{self, AccessDecision, AccessRefusal, AccessRequest, IgnoredAuthor};
+use aetheel_model::id::{ChannelId, GuildId, RoleId, UserId};
 
 /// The time after a logged refusal in which further refusals of the same person are not logged.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(3_600);
@@ -67,16 +68,18 @@ impl Identity {
     /// # Errors
     /// [`AdmissionError`].
     pub(crate) fn admit(&self, asker: &Asker) -> Result<(), AdmissionError> {
-        let owners = if asker.owner { vec![asker.user] } else { Vec::new() };
+        let author = UserId::discord(asker.user);
+        let owners = if asker.owner { vec![author] } else { Vec::new() };
+        let roles: Vec<RoleId> = asker.roles.iter().copied().map(RoleId::discord).collect();
         let request = AccessRequest {
-            author: asker.user,
+            author,
             is_bot: false,
             is_webhook: false,
             is_self: false,
-            roles: &asker.roles,
-            channel: asker.channel,
-            parent_channel: asker.parent,
-            guild: asker.guild,
+            roles: &roles,
+            channel: ChannelId::discord(asker.channel),
+            parent_channel: asker.parent.map(ChannelId::discord),
+            guild: asker.guild.map(GuildId::discord),
             owners: &owners,
         };
         match access::decide(&self.allowed, &request) {

@@ -16,9 +16,11 @@ use super::asker::Asker;
 use super::identity::Identity;
 use super::permissions::{self, GuildMembership as Membership, permissions};
 use crate::api::Api;
+use crate::ids;
 use crate::rest::{RestError, Timeouts};
 use crate::wire::guilds::{ChannelDetails, GuildDetails, MemberDetails};
 use aetheel_model::access::LanePermissions;
+use aetheel_model::id::{ChannelId, GuildId};
 
 /// How long an answer of Discord is used.
 const CACHE_TTL: Duration = Duration::from_secs(10);
@@ -182,9 +184,9 @@ impl PermissionCache {
             sees,
             acts: sees && permissions::can_write(may, thread),
             owner,
-            roles: asker.roles.iter().copied().chain([guild_id]).collect(),
-            parent: asker.parent,
-            guild: Some(guild_id),
+            roles: ids::roles_with_everyone(&asker.roles, Some(guild_id)),
+            parent: asker.parent.map(ChannelId::discord),
+            guild: Some(GuildId::discord(guild_id)),
             place: format!("#{name}"),
         })
     }

@@ -10,6 +10,7 @@ use crate::panel::dashboard::SignInService;
 use crate::rest::RestError;
 use crate::text::markdown::escape;
 use crate::text::quote;
+use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_model::plain::short_line;
 
 /// The beginning of a notice about an action from the dashboard.
@@ -21,6 +22,9 @@ pub enum NoticeError {
     /// The action has no channel, and no output channel is set.
     #[error("there is no channel for notices; set OUTPUT_CHANNEL_ID")]
     NoChannel,
+    /// The channel belongs to another chat platform.
+    #[error("the channel {0} is not in discord")]
+    OtherPlatform(ChannelId),
     /// Discord did not accept it.
     #[error(transparent)]
     Discord(#[from] RestError),
@@ -39,12 +43,13 @@ impl Discord {
     /// [`NoticeError`].
     pub async fn report(
         &self,
-        channel: Option<u64>,
+        channel: Option<ChannelId>,
         who: &str,
         did: &str,
-    ) -> Result<u64, NoticeError> {
-        let Some(channel) = channel.or(self.inner.options.output_channel) else {
-            return Err(NoticeError::NoChannel);
+    ) -> Result<MessageId, NoticeError> {
+        let channel = match channel {
+            Some(channel) => channel.as_discord().ok_or(NoticeError::OtherPlatform(channel))?,
+            None => self.inner.options.output_channel.ok_or(NoticeError::NoChannel)?,
         };
         let line = escape(&short_line(&self.inner.options.redactor.redact(did.to_owned()), 300));
         Ok(self.post_notice(channel, &format!("-# {MARK} {} {line}", escape(who))).await?)
@@ -54,22 +59,23 @@ impl Discord {
     /// id of the message.
     ///
     /// # Errors
-    /// [`RestError`].
+    /// [`NoticeError`].
     pub async fn report_message(
         &self,
-        channel: u64,
+        channel: ChannelId,
         who: &str,
         words: &str,
-    ) -> Result<u64, RestError> {
+    ) -> Result<MessageId, NoticeError> {
+        let channel = channel.as_discord().ok_or(NoticeError::OtherPlatform(channel))?;
         let quoted = quote::quote_line(words, &self.inner.options.redactor);
-        self.post_notice(channel, &format!("{quoted}\n-# {MARK} {} in the dashboard", escape(who)))
-            .await
+        let text = format!("{quoted}\n-# {MARK} {} in the dashboard", escape(who));
+        Ok(self.post_notice(channel, &text).await?)
     }
 
-    async fn post_notice(&self, channel: u64, text: &str) -> Result<u64, RestError> {
+    async fn post_notice(&self, channel: u64, text: &str) -> Result<MessageId, RestError> {
         let timeouts = self.inner.options.time_limits.send;
         match self.inner.api.post(channel, None, &nonce(), text, timeouts).await {
-            Ok(posted) => Ok(posted.id),
+            Ok(posted) => Ok(MessageId::discord(posted.id)),
             Err(error) => {
                 warn!(channel, %error, "cannot report an action from the dashboard in discord");
                 Err(error)

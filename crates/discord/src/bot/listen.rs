@@ -19,6 +19,7 @@ use crate::inbound::{InboundProcessor, InboundQueue, InboundServices, IntakeStat
 use crate::questions::OfferHandler;
 use crate::setup::start_error::StartError;
 use aetheel_dispatch::Dispatcher;
+use aetheel_model::id::ChannelId;
 use aetheel_model::supervisor;
 
 impl Discord {
@@ -90,7 +91,8 @@ impl Discord {
                 phase.send_replace(ConnectionPhase::Ready);
                 // The previous process may have ended before it had caught up with channels that
                 // moved to this node. Only the leader logs in, so no login repeats that.
-                self.catch_up(self.inner.notes.channels().into_iter().map(|(id, _)| id).collect());
+                let noted = self.inner.notes.channels().into_iter();
+                self.catch_up(noted.map(|(id, _)| ChannelId::discord(id)).collect());
                 let reader_task =
                     supervisor::spawn_finite("node events", reader.read_incoming(from));
                 (Arc::new(ClusterSink::new(out)), Some(leader), logins, Some(reader_task))

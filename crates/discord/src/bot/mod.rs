@@ -20,6 +20,7 @@ use crate::rest::RestError;
 use aetheel_dispatch::TurnAnswer;
 use aetheel_model::access::LanePermissions;
 use aetheel_model::fold::Transcript;
+use aetheel_model::id::{ChannelId, UserId};
 
 /// A bot with an accepted token. Delivers answers, and receives events once [`Discord::listen`] is
 /// called.
@@ -71,9 +72,13 @@ impl Discord {
     /// [`RestError`] if Discord did not answer. The caller must then grant nothing.
     pub async fn user_permissions(
         &self,
-        user: u64,
-        channel: u64,
+        user: UserId,
+        channel: ChannelId,
     ) -> Result<LanePermissions, RestError> {
+        // A user of another platform has no permissions in Discord, and its channels are not here.
+        let Some((user, channel)) = user.as_discord().zip(channel.as_discord()) else {
+            return Ok(LanePermissions::default());
+        };
         let parts = (&self.inner.api, &*self.inner.identity);
         self.inbound.permission_cache.permissions_of(parts, user, channel).await
     }

@@ -10,10 +10,12 @@ use crate::delivery::notices;
 use crate::delivery::null_reply::NullReply;
 use crate::delivery::reply::ChannelReply;
 use crate::delivery::threads;
+use crate::ids::{self, DiscordOrigin};
 use aetheel_dispatch::{
     DeliveryError, Notice, OpenedThread, Outlet, PriorDelivery, RecapMessage, Reply,
 };
-use aetheel_model::event::{AttachedFile, Event, EventOrigin, Lane};
+use aetheel_model::event::{AttachedFile, Event, EventOrigin};
+use aetheel_model::id::{ChannelId, MessageId};
 
 #[async_trait]
 impl Outlet for Discord {
@@ -22,27 +24,24 @@ impl Outlet for Discord {
     }
 
     fn open_tracked(&self, event: &Event, traces: PriorDelivery) -> Box<dyn Reply> {
-        let place = match (&event.origin, &event.lane) {
-            (EventOrigin::Message { channel, message }, _) => {
-                Some(ReplyTarget { reply_to: Some(*message), ..ReplyTarget::in_channel(*channel) })
+        let origin = ids::origin(&event.origin);
+        let channel = ids::answer_channel(event, self.inner.options.output_channel);
+        let place = channel.map(|channel| match origin {
+            DiscordOrigin::Message { message, .. } => {
+                ReplyTarget { reply_to: Some(message), ..ReplyTarget::in_channel(channel) }
             }
-            (EventOrigin::Interaction { channel, .. }, _) => {
-                Some(self.inner.command_target(*channel, event))
-            }
-            (EventOrigin::Internal { channel: Some(channel) }, _) | (_, Lane::Channel(channel)) => {
-                Some(ReplyTarget::in_channel(*channel))
-            }
-            _ => self.inner.options.output_channel.map(ReplyTarget::in_channel),
-        };
-        let marker = match &event.origin {
-            EventOrigin::Message { message: id, .. }
-            | EventOrigin::Interaction { interaction: id, .. } => {
-                self.inner.queue_markers.take(*id)
+            DiscordOrigin::Interaction { .. } => self.inner.command_target(channel, event),
+            _ => ReplyTarget::in_channel(channel),
+        });
+        let marker = match origin {
+            DiscordOrigin::Message { message: id, .. }
+            | DiscordOrigin::Interaction { interaction: id, .. } => {
+                self.inner.queue_markers.take(id)
             }
             _ => None,
         };
-        if let (EventOrigin::Message { channel, message }, None) = (&event.origin, &marker) {
-            self.inner.remove_stale_marker(event, *channel, *message);
+        if let (DiscordOrigin::Message { channel, message }, None) = (origin, &marker) {
+            self.inner.remove_stale_marker(event, channel, message);
         }
         let unasked = matches!(event.origin, EventOrigin::Internal { .. });
         match place {
@@ -108,7 +107,9 @@ impl Outlet for Discord {
         });
     }
 
-    async fn remove_offer_button(&self, channel: u64, message: u64) {
-        notices::remove_button(&self.inner, channel, message).await;
+    async fn remove_offer_button(&self, channel: ChannelId, message: MessageId) {
+        if let Some((channel, message)) = channel.as_discord().zip(message.as_discord()) {
+            notices::remove_button(&self.inner, channel, message).await;
+        }
     }
 }

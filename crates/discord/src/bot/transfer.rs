@@ -6,13 +6,14 @@ use super::Discord;
 use crate::connection::receipt::Receipt;
 use crate::inbound::InboundEvent;
 use crate::rest::RestError;
+use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_model::supervisor;
 use aetheel_store::workspace::FileError;
 
 impl Discord {
     /// Returns the notes about channels, as lines that [`Discord::import_channels`] reads on
     /// another node. Changes nothing.
-    pub async fn export_channels(&self, is_theirs: impl Fn(u64) -> bool) -> String {
+    pub async fn export_channels(&self, is_theirs: impl Fn(ChannelId) -> bool) -> String {
         self.inner.notes.export(is_theirs).await
     }
 
@@ -20,8 +21,11 @@ impl Discord {
     ///
     /// # Errors
     /// [`FileError`]. The notes are removed in memory, and the file is saved with the next note.
-    pub async fn forget_channels(&self, is_theirs: impl Fn(u64) -> bool) -> Result<(), FileError> {
-        self.inner.notes.forget(is_theirs).await
+    pub async fn forget_channels(
+        &self,
+        is_theirs: impl Fn(ChannelId) -> bool,
+    ) -> Result<(), FileError> {
+        self.inner.notes.forget(|channel| is_theirs(ChannelId::discord(channel))).await
     }
 
     /// Imports the notes of another node about channels, from its file `discord.md` or some lines
@@ -34,40 +38,45 @@ impl Discord {
     pub async fn import_channels(
         &self,
         body: &str,
-        is_theirs: impl Fn(u64) -> bool,
-    ) -> Result<Vec<u64>, FileError> {
-        let channels = self.inner.notes.import(body, is_theirs).await?;
+        is_theirs: impl Fn(ChannelId) -> bool,
+    ) -> Result<Vec<ChannelId>, FileError> {
+        let theirs = |channel| is_theirs(ChannelId::discord(channel));
+        let channels = self.inner.notes.import(body, theirs).await?;
         let inner = Arc::clone(&self.inner);
         supervisor::spawn_finite("old questions", async move {
             inner.questions.close_stale(&inner.api, inner.options.time_limits.send).await
         });
-        Ok(channels)
+        Ok(channels.into_iter().map(ChannelId::discord).collect())
     }
 
     /// Returns whether no event of these channels is being processed and none of them catches up.
     #[must_use]
-    pub fn is_idle_in(&self, is_theirs: impl Fn(u64) -> bool) -> bool {
-        !self.inbound.channel_queues.lock().keys().any(|channel| is_theirs(*channel))
+    pub fn is_idle_in(&self, is_theirs: impl Fn(ChannelId) -> bool) -> bool {
+        let busy = self.inbound.channel_queues.lock();
+        !busy.keys().any(|channel| is_theirs(ChannelId::discord(*channel)))
     }
 
     /// Records messages as handled, each with its channel. Returns the channels without earlier
-    /// notes.
+    /// notes. Ignores messages of other chat platforms.
     #[must_use]
-    pub fn mark_handled(&self, messages: &[(u64, u64)]) -> Vec<u64> {
+    pub fn mark_handled(&self, messages: &[(ChannelId, MessageId)]) -> Vec<ChannelId> {
         let mut new = Vec::new();
-        for (channel, message) in messages {
-            if self.inner.notes.last_handled(*channel).is_none() {
-                new.push(*channel);
+        for (id, message) in messages {
+            let place = id.as_discord().zip(message.as_discord());
+            let Some((channel, message)) = place else { continue };
+            if self.inner.notes.last_handled(channel).is_none() {
+                new.push(*id);
             }
-            self.inner.notes.mark_handled(*channel, *message);
+            self.inner.notes.mark_handled(channel, message);
         }
         new
     }
 
     /// Handles the messages in these channels since the last handled one, which no node may have
     /// received while the channels moved. Does nothing before [`Discord::listen`].
-    pub fn catch_up(&self, channels: Vec<u64>) {
+    pub fn catch_up(&self, channels: Vec<ChannelId>) {
         if let Some(arrivals) = self.inbound.events.get() {
+            let channels = channels.into_iter().filter_map(ChannelId::as_discord).collect();
             // Sending fails only if the program ends.
             let _ = arrivals.send((InboundEvent::CatchUp(channels), Receipt::none()));
         }
@@ -79,9 +88,10 @@ impl Discord {
     ///
     /// # Errors
     /// [`RestError`] if Discord cannot answer now.
-    pub async fn root_channel(&self, channel: u64) -> Result<u64, RestError> {
-        match self.inbound.lookups.channel(&self.inner.api, channel).await {
-            Ok(found) => Ok(found.thread_parent().unwrap_or(channel)),
+    pub async fn root_channel(&self, channel: ChannelId) -> Result<ChannelId, RestError> {
+        let Some(id) = channel.as_discord() else { return Ok(channel) };
+        match self.inbound.lookups.channel(&self.inner.api, id).await {
+            Ok(found) => Ok(found.thread_parent().map_or(channel, ChannelId::discord)),
             Err(error) if error == RestError::TokenRefused || error.is_temporary() => Err(error),
             Err(_) => Ok(channel),
         }

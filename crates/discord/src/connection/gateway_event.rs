@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::text::mention::Name;
 use crate::wire::id_in;
+use aetheel_model::id::ChannelId;
 
 /// The name of the derived event that the bot's permissions may have changed. It replaces several
 /// events of Discord.
@@ -120,8 +121,8 @@ impl GatewayEvent {
 
     /// Returns the channel or thread of the event, or `None` if the event is for every node.
     #[must_use]
-    pub fn channel(&self) -> Option<u64> {
-        match self.name.as_str() {
+    pub fn channel(&self) -> Option<ChannelId> {
+        let number = match self.name.as_str() {
             "MESSAGE_CREATE" | "MESSAGE_UPDATE" | "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => {
                 id_in(&self.data["channel_id"])
             }
@@ -130,6 +131,25 @@ impl GatewayEvent {
                 .or_else(|| id_in(&self.data["channel"]["id"]))
                 .or_else(|| id_in(&self.data["id"])),
             _ => None,
+        };
+        number.map(ChannelId::discord)
+    }
+
+    /// Returns the channel that the event's thread belongs to, or the channel of the event itself
+    /// if it is not in a thread. Returns `None` if Discord has to be asked.
+    #[must_use]
+    pub fn root(&self) -> Option<ChannelId> {
+        match self.parent {
+            Parent::Known(Some(parent)) => Some(ChannelId::discord(parent)),
+            Parent::Known(None) => self.channel(),
+            Parent::Unknown => None,
+        }
+    }
+
+    /// Sets the channel that [`GatewayEvent::root`] returns.
+    pub fn set_root(&mut self, root: ChannelId) {
+        if let Some(parent) = root.as_discord() {
+            self.parent = Parent::Known((self.channel() != Some(root)).then_some(parent));
         }
     }
 
@@ -184,7 +204,7 @@ mod tests {
         let keys: std::collections::HashSet<String> = all.iter().map(GatewayEvent::key).collect();
         assert_eq!(keys.len(), all.len(), "{keys:?}");
         for event in all {
-            assert_eq!(event.channel(), Some(6));
+            assert_eq!(event.channel(), Some(ChannelId::discord(6)));
             let again = GatewayEvent { names: vec![("<@1>".into(), "@a".into())], ..event.clone() };
             assert_eq!(again.key(), event.key());
             assert!(!format!("{event:?}").contains("s3cret"));
@@ -238,6 +258,9 @@ mod tests {
         assert_eq!(parent(in_category), Parent::Known(None));
         assert_eq!(parent(json!({"channel_id": "3"})), Parent::Known(None), "in private");
         assert_eq!(parent(json!({"guild_id": "4", "channel_id": "3"})), Parent::Unknown);
-        assert_eq!(GatewayEvent::interaction(json!({"id": "5"})).channel(), Some(5));
+        assert_eq!(
+            GatewayEvent::interaction(json!({"id": "5"})).channel(),
+            Some(ChannelId::discord(5))
+        );
     }
 }

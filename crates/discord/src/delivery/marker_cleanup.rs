@@ -4,8 +4,9 @@ use tracing::debug;
 
 use super::context::BotContext;
 use super::queue_marker::{MARKER_TIMEOUTS, QueueMarkers};
+use crate::ids::{self, DiscordOrigin};
 use crate::text::quote;
-use aetheel_model::event::{Event, EventOrigin};
+use aetheel_model::event::Event;
 
 /// The text of the message of a command that was stopped before its turn.
 const STOPPED: &str = "-# Stopped before it began.";
@@ -14,12 +15,12 @@ impl BotContext {
     /// Removes the marker of an event that waited and is now over, and marks its command as
     /// stopped.
     pub(crate) async fn clear_marker(&self, event: &Event) {
-        match event.origin {
-            EventOrigin::Message { channel, message } => match self.queue_markers.take(message) {
+        match ids::origin(&event.origin) {
+            DiscordOrigin::Message { channel, message } => match self.queue_markers.take(message) {
                 Some(marker) => marker.remove(&self.api).await,
                 None => self.remove_stale_marker(event, channel, message),
             },
-            EventOrigin::Interaction { channel, interaction, .. } => {
+            DiscordOrigin::Interaction { channel, interaction, .. } => {
                 if let Some(marker) = self.queue_markers.take(interaction) {
                     marker.remove(&self.api).await;
                 }
@@ -44,7 +45,7 @@ impl BotContext {
                     debug!(interaction, %error, "cannot show that a command was stopped");
                 }
             }
-            EventOrigin::Internal { .. } | EventOrigin::Console => {}
+            DiscordOrigin::Internal { .. } | DiscordOrigin::Elsewhere => {}
         }
     }
 

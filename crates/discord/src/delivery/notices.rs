@@ -9,10 +9,12 @@ use tracing::{debug, warn};
 
 use super::context::BotContext;
 use crate::api::{MAX_MESSAGE_CHARS, PostedMessage, nonce};
+use crate::ids;
 use crate::questions::offers::{self, DELIVERED};
 use crate::text::quote;
 use aetheel_dispatch::{DeliveryError, Notice, PriorDelivery};
 use aetheel_model::event::Event;
+use aetheel_model::id::MessageId;
 
 /// The line below an answer that was given up before it was complete.
 const UNFINISHED: &str = "-# ✂️ This is not finished: I was interrupted here.";
@@ -37,9 +39,10 @@ pub(crate) async fn give_up(
     notice: Notice,
     traces: &PriorDelivery,
 ) -> Result<(), DeliveryError> {
-    let channel = notice.channel.or(inner.options.output_channel);
+    let channel = ids::notice_channel(notice.channel, inner.options.output_channel).ok();
     // 0 is a separator, not the id of a message.
-    let posted: Vec<u64> = traces.posted.iter().copied().filter(|id| *id > 0).collect();
+    let posted: Vec<u64> =
+        traces.posted.iter().filter_map(|id| id.as_discord()).filter(|id| *id > 0).collect();
     match (channel, posted.last()) {
         (Some(channel), Some(last)) => mark_unfinished(inner, channel, *last).await,
         (Some(channel), None) => mark_command_unfinished(inner, event, channel).await,
@@ -79,16 +82,14 @@ async fn post_under(
     notice: &Notice,
     nonce: &str,
 ) -> Result<PostedMessage, DeliveryError> {
-    let Some(channel) = notice.channel.or(inner.options.output_channel) else {
-        return Err(DeliveryError::Refused(
-            "there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned(),
-        ));
-    };
+    let channel = ids::notice_channel(notice.channel, inner.options.output_channel)
+        .map_err(DeliveryError::Refused)?;
     let text = inner.options.redactor.redact(notice.text.clone());
     let rows = notice.offer.as_ref().map_or(Value::Null, offers::row);
+    let about = notice.about.and_then(MessageId::as_discord);
     let posted = inner
         .api
-        .post_with(channel, notice.about, nonce, (&text, &rows), inner.options.time_limits.send)
+        .post_with(channel, about, nonce, (&text, &rows), inner.options.time_limits.send)
         .await;
     posted.map_err(|error| {
         let hint = if error.is_forbidden() { "; hint: the bot needs View Channel and Send Messages there" } else { "" };

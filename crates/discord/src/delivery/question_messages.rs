@@ -15,6 +15,7 @@ use super::obstacle::ObstacleWatch;
 use crate::questions::{MessageLocation, layout, take_over};
 use crate::rest::{RestError, Upload};
 use aetheel_dispatch::{OpenQuestion, QuestionDismissal, Settlement};
+use aetheel_model::id::UserId;
 
 /// Posted in place of the file with the whole request, if the bot may not attach files.
 const NO_FILE: &str = "⚠️ The request of the agent is longer than shown, and I may not attach it here: I need the permission Attach Files.";
@@ -248,8 +249,8 @@ impl QuestionMessages {
         for (number, piece) in pieces.iter().enumerate().skip(steps.pieces) {
             let rows = if number == last { &rows } else { &Value::Null };
             // The first message pings the person who is asked, and replies to the prompt.
-            let (about, asker) =
-                if number == 0 { (self.about, question.asker) } else { (None, None) };
+            let asker = question.asker.and_then(UserId::as_discord);
+            let (about, asker) = if number == 0 { (self.about, asker) } else { (None, None) };
             posted = api
                 .post_with_ping(
                     self.channel,

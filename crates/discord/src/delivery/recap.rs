@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::context::BotContext;
+use crate::ids::{self, DiscordOrigin};
 use crate::rest::Timeouts;
 use crate::text::mention;
 use crate::text::quote;
 use crate::wire::Message;
 use aetheel_dispatch::{RECAP_MESSAGES, RecapMessage};
-use aetheel_model::event::{Event, EventOrigin};
+use aetheel_model::event::Event;
 use aetheel_model::plain::short_line;
 
 /// Time limits of the request. Short, because a turn waits for the result.
@@ -21,10 +22,10 @@ impl BotContext {
     /// Returns the last messages before an event in its channel, oldest first. Returns no messages
     /// if Discord does not provide them.
     pub(crate) async fn recap(&self, event: &Event) -> Vec<RecapMessage> {
-        let (channel, before) = match event.origin {
-            EventOrigin::Message { channel, message } => (channel, message),
-            EventOrigin::Interaction { channel, interaction, .. } => (channel, interaction),
-            EventOrigin::Internal { .. } | EventOrigin::Console => return Vec::new(),
+        let (channel, before) = match ids::origin(&event.origin) {
+            DiscordOrigin::Message { channel, message } => (channel, message),
+            DiscordOrigin::Interaction { channel, interaction, .. } => (channel, interaction),
+            DiscordOrigin::Internal { .. } | DiscordOrigin::Elsewhere => return Vec::new(),
         };
         let read = self.api.messages_before(channel, before, RECAP_MESSAGES, TIMEOUTS).await;
         let messages = read.unwrap_or_else(|error| {

@@ -6,11 +6,13 @@ use tracing::{info, warn};
 
 use super::context::BotContext;
 use super::live::Live;
+use crate::ids::{self, DiscordOrigin};
 use crate::rest::RestError;
 use crate::text::markdown::escape;
 use crate::text::mention;
 use aetheel_dispatch::{OpenedThread, PriorDelivery};
-use aetheel_model::event::{Event, EventOrigin};
+use aetheel_model::event::Event;
+use aetheel_model::id::{ChannelId, MessageId, UserId};
 
 /// Maximum number of characters of a thread's name (Discord's documentation of threads, 2026-08).
 const MAX_NAME_CHARS: usize = 100;
@@ -45,7 +47,7 @@ pub(crate) async fn open(
     event: &Event,
     traces: PriorDelivery,
 ) -> Result<OpenedThread, ThreadError> {
-    let EventOrigin::Interaction { channel, .. } = event.origin else {
+    let DiscordOrigin::Interaction { channel, .. } = ids::origin(&event.origin) else {
         return Err(ThreadError::NoThreadsHere);
     };
     let (api, timeouts) = (&inner.api, inner.options.time_limits.send);
@@ -90,9 +92,17 @@ pub(crate) async fn open(
     };
     match first {
         Ok(first) => {
-            info!(channel, thread, user = event.asker, "opened a thread for a new conversation");
+            info!(
+                channel,
+                thread,
+                user = event.asker.map(UserId::to_field),
+                "opened a thread for a new conversation"
+            );
             inner.notes.mark_handled(thread, first);
-            Ok(OpenedThread { thread, first })
+            Ok(OpenedThread {
+                thread: ChannelId::discord(thread),
+                first: MessageId::discord(first),
+            })
         }
         Err(error) => {
             warn!(thread, %error, "cannot write into a new thread{}", if error.is_forbidden() { "; hint: the bot needs Send Messages in Threads there" } else { "" });

@@ -9,12 +9,14 @@ use crate::access::identity::Identity;
 use crate::api::interactions::Interactions;
 use crate::api::{Api, nonce};
 use crate::delivery::threads::ThreadError;
+use crate::ids;
 use crate::panel::commands::Verb;
 use crate::rest::Timeouts;
 use crate::text::quote;
 use crate::wire::SlashInteraction;
 use aetheel_dispatch::{LaneRequestError, PromptRefusal, StopResult};
-use aetheel_model::event::{CommandToken, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::event::{CommandToken, EventKind, EventOrigin, NewEvent};
+use aetheel_model::id::{ChannelId, MessageId, UserId};
 
 const FORGOTTEN: &str = "Done: your next prompt begins a new conversation.";
 const NOTHING_YET: &str = "There is no conversation yet: your next prompt begins one.";
@@ -49,7 +51,7 @@ impl InboundProcessor {
             return;
         }
         self.recent.lock().note(slash.interaction);
-        let lane = Lane::Channel(slash.channel);
+        let lane = ids::lane(slash.channel);
         // Sending fails only if the program ends.
         match verb {
             Verb::Ask | Verb::New => {
@@ -126,8 +128,8 @@ impl InboundProcessor {
 /// Builds the event of a command with a text.
 fn asked(slash: &SlashInteraction) -> NewEvent {
     let origin = EventOrigin::Interaction {
-        channel: slash.channel,
-        interaction: slash.interaction,
+        channel: ChannelId::discord(slash.channel),
+        interaction: MessageId::discord(slash.interaction),
         pass: Some(CommandToken(slash.token.clone())),
     };
     NewEvent {
@@ -135,15 +137,10 @@ fn asked(slash: &SlashInteraction) -> NewEvent {
             slash.nick.as_deref().unwrap_or(slash.user.display_name()),
             64,
         )),
-        asker: Some(slash.user.id),
-        parent: slash.parent,
+        asker: Some(UserId::discord(slash.user.id)),
+        parent: slash.parent.map(ChannelId::discord),
         key: Some(event_key(slash.interaction)),
-        ..NewEvent::new(
-            EventKind::Message,
-            Lane::Channel(slash.channel),
-            origin,
-            slash.prompt.trim(),
-        )
+        ..NewEvent::new(EventKind::Message, ids::lane(slash.channel), origin, slash.prompt.trim())
     }
 }
 

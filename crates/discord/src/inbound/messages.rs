@@ -6,12 +6,14 @@ use super::notices::{mark, send};
 use super::{InboundProcessor, RETRY_INTERVAL, event_key, quotes};
 use crate::access::asker::Asker;
 use crate::connection::gateway_event::Parent;
+use crate::ids::{self, DiscordOrigin};
 use crate::rest::RestError;
 use crate::text::mention::{self, Name};
 use crate::text::quote;
 use crate::wire::{Channel, Message, age_by_discord};
 use aetheel_dispatch::{Accepted, AnswerRefusal, Person, PromptRefusal};
-use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::event::{EventKind, EventOrigin, NewEvent};
+use aetheel_model::id::{ChannelId, MessageId, UserId};
 
 /// Age from which an accepted prompt counts as late. The answer then says so.
 const LATE_AFTER: Duration = Duration::from_secs(120);
@@ -108,7 +110,9 @@ impl InboundProcessor {
             return MessageOutcome::NotAdmitted;
         }
         if let Some(parent) = parent {
-            self.services.settings.learn_parent(channel, parent);
+            self.services
+                .settings
+                .learn_parent(ChannelId::discord(channel), ChannelId::discord(parent));
         }
         let late = age_by_discord(id, self.api.rest.clock_ahead()) > LATE_AFTER;
         let prompt = NewEvent { missed, late, ..self.prompt(message, names, parent) };
@@ -131,9 +135,10 @@ impl InboundProcessor {
         message: &Message,
         prompt: &NewEvent,
     ) -> Option<MessageOutcome> {
-        let roles = asker.roles.iter().copied().chain(asker.guild).collect();
+        let roles = ids::roles_with_everyone(&asker.roles, asker.guild);
         let name = prompt.author.clone().unwrap_or_default();
-        let person = Person::User { id: asker.user, roles, owner: asker.owner, name };
+        let person =
+            Person::User { id: UserId::discord(asker.user), roles, owner: asker.owner, name };
         let (channel, id) = (message.channel_id, message.id);
         // A message above the question cannot be meant as its answer.
         let unasked = prompt.missed && !self.questions.may_answer(channel, id);
@@ -160,20 +165,23 @@ impl InboundProcessor {
         parent: Option<u64>,
     ) -> NewEvent {
         let nick = message.member.as_ref().and_then(|member| member.nick.as_deref());
-        let origin = EventOrigin::Message { channel: message.channel_id, message: message.id };
+        let origin = EventOrigin::Message {
+            channel: ChannelId::discord(message.channel_id),
+            message: MessageId::discord(message.id),
+        };
         NewEvent {
             author: Some(aetheel_model::plain::short_line(
                 nick.unwrap_or(message.author.display_name()),
                 64,
             )),
-            asker: Some(message.author.id),
-            parent,
+            asker: Some(UserId::discord(message.author.id)),
+            parent: parent.map(ChannelId::discord),
             attached: quotes::attached(message, self.identity.id),
             quoted: quotes::quoted(message, self.identity.id, names),
             key: Some(event_key(message.id)),
             ..NewEvent::new(
                 EventKind::Message,
-                Lane::Channel(message.channel_id),
+                ids::lane(message.channel_id),
                 origin,
                 mention::prompt(
                     &message.content,
@@ -276,15 +284,16 @@ impl InboundProcessor {
     /// # Errors
     /// See [`Intake::submit`](aetheel_dispatch::Intake::submit).
     pub(super) fn submit(&self, event: NewEvent) -> Result<Accepted, PromptRefusal> {
-        let origin = event.origin.clone();
-        let (EventOrigin::Message { message: id, .. }
-        | EventOrigin::Interaction { interaction: id, .. }) = origin
+        let event_origin = event.origin.clone();
+        let origin = ids::origin(&event_origin);
+        let (DiscordOrigin::Message { message: id, .. }
+        | DiscordOrigin::Interaction { interaction: id, .. }) = origin
         else {
             return self.services.intake.submit(event);
         };
         self.queue_markers.expect(id);
         // Everybody sees the prompt of a message, but not that of a command.
-        let heading = if let EventOrigin::Interaction { .. } = origin {
+        let heading = if let DiscordOrigin::Interaction { .. } = origin {
             quote::quote_line(&event.prompt, &self.redactor)
         } else {
             String::new()
@@ -294,10 +303,10 @@ impl InboundProcessor {
             taken => taken,
         };
         match (&taken, origin) {
-            (Ok(accepted), EventOrigin::Message { channel, message }) if accepted.ahead > 0 => {
+            (Ok(accepted), DiscordOrigin::Message { channel, message }) if accepted.ahead > 0 => {
                 self.queue_markers.show_number(&self.api, channel, message, accepted.ahead);
             }
-            (Ok(accepted), EventOrigin::Interaction { .. }) if accepted.ahead > 0 => {
+            (Ok(accepted), DiscordOrigin::Interaction { .. }) if accepted.ahead > 0 => {
                 if let Some(token) = self.interactions.peek(id) {
                     self.queue_markers.show_line(
                         &self.api,

@@ -21,6 +21,7 @@ use crate::connection::gateway_event::Parent;
 use crate::text::mention;
 use crate::wire::{Message, first_id_since};
 use aetheel_model::event::NewEvent;
+use aetheel_model::id::ChannelId;
 
 /// Missed messages that are older are not answered.
 const MISSED_SPAN: Duration = Duration::from_secs(600);
@@ -74,7 +75,7 @@ impl InboundProcessor {
         if self.notes.last_handled(channel).is_none() {
             return true;
         }
-        if !self.services.intake.serves(channel).await {
+        if !self.services.intake.serves(ChannelId::discord(channel)).await {
             debug!(channel, "another node serves this channel and catches up with it");
             return true;
         }

@@ -21,6 +21,7 @@ use crate::connection::gateway_event::{FORWARDED_PRESS, GatewayEvent, PERMISSION
 use crate::connection::gateway_sink::{EventCallback, GatewaySink};
 use crate::connection::receipt::Receipt;
 use crate::delivery::context::BotContext;
+use crate::ids;
 use crate::panel::commands::{self, CommandAccess, Verb};
 use crate::panel::dashboard;
 use crate::panel::{InteractionCaller, PanelServices, Panels};
@@ -28,7 +29,7 @@ use crate::questions::{OfferHandler, OtherNodes, Press, PressHandler};
 use crate::rest::Timeouts;
 use crate::wire::{Message, MessageEdit, SlashInteraction, age_by_discord, id_in};
 use aetheel_dispatch::Dispatcher;
-use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
 
 /// Time limits of the acknowledgement of an interaction, for which Discord waits three seconds.
 const ACK_TIMEOUTS: Timeouts =
@@ -218,7 +219,9 @@ impl EventRouter {
             return None;
         }
         if let Some(parent) = slash.parent {
-            dispatcher.settings.learn_parent(slash.channel, parent);
+            dispatcher
+                .settings
+                .learn_parent(ChannelId::discord(slash.channel), ChannelId::discord(parent));
         }
         if command.access == CommandAccess::Owners && !asker.owner {
             identity.log_refusal(
@@ -292,7 +295,7 @@ impl EventRouter {
         // Stopping does not wait in the queue. It is reported once it is on disk.
         let turns = dispatcher.turns.clone();
         tokio::spawn(async move {
-            let stopped = turns.stop_durably(&Lane::Channel(channel)).await;
+            let stopped = turns.stop_durably(&ids::lane(channel)).await;
             let _ = outcome_sender.send(Ok(CommandOutcome::Done(stop_text(stopped).into())));
         });
     }

@@ -2,9 +2,9 @@
 
 use super::InboundProcessor;
 use crate::connection::gateway_event::Parent;
+use crate::ids;
 use crate::rest::RestError;
 use crate::wire::{Channel, Message};
-use aetheel_model::event::Lane;
 
 impl InboundProcessor {
     /// Returns whether a message without a mention is for the bot: in a channel where the bot reads
@@ -23,7 +23,7 @@ impl InboundProcessor {
             return Ok(false);
         }
         let (channel, me) = (message.channel_id, self.identity.id);
-        if self.services.settings.reads_all(&Lane::Channel(channel)).await {
+        if self.services.settings.reads_all(&ids::lane(channel)).await {
             return Ok(true);
         }
         let parent = match parent {
@@ -34,10 +34,10 @@ impl InboundProcessor {
         };
         let Some(parent) = parent else { return Ok(false) };
         // The dispatcher does not know the parent of a thread in which the bot was never addressed.
-        if self.services.settings.reads_all(&Lane::Channel(parent)).await {
+        if self.services.settings.reads_all(&ids::lane(parent)).await {
             return Ok(true);
         }
-        if self.services.settings.knows(&Lane::Channel(channel)).await {
+        if self.services.settings.knows(&ids::lane(channel)).await {
             return Ok(true);
         }
         Ok(self.visible_channel(channel).await?.is_some_and(|channel| channel.owner_id == Some(me)))

@@ -7,6 +7,7 @@ use tracing::info;
 
 use crate::wire::SlashInteraction;
 use aetheel_model::access::SignInRequest;
+use aetheel_model::id::{ChannelId, UserId};
 use aetheel_model::plain::short_line;
 
 /// A person asked for too many links, and may ask again after this time. Worded for that person.
@@ -23,7 +24,7 @@ pub trait SignInService: Send + Sync {
     fn link(&self, visitor: SignInRequest) -> Result<String, TooManyLinks>;
 
     /// Ends all sessions and links of a user. Returns the number of sessions.
-    fn revoke(&self, user: u64) -> usize;
+    fn revoke(&self, user: UserId) -> usize;
 }
 
 /// Carries out `/dashboard` for a person who may use the bot. Returns the private answer.
@@ -38,7 +39,11 @@ pub(crate) fn run_command(
     match slash.options.first().map(|(_, value)| value.trim()).unwrap_or_default() {
         "" => {
             let name = short_line(slash.nick.as_deref().unwrap_or(slash.user.display_name()), 64);
-            match sign_in.link(SignInRequest { user, name, channel: slash.channel }) {
+            match sign_in.link(SignInRequest {
+                user: UserId::discord(user),
+                name,
+                channel: ChannelId::discord(slash.channel),
+            }) {
                 Ok(link) => {
                     info!(user, channel = slash.channel, "created a dashboard link for a user");
                     // Angle brackets prevent a preview of the page.
@@ -50,7 +55,7 @@ pub(crate) fn run_command(
             }
         }
         "revoke" => {
-            let ended = sign_in.revoke(user);
+            let ended = sign_in.revoke(UserId::discord(user));
             info!(user, ended, "a user signed out of the dashboard");
             match ended {
                 0 => "You were not signed in. Your earlier links no longer work.".to_owned(),

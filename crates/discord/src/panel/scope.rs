@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use crate::access::asker::Asker;
+use crate::ids;
 use aetheel_dispatch::{
     BackendControl, ConversationList, Conversations, Dispatcher, LaneRequestError, LaneStatus,
     Observer, PingError, ProjectBinding, QueueView, Setting, Settings,
 };
 use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
 
 /// How long an agent may take to list its sessions before one is resumed.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(8);
@@ -44,9 +46,11 @@ impl ChannelScope {
     pub(super) fn new(services: &PanelServices, asker: Asker) -> Self {
         if let Some(parent) = asker.parent {
             // A menu may be the first event of a thread since the start.
-            services.settings.learn_parent(asker.channel, parent);
+            services
+                .settings
+                .learn_parent(ChannelId::discord(asker.channel), ChannelId::discord(parent));
         }
-        Self { services: services.clone(), lane: Lane::Channel(asker.channel), asker }
+        Self { services: services.clone(), lane: ids::lane(asker.channel), asker }
     }
 
     pub(super) async fn view(&self) -> LaneStatus {
@@ -100,7 +104,7 @@ impl ChannelScope {
         &self,
         project: &ProjectBinding,
     ) -> Result<String, LaneRequestError> {
-        let lane = Lane::Channel(self.asker.parent.unwrap_or(self.asker.channel));
+        let lane = ids::lane(self.asker.parent.unwrap_or(self.asker.channel));
         self.services.settings.bind_project(&lane, None, project).await
     }
 

@@ -9,6 +9,7 @@ use crate::text::markdown::escape;
 use aetheel_dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
 use aetheel_model::agent::labels::ALLOW_ONCE;
 use aetheel_model::agent::{AnswerForm, AskDecision, AskOption, DecisionScope, Question};
+use aetheel_model::id::UserId;
 use aetheel_model::plain::short_line;
 use aetheel_model::split::split;
 
@@ -32,7 +33,10 @@ const WINDOW: usize = 4_000;
 /// Returns the messages of a question; the last one has the buttons. `step` counts the questions of
 /// a list from 0.
 pub(crate) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
-    let asker = question.asker.map_or_else(String::new, |asker| format!(" <@{asker}>"));
+    let asker = question
+        .asker
+        .and_then(UserId::as_discord)
+        .map_or_else(String::new, |asker| format!(" <@{asker}>"));
     let bold = |title: &str| format!("**{}**{asker}", escape(&short_line(title, MAX_TITLE_CHARS)));
     let title = bold(&question.title);
     let text = match &question.subject {

@@ -27,6 +27,7 @@ use self::press::{PressChoice, PressResponse};
 use crate::access::asker::Asker;
 use crate::access::identity::Identity;
 use crate::api::Api;
+use crate::ids;
 use crate::notes::NotesCache;
 use crate::rest::Timeouts;
 use aetheel_dispatch::{
@@ -34,7 +35,7 @@ use aetheel_dispatch::{
     Settlement, Subject, Turns,
 };
 use aetheel_model::agent::AskDecision;
-use aetheel_model::event::Lane;
+use aetheel_model::id::UserId;
 use aetheel_model::plain::short_line;
 
 /// Time limits of the acknowledgement of an interaction, for which Discord waits three seconds.
@@ -452,7 +453,7 @@ impl PressHandler {
         let Some(channel) = press.channel else {
             return PressResponse::Private(stop_button::NOT_RUNNING.to_owned());
         };
-        if self.turns.stop_turn(&Lane::Channel(channel), event).await {
+        if self.turns.stop_turn(&ids::lane(channel), event).await {
             info!(event, channel, user = press.user.id, "a person stopped a turn by its button");
             return PressResponse::Accept;
         }
@@ -479,9 +480,9 @@ impl PressHandler {
 
     fn person(&self, press: &Press) -> Person {
         let name = short_line(press.nick.as_deref().unwrap_or(press.user.display_name()), 64);
-        let roles = press.roles.iter().copied().chain(press.guild).collect();
+        let roles = ids::roles_with_everyone(&press.roles, press.guild);
         Person::User {
-            id: press.user.id,
+            id: UserId::discord(press.user.id),
             roles,
             owner: self.identity.owners.contains(&press.user.id),
             name,

@@ -14,9 +14,11 @@ use super::start_error::StartError;
 use super::token::check_shape;
 use crate::access::permissions::{GuildMembership, MissingPermissions, USED, missing, permissions};
 use crate::api::Api;
+use crate::ids;
 use crate::rest::{Rest, RestError, Timeouts};
 use crate::wire::guilds::{ChannelDetails, GuildDetails, MemberDetails};
 use crate::wire::id;
+use aetheel_model::id::{ChannelId, GuildId, UserId};
 
 /// Time limits of all requests here. Short, because a person waits for the result.
 const CHECKUP_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(8));
@@ -41,7 +43,7 @@ pub struct BotProfile {
     /// The owner of the application: a user, or the owner of its team.
     pub owner: Option<ApplicationOwner>,
     /// The ids and names of the bot's servers, at most 200.
-    pub servers: Vec<(u64, String)>,
+    pub servers: Vec<(GuildId, String)>,
 }
 
 /// The owner of an application.
@@ -214,7 +216,10 @@ impl Checkup {
             message_content: application.flags & MESSAGE_CONTENT != 0,
             logins: (limit.remaining, limit.total),
             shards: gateway.shards,
-            servers: servers.into_iter().map(|server| (server.id, server.name)).collect(),
+            servers: servers
+                .into_iter()
+                .map(|server| (GuildId::discord(server.id), server.name))
+                .collect(),
             owner: application.owner(),
         })
     }
@@ -223,7 +228,8 @@ impl Checkup {
     ///
     /// # Errors
     /// [`RestError`] if Discord did not answer.
-    pub async fn user(&self, user: u64) -> Result<Option<String>, RestError> {
+    pub async fn user(&self, user: UserId) -> Result<Option<String>, RestError> {
+        let Some(user) = user.as_discord() else { return Ok(None) };
         match self.get::<AccountDetails>(format!("/users/{user}"), "GET user").await {
             Ok(user) => Ok(Some(user.username)),
             Err(error) if error.is_gone() => Ok(None),
@@ -238,7 +244,11 @@ impl Checkup {
     }
 
     /// Checks the bot's permissions in a channel.
-    pub async fn channel(&mut self, channel: u64, bot: u64) -> ChannelCheck {
+    pub async fn channel(&mut self, channel: ChannelId, bot: u64) -> ChannelCheck {
+        let channel = match ids::in_discord(channel) {
+            Ok(channel) => channel,
+            Err(why) => return ChannelCheck::Unknown(why),
+        };
         match self.missing_permissions(channel, bot).await {
             Ok((name, missing)) => ChannelCheck::Found { name, missing },
             Err(error) if error.is_forbidden() => ChannelCheck::Inaccessible,

@@ -8,6 +8,7 @@ use super::start_error::StartError;
 use crate::rest::Timeouts;
 use crate::rest::clock::OffsetClock;
 use aetheel_model::config::{AllowLists, Config, FooterPart};
+use aetheel_model::id::ChannelId;
 use aetheel_model::lease::Lease;
 use aetheel_model::redact::Redactor;
 
@@ -55,12 +56,12 @@ impl DiscordOptions {
             api_base: config.discord_api_base.clone(),
             command_alias: config.command_alias.clone(),
             dashboard: config.dashboard_address.is_some(),
-            output_channel: config.output_channel,
+            output_channel: config.output_channel.and_then(ChannelId::as_discord),
             long_answer: config.long_answer,
             requests_per_second: config.discord_requests_per_second,
             shards: config.shards,
             footer: config.footer.clone(),
-            owners: config.owners.clone(),
+            owners: config.owners.iter().filter_map(|owner| owner.as_discord()).collect(),
             allowed: config.allowed.clone(),
             redactor,
             time_limits: TimeLimits::default(),

@@ -17,6 +17,7 @@ use crate::deps::Choices;
 use aetheel_model::agent::descriptor::{DescriptorChoice, Feature};
 use aetheel_model::agent::{Descriptor, Mode, QueryResult};
 use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
 use aetheel_model::plain::{one_line, with_causes};
 use aetheel_store::workspace::{BindingsError, LaneSettings, is_plain_model};
 
@@ -35,7 +36,7 @@ impl Settings {
     }
 
     /// Records that a channel is a thread of another channel.
-    pub fn learn_parent(&self, channel: u64, parent: u64) {
+    pub fn learn_parent(&self, channel: ChannelId, parent: ChannelId) {
         self.shared.channels.parents.learn(channel, parent);
     }
 

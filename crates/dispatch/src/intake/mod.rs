@@ -23,6 +23,7 @@ use super::run::attachments;
 use super::thread;
 use aetheel_model::event::{Event, NewEvent, Sequence};
 use aetheel_model::figures::{self, EventOutcome};
+use aetheel_model::id::UserId;
 use aetheel_store::workspace::PendingSave;
 
 /// An accepted event.
@@ -75,7 +76,7 @@ impl Intake {
             (event.lane.clone(), event.kind, event.asker, self.shared.deps.choices.prompt_limit);
         let refused = |refusal: PromptRefusal| {
             figures::count_event(kind, EventOutcome::Refused);
-            tracing::warn!(%lane, ?kind, asker, depth = self.shared.lanes.queue.lock().waiting(), "event refused: {refusal}");
+            tracing::warn!(%lane, ?kind, asker = asker.map(UserId::to_field), depth = self.shared.lanes.queue.lock().waiting(), "event refused: {refusal}");
             Err(refusal)
         };
         // A repeated event is neither counted nor refused a second time.

@@ -10,13 +10,15 @@ use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
+use aetheel_model::id::UserId;
+
 /// The number of people above which people without recent prompts are removed from memory.
 const PEOPLE_LIMIT: usize = 1_000;
 
 type Limiter<C> =
-    RateLimiter<u64, HashMapStateStore<u64>, C, NoOpMiddleware<<C as Clock>::Instant>>;
+    RateLimiter<UserId, HashMapStateStore<UserId>, C, NoOpMiddleware<<C as Clock>::Instant>>;
 
-/// Counts the prompts of each person, by Discord id.
+/// Counts the prompts of each person.
 #[derive(Debug)]
 pub(crate) struct RateLimit<C: Clock + Clone = DefaultClock> {
     limiter: Option<Limiter<C>>,
@@ -44,7 +46,7 @@ impl<C: Clock + Clone> RateLimit<C> {
     ///
     /// # Errors
     /// The time until the next prompt is allowed. The refused prompt is not counted.
-    pub(crate) fn count(&self, person: u64) -> Result<(), Duration> {
+    pub(crate) fn count(&self, person: UserId) -> Result<(), Duration> {
         let Some(limiter) = &self.limiter else { return Ok(()) };
         if limiter.len() >= PEOPLE_LIMIT {
             limiter.retain_recent();
@@ -64,24 +66,24 @@ mod tests {
         let clock = FakeRelativeClock::default();
         let limit = RateLimit::with_clock(Some(6), clock.clone());
         for _ in 0..6 {
-            assert_eq!(limit.count(1), Ok(()));
+            assert_eq!(limit.count(UserId::discord(1)), Ok(()));
         }
-        let wait = limit.count(1).expect_err("that is enough");
+        let wait = limit.count(UserId::discord(1)).expect_err("that is enough");
         assert_eq!(wait, Duration::from_secs(10));
-        assert_eq!(limit.count(2), Ok(()), "other people are not limited");
+        assert_eq!(limit.count(UserId::discord(2)), Ok(()), "other people are not limited");
         clock.advance(wait);
-        assert_eq!(limit.count(1), Ok(()));
-        assert!(limit.count(1).is_err());
+        assert_eq!(limit.count(UserId::discord(1)), Ok(()));
+        assert!(limit.count(UserId::discord(1)).is_err());
     }
 
     #[test]
     fn no_limit_allows_everything_and_quiet_people_are_forgotten() {
         let limit = RateLimit::new(None);
-        assert!((0..10_000).all(|_| limit.count(1).is_ok()));
+        assert!((0..10_000).all(|_| limit.count(UserId::discord(1)).is_ok()));
         let clock = FakeRelativeClock::default();
         let limit = RateLimit::with_clock(Some(60), clock.clone());
         for person in 0..10_000 {
-            assert_eq!(limit.count(person), Ok(()));
+            assert_eq!(limit.count(UserId::discord(person)), Ok(()));
             clock.advance(Duration::from_secs(1));
         }
         assert!(limit.limiter.expect("a limiter").len() <= PEOPLE_LIMIT);

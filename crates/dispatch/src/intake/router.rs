@@ -5,6 +5,7 @@ use super::Intake;
 use crate::outlet::messages::PromptRefusal;
 use aetheel_model::event::{EventKind, NewEvent, Sequence};
 use aetheel_model::figures;
+use aetheel_model::id::ChannelId;
 
 /// The node that an event was submitted to.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ impl Intake {
 
     /// Returns whether this node serves a channel or thread, so that it may accept messages that no
     /// other node sent to it. Always true without a cluster.
-    pub async fn serves(&self, channel: u64) -> bool {
+    pub async fn serves(&self, channel: ChannelId) -> bool {
         match self.shared.deps.router.clone() {
             Some(router) => router.serves(channel).await,
             None => true,

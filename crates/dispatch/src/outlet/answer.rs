@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Offer;
 use aetheel_model::agent::Usage;
+use aetheel_model::id::UserId;
 use aetheel_model::plain::{clean_text, one_line};
 use aetheel_model::redact::Redactor;
 use aetheel_store::workspace::TurnLine;
@@ -57,7 +58,7 @@ pub struct TurnAnswer {
     pub offer: Option<Offer>,
     /// The user to mention, because the turn took long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ping: Option<u64>,
+    pub ping: Option<UserId>,
     /// The line for `state/turns`, without texts. `None` if the answer is not the result of a turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Box<TurnLine>>,

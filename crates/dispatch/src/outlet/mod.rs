@@ -21,6 +21,7 @@ use self::question::{OpenQuestion, Settlement};
 use aetheel_model::agent::AgentEventKind;
 use aetheel_model::event::{AttachedFile, Event};
 use aetheel_model::fold::Transcript;
+use aetheel_model::id::{ChannelId, MessageId};
 
 /// Delivers answers, questions and notices to people.
 #[async_trait]
@@ -117,7 +118,7 @@ pub trait Outlet: Send + Sync {
 
     /// Removes the button below the message of a failure, if it still exists, because the reply
     /// that the button offers was delivered. Best effort.
-    async fn remove_offer_button(&self, channel: u64, message: u64) {
+    async fn remove_offer_button(&self, channel: ChannelId, message: MessageId) {
         let _ = (channel, message);
     }
 }
@@ -138,9 +139,9 @@ pub struct RecapMessage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenedThread {
     /// The id of the thread.
-    pub thread: u64,
+    pub thread: ChannelId,
     /// The id of the message in it that contains the prompt.
-    pub first: u64,
+    pub first: MessageId,
 }
 
 /// The messages that previous attempts posted of an event's reply, and the callback that records
@@ -151,7 +152,7 @@ pub struct PriorDelivery {
     /// process.
     pub stem: String,
     /// Ids of the messages that previous processes posted, in order.
-    pub posted: Vec<u64>,
+    pub posted: Vec<MessageId>,
     /// Whether a previous process worked on the event. It may have posted more messages than it
     /// recorded.
     pub resumed: bool,
@@ -160,7 +161,7 @@ pub struct PriorDelivery {
 }
 
 /// Records message ids.
-pub(super) type NoteIds = dyn Fn(&[u64]) + Send + Sync;
+pub(super) type NoteIds = dyn Fn(&[MessageId]) + Send + Sync;
 
 impl PriorDelivery {
     /// Creates the value for a reply that no later process continues.
@@ -185,9 +186,9 @@ impl std::fmt::Debug for PriorDelivery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// The channel; `None` for the operator's channel.
-    pub channel: Option<u64>,
+    pub channel: Option<ChannelId>,
     /// The message that the notice refers to.
-    pub about: Option<u64>,
+    pub about: Option<MessageId>,
     /// The text, without secrets. At most 1,900 characters.
     pub text: String,
     /// A button below the text.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::excerpt::{self, Excerpt};
 use aetheel_model::agent::labels::{ALLOW_ONCE, ALLOW_SESSION};
 use aetheel_model::agent::{self, AnswerForm, Ask, AskDecision, AskKind, AskOption, DecisionScope};
+use aetheel_model::id::UserId;
 use aetheel_model::plain::clean_text;
 use aetheel_model::redact::Redactor;
 
@@ -30,8 +31,8 @@ pub struct OpenQuestion {
     pub options: Vec<AskOption>,
     /// The input of the tool as a JSON object, if the agent accepts a changed one.
     pub input: Option<String>,
-    /// The Discord user who is asked; `None` if nobody in Discord asked for the turn.
-    pub asker: Option<u64>,
+    /// The user who is asked; `None` if no user asked for the turn.
+    pub asker: Option<UserId>,
 }
 
 /// The kind and the content of a question.
@@ -106,7 +107,7 @@ impl Settlement {
 
 impl OpenQuestion {
     /// Creates the visible form of an agent's question.
-    pub fn of(id: String, ask: &Ask, asker: Option<u64>, redactor: &Redactor) -> Self {
+    pub fn of(id: String, ask: &Ask, asker: Option<UserId>, redactor: &Redactor) -> Self {
         let clean = |text: &str| redactor.redact(clean_text(text).into_owned());
         let subject = match &ask.kind {
             AskKind::Permission(tool) => Subject::Permission {

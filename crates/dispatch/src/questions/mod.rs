@@ -23,6 +23,7 @@ use super::outlet::question::{OpenQuestion, Settlement};
 use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind};
 use aetheel_model::event::Lane;
 use aetheel_model::figures;
+use aetheel_model::id::{RoleId, UserId, UserOrRoleId};
 use aetheel_model::plain::hex;
 use aetheel_model::prompt::Expansion;
 use aetheel_model::redact::Redactor;
@@ -33,13 +34,12 @@ use aetheel_turn::Answerer;
 pub enum Person {
     /// The person at the terminal. May only answer questions of the console.
     Terminal,
-    /// A Discord user.
+    /// A user of a chat platform.
     User {
         /// The user's id.
-        id: u64,
-        /// The ids of the user's roles in the guild, and of the guild itself, which is the role of
-        /// everyone there.
-        roles: Vec<u64>,
+        id: UserId,
+        /// The user's roles in the guild, including the role of everyone there.
+        roles: Vec<RoleId>,
         /// Whether the user owns the bot's application.
         owner: bool,
         /// The displayed name.
@@ -55,10 +55,10 @@ impl Person {
         }
     }
 
-    fn id(&self) -> u64 {
+    fn id(&self) -> Option<UserId> {
         match self {
-            Self::Terminal => 0,
-            Self::User { id, .. } => *id,
+            Self::Terminal => None,
+            Self::User { id, .. } => Some(*id),
         }
     }
 }
@@ -88,8 +88,8 @@ pub(crate) struct QuestionContext {
     pub(crate) lane: Lane,
     /// The tracing span of the turn.
     pub(crate) span: tracing::Span,
-    /// The person who asked for the turn; `None` if nobody in Discord did.
-    pub(crate) asker: Option<u64>,
+    /// The person who asked for the turn; `None` if no user did.
+    pub(crate) asker: Option<UserId>,
     /// The forms that the backend expands in people's messages, such as `@path`.
     pub(crate) expansion: Expansion,
     pub(crate) planning: Planning,
@@ -106,7 +106,7 @@ struct OpenQuestionEntry {
 
 /// The open questions of agents.
 pub struct Questions {
-    approvers: Vec<u64>,
+    approvers: Vec<UserOrRoleId>,
     redactor: Redactor,
     open: Mutex<HashMap<String, OpenQuestionEntry>>,
     /// Notified whenever a question opens or closes.
@@ -114,7 +114,11 @@ pub struct Questions {
 }
 
 impl Questions {
-    pub(crate) fn new(approvers: Vec<u64>, redactor: Redactor, changes: ChangeSignal) -> Self {
+    pub(crate) fn new(
+        approvers: Vec<UserOrRoleId>,
+        redactor: Redactor,
+        changes: ChangeSignal,
+    ) -> Self {
         Self { approvers, redactor, open: Mutex::default(), changes }
     }
 
@@ -179,7 +183,7 @@ impl Questions {
         let _turn = entry.context.span.enter();
         tracing::warn!(
             question = id,
-            user = person.id(),
+            user = person.id().map(UserId::to_field),
             name = person.name(),
             "refused an answer: neither asker nor approver"
         );
@@ -232,7 +236,7 @@ impl Questions {
         figures::count_question("answered");
         tracing::info!(
             question = id,
-            user = person.id(),
+            user = person.id().map(UserId::to_field),
             name = person.name(),
             decision = decision_word(&decision),
             "question answered"
@@ -261,13 +265,14 @@ impl Questions {
     /// Returns whether a person may decide about a request of `asker` in a lane. The asker, owners
     /// and approvers may.
     #[must_use]
-    pub fn may_decide(&self, asker: Option<u64>, lane: &Lane, person: &Person) -> bool {
+    pub fn may_decide(&self, asker: Option<UserId>, lane: &Lane, person: &Person) -> bool {
         match person {
             Person::Terminal => *lane == Lane::Console,
             Person::User { id, roles, owner, .. } => {
                 *owner
                     || asker == Some(*id)
-                    || self.approvers.iter().any(|listed| listed == id || roles.contains(listed))
+                    || self.approvers.contains(&(*id).into())
+                    || roles.iter().any(|role| self.approvers.contains(&(*role).into()))
             }
         }
     }

@@ -9,6 +9,7 @@ use super::restart::{ImportedEvents, Recovery};
 use crate::Shared;
 use crate::outlet::messages::PromptRefusal;
 use aetheel_model::event::{Lane, Sequence};
+use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_store::workspace::Journal;
 
 /// Moves the open events of lanes between nodes. Cheap to clone.
@@ -65,10 +66,10 @@ impl LaneTransfer {
         Journal::open_lanes(journal)
     }
 
-    /// Returns the channel and the id of every Discord message in the journal. This node accepted
+    /// Returns the channel and the id of every message in the journal. This node accepted
     /// these messages, or a node whose journal was imported did.
     #[must_use]
-    pub fn accepted_messages(&self) -> Vec<(u64, u64)> {
+    pub fn accepted_messages(&self) -> Vec<(ChannelId, MessageId)> {
         self.shared.deps.journal.as_ref().map(Journal::messages).unwrap_or_default()
     }
 

@@ -20,6 +20,7 @@ use crate::recovery::offer::{OfferEffect, OfferReason, OfferRefusal};
 use crate::recovery::redeliver::Redelivery;
 use crate::thread;
 use aetheel_model::event::{Event, EventOrigin, Lane, Sequence};
+use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_model::supervisor;
 use aetheel_store::workspace::{Journal, JournalEntry, OFFER_SPAN_MS};
 
@@ -470,7 +471,7 @@ pub(crate) fn follow_up_lost_agent(
 }
 
 /// Returns the channel for notices about an event, and the message that it came from.
-pub(crate) fn notice_target(event: &Event) -> (Option<u64>, Option<u64>) {
+pub(crate) fn notice_target(event: &Event) -> (Option<ChannelId>, Option<MessageId>) {
     match (&event.origin, &event.lane) {
         (EventOrigin::Message { channel, message }, _) => (Some(*channel), Some(*message)),
         (EventOrigin::Interaction { channel, .. }, _) | (_, Lane::Channel(channel)) => {

@@ -10,6 +10,7 @@ use crate::lanes::EventSummary;
 use crate::observers::TurnWatch;
 use crate::outlet::question::OpenQuestion;
 use aetheel_model::event::{Event, Lane, Sequence};
+use aetheel_model::id::ChannelId;
 
 /// A lane with a running turn or waiting events.
 #[derive(Clone, Debug)]
@@ -81,15 +82,15 @@ impl Observer {
         lanes.into_iter().map(view).collect()
     }
 
-    /// Returns the Discord channels and threads that were used or that `channels.md` names, the
+    /// Returns the channels and threads that were used or that `channels.md` names, the
     /// oldest first.
-    pub async fn channels(&self) -> Vec<u64> {
+    pub async fn channels(&self) -> Vec<ChannelId> {
         let workspace = &self.shared.deps.workspace;
         let written = workspace.channels().await;
         let known = workspace.bindings().lanes().await.into_iter();
         let busy = self.lanes().into_iter().map(|view| view.lane);
         let all = known.chain(busy).chain(written.lanes().map(|(lane, _)| lane.clone()));
-        let mut channels: Vec<u64> = all
+        let mut channels: Vec<ChannelId> = all
             .filter_map(|lane| match lane {
                 Lane::Channel(id) => Some(id),
                 _ => None,

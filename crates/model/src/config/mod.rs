@@ -26,6 +26,7 @@ pub use self::words::{
     AllowLists, BusyPolicy, FooterPart, HolderMode, LogFormat, ResourceLimits, SandboxMode, Trust,
 };
 use crate::agent::{AllowedTools, Mode, Safety};
+use crate::id::{ChannelId, GuildId, RoleId, UserId, UserOrRoleId};
 
 /// The configuration, valid in itself. Folders and programs are checked at the start.
 #[derive(Clone, Debug)]
@@ -133,14 +134,14 @@ pub struct Config {
     /// People, roles, channels and guilds that may use the bot.
     pub allowed: AllowLists,
     /// Users and roles that may answer every question of an agent, by id.
-    pub approvers: Vec<u64>,
+    pub approvers: Vec<UserOrRoleId>,
     /// Users with the rights of the application's owner, by id.
-    pub owners: Vec<u64>,
+    pub owners: Vec<UserId>,
     /// Maximum number of prompts of one user in a minute, or `None` without a limit.
     pub user_prompts_per_minute: Option<u32>,
     /// The channel for the answers of schedules, hooks and webhooks that name no channel, and for
     /// notices to the operator.
-    pub output_channel: Option<u64>,
+    pub output_channel: Option<ChannelId>,
     /// Maximum size of an attached file, in bytes.
     pub attachments_max: usize,
     /// Size limit of an attached file, in bytes.
@@ -298,16 +299,16 @@ impl Config {
                 .collect(),
             agent_env: read.list("AGENT_ENV"),
             allowed: AllowLists {
-                users: read.ids("ALLOWED_USERS"),
-                roles: read.ids("ALLOWED_ROLES"),
-                channels: read.ids("ALLOWED_CHANNELS"),
-                guilds: read.ids("ALLOWED_GUILDS"),
+                users: read.ids("ALLOWED_USERS", UserId::parse_nonzero),
+                roles: read.ids("ALLOWED_ROLES", RoleId::parse_nonzero),
+                channels: read.ids("ALLOWED_CHANNELS", ChannelId::parse_nonzero),
+                guilds: read.ids("ALLOWED_GUILDS", GuildId::parse_nonzero),
             },
-            approvers: read.ids("APPROVERS"),
-            owners: read.ids("OWNERS"),
+            approvers: read.ids("APPROVERS", UserOrRoleId::parse_nonzero),
+            owners: read.ids("OWNERS", UserId::parse_nonzero),
             user_prompts_per_minute: Some(read.number("USER_PROMPTS_PER_MINUTE", 0, 10_000) as u32)
                 .filter(|most| *most > 0),
-            output_channel: read.id("OUTPUT_CHANNEL_ID"),
+            output_channel: read.id("OUTPUT_CHANNEL_ID", ChannelId::parse_nonzero),
             attachments_max: read.number("ATTACHMENTS_MAX", 0, 10) as usize,
             attachment_limit: read.number("ATTACHMENT_LIMIT_BYTES", 0, 100 << 20),
             long_answer: Some(read.number("LONG_ANSWER_CHARS", 0, 1 << 30) as usize)
@@ -441,6 +442,26 @@ mod tests {
         assert!(faults[0].contains("BACKEND_SIGNERS"), "{faults:?}");
         let faults = read(&[("BACKEND_SIGNERS", &format!("{key},RWQshort"))]).expect_err("no key");
         assert!(faults.len() == 1 && faults[0].contains("\"RWQshort\""), "{faults:?}");
+    }
+
+    #[test]
+    fn ids_are_read_with_and_without_their_platform() {
+        let config = read(&[
+            ("ALLOWED_USERS", "12, discord:13"),
+            ("ALLOWED_GUILDS", "discord:14"),
+            ("APPROVERS", "15,discord:16"),
+            ("OUTPUT_CHANNEL_ID", "discord:17"),
+        ])
+        .expect("valid");
+        assert_eq!(config.allowed.users, [UserId::discord(12), UserId::discord(13)]);
+        assert_eq!(config.allowed.guilds, [GuildId::discord(14)]);
+        assert_eq!(config.approvers, [UserOrRoleId::discord(15), UserOrRoleId::discord(16)]);
+        assert_eq!(config.output_channel, Some(ChannelId::discord(17)));
+        for bad in ["0", "discord:0", "slack:1", "discord:"] {
+            let faults = read(&[("ALLOWED_USERS", bad)]).expect_err("not an id");
+            let wanted = format!("ALLOWED_USERS: {bad:?} is not a Discord id");
+            assert!(faults.len() == 1 && faults[0].starts_with(&wanted), "{faults:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use minisign_verify::PublicKey;
 
 use super::{RunModes, VARIABLES};
 use crate::agent::AllowedTools;
+use crate::id::IdError;
 
 /// Reads values and collects their faults. An invalid value is replaced by its default, so that the
 /// other settings can be examined.
@@ -166,19 +167,23 @@ impl VariableReader<'_> {
             .map_or(choices[0].1, |(_, value)| *value)
     }
 
-    pub(super) fn ids(&mut self, name: &str) -> Vec<u64> {
+    pub(super) fn ids<T>(&mut self, name: &str, parse: fn(&str) -> Result<T, IdError>) -> Vec<T> {
         let mut ids = Vec::new();
         for item in self.list(name) {
-            match item.parse() {
-                Ok(id) if id > 0 => ids.push(id),
-                _ => self.faults.push(format!("{name}: {item:?} is not a Discord id (a number; copy it with developer mode on)")),
+            match parse(&item) {
+                Ok(id) => ids.push(id),
+                Err(_) => self.faults.push(format!("{name}: {item:?} is not a Discord id (a number; copy it with developer mode on)")),
             }
         }
         ids
     }
 
-    pub(super) fn id(&mut self, name: &str) -> Option<u64> {
-        let ids = self.ids(name);
+    pub(super) fn id<T: Copy>(
+        &mut self,
+        name: &str,
+        parse: fn(&str) -> Result<T, IdError>,
+    ) -> Option<T> {
+        let ids = self.ids(name, parse);
         if ids.len() > 1 {
             self.faults.push(format!("{name} must be one Discord id"));
         }

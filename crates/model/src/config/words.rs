@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::id::{ChannelId, GuildId, RoleId, UserId};
+
 /// The treatment of a prompt from an idle lane while all slots are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BusyPolicy {
@@ -92,13 +94,13 @@ pub enum LogFormat {
 pub struct AllowLists {
     /// Users, by id. A member is admitted by this list or by `roles`; if both are empty, everyone
     /// is.
-    pub users: Vec<u64>,
+    pub users: Vec<UserId>,
     /// Roles of a member, by id; see [`AllowLists::users`].
-    pub roles: Vec<u64>,
+    pub roles: Vec<RoleId>,
     /// Channels, or parents of threads, by id.
-    pub channels: Vec<u64>,
+    pub channels: Vec<ChannelId>,
     /// Guilds the bot answers in, by id.
-    pub guilds: Vec<u64>,
+    pub guilds: Vec<GuildId>,
 }
 
 /// Limits of the resources that a guest and its agent may use.

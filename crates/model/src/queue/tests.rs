@@ -5,9 +5,15 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::EventOrigin;
+use crate::id::ChannelId;
 
 fn event(kind: EventKind, lane: u64) -> NewEvent {
-    NewEvent::new(kind, Lane::Channel(lane), EventOrigin::Internal { channel: None }, "")
+    NewEvent::new(
+        kind,
+        Lane::Channel(ChannelId::discord(lane)),
+        EventOrigin::Internal { channel: None },
+        "",
+    )
 }
 
 fn message(lane: u64) -> NewEvent {
@@ -129,7 +135,11 @@ fn a_closed_queue_accepts_nothing_and_starts_its_events() {
         [2, 3]
     );
     assert_eq!((queue.waiting(), queue.running()), (0, 1));
-    assert!(queue.finish(1) && queue.is_idle() && !queue.lane_busy(&Lane::Channel(1)));
+    assert!(
+        queue.finish(1)
+            && queue.is_idle()
+            && !queue.lane_busy(&Lane::Channel(ChannelId::discord(1)))
+    );
 }
 
 #[test]
@@ -146,13 +156,17 @@ fn time_and_sequence_are_assigned_at_acceptance() {
 fn a_held_event_counts_as_waiting_and_starts_only_after_its_release_in_its_new_lane() {
     let mut queue = queue(1, 2, BusyPolicy::Queue);
     let held = queue.hold(message(1), 0).unwrap();
-    assert!(queue.next().is_none() && !queue.is_idle() && !queue.lane_busy(&Lane::Channel(1)));
+    assert!(
+        queue.next().is_none()
+            && !queue.is_idle()
+            && !queue.lane_busy(&Lane::Channel(ChannelId::discord(1)))
+    );
     let first = accept(&mut queue, message(2));
     assert_eq!(queue.next().unwrap().sequence, first);
     let second = accept(&mut queue, message(2));
     assert_eq!(queue.hold(message(3), 0), Err(Rejection::Full { depth: 2 }));
     assert!(
-        queue.release(Event { lane: Lane::Channel(2), ..held.clone() })
+        queue.release(Event { lane: Lane::Channel(ChannelId::discord(2)), ..held.clone() })
             && !queue.release(held.clone())
     );
     assert_eq!(
@@ -292,7 +306,7 @@ fn a_paused_lane_keeps_its_events_in_order_and_takes_no_slot() {
     queue.finish(other);
     assert_eq!(queue.next(), None);
 
-    queue.resume(&Lane::Channel(1));
+    queue.resume(&Lane::Channel(ChannelId::discord(1)));
     for sequence in [first, second, third] {
         assert_eq!(queue.next().map(|event| event.sequence), Some(sequence));
         queue.finish(sequence);
@@ -390,7 +404,7 @@ proptest! {
                     if waits { amended.insert(sequence, words); }
                 }
                 QueueStep::CancelLane(lane) => {
-                    for event in queue.cancel_waiting(&Lane::Channel(lane)) {
+                    for event in queue.cancel_waiting(&Lane::Channel(ChannelId::discord(lane))) {
                         prop_assert!(model::Model::remove(&mut model.waiting, event.sequence) && gone.insert(event.sequence));
                     }
                     prop_assert!(model.waiting.iter().all(|entry| entry.1 != lane));
@@ -407,7 +421,7 @@ proptest! {
             prop_assert!(queue.running() <= max_concurrent, "more than the slots");
             for lane in 0..6 {
                 let known = model.running.iter().chain(&model.waiting).any(|entry| entry.1 == lane);
-                prop_assert_eq!(queue.lane_busy(&Lane::Channel(lane)), known);
+                prop_assert_eq!(queue.lane_busy(&Lane::Channel(ChannelId::discord(lane))), known);
                 prop_assert!(model.running.iter().filter(|entry| entry.1 == lane).count() <= 1, "two turns in a lane");
             }
             for &(sequence, lane) in &model.waiting {

@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
 use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code, line_of, parse_tokens};
 use super::{FileError, blocking};
+use aetheel_model::id::{ChannelId, MessageId};
 
 const HEADING: &str = "# Discord
 
@@ -37,14 +39,14 @@ struct DiscordNotesInner {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChannelNotes {
     /// Channels, each with the last message that was handled.
-    pub channels: Vec<(u64, u64)>,
+    pub channels: Vec<(ChannelId, MessageId)>,
     /// Open questions, each with channel and message.
-    pub questions: Vec<(String, u64, u64)>,
+    pub questions: Vec<(String, ChannelId, MessageId)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum DiscordNoteKey {
-    Channel(u64),
+    Channel(ChannelId),
     Question(String),
     Login(i64),
 }
@@ -52,9 +54,9 @@ pub(super) enum DiscordNoteKey {
 #[derive(Clone, Debug)]
 pub(super) enum DiscordNote {
     /// The last message that was handled in a channel.
-    Seen { channel: u64, message: u64 },
+    Seen { channel: ChannelId, message: MessageId },
     /// The message of an open question.
-    Question { id: String, channel: u64, message: u64 },
+    Question { id: String, channel: ChannelId, message: MessageId },
     /// The time of a login, in milliseconds since 1970.
     Login(i64),
 }
@@ -73,7 +75,7 @@ impl DiscordNotes {
 
     /// Notes that a message was handled, in memory only. A message older than the one noted since
     /// the last save changes nothing.
-    pub fn note_seen(&self, channel: u64, message: u64) {
+    pub fn note_seen(&self, channel: ChannelId, message: MessageId) {
         let mut noted = self.noted();
         let last = match noted.get(&DiscordNoteKey::Channel(channel)) {
             Some(Some(DiscordNote::Seen { message: last, .. })) => message.max(*last),
@@ -100,12 +102,12 @@ impl DiscordNotes {
     }
 
     /// Forgets a channel that no longer exists.
-    pub fn forget(&self, channel: u64) {
+    pub fn forget(&self, channel: ChannelId) {
         self.noted().insert(DiscordNoteKey::Channel(channel), None);
     }
 
     /// Notes the message of an open question, in memory only.
-    pub fn open_question(&self, id: &str, channel: u64, message: u64) {
+    pub fn open_question(&self, id: &str, channel: ChannelId, message: MessageId) {
         self.noted().insert(
             DiscordNoteKey::Question(id.to_owned()),
             Some(DiscordNote::Question { id: id.to_owned(), channel, message }),
@@ -119,7 +121,7 @@ impl DiscordNotes {
 
     /// Returns all channels with the last message that was handled in each, including unsaved ones.
     /// Reads the file again if it was changed by hand.
-    pub async fn seen(&self) -> BTreeMap<u64, u64> {
+    pub async fn seen(&self) -> BTreeMap<ChannelId, MessageId> {
         let seen = |item: &DiscordNote| {
             if let DiscordNote::Seen { channel, message } = item {
                 Some((*channel, *message))
@@ -132,7 +134,7 @@ impl DiscordNotes {
 
     /// Returns all open questions with their channels and messages, including unsaved ones. Reads
     /// the file again if it was changed by hand.
-    pub async fn questions(&self) -> Vec<(String, u64, u64)> {
+    pub async fn questions(&self) -> Vec<(String, ChannelId, MessageId)> {
         let question = |item: DiscordNote| {
             if let DiscordNote::Question { id, channel, message } = item {
                 Some((id, channel, message))
@@ -145,7 +147,7 @@ impl DiscordNotes {
 
     /// Returns the lines about the channels for which `wanted` returns true, and about their
     /// questions. Reads the file again if it was changed by hand.
-    pub async fn lines_of(&self, wanted: impl Fn(u64) -> bool) -> String {
+    pub async fn lines_of(&self, wanted: impl Fn(ChannelId) -> bool) -> String {
         let items = self.items().await;
         let theirs = |item: &&DiscordNote| match item {
             DiscordNote::Seen { channel, .. } | DiscordNote::Question { channel, .. } => {
@@ -261,8 +263,6 @@ impl LedgerEntry for DiscordNote {
         let Some(Token::Code(first)) = tokens.first() else { return None };
         // The file may contain other kinds of lines.
         let (kind, name) = first.split_once(':')?;
-        let number =
-            |text: &str| text.parse::<u64>().map_err(|_| EntryError::code(text, "a Discord id"));
         let codes: Vec<&str> = tokens[1..]
             .iter()
             .filter_map(
@@ -270,8 +270,8 @@ impl LedgerEntry for DiscordNote {
             )
             .collect();
         let item = match (kind, codes.as_slice()) {
-            ("channel", [.., last]) => number(name)
-                .and_then(|channel| number(last).map(|message| Self::Seen { channel, message })),
+            ("channel", [.., last]) => parse_id(name)
+                .and_then(|channel| parse_id(last).map(|message| Self::Seen { channel, message })),
             ("channel", []) => {
                 Err(EntryError::Parts("expected: `channel:id` seen to `message id`"))
             }
@@ -279,8 +279,8 @@ impl LedgerEntry for DiscordNote {
                 let channel = place
                     .strip_prefix("channel:")
                     .ok_or_else(|| EntryError::code(place, "a channel"));
-                channel.and_then(number).and_then(|channel| {
-                    number(message).map(|message| Self::Question {
+                channel.and_then(parse_id).and_then(|channel| {
+                    parse_id(message).map(|message| Self::Question {
                         id: name.to_owned(),
                         channel,
                         message,
@@ -324,9 +324,21 @@ impl LedgerEntry for DiscordNote {
     }
 }
 
+fn parse_id<T: FromStr>(text: &str) -> Result<T, EntryError> {
+    text.parse().map_err(|_| EntryError::code(text, "a Discord id"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn at(channel: u64) -> ChannelId {
+        ChannelId::discord(channel)
+    }
+
+    fn last(message: u64) -> MessageId {
+        MessageId::discord(message)
+    }
 
     #[tokio::test]
     async fn all_notes_are_written_together_and_found_after_a_restart() {
@@ -335,10 +347,10 @@ mod tests {
         let seen = DiscordNotes::open(&path).unwrap();
         assert!(!seen.save().await.unwrap() && !path.exists(), "nothing to write");
         for (channel, message) in [(1, 10), (2, 20), (1, 12), (1, 11), (3, 30)] {
-            seen.note_seen(channel, message);
+            seen.note_seen(at(channel), last(message));
         }
-        seen.forget(3);
-        let expected = BTreeMap::from([(1, 12), (2, 20)]);
+        seen.forget(at(3));
+        let expected = BTreeMap::from([(at(1), last(12)), (at(2), last(20))]);
         assert_eq!(seen.seen().await, expected, "before it is written");
         assert!(seen.save().await.unwrap() && !seen.save().await.unwrap());
         assert_eq!(DiscordNotes::open(&path).unwrap().seen().await, expected);
@@ -357,8 +369,8 @@ mod tests {
             "{warnings:?}"
         );
         std::fs::write(&path, text.replace("`10`", "`5`")).unwrap();
-        seen.note_seen(2, 21);
-        assert_eq!(seen.seen().await, BTreeMap::from([(1, 5), (2, 21)]));
+        seen.note_seen(at(2), last(21));
+        assert_eq!(seen.seen().await, BTreeMap::from([(at(1), last(5)), (at(2), last(21))]));
         seen.save().await.unwrap();
         assert_eq!(
             std::fs::read_to_string(&path).unwrap(),
@@ -371,7 +383,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state").join("discord.md");
         let seen = DiscordNotes::open(&path).unwrap();
-        seen.note_seen(1, 10);
+        seen.note_seen(at(1), last(10));
         let error = seen.save().await.unwrap_err().to_string();
         assert!(error.contains("discord.md"), "{error}");
         std::fs::create_dir(path.parent().unwrap()).unwrap();
@@ -397,9 +409,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("discord.md");
         let notes = DiscordNotes::open(&path).unwrap();
-        notes.note_seen(1, 10);
-        notes.open_question("0a1b", 1, 11);
-        notes.open_question("0a1c", 2, 12);
+        notes.note_seen(at(1), last(10));
+        notes.open_question("0a1b", at(1), last(11));
+        notes.open_question("0a1c", at(2), last(12));
         notes.close_question("0a1c");
         notes.save().await.unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
@@ -409,14 +421,17 @@ mod tests {
             "{text}"
         );
         let later = DiscordNotes::open(&path).unwrap();
-        assert_eq!(later.questions().await, [("0a1b".to_owned(), 1, 11)]);
-        assert_eq!(later.seen().await, BTreeMap::from([(1, 10)]));
-        let lines = later.lines_of(|channel| channel == 1).await;
+        assert_eq!(later.questions().await, [("0a1b".to_owned(), at(1), last(11))]);
+        assert_eq!(later.seen().await, BTreeMap::from([(at(1), last(10))]));
+        let lines = later.lines_of(|channel| channel == at(1)).await;
         assert_eq!(
             DiscordNotes::read_lines(&lines),
-            ChannelNotes { channels: vec![(1, 10)], questions: vec![("0a1b".to_owned(), 1, 11)] }
+            ChannelNotes {
+                channels: vec![(at(1), last(10))],
+                questions: vec![("0a1b".to_owned(), at(1), last(11))]
+            }
         );
-        assert_eq!(later.lines_of(|channel| channel == 2).await, "");
+        assert_eq!(later.lines_of(|channel| channel == at(2)).await, "");
         later.close_question("0a1b");
         later.save().await.unwrap();
         assert!(!std::fs::read_to_string(&path).unwrap().contains("`question:"));
@@ -425,10 +440,13 @@ mod tests {
 
     #[test]
     fn lines_of_another_node_are_read_one_by_one_and_invalid_ones_are_ignored() {
-        let text = "# Discord\n\n- `channel:1` seen to `10`.\n- `login:5`.\n- `channel:2` seen to `x`.\n- `channel:3\n- `question:q%60` open in `channel:1` at `9`.\nchannel:4 seen to 5\n- `channel:99999999999999999999` seen to `1`.";
+        let text = "# Discord\n\n- `channel:1` seen to `10`.\n- `login:5`.\n- `channel:2` seen to `x`.\n- `channel:slack:3` seen to `3`.\n- `channel:3\n- `question:q%60` open in `channel:discord:1` at `discord:9`.\nchannel:4 seen to 5\n- `channel:99999999999999999999` seen to `1`.";
         assert_eq!(
             DiscordNotes::read_lines(text),
-            ChannelNotes { channels: vec![(1, 10)], questions: vec![("q`".to_owned(), 1, 9)] }
+            ChannelNotes {
+                channels: vec![(at(1), last(10))],
+                questions: vec![("q`".to_owned(), at(1), last(9))]
+            }
         );
     }
 }

@@ -1,5 +1,7 @@
 //! Values that several of the operator's files have: names, channels, time zones.
 
+use aetheel_model::id::ChannelId;
+
 /// Cleans a name for logs, lanes and state files: one line without markup, at most 80 characters.
 pub(super) fn clean_name(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -26,14 +28,14 @@ pub(super) enum FieldError {
     Interval(String),
 }
 
-/// Parses a Discord channel: its id alone, as `<#id>`, or after its name.
+/// Parses a channel: its id alone, as `<#id>`, or after its name.
 ///
 /// # Errors
 /// [`FieldError::Channel`] if the text is not a channel.
-pub(super) fn parse_channel(text: &str) -> Result<u64, FieldError> {
+pub(super) fn parse_channel(text: &str) -> Result<ChannelId, FieldError> {
     let word = text.split_whitespace().last().unwrap_or_default();
-    let digits = word.trim_start_matches("<#").trim_end_matches('>').trim_matches(['(', ')']);
-    digits.parse().ok().filter(|id| *id > 0).ok_or_else(|| FieldError::Channel(text.to_owned()))
+    let id = word.trim_start_matches("<#").trim_end_matches('>').trim_matches(['(', ')']);
+    ChannelId::parse_nonzero(id).map_err(|_| FieldError::Channel(text.to_owned()))
 }
 
 /// Parses a time zone of the IANA database.
@@ -50,10 +52,12 @@ mod tests {
 
     #[test]
     fn channels_are_read_in_several_forms() {
-        for text in ["123", "<#123>", "#site 123", "#site (123)"] {
-            assert_eq!(parse_channel(text), Ok(123), "{text}");
+        for text in
+            ["123", "<#123>", "#site 123", "#site (123)", "discord:123", "#site (discord:123)"]
+        {
+            assert_eq!(parse_channel(text), Ok(ChannelId::discord(123)), "{text}");
         }
-        for text in ["", "0", "#site", "-1"] {
+        for text in ["", "0", "#site", "-1", "slack:1"] {
             parse_channel(text).expect_err(text);
         }
     }

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use jiff::tz::TimeZone;
 
 use super::fields::{FieldError, clean_name, parse_channel, parse_time_zone};
+use aetheel_model::id::ChannelId;
 use aetheel_model::markdown::outline::{
     OutlineSection, SettingsBlock, outline, parse_block, parse_entry,
 };
@@ -28,7 +29,7 @@ pub struct HeartbeatCheck {
     /// The prompt for the agent.
     pub instruction: String,
     /// The channel for its answers, or `None` for the operator's output channel.
-    pub channel: Option<u64>,
+    pub channel: Option<ChannelId>,
     /// The time zone of its active hours, or `None` for the operator's.
     pub zone: Option<TimeZone>,
 }
@@ -218,7 +219,7 @@ Nothing to see here.
         assert_eq!(disk.instruction, "Is the disk full?\n\nSay how full.");
         assert_eq!(
             (disk.channel, disk.zone.as_ref().and_then(|zone| zone.iana_name())),
-            (Some(42), Some("Europe/Berlin"))
+            (Some(ChannelId::discord(42)), Some("Europe/Berlin"))
         );
     }
 

@@ -293,8 +293,9 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use aetheel_model::id::ChannelId;
 
-    const LANE: Lane = Lane::Channel(7);
+    const LANE: Lane = Lane::Channel(ChannelId::discord(7));
 
     fn past(session: &str, minute: i64) -> PastConversation {
         PastConversation {
@@ -319,7 +320,8 @@ mod tests {
         for minute in 0..12 {
             history.note(past(&format!("s{minute}"), minute), None).await.unwrap();
         }
-        let other = PastConversation { lane: Lane::Channel(8), ..past("elsewhere", 0) };
+        let other =
+            PastConversation { lane: Lane::Channel(ChannelId::discord(8)), ..past("elsewhere", 0) };
         history.note(other, None).await.unwrap();
         let restarted = History::open(&path).unwrap();
         let wanted: Vec<String> = (2..12).rev().map(|minute| format!("s{minute}")).collect();

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::fields::parse_channel;
+use aetheel_model::id::ChannelId;
 use aetheel_model::markdown::outline::{ListItem, descendants, outline};
 use aetheel_model::markdown::trim_backticks;
 
@@ -50,7 +51,7 @@ pub struct HookInstruction {
     /// The prompt for the agent.
     pub text: String,
     /// The channel for its answer, or `None` for the operator's output channel.
-    pub channel: Option<u64>,
+    pub channel: Option<ChannelId>,
 }
 
 /// The content of the section.
@@ -149,7 +150,7 @@ impl Hooks {
 mod tests {
     use super::*;
 
-    fn told(hooks: &Hooks) -> Vec<(&'static str, &str, Option<u64>)> {
+    fn told(hooks: &Hooks) -> Vec<(&'static str, &str, Option<ChannelId>)> {
         Hook::ALL
             .iter()
             .filter_map(|hook| {
@@ -167,7 +168,7 @@ mod tests {
         );
         let expected = [
             ("startup", "Say hello.", None),
-            ("agent_begin", "Look at the calendar.\nThen be brief.", Some(42)),
+            ("agent_begin", "Look at the calendar.\nThen be brief.", Some(ChannelId::discord(42))),
             ("shutdown", "Say goodbye.", None),
         ];
         assert_eq!((told(&hooks), hooks.warnings.as_slice()), (expected.to_vec(), &[][..]));

@@ -188,6 +188,7 @@ impl WorkspaceInner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aetheel_model::id::ChannelId;
 
     fn settings(project: Option<&str>, memory: Option<MemoryScope>) -> LaneSettings {
         LaneSettings { project: project.map(str::to_owned), memory, ..LaneSettings::default() }
@@ -203,16 +204,25 @@ mod tests {
     #[test]
     fn a_memory_belongs_to_the_project_or_lane_and_is_the_operators_only_if_configured() {
         let plain = LaneSettings::default();
-        assert_eq!(file_of(Lane::Channel(7), &plain), "channel-7.md");
+        assert_eq!(file_of(Lane::Channel(ChannelId::discord(7)), &plain), "channel-7.md");
         assert_eq!(file_of(Lane::Webhook("deploy".into()), &plain), "webhook-deploy.md");
         assert_eq!(place(&Lane::Console, &plain), MemoryLocation::OperatorFile);
-        assert_eq!(file_of(Lane::Channel(7), &settings(Some("site"), None)), "project-site.md");
         assert_eq!(
-            file_of(Lane::Channel(7), &settings(Some("site"), Some(MemoryScope::Own))),
+            file_of(Lane::Channel(ChannelId::discord(7)), &settings(Some("site"), None)),
+            "project-site.md"
+        );
+        assert_eq!(
+            file_of(
+                Lane::Channel(ChannelId::discord(7)),
+                &settings(Some("site"), Some(MemoryScope::Own))
+            ),
             "channel-7.md"
         );
         assert_eq!(
-            place(&Lane::Channel(7), &settings(Some("site"), Some(MemoryScope::Shared))),
+            place(
+                &Lane::Channel(ChannelId::discord(7)),
+                &settings(Some("site"), Some(MemoryScope::Shared))
+            ),
             MemoryLocation::OperatorFile
         );
         assert_eq!(

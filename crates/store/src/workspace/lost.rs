@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -15,6 +16,7 @@ use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
 use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
 use crate::disk::{read_ordinary, replace, text_of};
 use aetheel_model::event::Lane;
+use aetheel_model::id::{ChannelId, MessageId, UserId};
 
 const HEADING: &str = "# Lost replies
 
@@ -74,13 +76,13 @@ pub struct LostTurn {
     /// The event's sequence number.
     pub event: u64,
     /// The channel for the reply, or `None` for the operator's channel or the terminal.
-    pub channel: Option<u64>,
+    pub channel: Option<ChannelId>,
     /// The message that the reply answers.
-    pub message: Option<u64>,
-    /// The Discord user who asked.
-    pub asker: Option<u64>,
+    pub message: Option<MessageId>,
+    /// The user who asked.
+    pub asker: Option<UserId>,
     /// The message that reported the failure and has the button.
-    pub notice: Option<u64>,
+    pub notice: Option<MessageId>,
     /// Name of the backend.
     pub backend: String,
     /// The agent's version, if it is known.
@@ -213,7 +215,7 @@ impl LostTurns {
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be read or written.
-    pub async fn set_notice(&self, turn: &str, message: u64) -> Result<(), FileError> {
+    pub async fn set_notice(&self, turn: &str, message: MessageId) -> Result<(), FileError> {
         let turn = turn.to_owned();
         self.change(move |entries| {
             if let Some(entry) = entries.get_mut(&turn) {
@@ -395,11 +397,6 @@ fn read(turn: &str, state: &str, rest: &[Token]) -> Result<LostTurn, EntryError>
         if let Some(Token::Code(code)) = rest.get(at + 1) { Some(code.clone()) } else { None }
     };
     let needed = |word: &'static str| after(word).ok_or(EntryError::PartMissing(word));
-    let number = |word: &str| {
-        after(word)
-            .map(|text| text.parse::<u64>().map_err(|_| EntryError::code(&text, "a number")))
-            .transpose()
-    };
     let at: jiff::Timestamp = needed("at")?.parse().map_err(EntryError::InvalidTime)?;
     let recording = PathBuf::from(needed("recording")?);
     if !recording.components().all(|part| matches!(part, Component::Normal(_))) {
@@ -410,11 +407,11 @@ fn read(turn: &str, state: &str, rest: &[Token]) -> Result<LostTurn, EntryError>
         state,
         at_ms: at.as_millisecond(),
         lane: needed("in")?.parse()?,
-        event: number("event")?.unwrap_or(0),
-        channel: number("channel")?,
-        message: number("message")?,
-        asker: number("asker")?,
-        notice: number("told")?,
+        event: number(after("event"))?.unwrap_or(0),
+        channel: number(after("channel"))?,
+        message: number(after("message"))?,
+        asker: number(after("asker"))?,
+        notice: number(after("told"))?,
         backend: needed("backend")?,
         agent_version: after("agent"),
         digest: needed("generation")?,
@@ -422,6 +419,11 @@ fn read(turn: &str, state: &str, rest: &[Token]) -> Result<LostTurn, EntryError>
         session: after("session"),
         recording,
     })
+}
+
+/// Parses a number or an id.
+fn number<T: FromStr>(text: Option<String>) -> Result<Option<T>, EntryError> {
+    text.map(|text| text.parse().map_err(|_| EntryError::code(&text, "a number"))).transpose()
 }
 
 #[cfg(test)]
@@ -433,12 +435,12 @@ mod tests {
             turn: id.to_owned(),
             state: LostState::Lost,
             at_ms,
-            lane: Lane::Channel(5),
+            lane: Lane::Channel(ChannelId::discord(5)),
             event: 7,
-            channel: Some(5),
-            message: Some(70),
+            channel: Some(ChannelId::discord(5)),
+            message: Some(MessageId::discord(70)),
             asker: None,
-            notice: Some(71),
+            notice: Some(MessageId::discord(71)),
             backend: "gemini".to_owned(),
             agent_version: Some("0.61.0 `beta`".to_owned()),
             digest: "ab".repeat(32),

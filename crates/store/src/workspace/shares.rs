@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, blocking};
 use aetheel_model::event::Lane;
+use aetheel_model::id::{ChannelId, UserId};
 
 /// Maximum number of valid links of one person.
 const OF_ONE: usize = 20;
@@ -31,9 +32,9 @@ pub struct TurnShare {
     /// The turn's correlation id.
     pub turn: String,
     /// The channel that the turn ran in.
-    pub channel: u64,
-    /// The Discord id of the person who created it.
-    pub by: u64,
+    pub channel: ChannelId,
+    /// The person who created it.
+    pub by: UserId,
     /// The name of that person, on one line.
     pub name: String,
     /// When it was created.
@@ -65,7 +66,7 @@ struct SharesInner {
     ledger: Mutex<LedgerFile<TurnShare>>,
     /// When each of these people ended all their links. This takes effect before the file is
     /// changed.
-    ended: Mutex<HashMap<u64, Timestamp>>,
+    ended: Mutex<HashMap<UserId, Timestamp>>,
 }
 
 impl Shares {
@@ -142,7 +143,7 @@ impl Shares {
 
     /// Ends all links of a person at once. They are removed from the file in the background. Must
     /// be called within a Tokio runtime.
-    pub fn end_all_of(&self, user: u64, now: Timestamp) {
+    pub fn end_all_of(&self, user: UserId, now: Timestamp) {
         self.0.ended.lock().insert(user, now);
         let shares = self.clone();
         tokio::task::spawn_blocking(move || {
@@ -243,8 +244,8 @@ mod tests {
         TurnShare {
             digest: format!("{number:064x}"),
             turn: "1f0c9a2e".to_owned(),
-            channel: 9,
-            by,
+            channel: ChannelId::discord(9),
+            by: UserId::discord(by),
             name: "ann `of` 100%".to_owned(),
             made: at(1),
             until: at(61),
@@ -267,7 +268,7 @@ mod tests {
         assert!(again.of_turn("other", at(2)).await.is_empty());
 
         assert!(again.end(&share(1, 7).digest).await && !again.end(&share(1, 7).digest).await);
-        again.end_all_of(7, at(2));
+        again.end_all_of(UserId::discord(7), at(2));
         assert_eq!(
             again.of_turn("1f0c9a2e", at(2)).await,
             [share(3, 8)],
@@ -300,6 +301,7 @@ mod tests {
         let texts = [
             good.replace("channel:9", "console"),
             good.replace("`7`", "`ann`"),
+            good.replace("`7`", "`slack:7`"),
             good.replace("000001`", "`"),
             good.replace("1970-01-01T01:01:00Z", "for ever"),
             good.replace("`1f0c9a2e` of ", ""),
@@ -307,6 +309,9 @@ mod tests {
         std::fs::write(&path, texts.concat()).unwrap();
         let shares = Shares::open(&path).unwrap();
         assert!(shares.find_all(at(2), |_| true).await.is_empty());
+        let named = good.replace(":9`", ":discord:9`").replace("`7`", "`discord:7`");
+        std::fs::write(&path, named).unwrap();
+        assert_eq!(shares.find_all(at(2), |_| true).await, [share(1, 7)]);
         std::fs::write(&path, good).unwrap();
         assert_eq!(shares.find_all(at(2), |_| true).await, [share(1, 7)]);
     }

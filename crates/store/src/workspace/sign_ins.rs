@@ -1,6 +1,7 @@
 //! `state/sign-ins.md`: the people who are signed in to the dashboard, so that a restart or an
 //! upgrade signs nobody out. Only the SHA-256 of a session's secret is saved.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -8,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
 use super::{FileError, Workspace, blocking};
+use aetheel_model::id::{ChannelId, UserId};
 
 const HEADING: &str = "# Sessions of the dashboard
 
@@ -21,12 +23,12 @@ signs that person out on that device.
 pub struct SavedSignIn {
     /// SHA-256 of its secret, 64 hexadecimal digits.
     pub digest: String,
-    /// The Discord id of the user.
-    pub user: u64,
+    /// The user.
+    pub user: UserId,
     /// The name of the user, a single line.
     pub name: String,
     /// The channel or thread in which the user asked for the link.
-    pub channel: u64,
+    pub channel: ChannelId,
     /// When the user signed in.
     pub since: Timestamp,
 }
@@ -104,7 +106,6 @@ fn read(
     since: &str,
     digest: &str,
 ) -> Result<SavedSignIn, EntryError> {
-    let id = |text: &str| text.parse().map_err(|_| EntryError::value(text, "a Discord id"));
     if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(EntryError::Parts("it does not end with a SHA-256 (64 hexadecimal digits)"));
     }
@@ -115,6 +116,10 @@ fn read(
         channel: id(channel)?,
         since: since.parse().map_err(|_| EntryError::value(since, "a time"))?,
     })
+}
+
+fn id<T: FromStr>(text: &str) -> Result<T, EntryError> {
+    text.parse().map_err(|_| EntryError::value(text, "a Discord id"))
 }
 
 #[cfg(test)]
@@ -129,9 +134,9 @@ mod tests {
         let open = async || Workspace::open(folder.path()).await.unwrap().sign_ins().await.unwrap();
         let session = |number: u64| SavedSignIn {
             digest: format!("{number:064x}"),
-            user: number,
+            user: UserId::discord(number),
             name: "ann `of` (9)".to_owned(),
-            channel: 9,
+            channel: ChannelId::discord(9),
             since: Timestamp::UNIX_EPOCH,
         };
         let kept = open().await;
@@ -142,6 +147,12 @@ mod tests {
         kept.save(|| vec![session(2)]).unwrap();
         assert_eq!(open().await.all(), [session(2)]);
         let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("- `2` (") && text.contains("from `9` since"), "{text}");
+        std::fs::write(&path, text.replace("`9`", "`discord:9`").replace("`2`", "`discord:2`"))
+            .unwrap();
+        assert_eq!(open().await.all(), [session(2)]);
+        std::fs::write(&path, text.replace("`2` (", "`slack:2` (")).unwrap();
+        assert_eq!(open().await.all(), [], "an unknown platform signs nobody in");
         std::fs::write(&path, text.replace("`9` since", "`console` since")).unwrap();
         assert_eq!(open().await.all(), [], "an invalid line signs nobody in");
     }

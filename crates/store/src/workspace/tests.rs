@@ -341,10 +341,11 @@ fn a_full_disk_is_an_error_and_existing_content_stays() {
 
 async fn on_a_full_disk(disk: &Path) {
     use aetheel_model::event::Lane;
+    use aetheel_model::id::ChannelId;
 
     let workspace = Workspace::open(disk).await.unwrap();
     workspace.append_memory("- known").await.unwrap();
-    let lane = Lane::Channel(1);
+    let lane = Lane::Channel(ChannelId::discord(1));
     let session = |id: &str| Some(SessionId::new(id).unwrap());
     workspace.bindings().set_session(&lane, "claude", session("known")).await.unwrap();
     let sessions = disk.join("state").join("sessions.md");
@@ -366,7 +367,11 @@ async fn on_a_full_disk(disk: &Path) {
     fs::remove_file(&filler).unwrap();
     drop(file);
     workspace.append_memory("- after").await.unwrap();
-    workspace.bindings().set_session(&Lane::Channel(2), "claude", session("two")).await.unwrap();
+    workspace
+        .bindings()
+        .set_session(&Lane::Channel(ChannelId::discord(2)), "claude", session("two"))
+        .await
+        .unwrap();
     let again = Workspace::open(disk).await.unwrap();
     assert_eq!(
         again.bindings().get(&lane, "claude").await.session,

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::FileError;
 use super::followed::FollowedFile;
+use aetheel_model::id::ChannelId;
 use aetheel_model::markdown::KeyValue;
 use aetheel_model::markdown::sections::{Section, sections};
 
@@ -52,7 +53,7 @@ pub struct Webhook {
     /// changed.
     pub secrets: Vec<String>,
     /// The channel for answers, or `None` for the operator's output channel.
-    pub channel: Option<u64>,
+    pub channel: Option<ChannelId>,
     /// Types of GitHub events that are accepted; empty for all except `ping`.
     pub events: Vec<String>,
     /// The rate of accepted calls.
@@ -276,13 +277,14 @@ fn is_variable(text: &str) -> bool {
         && text.split('_').all(|word| word.len() <= 16)
 }
 
-fn read_channel(text: &str) -> Result<u64, WebhookError> {
+fn read_channel(text: &str) -> Result<ChannelId, WebhookError> {
     // The name that people know may be there too, or the mention that Discord copies.
     let id = text
         .split_whitespace()
         .rev()
-        .find_map(|word| word.trim_matches(['(', ')', '<', '>', '#']).parse().ok());
-    id.filter(|id| *id > 0).ok_or(WebhookError::InvalidChannel)
+        .map(|word| word.trim_matches(['(', ')', '<', '>', '#']))
+        .find(|word| word.parse::<ChannelId>().is_ok());
+    id.and_then(|id| ChannelId::parse_nonzero(id).ok()).ok_or(WebhookError::InvalidChannel)
 }
 
 fn read_events(entry: &KeyValue) -> Result<Vec<String>, WebhookError> {
@@ -344,7 +346,7 @@ Say what was deployed:
         let deploy = &found.all["deploy"];
         assert_eq!(
             (deploy.scheme, deploy.channel),
-            (WebhookScheme::Standard, Some(1_099_511_627_776_123_456))
+            (WebhookScheme::Standard, Some(ChannelId::discord(1_099_511_627_776_123_456)))
         );
         assert_eq!(deploy.secrets, ["DEPLOY_WEBHOOK_SECRET", "DEPLOY_WEBHOOK_SECRET_OLD"]);
         assert_eq!((deploy.rate.per_minute.get(), deploy.rate.burst.get()), (120, 10));

@@ -52,7 +52,7 @@ pub(super) async fn stop(
         return back(&guest, NOT_THERE);
     }
     let visitor = &guest.session.visitor;
-    tracing::info!(user = visitor.user, %lane, event = turn, "a user stopped a turn from the dashboard");
+    tracing::info!(user = visitor.user.to_field(), %lane, event = turn, "a user stopped a turn from the dashboard");
     if let Lane::Channel(channel) = lane {
         // The turn is stopped even if this message fails.
         let _ = shared.api.post_action(Some(channel), &visitor.name, "stopped this turn.").await;
@@ -104,7 +104,7 @@ pub(super) async fn steer(
             words,
         )
     };
-    tracing::info!(user = visitor.user, %lane, event = turn, "a user steered a turn from the dashboard");
+    tracing::info!(user = visitor.user.to_field(), %lane, event = turn, "a user steered a turn from the dashboard");
     match shared.services.intake.steer(event).await {
         // The result is shown in the turn or in Discord.
         Ok(_) => back(&guest, "Sent to the agent."),

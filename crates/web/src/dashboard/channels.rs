@@ -15,6 +15,7 @@ use super::{DashboardState, frame};
 use aetheel_dispatch::{Setting, SettingOption, status_rows};
 use aetheel_model::access::LanePermissions;
 use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
 use aetheel_model::plain::short_line;
 
 /// The largest number of channels that are looked up in Discord for a page. The newest channels
@@ -62,7 +63,7 @@ pub(super) async fn list(State(shared): State<Arc<DashboardState>>, guest: Signe
 pub(super) async fn one(
     State(shared): State<Arc<DashboardState>>,
     guest: SignedIn,
-    channel: Result<Path<u64>, PathRejection>,
+    channel: Result<Path<ChannelId>, PathRejection>,
 ) -> Response {
     let Ok(Path(channel)) = channel else { return frame::not_found().await };
     let Some((lane, standing)) = channel_of(&shared, &guest, channel).await else {
@@ -93,7 +94,7 @@ pub(super) async fn one(
     layout::page(&guest, MenuPage::Channels, false, &main)
 }
 
-fn choice(option: &SettingOption, channel: u64, guest: &SignedIn) -> Markup {
+fn choice(option: &SettingOption, channel: ChannelId, guest: &SignedIn) -> Markup {
     let title = option.setting.title();
     let id = format!("choose-{title}");
     let chosen = |value: &str| option.chosen && option.current.as_deref() == Some(value);
@@ -127,7 +128,7 @@ fn choice(option: &SettingOption, channel: u64, guest: &SignedIn) -> Markup {
 async fn channel_of(
     shared: &DashboardState,
     guest: &SignedIn,
-    channel: u64,
+    channel: ChannelId,
 ) -> Option<(Lane, LanePermissions)> {
     let lane = Lane::Channel(channel);
     let standing = guest.permissions_in(shared, &lane).await;
@@ -144,7 +145,7 @@ async fn meant(
     shared: &DashboardState,
     guest: &SignedIn,
     fields: &FormFields,
-) -> Result<(Lane, u64), (String, &'static str)> {
+) -> Result<(Lane, ChannelId), (String, &'static str)> {
     let elsewhere = || ("/channels".to_owned(), NOT_THERE);
     let channel = fields.one("channel").parse().map_err(|_| elsewhere())?;
     match channel_of(shared, guest, channel).await {
@@ -160,7 +161,7 @@ fn go(guest: &SignedIn, path: &str, notice: impl Into<String>) -> Response {
     Redirect::to(path).into_response()
 }
 
-fn path(channel: u64) -> String {
+fn path(channel: ChannelId) -> String {
     format!("/channels/{channel}")
 }
 
@@ -182,7 +183,7 @@ pub(super) async fn choose(
             Err(error) => short_line(&error.to_string(), 300),
             Ok(chosen) => {
                 let visitor = &guest.session.visitor;
-                tracing::info!(user = visitor.user, %lane, "from the dashboard: {chosen}");
+                tracing::info!(user = visitor.user.to_field(), %lane, "from the dashboard: {chosen}");
                 let _ = shared
                     .api
                     .post_action(Some(channel), &visitor.name, &format!("chose: {chosen}"))
@@ -209,7 +210,7 @@ pub(super) async fn reset(
         Ok(false) => "There is no conversation yet.".to_owned(),
         Ok(true) => {
             let visitor = &guest.session.visitor;
-            tracing::info!(user = visitor.user, %lane, "a user began a new conversation from the dashboard");
+            tracing::info!(user = visitor.user.to_field(), %lane, "a user began a new conversation from the dashboard");
             let did = "began a new conversation here.";
             let _ = shared.api.post_action(Some(channel), &visitor.name, did).await;
             "The next message begins a new conversation.".to_owned()

@@ -75,7 +75,7 @@ pub(super) async fn roll_back(
         Err(error) => error.to_string(),
         Ok(serves) => {
             tracing::warn!(
-                user = visitor.user,
+                user = visitor.user.to_field(),
                 backend = name,
                 generation,
                 serves,

@@ -129,7 +129,7 @@ impl SignedIn {
             };
         };
         shared.api.permissions(user, *channel).await.unwrap_or_else(|why| {
-            tracing::debug!(user, %lane, why, "cannot look up a user's permissions; assuming none");
+            tracing::debug!(user = user.to_field(), %lane, why, "cannot look up a user's permissions; assuming none");
             LanePermissions::default()
         })
     }
@@ -208,7 +208,7 @@ pub(super) async fn check_access(
         Ok(standing) if standing.sees => Ok(SignedIn { session, standing, reload: false }),
         Ok(_) => {
             tracing::info!(
-                user,
+                user = user.to_field(),
                 "a user can no longer use the bot, and is signed out of the dashboard"
             );
             shared.sessions.end(&session);
@@ -216,7 +216,7 @@ pub(super) async fn check_access(
         }
         Err(why) => {
             tracing::warn!(
-                user,
+                user = user.to_field(),
                 why,
                 "cannot check the permissions of a dashboard user in discord"
             );

@@ -72,6 +72,7 @@ use aetheel_dispatch::Dispatcher;
 use aetheel_kit::step_viewer::{ComponentReplay, StepViewer, StepViewerError, TurnSteps};
 use aetheel_model::access::{LanePermissions, SignInRequest};
 use aetheel_model::event::{Lane, NewEvent};
+use aetheel_model::id::{ChannelId, MessageId, UserId};
 use aetheel_model::supervisor;
 use aetheel_store::workspace::{Shares, SignIns};
 
@@ -129,7 +130,7 @@ pub struct MessagePreview {
     pub ended: bool,
 }
 
-/// The data for the dashboard from Discord and from the operator's files.
+/// The data for the dashboard from the chat platform and from the operator's files.
 #[async_trait]
 pub trait DashboardApi: Send + Sync {
     /// Returns the current permissions of a user in a channel.
@@ -137,28 +138,42 @@ pub trait DashboardApi: Send + Sync {
     /// # Errors
     /// Returns the reason, for the log, if the permissions are unknown. The user then counts as
     /// having none.
-    async fn permissions(&self, user: u64, channel: u64) -> Result<LanePermissions, String>;
+    async fn permissions(
+        &self,
+        user: UserId,
+        channel: ChannelId,
+    ) -> Result<LanePermissions, String>;
 
     /// Posts a message about an action of a user in the dashboard. Without a channel, it is posted
     /// in the operator's output channel. Returns the message's id.
     ///
     /// # Errors
     /// Returns the reason if the message could not be posted.
-    async fn post_action(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String>;
+    async fn post_action(
+        &self,
+        channel: Option<ChannelId>,
+        who: &str,
+        did: &str,
+    ) -> Result<MessageId, String>;
 
     /// Posts the text that a user sent from the dashboard to a channel's agent. Returns the
     /// message's id.
     ///
     /// # Errors
     /// Same as [`DashboardApi::post_action`].
-    async fn post_prompt(&self, channel: u64, who: &str, words: &str) -> Result<u64, String>;
+    async fn post_prompt(
+        &self,
+        channel: ChannelId,
+        who: &str,
+        words: &str,
+    ) -> Result<MessageId, String>;
 
     /// Returns the schedules and hooks that the files contain now.
     async fn schedules(&self) -> ScheduleOverview;
 
     /// Returns the event of a schedule as if it were due now, and the channel of its answer.
     /// Returns `None` if the schedule does not exist.
-    async fn schedule_event(&self, lane: &Lane) -> Option<(NewEvent, Option<u64>)>;
+    async fn schedule_event(&self, lane: &Lane) -> Option<(NewEvent, Option<ChannelId>)>;
 
     /// Returns the record of a finished turn, or `None` if it is unknown.
     async fn recorded_turn(&self, turn: &str) -> Option<RecordedTurn>;
@@ -309,7 +324,7 @@ impl SignInLinks {
     /// Ends all links and sessions of a user, and all read-only links that the user created.
     /// Returns the number of sessions.
     #[must_use]
-    pub fn revoke(&self, user: u64) -> usize {
+    pub fn revoke(&self, user: UserId) -> usize {
         self.shares.end_all_of(user, Timestamp::now());
         self.sessions.revoke(user)
     }

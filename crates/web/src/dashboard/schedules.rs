@@ -76,7 +76,7 @@ pub(super) async fn run(
                 Err(refusal) => refusal.to_string(),
                 Ok(event) => {
                     tracing::info!(
-                        user = visitor.user,
+                        user = visitor.user.to_field(),
                         lane,
                         event,
                         "an owner had a schedule run from the dashboard"

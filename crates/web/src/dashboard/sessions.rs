@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::slots::address_group;
 use super::secret::{Digest, digest, secret};
 use aetheel_model::access::SignInRequest;
+use aetheel_model::id::UserId;
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::{SavedSignIn, SignIns};
 
@@ -112,7 +113,7 @@ struct SignInLink {
 struct SessionTable {
     links: HashMap<Digest, SignInLink>,
     sessions: HashMap<Digest, Arc<DashboardSession>>,
-    asked: HashMap<u64, Vec<Instant>>,
+    asked: HashMap<UserId, Vec<Instant>>,
     failed: HashMap<IpAddr, Vec<Instant>>,
 }
 
@@ -221,7 +222,7 @@ impl Sessions {
     }
 
     /// Ends all links and sessions of a user. Returns the number of sessions.
-    pub(super) fn revoke(&self, user: u64) -> usize {
+    pub(super) fn revoke(&self, user: UserId) -> usize {
         let mut known = self.known.lock();
         known.links.retain(|_, link| link.visitor.user != user);
         let before = known.sessions.len();
@@ -305,13 +306,22 @@ impl SessionTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aetheel_model::id::ChannelId;
 
     fn ann() -> SignInRequest {
-        SignInRequest { user: 1, name: "ann".to_owned(), channel: 9 }
+        SignInRequest {
+            user: UserId::discord(1),
+            name: "ann".to_owned(),
+            channel: ChannelId::discord(9),
+        }
     }
 
     fn bob() -> SignInRequest {
-        SignInRequest { user: 2, name: "bob".to_owned(), channel: 9 }
+        SignInRequest {
+            user: UserId::discord(2),
+            name: "bob".to_owned(),
+            channel: ChannelId::discord(9),
+        }
     }
 
     #[test]
@@ -343,7 +353,7 @@ mod tests {
         sessions.end(&sessions.session(&first, now).unwrap());
         assert!(sessions.session(&first, now).is_none());
         let waiting = sessions.link(ann(), now).unwrap();
-        assert_eq!(sessions.revoke(1), 1);
+        assert_eq!(sessions.revoke(UserId::discord(1)), 1);
         assert!(open.over.is_cancelled() && sessions.session(&second, now).is_none());
         assert!(!sessions.is_open(&waiting, now), "links end too");
         let left = sessions.session(&other, now).unwrap();
@@ -395,7 +405,7 @@ mod tests {
         let (cookie, other) = (enter(ann()).unwrap(), enter(bob()).unwrap());
         let form = first.session(&cookie, now).unwrap().csrf().to_owned();
         assert!(form.len() == 64 && form != first.session(&other, now).unwrap().csrf());
-        assert_eq!(first.revoke(2), 1);
+        assert_eq!(first.revoke(UserId::discord(2)), 1);
         let path = folder.path().join("state/sign-ins.md");
         let written = async || {
             while !std::fs::read_to_string(&path).is_ok_and(|text| {

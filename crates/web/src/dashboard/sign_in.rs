@@ -58,7 +58,7 @@ pub(super) async fn enter(
         return frame::notice(StatusCode::NOT_FOUND, "Sign in", OLD);
     };
     if let Some(session) = shared.sessions.session(&secret, now) {
-        tracing::info!(user = session.visitor.user, %address, "a user signed in to the dashboard");
+        tracing::info!(user = session.visitor.user.to_field(), %address, "a user signed in to the dashboard");
     }
     let cookie = middleware::cookie(&shared.origin, Some(&secret));
     ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
@@ -70,7 +70,10 @@ pub(super) async fn leave(
     leaving: SessionForm,
 ) -> Response {
     shared.sessions.end(&leaving.session);
-    tracing::info!(user = leaving.session.visitor.user, "a user signed out of the dashboard");
+    tracing::info!(
+        user = leaving.session.visitor.user.to_field(),
+        "a user signed out of the dashboard"
+    );
     let cookie = middleware::cookie(&shared.origin, None);
     let page = frame::notice(StatusCode::OK, "Signed out", "You are signed out on this device.");
     ([(header::SET_COOKIE, cookie)], page).into_response()

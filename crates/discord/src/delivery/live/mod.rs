@@ -25,6 +25,7 @@ use super::context::BotContext;
 use crate::rest::{RestError, Timeouts};
 use aetheel_dispatch::PriorDelivery;
 use aetheel_model::figures;
+use aetheel_model::id::MessageId;
 
 /// A separator in the saved ids of a reply. Another message, such as a question, was posted between
 /// the messages before and after it.
@@ -61,7 +62,7 @@ impl Live {
         let before = usize::from(
             place.command && place.token.is_none() && traces.resumed && traces.posted.is_empty(),
         );
-        let noted = traces.posted.clone();
+        let noted = traces.posted.iter().filter_map(|id| id.as_discord()).collect();
         let nonces = AnswerNonces::new(traces.stem.clone());
         let mut live = Self {
             inner,
@@ -106,7 +107,8 @@ impl Live {
         }
         ids.extend(self.slots.iter().filter_map(|slot| slot.id));
         if ids != self.saved_ids {
-            (self.prior.note)(&ids);
+            let posted: Vec<MessageId> = ids.iter().copied().map(MessageId::discord).collect();
+            (self.prior.note)(&posted);
             self.saved_ids = ids;
         }
     }

@@ -2,8 +2,9 @@
 
 use crate::api::interactions::InteractionToken;
 use crate::delivery::context::BotContext;
+use crate::ids::{self, DiscordOrigin};
 use crate::text::quote;
-use aetheel_model::event::{Event, EventOrigin};
+use aetheel_model::event::Event;
 
 /// The destination of an answer.
 #[derive(Clone)]
@@ -31,10 +32,10 @@ impl BotContext {
     /// Returns the destination of a command's answer: the command's own message, as long as it can
     /// be edited.
     pub(crate) fn command_target(&self, channel: u64, event: &Event) -> ReplyTarget {
-        let token = match &event.origin {
-            EventOrigin::Interaction { interaction, pass, .. } => self
+        let token = match ids::origin(&event.origin) {
+            DiscordOrigin::Interaction { interaction, pass, .. } => self
                 .interactions
-                .take_or_restore(*interaction, pass.as_ref(), self.options.time_limits.interaction),
+                .take_or_restore(interaction, pass, self.options.time_limits.interaction),
             _ => None,
         };
         ReplyTarget {

@@ -15,6 +15,7 @@ use crate::questions::offers;
 use crate::rest::{RestError, Timeouts, Upload};
 use aetheel_dispatch::{AnswerFile, DeliveryError, Offer, TurnAnswer};
 use aetheel_model::figures;
+use aetheel_model::id::UserId;
 use aetheel_model::schedule::is_silent;
 
 /// First number of the files that the agent made. Smaller numbers are for the parts of a long
@@ -55,7 +56,7 @@ impl ReplyWriter {
             info!(channel = self.channel, tries, "discord accepted an answer that was delayed");
         }
         self.put_offer(answer.offer.as_ref()).await;
-        if let Some(person) = answer.ping {
+        if let Some(person) = answer.ping.and_then(UserId::as_discord) {
             let text = format!(
                 "<@{person}>\n-# The answer is ready, after {}.",
                 footer::time(answer.took)

@@ -2,8 +2,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+use aetheel_model::id::ChannelId;
 
-const LANE: Lane = Lane::Channel(7);
+const LANE: Lane = Lane::Channel(ChannelId::discord(7));
 
 struct Fixture {
     _folder: tempfile::TempDir,
@@ -94,10 +95,19 @@ async fn an_invalid_line_is_reported_and_kept_and_does_not_affect_others() {
         .map(|n| warnings.iter().any(|w| w.contains(&format!("line {n} "))))
         .collect();
     assert!(named.iter().all(|named| *named) && warnings.len() == 6, "{warnings:#?}");
-    assert_eq!(f.session(&Lane::Channel(1), "claude").await.as_deref(), Some("one"));
-    f.bindings.set_session(&Lane::Channel(9), "claude", id("changed")).await.unwrap();
-    f.bindings.set_session(&Lane::Channel(10), "claude", id("ten")).await.unwrap();
-    f.bindings.reset(&Lane::Channel(1)).await.unwrap();
+    assert_eq!(
+        f.session(&Lane::Channel(ChannelId::discord(1)), "claude").await.as_deref(),
+        Some("one")
+    );
+    f.bindings
+        .set_session(&Lane::Channel(ChannelId::discord(9)), "claude", id("changed"))
+        .await
+        .unwrap();
+    f.bindings
+        .set_session(&Lane::Channel(ChannelId::discord(10)), "claude", id("ten"))
+        .await
+        .unwrap();
+    f.bindings.reset(&Lane::Channel(ChannelId::discord(1))).await.unwrap();
     let expected = text
         .replace("- `channel:1` with `claude`: session `one`\n", "")
         .replace("`nine`\n", "`changed`.\n")
@@ -111,7 +121,10 @@ async fn a_reset_forgets_sessions_keeps_settings_and_is_not_undone_by_a_running_
     f.bindings.set_session(&LANE, "claude", id("old")).await.unwrap();
     f.bindings.set_session(&LANE, "codex", id("old2")).await.unwrap();
     f.bindings.set_setting(&LANE, "claude", "model", Some("opus".to_owned())).await.unwrap();
-    f.bindings.set_session(&Lane::Channel(8), "claude", id("other")).await.unwrap();
+    f.bindings
+        .set_session(&Lane::Channel(ChannelId::discord(8)), "claude", id("other"))
+        .await
+        .unwrap();
     let epoch = f.bindings.get(&LANE, "claude").await.epoch;
     assert!(f.bindings.reset(&LANE).await.unwrap());
     assert!(!f.bindings.reset(&LANE).await.unwrap(), "there was no session any more");
@@ -119,7 +132,10 @@ async fn a_reset_forgets_sessions_keeps_settings_and_is_not_undone_by_a_running_
     let binding = f.bindings.get(&LANE, "claude").await;
     assert_eq!((binding.session, binding.settings["model"].as_str()), (None, "opus"));
     assert_eq!(f.session(&LANE, "codex").await, None);
-    assert_eq!(f.session(&Lane::Channel(8), "claude").await.as_deref(), Some("other"));
+    assert_eq!(
+        f.session(&Lane::Channel(ChannelId::discord(8)), "claude").await.as_deref(),
+        Some("other")
+    );
     assert!(f.bindings.set_session_if(&LANE, "claude", id("new"), binding.epoch).await.unwrap());
     assert_eq!(f.restarted().get(&LANE, "claude").await.session, id("new"));
 }
@@ -130,7 +146,10 @@ async fn a_resumed_session_is_not_replaced_by_a_running_turn_and_the_default_bac
     let f = fixture(None);
     f.bindings.set_backend(&LANE, "claude").await.unwrap();
     f.bindings.set_session(&LANE, "claude", id("now")).await.unwrap();
-    f.bindings.set_session(&Lane::Channel(8), "claude", id("other")).await.unwrap();
+    f.bindings
+        .set_session(&Lane::Channel(ChannelId::discord(8)), "claude", id("other"))
+        .await
+        .unwrap();
     let epoch = f.bindings.get(&LANE, "claude").await.epoch;
     f.bindings
         .resume(
@@ -167,7 +186,13 @@ async fn all_concurrent_changes_are_saved() {
         .map(|n| {
             let bindings = f.bindings.clone();
             tokio::spawn(async move {
-                bindings.set_session(&Lane::Channel(n), "claude", id(&format!("s{n}"))).await
+                bindings
+                    .set_session(
+                        &Lane::Channel(ChannelId::discord(n)),
+                        "claude",
+                        id(&format!("s{n}")),
+                    )
+                    .await
             })
         })
         .collect();
@@ -176,7 +201,10 @@ async fn all_concurrent_changes_are_saved() {
     }
     let restarted = f.restarted();
     for n in 0..20 {
-        assert_eq!(restarted.get(&Lane::Channel(n), "claude").await.session, id(&format!("s{n}")));
+        assert_eq!(
+            restarted.get(&Lane::Channel(ChannelId::discord(n)), "claude").await.session,
+            id(&format!("s{n}"))
+        );
     }
 }
 
@@ -189,7 +217,7 @@ async fn a_change_that_cannot_be_written_stays_in_force_and_is_written_later() {
     assert!(error.to_string().contains("sessions.md"), "{error}");
     assert_eq!(bindings.get(&LANE, "claude").await.session, id("abc"));
     fs::create_dir(path.parent().unwrap()).unwrap();
-    bindings.set_session(&Lane::Channel(8), "claude", id("def")).await.unwrap();
+    bindings.set_session(&Lane::Channel(ChannelId::discord(8)), "claude", id("def")).await.unwrap();
     assert_eq!(Bindings::open(&path).unwrap().get(&LANE, "claude").await.session, id("abc"));
 }
 

@@ -108,8 +108,9 @@ fn title(of: &Lane, name: Option<&str>) -> String {
 mod tests {
     use super::super::Channels;
     use super::*;
+    use aetheel_model::id::ChannelId;
 
-    const SITE: Lane = Lane::Channel(42);
+    const SITE: Lane = Lane::Channel(ChannelId::discord(42));
 
     #[test]
     fn a_new_channel_gets_a_section_and_the_rest_stays_unchanged() {

@@ -1,4 +1,5 @@
 use super::*;
+use aetheel_model::id::ChannelId;
 
 #[test]
 fn the_backends_people_may_choose_are_a_list_and_none_is_an_empty_one() {
@@ -6,11 +7,11 @@ fn the_backends_people_may_choose_are_a_list_and_none_is_an_empty_one() {
     let channels = Channels::parse(text);
     assert_eq!(channels.warnings, Vec::<String>::new());
     assert_eq!(
-        channels.of(&Lane::Channel(1)).backends,
+        channels.of(&Lane::Channel(ChannelId::discord(1))).backends,
         Some(vec!["codex".to_owned(), "gemini".to_owned()])
     );
-    assert_eq!(channels.of(&Lane::Channel(2)).backends, Some(vec![]));
-    assert_eq!(channels.of(&Lane::Channel(3)).backends, None);
+    assert_eq!(channels.of(&Lane::Channel(ChannelId::discord(2))).backends, Some(vec![]));
+    assert_eq!(channels.of(&Lane::Channel(ChannelId::discord(3))).backends, None);
 }
 
 #[test]
@@ -45,8 +46,8 @@ fn a_channel_inherits_missing_settings_from_its_project() {
         ping: None,
         fault: None,
     };
-    assert_eq!(channels.of(&Lane::Channel(42)), wanted);
-    assert_eq!(channels.of(&Lane::Channel(43)), LaneSettings::default());
+    assert_eq!(channels.of(&Lane::Channel(ChannelId::discord(42))), wanted);
+    assert_eq!(channels.of(&Lane::Channel(ChannelId::discord(43))), LaneSettings::default());
     assert_eq!(channels.lanes().count(), 1);
 }
 
@@ -55,17 +56,19 @@ fn a_channel_with_another_backend_does_not_inherit_the_projects_model() {
     let channels = Channels::parse(
         "## project p\n- backend: codex\n- model: gpt\n- effort: low\n## 7\n- project: p\n- backend: claude\n",
     );
-    let found = channels.of(&Lane::Channel(7));
+    let found = channels.of(&Lane::Channel(ChannelId::discord(7)));
     assert_eq!((found.backend.as_deref(), found.model, found.effort), (Some("claude"), None, None));
 }
 
 #[test]
 fn lanes_are_named_in_several_forms() {
     for (title, lane) in [
-        ("channel 7", Lane::Channel(7)),
-        ("Channel #general 7", Lane::Channel(7)),
-        ("7", Lane::Channel(7)),
-        ("channel:7", Lane::Channel(7)),
+        ("channel 7", Lane::Channel(ChannelId::discord(7))),
+        ("Channel #general 7", Lane::Channel(ChannelId::discord(7))),
+        ("7", Lane::Channel(ChannelId::discord(7))),
+        ("channel discord:7", Lane::Channel(ChannelId::discord(7))),
+        ("channel:discord:7", Lane::Channel(ChannelId::discord(7))),
+        ("channel:7", Lane::Channel(ChannelId::discord(7))),
         ("console", Lane::Console),
         ("heartbeat:nightly", Lane::Heartbeat("nightly".into())),
     ] {
@@ -107,8 +110,11 @@ fn an_invalid_part_is_reported_and_never_loosens_a_limit() {
             channels.warnings
         );
     }
-    assert_eq!(channels.of(&Lane::Channel(7)).safety, Some(Safety::Default));
-    assert!(channels.of(&Lane::Channel(8)).fault.is_some(), "not in an unintended directory");
+    assert_eq!(channels.of(&Lane::Channel(ChannelId::discord(7))).safety, Some(Safety::Default));
+    assert!(
+        channels.of(&Lane::Channel(ChannelId::discord(8))).fault.is_some(),
+        "not in an unintended directory"
+    );
 }
 
 #[test]
@@ -145,7 +151,7 @@ fn a_channel_is_pinned_to_nodes_by_itself_or_by_its_project() {
     let channels = Channels::parse(
         "## project p\n- node: gpu\n## 7\n- project: p\n## 8\n- project: p\n- node: berlin\n## 9\n- node: two words\n",
     );
-    let node = |id| channels.of(&Lane::Channel(id)).node;
+    let node = |id| channels.of(&Lane::Channel(ChannelId::discord(id))).node;
     assert_eq!(node(7).as_deref(), Some("gpu"));
     assert_eq!(node(8).as_deref(), Some("berlin"));
     assert_eq!(node(9), None);

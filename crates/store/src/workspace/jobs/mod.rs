@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use jiff::tz::TimeZone;
 
 use super::fields::{FieldError, clean_name, parse_channel, parse_time_zone};
+use aetheel_model::id::ChannelId;
 use aetheel_model::markdown::KeyValue;
 use aetheel_model::markdown::outline::{
     OutlineSection, SettingsBlock, TextLine, outline, parse_block, parse_entry, strip_bullet,
@@ -40,7 +41,7 @@ pub struct CronJob {
     /// The prompt for the agent.
     pub instruction: String,
     /// The channel for its answers, or `None` for the operator's output channel.
-    pub channel: Option<u64>,
+    pub channel: Option<ChannelId>,
     /// The time zone of its times, or `None` for the operator's.
     pub zone: Option<TimeZone>,
     /// The policy for missed times.

@@ -76,7 +76,10 @@ Count the stars.
     ];
     assert_eq!(told(text), wanted);
     let morning = CronJobs::parse(text).jobs.remove(4);
-    assert_eq!((morning.channel, morning.missed, morning.line), (Some(42), MissedPolicy::Skip, 15));
+    assert_eq!(
+        (morning.channel, morning.missed, morning.line),
+        (Some(ChannelId::discord(42)), MissedPolicy::Skip, 15)
+    );
     assert_eq!(
         morning.zone.and_then(|zone| zone.iana_name().map(str::to_owned)).as_deref(),
         Some("Europe/Berlin")
@@ -116,7 +119,7 @@ fn an_item_may_have_entries_of_its_own() {
         told(text),
         [job("Report", "0 9 * * *", "Report."), job("Look", "0 10 * * *", "Look.")]
     );
-    assert_eq!(CronJobs::parse(text).jobs[1].channel, Some(7));
+    assert_eq!(CronJobs::parse(text).jobs[1].channel, Some(ChannelId::discord(7)));
 }
 
 #[test]

@@ -31,6 +31,7 @@ use self::writer::{JournalWriter, WriteJob};
 use super::{FileError, blocking};
 use crate::disk::{read_ordinary, replace};
 use aetheel_model::event::{Event, Lane, Sequence};
+use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_model::supervisor;
 
 /// Maximum size of a journal file of an earlier process, in bytes. Larger files are refused.
@@ -254,9 +255,9 @@ impl Journal {
         self.pages.lock().entry(sequence).cloned()
     }
 
-    /// Returns channel and id of every Discord message that was accepted and is still known.
+    /// Returns channel and id of every message that was accepted and is still known.
     #[must_use]
-    pub fn messages(&self) -> Vec<(u64, u64)> {
+    pub fn messages(&self) -> Vec<(ChannelId, MessageId)> {
         self.pages.lock().messages().collect()
     }
 
@@ -292,7 +293,7 @@ impl Journal {
     }
 
     /// Records the messages of the reply.
-    pub fn posted(&self, sequence: Sequence, messages: &[u64]) {
+    pub fn posted(&self, sequence: Sequence, messages: &[MessageId]) {
         self.mark(sequence, JournalMark::Posted(messages.to_vec()));
     }
 

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::workspace::ledger::{EntryError, Token, code, parse_tokens};
 use aetheel_model::event::{BLOCK_BITS, Event, EventOrigin, Sequence};
+use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_model::plain::hex;
 
 /// The reason why a line of the journal is left out.
@@ -49,7 +50,7 @@ pub(super) enum JournalMark {
     /// Its agent may have used a tool.
     Doubtful,
     /// The messages of its reply, by id.
-    Posted(Vec<u64>),
+    Posted(Vec<MessageId>),
     /// Its answer, as the dispatcher encoded it.
     Answered(String),
     /// Its turn was interrupted and does not count as started.
@@ -80,7 +81,7 @@ pub(super) struct FinishedEvent {
     pub(super) at_ms: i64,
     pub(super) key: Option<String>,
     /// Channel and id of the message that it came from.
-    pub(super) message: Option<(u64, u64)>,
+    pub(super) message: Option<(ChannelId, MessageId)>,
 }
 
 impl FinishedEvent {
@@ -144,7 +145,7 @@ impl Record {
                 JournalMark::UsedTool => format!("- {number} used a tool"),
                 JournalMark::Doubtful => format!("- {number} perhaps used a tool"),
                 JournalMark::Posted(ids) => {
-                    let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
+                    let ids: Vec<String> = ids.iter().map(MessageId::to_string).collect();
                     format!("- {number} posted {}", code(&ids.join(" ")))
                 }
                 JournalMark::Answered(answer) => format!("- {number} answered {}", code(answer)),
@@ -218,6 +219,8 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Reco
         tokens = before;
     }
     let number = |text: &str| text.parse::<u64>().map_err(|_| EntryError::code(text, "a number"));
+    let message_id =
+        |text: &str| text.parse::<MessageId>().map_err(|_| EntryError::code(text, "a number"));
     let time = |text: &str| {
         text.parse::<i64>().map_err(|_| EntryError::code(text, "a time in milliseconds"))
     };
@@ -261,7 +264,11 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Reco
             });
             let message = message
                 .transpose()?
-                .map(|(channel, message)| Ok::<_, EntryError>((number(channel)?, number(message)?)))
+                .map(|(channel, message)| {
+                    let channel =
+                        channel.parse().map_err(|_| EntryError::code(channel, "a number"))?;
+                    Ok::<_, EntryError>((channel, message_id(message)?))
+                })
                 .transpose()?;
             let at_ms = after("at").map_or(Ok(0), time)?;
             JournalMark::Finished(FinishedEvent {
@@ -274,7 +281,7 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Reco
         (None, Some("used"), []) => JournalMark::UsedTool,
         (None, Some("perhaps"), []) => JournalMark::Doubtful,
         (None, Some("posted"), [ids]) => {
-            JournalMark::Posted(ids.split_whitespace().map(number).collect::<Result<_, _>>()?)
+            JournalMark::Posted(ids.split_whitespace().map(message_id).collect::<Result<_, _>>()?)
         }
         (None, Some("answered"), [answer]) => JournalMark::Answered((*answer).to_owned()),
         (None, Some("waits"), []) => JournalMark::Waiting,

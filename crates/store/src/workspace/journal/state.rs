@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::record::{FinishedEvent, JournalMark, Record};
 use aetheel_model::event::{Event, Sequence, UNSAVED_START, is_in_block};
+use aetheel_model::id::{ChannelId, MessageId};
 
 /// Maximum number of finished events that are remembered, so that none of them is accepted twice.
 const MAX_FINISHED: usize = 4_096;
@@ -37,7 +38,7 @@ pub struct JournalEntry {
     pub doubtful: bool,
     /// The messages of its reply, including those of earlier attempts; the next attempt continues
     /// in them.
-    pub posted: Vec<u64>,
+    pub posted: Vec<MessageId>,
     /// Its answer, while it is unknown whether that was delivered.
     pub answer: Option<String>,
     /// When people were asked whether to repeat it, in milliseconds since 1970.
@@ -331,7 +332,7 @@ impl JournalState {
     }
 
     /// Returns channel and id of every message that was accepted and is still known.
-    pub(super) fn messages(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(super) fn messages(&self) -> impl Iterator<Item = (ChannelId, MessageId)> {
         let open =
             self.open.values().filter_map(|entry| FinishedEvent::of(&entry.event, 0).message);
         open.chain(self.finished.iter().filter_map(|(_, finished)| finished.message))

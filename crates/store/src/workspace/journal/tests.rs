@@ -3,10 +3,15 @@ use proptest::prelude::*;
 use super::record::{FinishedEvent, JournalMark, Record};
 use super::{Journal, JournalState};
 use aetheel_model::event::{BLOCK_BITS, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, MessageId};
 
 fn event(sequence: u64, prompt: &str) -> aetheel_model::event::Event {
-    let origin = EventOrigin::Message { channel: 5, message: sequence.wrapping_add(100) };
-    let mut event = NewEvent::new(EventKind::Message, Lane::Channel(5), origin, prompt);
+    let origin = EventOrigin::Message {
+        channel: ChannelId::discord(5),
+        message: MessageId::discord(sequence.wrapping_add(100)),
+    };
+    let mut event =
+        NewEvent::new(EventKind::Message, Lane::Channel(ChannelId::discord(5)), origin, prompt);
     event.key = Some(format!("discord:{sequence}`%\u{85}"));
     event.accepted(sequence, 1_700_000_000_000)
 }
@@ -16,7 +21,8 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
         Just(JournalMark::Started),
         Just(JournalMark::UsedTool),
         Just(JournalMark::Doubtful),
-        proptest::collection::vec(any::<u64>(), 0..3).prop_map(JournalMark::Posted),
+        proptest::collection::vec(any::<u64>().prop_map(MessageId::discord), 0..3)
+            .prop_map(JournalMark::Posted),
         ".{0,20}".prop_map(JournalMark::Answered),
         Just(JournalMark::Waiting),
         any::<u64>().prop_map(JournalMark::JoinedTurn),
@@ -26,7 +32,7 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
         (0..i64::MAX).prop_map(|at_ms| JournalMark::Finished(FinishedEvent {
             at_ms,
             key: Some("k".to_owned()),
-            message: Some((5, 6))
+            message: Some((ChannelId::discord(5), MessageId::discord(6)))
         })),
     ];
     let record = prop_oneof![

@@ -10,6 +10,7 @@ use super::days::day_of;
 use super::line::{TurnLine, TurnStatus};
 use aetheel_model::agent::{ModelUsage, Usage};
 use aetheel_model::event::{EventKind, Lane};
+use aetheel_model::id::UserId;
 use aetheel_model::plain::counted;
 
 /// Dollars above which a reported price is ignored, because no turn can cost that much.
@@ -131,8 +132,8 @@ impl CostSum {
 /// The person or thing that started a turn.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Requester {
-    /// A Discord user.
-    User(u64),
+    /// A user of a chat platform.
+    User(UserId),
     /// Another person, by name, or a source such as `heartbeats`.
     Other(String),
 }
@@ -331,7 +332,7 @@ mod tests {
         let lines = [
             line("a", "2026-08-06T23:59:59Z"),
             TurnLine { name: Some("anna".to_owned()), ..line("b", "2026-08-07T00:00:00Z") },
-            TurnLine { user: Some(4), ..line("c", "2026-08-07T00:00:00Z") },
+            TurnLine { user: Some(UserId::discord(4)), ..line("c", "2026-08-07T00:00:00Z") },
             TurnLine {
                 user: None,
                 name: None,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use aetheel_model::agent::Usage;
 use aetheel_model::event::{EventKind, Lane, Sequence};
+use aetheel_model::id::{MessageId, UserId};
 use aetheel_model::plain::{cut, short_line};
 
 /// Maximum number of stored characters of a prompt.
@@ -63,16 +64,16 @@ pub struct TurnLine {
     pub lane: Lane,
     /// The kind of event that started it.
     pub kind: EventKind,
-    /// The Discord id of the person who asked. `None` if no person asked, or a person outside
-    /// Discord.
+    /// The person who asked. `None` if no person asked, or one without an id, such as the person at
+    /// the terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user: Option<u64>,
+    pub user: Option<UserId>,
     /// The name of that person at that time, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The Discord id of the message that asked, or `None` if it was not a message.
+    /// The id of the message that asked, or `None` if it was not a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<u64>,
+    pub message: Option<MessageId>,
     /// The backend that answered, by name.
     pub backend: String,
     /// The version of its component; empty if no component was called.

@@ -12,13 +12,14 @@ use super::costs::CostSum;
 use super::days::day_of;
 use super::line::TurnLine;
 use aetheel_model::event::Lane;
+use aetheel_model::id::UserId;
 
 /// The header line.
 const HEAD: &str = "day,lane,user,name,backend,turns,failed,took_ms,turns_with_tokens,input,\
                     output,cached,reasoning,turns_with_price,cost_usd\r\n";
 
 /// The identity of a row: day, lane, user id, name and backend.
-type CostSheetKey = (Date, Lane, Option<u64>, Option<String>, String);
+type CostSheetKey = (Date, Lane, Option<UserId>, Option<String>, String);
 
 /// A row for each day, lane, person and backend.
 #[derive(Clone, Debug, Default)]

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use super::*;
 use aetheel_model::agent::{ModelUsage, Usage};
 use aetheel_model::event::EventKind;
+use aetheel_model::id::{ChannelId, UserId};
 
 const NOON: &str = "2026-08-06T12:00:00Z";
 
@@ -20,9 +21,9 @@ pub(super) fn line(turn: &str, ended: &str) -> TurnLine {
         took_ms: 1_500,
         turn: turn.to_owned(),
         event: 7,
-        lane: Lane::Channel(42),
+        lane: Lane::Channel(ChannelId::discord(42)),
         kind: EventKind::Message,
-        user: Some(3),
+        user: Some(UserId::discord(3)),
         message: None,
         name: Some("ann".to_owned()),
         backend: "claude".to_owned(),

@@ -145,7 +145,7 @@ pub(in crate::dashboard) async fn share(
             "Discord did not accept the message about the link, so there is no link.",
         );
     }
-    tracing::info!(user = visitor.user, turn, %until, "a user made a read-only link to a turn");
+    tracing::info!(user = visitor.user.to_field(), turn, %until, "a user made a read-only link to a turn");
     let notice = format!("This is the link; it is shown only now: {}/shared/{key}", shared.origin);
     go(&guest, &turn, notice)
 }
@@ -170,7 +170,7 @@ pub(in crate::dashboard) async fn unshare(
     };
     shares.end(&share.digest).await;
     let visitor = &guest.session.visitor;
-    tracing::info!(user = visitor.user, turn, "a user ended a read-only link to a turn");
+    tracing::info!(user = visitor.user.to_field(), turn, "a user ended a read-only link to a turn");
     let did = format!("ended a read-only link to the turn {turn}.");
     let _ = shared.api.post_action(Some(share.channel), &visitor.name, &did).await;
     go(&guest, &turn, "That link is no longer valid.")
@@ -237,7 +237,7 @@ async fn shared_turn(
         Ok(standing) if standing.sees => {}
         Ok(_) => {
             tracing::info!(
-                user = share.by,
+                user = share.by.to_field(),
                 turn = share.turn,
                 "the creator of a link cannot see its turn any more; the link has ended"
             );

@@ -16,6 +16,7 @@ use super::sheet::TurnSheet;
 use super::{path, sharing};
 use aetheel_model::access::LanePermissions;
 use aetheel_model::event::{Lane, Sequence};
+use aetheel_model::id::Platform;
 use aetheel_store::workspace::{TurnLine, TurnSearch};
 
 /// The largest number of turns of a lane among which the next turn is searched.
@@ -130,5 +131,9 @@ async fn turn_links(shared: &DashboardState, guest: &SignedIn, seen: &VisibleTur
 fn message(line: &TurnLine, standing: &LanePermissions) -> Option<String> {
     let (Lane::Channel(channel), Some(message)) = (&line.lane, line.message) else { return None };
     let guild = standing.guild.map_or_else(|| "@me".to_owned(), |guild| guild.to_string());
-    Some(format!("https://discord.com/channels/{guild}/{channel}/{message}"))
+    match channel.platform() {
+        Platform::Discord => {
+            Some(format!("https://discord.com/channels/{guild}/{channel}/{message}"))
+        }
+    }
 }
