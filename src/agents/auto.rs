@@ -2,6 +2,7 @@
 
 use crate::agents::{AgentRegistry, is_demo};
 use crate::config::AUTO;
+use crate::finding::Finding;
 use crate::turn::Backends as _;
 
 /// The backends that are tried first, in this order. The others follow by name, profiles last.
@@ -35,11 +36,13 @@ impl Detection {
     }
 
     /// Returns the problems to report if no backend can work here.
-    pub fn faults(&self) -> Vec<String> {
-        let first =
-            format!("AGENT_BACKEND {AUTO:?}: no backend can work here; run `aetheel backend list`");
+    pub fn faults(&self) -> Vec<Finding> {
+        let unavailable = |message| Finding::unavailable("default backend", message);
+        let first = unavailable(format!("AGENT_BACKEND {AUTO:?}: no backend can work here"))
+            .with_hint("run `aetheel backend list`");
+        let skipped = self.skipped.iter();
         let skipped =
-            self.skipped.iter().map(|(name, reason)| format!("backend `{name}`: {reason}"));
+            skipped.map(|(name, reason)| unavailable(format!("backend `{name}`: {reason}")));
         std::iter::once(first).chain(skipped).collect()
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::agent::descriptor::{Credential, Feature};
 use crate::agent::{AllowedTools, Descriptor, Mode};
 use crate::config::Config;
+use crate::finding::{Finding, FindingLevel};
 use crate::plain::{one_line, with_causes};
 use crate::process::{Custody, ProbeError, ProgramError, find_program};
 use crate::turn::ReachPolicy;
@@ -30,26 +31,32 @@ pub struct Findings {
     pub version: Option<String>,
     /// Reasons why it cannot work.
     pub faults: Vec<AgentFault>,
-    /// Warnings about its version and about settings that have another effect, one line each.
-    pub warnings: Vec<String>,
+    /// Warnings about its version and about settings that have another effect.
+    pub warnings: Vec<Finding>,
 }
 
 impl Findings {
     /// Returns all reasons as one line. Empty if the agent can work.
     pub fn reasons(&self) -> String {
-        let reasons: Vec<&str> = self.faults.iter().map(|fault| fault.text.as_str()).collect();
+        let reasons: Vec<String> =
+            self.faults.iter().map(|fault| fault.finding.to_string()).collect();
         reasons.join("; ")
     }
 
-    /// Adds the problems of the default backend: those that prevent a start to `missing`, temporary
-    /// ones to `told`, which are only logged.
-    pub fn sort_faults(&self, name: &str, missing: &mut Vec<String>, warnings: &mut Vec<String>) {
-        for AgentFault { text, passing, .. } in &self.faults {
-            match passing {
-                true => warnings.push(format!("backend `{name}`: {text}; prompts still go to it")),
-                false => missing.push(format!("backend `{name}`: {text}")),
-            }
-        }
+    /// Returns the problems of the default backend for the report of a start.
+    pub fn of_default<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Finding> + 'a {
+        self.faults.iter().map(move |AgentFault { finding, .. }| {
+            let message = match finding.level {
+                FindingLevel::Warning => {
+                    return Finding::warning(
+                        finding.subject.as_str(),
+                        format!("backend `{name}`: {finding}; prompts still go to it"),
+                    );
+                }
+                _ => format!("backend `{name}`: {}", finding.message),
+            };
+            Finding { message, ..finding.clone() }
+        })
     }
 }
 
@@ -58,10 +65,15 @@ impl Findings {
 pub struct AgentFault {
     /// A few words without paths, for people who want to use the agent.
     pub brief: &'static str,
-    /// The problem and the next step, for the operator.
-    pub text: String,
-    /// Whether the problem may be temporary, so that it does not prevent a start.
-    pub passing: bool,
+    /// The problem and the next step, for the operator. It is a warning if it may be temporary, so
+    /// that it does not prevent a start.
+    pub finding: Finding,
+}
+
+impl AgentFault {
+    fn new(brief: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { brief, finding: Finding::unavailable("agent", message).with_hint(hint) }
+    }
 }
 
 /// Examines agents on this machine.
@@ -102,21 +114,20 @@ impl Examiner {
             Some(Ok(path)) => findings.program = Some(path),
             Some(Err(error)) => {
                 let or = place.hint.map(|hint| format!(", or {hint}")).unwrap_or_default();
-                let text = format!("{error}; install it or add its folder to PATH{or}");
-                findings.faults.push(AgentFault {
-                    brief: "its program is not installed",
-                    text,
-                    passing: false,
-                });
+                findings.faults.push(AgentFault::new(
+                    "its program is not installed",
+                    error.to_string(),
+                    format!("install it or add its folder to PATH{or}"),
+                ));
             }
             None => {}
         }
         if descriptor.own_sandbox && !self.custody.sandbox().allows_mounts() {
-            findings.warnings.push(format!(
+            findings.warnings.push(warning(format!(
                 "backend `{}`: its agent confines its commands with mounts, which is impossible under Landlock; below full rights they fail \
                  until bubblewrap is installed and user namespaces are allowed",
                 descriptor.name
-            ));
+            )));
         }
         findings.faults.extend(missing_credentials(descriptor, &self.variables));
         findings.faults.extend(root_fault(descriptor, &self.config, &self.variables));
@@ -202,12 +213,15 @@ fn probe_fault(
         .chain(arguments.iter().map(|word| (*word).to_owned()));
     let asked = asked.collect::<Vec<_>>().join(" ");
     let or = place.hint.map(|hint| format!(", or {hint}")).unwrap_or_default();
-    let passing = matches!(error, ProbeError::Timeout { .. });
-    AgentFault {
-        brief: "its program does not run",
-        text: format!("`{asked}` {what}; run it by hand, and reinstall the agent{or}"),
-        passing,
+    let mut fault = AgentFault::new(
+        "its program does not run",
+        format!("`{asked}` {what}"),
+        format!("run it by hand, and reinstall the agent{or}"),
+    );
+    if matches!(error, ProbeError::Timeout { .. }) {
+        fault.finding.level = FindingLevel::Warning;
     }
+    fault
 }
 
 /// Why a backend's program is not found.
@@ -270,11 +284,7 @@ fn missing_credentials(
     let ways = [("set ", one_of(variables)), ("sign in, which creates ", one_of(files))];
     let ways: Vec<String> =
         ways.into_iter().filter_map(|(how, what)| Some(format!("{how}{}", what?))).collect();
-    Some(AgentFault {
-        brief: "it is not signed in",
-        text: format!("no credentials found; {}", ways.join(", or ")),
-        passing: false,
-    })
+    Some(AgentFault::new("it is not signed in", "no credentials found", ways.join(", or ")))
 }
 
 /// Joins names as `a, b or c`. Returns `None` without names.
@@ -293,13 +303,15 @@ fn root_fault(
     let applies = rustix::process::geteuid().is_root()
         && config.mode == Mode::Build
         && config.safety >= rule.refused_from;
-    (applies && !variables.contains_key(&rule.unless_variable)).then(|| AgentFault {
-        brief: "it refuses to run with these rights",
-        text: format!(
-            "it refuses this PERMISSION_MODE to the root user; run as another user, choose a lower mode, or set {}=1 in a container you trust",
-            rule.unless_variable
-        ),
-        passing: false,
+    (applies && !variables.contains_key(&rule.unless_variable)).then(|| {
+        AgentFault::new(
+            "it refuses to run with these rights",
+            "it refuses this PERMISSION_MODE to the root user",
+            format!(
+                "run as another user, choose a lower mode, or set {}=1 in a container you trust",
+                rule.unless_variable
+            ),
+        )
     })
 }
 
@@ -310,11 +322,12 @@ fn ignored_settings(
     config: &Config,
     variables: &HashMap<String, String>,
     default: bool,
-) -> Vec<String> {
+) -> Vec<Finding> {
     let (name, effort) = (&descriptor.name, config.backend_effort.as_ref().filter(|_| default));
     let lacks = |feature| !descriptor.has(feature);
-    let ignored =
-        |setting: &str| format!("backend `{name}` does not support {setting}; it is ignored");
+    let ignored = |setting: &str| {
+        warning(format!("backend `{name}` does not support {setting}; it is ignored"))
+    };
     // The scripted agent has no tools.
     let is_demo =
         descriptor.programs.first().is_some_and(|first| first.name == env!("CARGO_PKG_NAME"));
@@ -327,14 +340,14 @@ fn ignored_settings(
         warnings.push(ignored("BACKEND_EFFORT"));
     }
     if unlimited && !is_demo {
-        warnings.push(format!(
+        warnings.push(warning(format!(
             "`{name}` cannot limit its own tools, so Aetheel does it: the agent asks before each change, and anything not in ALLOWED_TOOLS is refused"
-        ));
+        )));
     }
     if variables.contains_key("BACKEND_MAX_TURNS") && lacks(Feature::MaxTurns) {
-        warnings.push(format!(
+        warnings.push(warning(format!(
             "`{name}` cannot limit its own rounds, so Aetheel does it: the turn is stopped after BACKEND_MAX_TURNS tool uses"
-        ));
+        )));
     }
     if config.mode == Mode::Plan && lacks(Feature::Plan) {
         warnings.push(ignored("PERMISSION_MODE=plan"));
@@ -345,31 +358,35 @@ fn ignored_settings(
         })
     {
         let known: Vec<&str> = descriptor.efforts.iter().map(|choice| choice.id.as_str()).collect();
-        warnings.push(format!("BACKEND_EFFORT {effort:?} is not a level of backend `{name}`, which has {}; it is ignored", known.join(", ")));
+        warnings.push(warning(format!("BACKEND_EFFORT {effort:?} is not a level of backend `{name}`, which has {}; it is ignored", known.join(", "))));
     }
     warnings
 }
 
+fn warning(message: String) -> Finding {
+    Finding::warning("agent", message)
+}
+
 /// Returns a warning if an agent printed no version, so that its compatibility is unknown.
-fn missing_version(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
+fn missing_version(descriptor: &Descriptor, version: Option<&str>) -> Option<Finding> {
     (version.is_none() && !descriptor.understands.is_empty()).then(|| {
-        format!(
+        warning(format!(
             "the agent of backend `{}` reports no version number: it is unknown whether it is one that the backend was made for ({})",
             descriptor.name,
             descriptor.understands.join(" or ")
-        )
+        ))
     })
 }
 
 /// Returns a warning if the backend was not made for the installed version.
-fn untested_version(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
+fn untested_version(descriptor: &Descriptor, version: Option<&str>) -> Option<Finding> {
     let installed = version?;
     (descriptor.fits(installed) == Some(false)).then(|| {
-        format!(
+        warning(format!(
             "backend `{}` was made for agent versions {}, installed is {installed}; if answers are lost, look for a newer backend",
             descriptor.name,
             descriptor.understands.join(" or ")
-        )
+        ))
     })
 }
 
@@ -410,11 +427,13 @@ mod tests {
         let many = descriptor(
             r#","credentials":[{"file":"~/.x/a"},{"variable":"A"},{"variable":"B"},{"variable":"C"}]"#,
         );
-        let fault = missing_credentials(&many, &HashMap::new()).expect("missing").text;
+        let fault =
+            missing_credentials(&many, &HashMap::new()).expect("missing").finding.to_string();
         assert_eq!(fault, "no credentials found; set A, B or C, or sign in, which creates ~/.x/a");
         let descriptor =
             descriptor(r#","credentials":[{"variable":"X_KEY"},{"file":"~/.x/login"}]"#);
-        let fault = missing_credentials(&descriptor, &HashMap::new()).expect("missing").text;
+        let fault =
+            missing_credentials(&descriptor, &HashMap::new()).expect("missing").finding.to_string();
         assert!(fault.contains("set X_KEY") && fault.contains("~/.x/login"), "{fault}");
         assert_eq!(
             missing_credentials(&descriptor, &HashMap::from([("X_KEY".into(), "1".into())])),
@@ -436,12 +455,20 @@ mod tests {
     fn untested_and_missing_agent_versions_cause_warnings() {
         let descriptor = descriptor(r#","understands":[">=2.0.0, <3.0.0"]"#);
         assert_eq!(untested_version(&descriptor, Some("2.1.197")), None);
-        assert!(untested_version(&descriptor, Some("3.0.1")).expect("a warning").contains("3.0.1"));
+        assert!(
+            untested_version(&descriptor, Some("3.0.1"))
+                .expect("a warning")
+                .message
+                .contains("3.0.1")
+        );
         assert_eq!(untested_version(&descriptor, None), None);
         assert_eq!(missing_version(&descriptor, Some("2.1.197")), None);
         let told = missing_version(&descriptor, version_in("a development build").as_deref())
             .expect("a warning");
-        assert!(told.contains("no version number") && told.contains(">=2.0.0"), "{told}");
+        assert!(
+            told.message.contains("no version number") && told.message.contains(">=2.0.0"),
+            "{told}"
+        );
         assert_eq!(
             missing_version(&self::descriptor(""), None),
             None,
@@ -449,7 +476,7 @@ mod tests {
         );
     }
 
-    fn warnings(set: &[(&str, &str)], descriptor: &Descriptor, default: bool) -> Vec<String> {
+    fn warnings(set: &[(&str, &str)], descriptor: &Descriptor, default: bool) -> Vec<Finding> {
         let variables: HashMap<String, String> =
             set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let config = Config::read(|name| variables.get(name).cloned()).expect("valid");
@@ -475,7 +502,7 @@ mod tests {
             r#","features":["effort","allowed-tools"],"efforts":[{"id":"low","label":"Low"},{"id":"high","label":"High"}]"#,
         );
         let told = warnings(&[("BACKEND_EFFORT", "extreme")], &able, true);
-        assert!(told.len() == 1 && told[0].contains("low, high"), "{told:?}");
+        assert!(told.len() == 1 && told[0].message.contains("low, high"), "{told:?}");
         assert!(warnings(&[("BACKEND_EFFORT", "HIGH")], &able, true).is_empty());
     }
 }

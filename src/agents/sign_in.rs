@@ -7,6 +7,7 @@ use super::findings::is_present;
 use crate::agent::Descriptor;
 use crate::agent::descriptor::{Credential, Feature, LinkSharing, OneShot};
 use crate::config::RunMode;
+use crate::finding::Finding;
 
 impl AgentRegistry {
     /// Returns how a backend is to run: the operator's choice, otherwise once a turn if its agent
@@ -17,14 +18,14 @@ impl AgentRegistry {
     }
 
     /// Returns a warning if a key signs the agent in for runs of one turn only.
-    pub(super) fn sign_in_warning(&self, name: &str) -> Option<String> {
+    pub(super) fn sign_in_warning(&self, name: &str) -> Option<Finding> {
         let (component, _) = self.base(name)?;
         let declared = component.descriptor();
         let (key, file) = self.sole_key(declared)?;
         let live = self.wanted_run(name, declared) != Some(RunMode::OneShot);
         let sign_in =
             format!("sign it in with its own command, which creates {file} (docs/agents.md)");
-        Some(if live {
+        let message = if live {
             format!(
                 "backend `{name}` runs live, where {key} does not sign it in: unless its model provider needs no sign-in, every turn fails; \
                  {sign_in}, or set BACKEND_RUN={name}=one-shot"
@@ -36,7 +37,8 @@ impl AgentRegistry {
             )
         } else {
             return None;
-        })
+        };
+        Some(Finding::warning("agent", message))
     }
 
     /// Returns the variable with the agent's only credential, and the file that would also sign in

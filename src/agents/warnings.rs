@@ -9,12 +9,13 @@ use super::{AgentRegistry, PROFILED};
 use crate::agent::tool_names;
 use crate::backend::RequestedCapabilities;
 use crate::config::suggestion;
+use crate::finding::Finding;
 use crate::turn::{Backend as _, Backends as _};
 
 impl AgentRegistry {
     /// Returns warnings about unknown backends in `BACKEND_RUN`, and about backends that cannot run
     /// in the chosen way.
-    pub fn run_warnings(&self) -> Vec<String> {
+    pub fn run_warnings(&self) -> Vec<Finding> {
         let runs = &self.examiner.config.backend_run;
         let unknown = runs.named.keys().filter(|name| self.get(name).is_none());
         let unknown =
@@ -24,11 +25,13 @@ impl AgentRegistry {
                 configured::resolve_run(name, inner.descriptor(), runs.of(name)).1
             })
         };
-        unknown.chain(self.names().iter().filter_map(component).flatten()).collect()
+        let names = self.names();
+        let all = unknown.chain(names.iter().filter_map(component).flatten());
+        all.map(|message| Finding::warning("BACKEND_RUN", message)).collect()
     }
 
     /// Returns warnings about names in `ALLOWED_TOOLS` that no backend here declares.
-    pub fn tool_warnings(&self) -> Vec<String> {
+    pub fn tool_warnings(&self) -> Vec<Finding> {
         let backends: Vec<_> = self.names().iter().filter_map(|name| self.get(name)).collect();
         let own = || backends.iter().map(|backend| backend.descriptor());
         let names: Vec<&str> = tool_names()
@@ -36,8 +39,11 @@ impl AgentRegistry {
             .collect();
         let warning = |name: String| {
             let meant = suggestion(&name, names.iter().copied());
-            format!(
-                "ALLOWED_TOOLS names `{name}`, which is not a tool of an agent here (it may be one of an MCP server){meant}"
+            Finding::warning(
+                "ALLOWED_TOOLS",
+                format!(
+                    "ALLOWED_TOOLS names `{name}`, which is not a tool of an agent here (it may be one of an MCP server){meant}"
+                ),
             )
         };
         self.examiner.config.allowed_tools.unknown(own()).into_iter().map(warning).collect()
@@ -66,11 +72,12 @@ impl AgentRegistry {
 
     /// Returns warnings about options in `backends.md` that do not fit the descriptors of their
     /// backends.
-    pub fn option_warnings(&self) -> Vec<String> {
-        self.options.faults(|name| match self.components.component(name) {
+    pub fn option_warnings(&self) -> Vec<Finding> {
+        let faults = self.options.faults(|name| match self.components.component(name) {
             _ if self.is_profile(name) || name == PROFILED => Err(NoOptions::Profile),
             Some(component) => Ok(component.descriptor().clone()),
             None => Err(NoOptions::NotServing),
-        })
+        });
+        faults.into_iter().map(|fault| Finding::warning("backends.md", fault)).collect()
     }
 }

@@ -12,8 +12,10 @@ use super::phase::ProgramPhase;
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use crate::cli::exit;
+use crate::finding::Finding;
 use crate::plain::with_causes;
 use crate::startup::settings::OperatorSettings;
+use crate::startup::survey;
 use crate::supervisor::{self, SupervisionGuard};
 use crate::telemetry;
 use crate::terminal::fail;
@@ -34,7 +36,7 @@ pub(super) struct GatewayProcess {
 
 impl GatewayProcess {
     /// Starts the log, the signals and the status pages. If the status pages cannot be opened, adds
-    /// that to [`OperatorSettings::unavailable`].
+    /// that to [`OperatorSettings::faults`].
     ///
     /// # Errors
     /// Returns the exit code after it reported the reason.
@@ -58,9 +60,10 @@ impl GatewayProcess {
         let health = ProgramHealth::new(phase.subscribe(), liveness.clone());
         let pages = open_pages(settings.config.status_address, &health).await;
         let pages = pages.unwrap_or_else(|error| {
-            let hint = "choose another address, or end the program that listens there";
-            let fault = format!("STATUS_ADDRESS: {}; {hint}", with_causes(&error));
-            settings.unavailable.push(fault);
+            let message = format!("STATUS_ADDRESS: {}", with_causes(&error));
+            settings
+                .faults
+                .push(Finding::unavailable("addresses", message).with_hint(survey::TAKEN_ADDRESS));
             None
         });
         let system = ServiceManager::from_environment();

@@ -304,7 +304,7 @@ mod tests {
         for (error, code) in cases {
             let refused = refused(error);
             assert_eq!(refused.code, code, "{:?}", refused.faults);
-            assert!(refused.faults[0].contains("hint: "), "{:?}", refused.faults);
+            assert!(refused.faults[0].message.contains("hint: "), "{:?}", refused.faults);
         }
     }
 }

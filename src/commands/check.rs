@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::cli::exit;
 use crate::config::LogFormat;
-use crate::startup::finding::{Finding, FindingLevel};
+use crate::finding::Finding;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Description, PreparedStart, Purpose, StartRefusal};
 use crate::telemetry;
@@ -52,7 +52,10 @@ pub(super) async fn run(settings: OperatorSettings, json: bool) -> u8 {
     }
     let quiet = terminal::verbosity() == Verbosity::Quiet;
     if !quiet {
-        found.facts.iter().for_each(|fact| line(fact));
+        found
+            .facts
+            .iter()
+            .for_each(|Finding { subject, message, .. }| line(&format!("{subject}: {message}")));
     }
     found.warnings.iter().for_each(|warning| line(&format!("warning: {warning}")));
     found.faults.iter().for_each(|fault| line(&format!("fault: {fault}")));
@@ -67,29 +70,23 @@ pub(super) async fn run(settings: OperatorSettings, json: bool) -> u8 {
 
 impl CheckReport {
     fn from_description(found: &Description, token: bool) -> Self {
-        let fact = |text: &String| {
-            let (about, says) = text.split_once(": ").unwrap_or(("", text));
-            Finding::ok(about, says)
-        };
-        let mut lines: Vec<Finding> = found.facts.iter().map(fact).collect();
+        let mut lines = found.facts.clone();
         lines.extend((!token).then(|| Finding::ok("discord token", NO_TOKEN)));
-        lines.extend(found.warnings.iter().map(|text| finding(FindingLevel::Warning, text)));
-        lines.extend(found.faults.iter().map(|text| finding(FindingLevel::LeftOut, text)));
+        lines.extend(with_hints(&found.warnings));
+        lines.extend(with_hints(&found.faults));
         let (faults, warnings) = (found.faults.len(), found.warnings.len());
         Self { starts: true, faults, warnings, lines }
     }
 
     fn from_refusal(refused: &StartRefusal) -> Self {
-        let mut lines: Vec<Finding> =
-            refused.warnings.iter().map(|text| finding(FindingLevel::Warning, text)).collect();
-        lines.extend(refused.faults.iter().map(|text| finding(FindingLevel::Invalid, text)));
+        let lines = with_hints(&refused.warnings).chain(with_hints(&refused.faults)).collect();
         let (faults, warnings) = (refused.faults.len(), refused.warnings.len());
         Self { starts: false, faults, warnings, lines }
     }
 }
 
-fn finding(level: FindingLevel, text: &str) -> Finding {
-    Finding::from_message(level, "settings", text, DEFAULT_HINT)
+fn with_hints(findings: &[Finding]) -> impl Iterator<Item = Finding> {
+    findings.iter().cloned().map(|finding| finding.or_hint(DEFAULT_HINT))
 }
 
 /// Returns the last line of the text output.

@@ -11,7 +11,8 @@ use serde::Serialize;
 use crate::agent::descriptor::{DescriptorChoice, Feature, LinkSharing, OneShot};
 use crate::agents::findings::Findings;
 use crate::backend::ServingInfo;
-use crate::startup::{LoadedBackends, UnusableFile};
+use crate::finding::Finding;
+use crate::startup::LoadedBackends;
 use crate::turn::Backend;
 use crate::turn::Backends as _;
 
@@ -26,12 +27,11 @@ pub(super) struct BackendListing {
     pub trust: &'static str,
     pub backends: Vec<BackendRow>,
     /// Files that were refused.
-    pub refused: Vec<UnusableFile>,
-    /// Other problems, one line each.
-    pub warnings: Vec<String>,
-    /// The reasons why there is no default backend. They are also in `warnings`.
-    #[serde(skip)]
-    pub undecided: Vec<String>,
+    #[serde(serialize_with = "Finding::serialize_lines")]
+    pub refused: Vec<Finding>,
+    /// Other problems. The one fault among them is the reason why there is no default backend.
+    #[serde(serialize_with = "Finding::serialize_lines")]
+    pub warnings: Vec<Finding>,
 }
 
 #[derive(Serialize)]
@@ -60,7 +60,8 @@ pub(super) struct BackendRow {
     pub available: bool,
     /// The reasons why it cannot work here; empty if it is available.
     pub reasons: Vec<String>,
-    pub warnings: Vec<String>,
+    #[serde(serialize_with = "Finding::serialize_lines")]
+    pub warnings: Vec<Finding>,
     /// The file that the component was loaded from.
     pub file: Option<PathBuf>,
     /// The reason why it is trusted, or `None` if trust is not checked.
@@ -119,7 +120,7 @@ impl BackendRow {
             efforts: descriptor.efforts.clone(),
             models: descriptor.models.clone(),
             available: findings.faults.is_empty(),
-            reasons: findings.faults.iter().map(|fault| fault.text.clone()).collect(),
+            reasons: findings.faults.iter().map(|fault| fault.finding.to_string()).collect(),
             warnings: findings.warnings.clone(),
             file: None,
             standing: None,
@@ -205,7 +206,7 @@ impl BackendRow {
         details.extend(self.selection().map(|choice| ("serves from", choice)));
         details.extend(self.standing.clone().map(|standing| ("trust", standing)));
         if self.available {
-            details.extend(self.warnings.iter().map(|warning| ("warning", warning.clone())));
+            details.extend(self.warnings.iter().map(|warning| ("warning", warning.to_string())));
             details.extend([
                 ("can", features.join(", ")),
                 ("efforts", ids(&self.efforts)),
@@ -239,20 +240,22 @@ impl BackendListing {
                 );
             }
         }
-        let mut warnings = agents.warnings();
+        let ignored = |text| Finding::warning("backends", text);
+        let mut warnings: Vec<Finding> = agents.warnings().into_iter().map(ignored).collect();
         warnings.extend(agents.run_warnings());
         warnings.extend(agents.option_warnings());
         warnings.extend(agents.tool_warnings());
-        warnings.extend(gate.warnings().await);
-        let (default, faults) = match default {
-            Ok(default) => (Some(default), Vec::new()),
-            Err(refused) => (None, refused.faults),
+        warnings.extend(gate.warnings().await.into_iter().map(ignored));
+        let default = match default {
+            Ok(default) => Some(default),
+            Err(refused) => {
+                // The first fault is the summary; the others repeat the reasons of the backends.
+                warnings.extend(refused.faults.into_iter().take(1));
+                None
+            }
         };
-        // The first fault is the summary; the others repeat the reasons of the backends.
-        let undecided: Vec<String> = faults.into_iter().take(1).collect();
-        warnings.extend(undecided.iter().cloned());
         let trust = gate.level().word();
-        Self { default, detected, trust, backends, refused, warnings, undecided }
+        Self { default, detected, trust, backends, refused, warnings }
     }
 
     /// Formats a table with the available backends first. `colour` adds terminal colours. Without
@@ -356,11 +359,8 @@ mod tests {
             version: Some("2.1".into()),
             ..Findings::default()
         };
-        let fault = AgentFault {
-            brief: "no",
-            text: "program not found: two; install it".into(),
-            passing: false,
-        };
+        let finding = Finding::unavailable("agent", "program not found: two; install it");
+        let fault = AgentFault { brief: "no", finding };
         let missing = Findings { faults: vec![fault], ..Findings::default() };
         BackendListing {
             default: Some("first".into()),
@@ -384,7 +384,6 @@ mod tests {
             ],
             refused: vec![],
             warnings: vec![],
-            undecided: vec![],
         }
     }
 

@@ -22,6 +22,7 @@ use crate::app::{self, recovery};
 use crate::cli::{BackendCommand, Cli, CliCommand, ClusterCommand, Common, exit};
 use crate::config::LogFormat;
 use crate::console::{self, Console, SessionEnd};
+use crate::finding::Finding;
 use crate::startup::settings::{self, OperatorSettings};
 use crate::startup::{LoadedBackends, PreparedStart, Purpose, StartRefusal, survey};
 use crate::terminal::{self, Verbosity, fail, print_stderr};
@@ -192,7 +193,7 @@ async fn list_backends(settings: OperatorSettings, json: bool, all: bool) -> u8 
     }
     let looked = async {
         let loaded = LoadedBackends::load(&config, &variables).await?;
-        Ok::<_, Vec<String>>(BackendListing::load(loaded).await)
+        Ok::<_, Vec<Finding>>(BackendListing::load(loaded).await)
     };
     let listing = match progress::with_spinner(survey::loading_message(&config), looked).await {
         Ok(listing) => listing,

@@ -74,11 +74,11 @@ pub(super) async fn run(settings: OperatorSettings, dry_run: bool, json: bool) -
         print_stderr(&format!("error: {fault}"));
         return exit::CONFIG;
     }
-    let refused = |faults: Vec<String>, code| StartRefusal::new(code, faults).print();
     let workspace = match Workspace::open(&config.config_dir).await {
         Ok(workspace) => workspace,
         Err(error) => {
-            return refused(vec![format!("CONFIG_DIR: {}", with_causes(&error))], exit::CONFIG);
+            let fault = format!("CONFIG_DIR: {}", with_causes(&error));
+            return StartRefusal::because(exit::CONFIG, fault).print();
         }
     };
     let lost = workspace.lost_turns().clone();
@@ -88,7 +88,7 @@ pub(super) async fn run(settings: OperatorSettings, dry_run: bool, json: bool) -
     if !turns.is_empty() {
         let loaded = match LoadedBackends::load(&config, &variables).await {
             Ok(loaded) => loaded,
-            Err(faults) => return refused(faults, exit::UNAVAILABLE),
+            Err(faults) => return StartRefusal::new(exit::UNAVAILABLE, faults).print(),
         };
         for turn in &turns {
             let read = match loaded.agents.get(&turn.backend) {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::shipped;
 use crate::config::{Config, SandboxMode};
+use crate::finding::Finding;
 use crate::process::Sandbox;
 use crate::turn::ReachPolicy;
 
@@ -47,19 +48,21 @@ pub fn fence(config: &Config, sandbox: &Sandbox) -> Option<ReachPolicy> {
 /// # Errors
 /// Returns the problems if this machine does not support the chosen sandbox, or if other settings
 /// conflict with it.
-pub fn probe_sandbox(config: &Config) -> Result<Sandbox, Vec<String>> {
-    let sandbox = Sandbox::probe(config.agent_sandbox).map_err(|error| vec![error.to_string()])?;
+pub fn probe_sandbox(config: &Config) -> Result<Sandbox, Vec<Finding>> {
+    let sandbox = Sandbox::probe(config.agent_sandbox)
+        .map_err(|error| vec![Finding::invalid("sandbox", error.to_string())])?;
     let mut faults = Vec::new();
     let wrapper =
         config.agent_wrapper.first().and_then(|word| Path::new(word).file_name()?.to_str());
     if let (Some(wrapper), true) =
         (wrapper.filter(|name| CONFINERS.contains(name)), sandbox.is_on())
     {
-        faults.push(format!(
+        let message = format!(
             "AGENT_WRAPPER: `{wrapper}` would run inside the sandbox ({}), where it cannot work; set AGENT_SANDBOX=off if it is the sandbox, \
              or remove it",
             sandbox.describe()
-        ));
+        );
+        faults.push(Finding::invalid("sandbox", message));
     }
     if let Some(fence) = fence(config, &sandbox) {
         let check = |setting: &str, write: &[PathBuf], read: &[PathBuf]| {
@@ -72,10 +75,10 @@ pub fn probe_sandbox(config: &Config) -> Result<Sandbox, Vec<String>> {
                 read_only: kept,
                 ..crate::turn::Reach::default()
             };
-            sandbox
-                .check(&reach)
-                .err()
-                .map(|fault| format!("{setting}: {fault}, or set AGENT_SANDBOX=off"))
+            sandbox.check(&reach).err().map(|fault| {
+                let message = format!("{setting}: {fault}, or set AGENT_SANDBOX=off");
+                Finding::invalid("sandbox", message)
+            })
         };
         let workspace = [std::path::absolute(&config.workspace_dir)
             .unwrap_or_else(|_| config.workspace_dir.clone())];
@@ -87,12 +90,13 @@ pub fn probe_sandbox(config: &Config) -> Result<Sandbox, Vec<String>> {
 }
 
 /// Returns warnings about the sandbox, one line each.
-pub fn warnings(config: &Config, sandbox: &Sandbox) -> Vec<String> {
+pub fn warnings(config: &Config, sandbox: &Sandbox) -> Vec<Finding> {
     if sandbox.is_on() {
         return sandbox
             .missing()
             .into_iter()
             .map(|what| format!("agents are confined by {}, but {what}", sandbox.describe()))
+            .map(|message| Finding::warning("sandbox", message))
             .collect();
     }
     let why = match config.agent_sandbox {
@@ -101,9 +105,10 @@ pub fn warnings(config: &Config, sandbox: &Sandbox) -> Vec<String> {
             "this kernel has no Landlock (Linux 6.2 or later, among the security modules); AGENT_SANDBOX=bwrap may work"
         }
     };
-    vec![format!(
+    let message = format!(
         "agents are NOT confined ({why}): they can read and write everything that the gateway's user can, including the gateway's own files"
-    )]
+    );
+    vec![Finding::warning("sandbox", message)]
 }
 
 #[cfg(test)]
@@ -144,7 +149,7 @@ mod tests {
                 base.iter().chain(more).map(|(name, value)| (*name, value.as_str())).collect();
             probe_sandbox(&config(&all)).err().unwrap_or_default()
         };
-        assert_eq!(faults(&[("WORKSPACE_DIR", at("work"))]), [] as [&str; 0]);
+        assert!(faults(&[("WORKSPACE_DIR", at("work"))]).is_empty());
         for (setting, place) in [
             ("WORKSPACE_DIR", ""),
             ("WORKSPACE_DIR", "config"),
@@ -163,8 +168,8 @@ mod tests {
             ]);
             assert!(
                 told.len() == 1
-                    && told[0].starts_with(setting)
-                    && told[0].contains("the gateway's own"),
+                    && told[0].message.starts_with(setting)
+                    && told[0].message.contains("the gateway's own"),
                 "{setting} {place}: {told:?}"
             );
         }
@@ -174,8 +179,8 @@ mod tests {
         ]);
         assert!(
             told.len() == 1
-                && told[0].contains("AGENT_WRAPPER")
-                && told[0].contains("AGENT_SANDBOX=off"),
+                && told[0].message.contains("AGENT_WRAPPER")
+                && told[0].message.contains("AGENT_SANDBOX=off"),
             "{told:?}"
         );
     }
@@ -184,16 +189,19 @@ mod tests {
     fn a_machine_without_a_sandbox_gets_a_warning() {
         let told = warnings(&config(&[]), &Sandbox::Off);
         assert!(
-            told.len() == 1 && told[0].contains("NOT confined") && told[0].contains("Landlock"),
+            told.len() == 1
+                && told[0].message.contains("NOT confined")
+                && told[0].message.contains("Landlock"),
             "{told:?}"
         );
         assert!(
             warnings(&config(&[("AGENT_SANDBOX", "off")]), &Sandbox::Off)[0]
+                .message
                 .contains("AGENT_SANDBOX=off")
         );
         let old = warnings(&config(&[]), &Sandbox::Landlock { abi: 3, bubblewrap: None });
         for part in ["signals", "devices"] {
-            assert!(old.iter().any(|line| line.contains(part)), "{part}: {old:?}");
+            assert!(old.iter().any(|line| line.message.contains(part)), "{part}: {old:?}");
         }
     }
 }

@@ -1,41 +1,45 @@
 //! Checks the settings of the dashboard: sessions must not cross a network without TLS.
 
 use crate::config::Config;
+use crate::finding::Finding;
 use crate::web::dashboard::DashboardOrigin;
 
-/// Returns the problems of the dashboard's settings, each with a hint. Empty without a dashboard.
-pub fn faults(config: &Config) -> Vec<String> {
-    let Some(address) = config.dashboard_address else { return Vec::new() };
+/// Returns the problem of the dashboard's settings. `None` without a dashboard.
+pub fn finding(config: &Config) -> Option<Finding> {
+    let address = config.dashboard_address?;
     let url = match &config.dashboard_url {
         None => None,
         Some(url) => match DashboardOrigin::parse(url) {
             Ok(origin) => Some(origin),
             Err(why) => {
-                return vec![format!(
-                    "DASHBOARD_URL {url:?} {why}; write it as `https://agents.example.com`"
-                )];
+                return Some(
+                    Finding::invalid("dashboard", format!("DASHBOARD_URL {url:?} {why}"))
+                        .with_hint("write it as `https://agents.example.com`"),
+                );
             }
         },
     };
     if address.ip().is_loopback() || url.is_some_and(|url| url.is_secure()) {
-        return Vec::new();
+        return None;
     }
-    vec![format!(
-        "DASHBOARD_ADDRESS {address} can be reached from other machines, and others on the network could take over a session; listen at 127.0.0.1, or put a proxy with TLS before it and set DASHBOARD_URL to its https:// address"
-    )]
+    let message = format!(
+        "DASHBOARD_ADDRESS {address} can be reached from other machines, and others on the network could take over a session"
+    );
+    let hint = "listen at 127.0.0.1, or put a proxy with TLS before it and set DASHBOARD_URL to its https:// address";
+    Some(Finding::invalid("dashboard", message).with_hint(hint))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn faults_of(address: &str, url: &str) -> Vec<String> {
+    fn finding_of(address: &str, url: &str) -> Option<Finding> {
         let read = |name: &str| match name {
             "DASHBOARD_ADDRESS" => Some(address.to_owned()),
             "DASHBOARD_URL" => Some(url.to_owned()),
             _ => None,
         };
-        faults(&Config::read(read).expect("a configuration"))
+        finding(&Config::read(read).expect("a configuration"))
     }
 
     #[test]
@@ -47,7 +51,7 @@ mod tests {
             ("127.0.0.1:8788", "https://agents.example.com"),
             ("10.0.0.5:8788", "https://agents.example.com"),
         ] {
-            assert_eq!(faults_of(address, url), Vec::<String>::new(), "{address} {url}");
+            assert_eq!(finding_of(address, url), None, "{address} {url}");
         }
         for (address, url, part) in [
             ("0.0.0.0:8788", "", "can be reached from other machines"),
@@ -55,8 +59,8 @@ mod tests {
             ("127.0.0.1:8788", "http://agents.example.com", "must begin with https://"),
             ("127.0.0.1:8788", "https://agents.example.com/d", "must have no path"),
         ] {
-            let faults = faults_of(address, url);
-            assert!(faults.len() == 1 && faults[0].contains(part), "{faults:?}");
+            let found = finding_of(address, url).expect("a problem");
+            assert!(found.message.contains(part), "{found:?}");
         }
     }
 }

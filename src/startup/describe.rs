@@ -4,18 +4,19 @@ use std::path::Path;
 
 use super::confinement;
 use super::prepare::PreparedStart;
+use crate::finding::Finding;
 use crate::sources;
 use crate::turn::Backends as _;
 
-/// The description of a start; each string is one line.
+/// The description of a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     /// How the gateway would run, such as `backends: claude, demo`.
-    pub facts: Vec<String>,
+    pub facts: Vec<Finding>,
     /// Things that work, but perhaps not as the operator expects.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Finding>,
     /// Problems that a start only logs: it ignores the faulty entries and files.
-    pub faults: Vec<String>,
+    pub faults: Vec<Finding>,
 }
 
 impl PreparedStart {
@@ -25,16 +26,16 @@ impl PreparedStart {
         let answers =
             self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
         let mut lines = vec![
-            format!("configuration: {}", absolute(&self.config.config_dir)),
-            format!("workspace: {}", absolute(&self.config.workspace_dir)),
-            format!("sandbox: {}", self.custody.sandbox().describe()),
-            format!("backends: {}", self.agents.names().join(", ")),
-            format!("answers: {}{answers}", self.config.agent_backend),
-            format!(
-                "program: {}",
-                self.findings.program.as_deref().map_or_else(|| "none".to_owned(), absolute)
+            Finding::ok("configuration", absolute(&self.config.config_dir)),
+            Finding::ok("workspace", absolute(&self.config.workspace_dir)),
+            Finding::ok("sandbox", self.custody.sandbox().describe()),
+            Finding::ok("backends", self.agents.names().join(", ")),
+            Finding::ok("answers", format!("{}{answers}", self.config.agent_backend)),
+            Finding::ok(
+                "program",
+                self.findings.program.as_deref().map_or_else(|| "none".to_owned(), absolute),
             ),
-            format!("agent version: {}", self.findings.version.as_deref().unwrap_or("unknown")),
+            Finding::ok("agent version", self.findings.version.as_deref().unwrap_or("unknown")),
         ];
         let mut idle = Vec::new();
         for name in
@@ -45,20 +46,21 @@ impl PreparedStart {
                 idle.push(name);
                 continue;
             }
-            lines.push(match findings.reasons() {
+            let state = match findings.reasons() {
                 reasons if reasons.is_empty() => {
                     format!(
-                        "backend {name}: ready, agent version {}",
+                        "ready, agent version {}",
                         findings.version.as_deref().unwrap_or("unknown")
                     )
                 }
-                reasons => format!("backend {name}: not available: {reasons}"),
-            });
+                reasons => format!("not available: {reasons}"),
+            };
+            lines.push(Finding::ok(format!("backend {name}"), state));
         }
         if !idle.is_empty() {
-            lines.push(format!(
-                "profiles of agents that cannot work here (`aetheel backend list` shows why): {}",
-                idle.join(", ")
+            lines.push(Finding::ok(
+                "profiles of agents that cannot work here (`aetheel backend list` shows why)",
+                idle.join(", "),
             ));
         }
         let (heartbeats, jobs) =
@@ -71,24 +73,24 @@ impl PreparedStart {
             placed,
             jiff::Timestamp::now(),
         );
-        lines.extend(
-            plan.planned
-                .iter()
-                .map(|planned| format!("schedule: {} ({})", planned.lane, planned.description())),
-        );
+        lines.extend(plan.planned.iter().map(|planned| {
+            Finding::ok("schedule", format!("{} ({})", planned.lane, planned.description()))
+        }));
         // `prepare` has already reported an error of this.
         let boot = self.workspace.boot(true).await.unwrap_or_default();
         if !boot.created.is_empty() {
-            lines.push(format!("files that the start will create: {}", boot.created.join(", ")));
+            lines.push(Finding::ok("files that the start will create", boot.created.join(", ")));
         }
         let mut left_out = self.left_out.clone();
-        left_out.sort();
-        left_out.dedup();
+        left_out.sort_by_cached_key(ToString::to_string);
+        left_out.dedup_by_key(|finding| finding.to_string());
         let warnings = confinement::warnings(&self.config, self.custody.sandbox())
             .into_iter()
             .chain(self.warnings.iter().cloned());
-        let mut warnings: Vec<String> = warnings.chain(plan.warnings).collect();
-        warnings.retain(|warning| !left_out.contains(warning));
+        let planned = plan.warnings.into_iter().map(|text| Finding::warning("schedules", text));
+        let mut warnings: Vec<Finding> = warnings.chain(planned).collect();
+        let known: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+        warnings.retain(|warning| !known.contains(&warning.to_string()));
         Description { facts: lines, warnings, faults: left_out }
     }
 }

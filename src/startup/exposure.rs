@@ -2,18 +2,24 @@
 
 use std::path::PathBuf;
 
+use crate::finding::Finding;
+
 /// The operator's next step.
-pub const HINT: &str = "pass secrets without a file that this user can open: with `--secrets-fd`, or in the environment, which the \
+const HINT: &str = "pass secrets without a file that this user can open: with `--secrets-fd`, or in the environment, which the \
                         gateway erases; docs/operating.md shows how";
 
 /// Returns one warning for each file with secrets. Empty if agents are `confined`, because the
 /// sandbox hides those files.
-pub fn warnings(files: &[PathBuf], confined: bool) -> Vec<String> {
+pub fn warnings(files: &[PathBuf], confined: bool) -> Vec<Finding> {
     files
         .iter()
         .filter(|_| !confined)
         .map(|file| {
-            format!("agents can read the secrets in {}: they run as the same user", file.display())
+            let message = format!(
+                "agents can read the secrets in {}: they run as the same user",
+                file.display()
+            );
+            Finding::warning("secrets", message).with_hint(HINT)
         })
         .collect()
 }

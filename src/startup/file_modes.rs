@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, chmod, fstat, open};
 
-use super::finding::{Finding, FindingLevel};
 use crate::config::Config;
+use crate::finding::Finding;
 
 /// Number of levels of folders below `CONFIG_DIR/state` that are checked.
 const DEPTH: usize = 4;
@@ -41,7 +41,7 @@ impl fmt::Display for WrongMode {
 
 /// Repairs the modes of the gateway's files and folders. Returns a warning with all changes.
 #[must_use]
-pub(super) fn repair(config: &Config) -> Option<String> {
+pub(super) fn repair(config: &Config) -> Option<Finding> {
     let (failed, repaired): (Vec<_>, Vec<_>) =
         walk(config, true).into_iter().partition(|wrong| wrong.error.is_some());
     let mut said = Vec::new();
@@ -52,7 +52,8 @@ pub(super) fn repair(config: &Config) -> Option<String> {
         said.push(format!("the start could not repair the modes of {}", listed(&failed)));
     }
     (!said.is_empty()).then(|| {
-        format!("{}; hint: an agent may have changed them, see SECURITY.md", said.join("; "))
+        Finding::warning("permissions", said.join("; "))
+            .with_hint("an agent may have changed them, see SECURITY.md")
     })
 }
 
@@ -64,7 +65,7 @@ pub(super) fn examine(config: &Config) -> Option<Finding> {
     }
     let says = format!("a start will change the modes of {}", listed(&wrong));
     let hint = "start the gateway, or change them with `chmod`";
-    Some(Finding::new(FindingLevel::Warning, "permissions", says, hint))
+    Some(Finding::warning("permissions", says).with_hint(hint))
 }
 
 fn listed(wrong: &[WrongMode]) -> String {
@@ -249,7 +250,7 @@ mod tests {
         assert!(found.contains("channels.md` 000 to 600"), "{found}");
         assert_eq!(mode(&at("config/channels.md")), 0o000, "`examine` changes nothing");
 
-        let warning = repair(&config).expect("a warning");
+        let warning = repair(&config).expect("a warning").to_string();
         for (name, before, after) in files {
             assert_eq!(mode(&at(name)), after, "{name}");
             let said = format!("{}` {before:03o} to {after:03o}", at(name).display());
@@ -265,7 +266,7 @@ mod tests {
         let (folder, config) = configured(&[("config/a.md", 0o600), ("elsewhere", 0o000)]);
         let link = folder.path().join("config/channels.md");
         std::os::unix::fs::symlink(folder.path().join("elsewhere"), link).unwrap();
-        assert!(repair(&config).is_none_or(|warning| !warning.contains("elsewhere")));
+        assert!(repair(&config).is_none_or(|warning| !warning.message.contains("elsewhere")));
         assert_eq!(mode(&folder.path().join("elsewhere")), 0o000);
     }
 }

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::confinement;
-use super::{StartRefusal, UnusableFile, shipped};
+use super::{StartRefusal, shipped};
 use crate::agents::auto;
 use crate::agents::findings::Examiner;
 use crate::agents::{AgentRegistry, PROFILED};
 use crate::backend::{AdmissionError, Engine, LoadReport, Registry, RegistryOptions, TrustGate};
 use crate::cli::exit;
 use crate::config::{AUTO, Config, suggestion};
+use crate::finding::Finding;
 use crate::plain::with_causes;
 use crate::process::{Custody, Means};
 use crate::turn::{Backend as _, Backends as _};
@@ -30,7 +31,7 @@ pub struct LoadedBackends {
     /// The operator's rules for the admission of components.
     pub gate: TrustGate,
     /// Component files that are not used, each with the reason.
-    pub refused: Vec<UnusableFile>,
+    pub refused: Vec<Finding>,
     /// The backend of lanes that have not chosen one, or the reason why it cannot be determined.
     pub default: Result<String, StartRefusal>,
     /// How the default backend was detected, with `AGENT_BACKEND=auto`.
@@ -46,25 +47,29 @@ impl LoadedBackends {
     pub async fn load(
         config: &Config,
         variables: &HashMap<String, String>,
-    ) -> Result<Self, Vec<String>> {
+    ) -> Result<Self, Vec<Finding>> {
         let mut faults = Vec::new();
         let sandbox = confinement::probe_sandbox(config).map_err(|more| faults.extend(more)).ok();
         let custody = Custody::confining(Means::Best, sandbox.clone().unwrap_or_default())
             .map(Custody::as_sole_spawner)
             .map_err(|error| {
-                faults.push(format!("cannot take custody of processes: {}", with_causes(&error)))
+                let message = format!("cannot take custody of processes: {}", with_causes(&error));
+                faults.push(Finding::invalid("backends", message));
             })
             .ok();
         let engine = Engine::new(&config.limits, Some(&config.cache_dir))
             .map_err(|error| {
-                faults.push(format!("cannot start the backend engine: {}", with_causes(&error)))
+                let message = format!("cannot start the backend engine: {}", with_causes(&error));
+                faults.push(Finding::invalid("backends", message));
             })
             .ok();
         let (Some(sandbox), Some(custody), Some(engine)) = (sandbox, custody, engine) else {
             return Err(faults);
         };
         let gate = TrustGate::new(config);
-        let refused = |error: FileError| vec![format!("CONFIG_DIR: {}", with_causes(&error))];
+        let refused = |error: FileError| {
+            vec![Finding::invalid("backends", format!("CONFIG_DIR: {}", with_causes(&error)))]
+        };
         gate.require().await.map_err(refused)?;
         let kept = Some(Components::new(&config.config_dir));
         let options = RegistryOptions {
@@ -96,7 +101,7 @@ impl LoadedBackends {
                     true => exit::USAGE,
                     false => exit::CONFIG,
                 };
-                Err(StartRefusal::because(code, no_backend(config, &agents, refused)))
+                Err(StartRefusal::new(code, vec![no_backend(config, &agents, refused)]))
             }
         };
         if let Ok(name) = &default {
@@ -119,59 +124,56 @@ impl LoadedBackends {
 }
 
 /// Returns the reason why a component file is not used, and the version that serves instead.
-fn refusal(report: LoadReport, registry: &Registry) -> Option<UnusableFile> {
+fn refusal(report: LoadReport, registry: &Registry) -> Option<Finding> {
     let LoadReport::Refused { path, reason } = report else { return None };
     let says = format!("{}: {}", path.display(), with_causes(&*reason));
     let AdmissionError::Unaccepted(wants) = &*reason else {
         let Some((name, version)) = registry.fallback_of(&path) else {
-            return Some(UnusableFile { says, hint: reason.hint().to_owned() });
+            return Some(Finding::left_out("backend file", says).with_hint(reason.hint()));
         };
-        return Some(UnusableFile {
-            says: format!(
-                "{says}; version {version} of `{name}`, which served before, serves in its place"
-            ),
-            hint: format!(
-                "{}; `aetheel backend rollback {name}` writes the kept version back",
-                reason.hint()
-            ),
-        });
+        let message = format!(
+            "{says}; version {version} of `{name}`, which served before, serves in its place"
+        );
+        let hint = format!(
+            "{}; `aetheel backend rollback {name}` writes the kept version back",
+            reason.hint()
+        );
+        return Some(Finding::left_out("backend file", message).with_hint(hint));
     };
     let name = &wants.descriptor.name;
     let meanwhile = match registry.component(name) {
         Some(serving) => format!("version {} serves meanwhile", serving.descriptor().version),
         None => format!("until then there is no backend `{name}`"),
     };
-    Some(UnusableFile {
-        says: format!("{says}; {meanwhile}"),
-        hint: reason.hint().replace("NAME", name),
-    })
+    let hint = reason.hint().replace("NAME", name);
+    Some(Finding::left_out("backend file", format!("{says}; {meanwhile}")).with_hint(hint))
 }
 
-fn no_backend(config: &Config, agents: &AgentRegistry, refused: bool) -> String {
+fn no_backend(config: &Config, agents: &AgentRegistry, refused: bool) -> Finding {
+    let invalid = |message: String| Finding::invalid("default backend", message);
     let (wanted, names, by) = (&config.agent_backend, agents.names(), config.agent_backend_source);
     let folder = shipped::serving_folder(config);
     let folder = folder.display();
     if wanted == PROFILED {
-        return format!(
-            "{by} {wanted:?} has no agent of its own; name one of the profiles in acp.md"
-        );
+        return invalid(format!("{by} {wanted:?} has no agent of its own"))
+            .with_hint("name one of the profiles in acp.md");
     }
     if agents.is_profile(wanted) {
-        return format!(
+        return invalid(format!(
             "{by} {wanted:?} is a profile of acp.md, but {folder} has no backend `{PROFILED}` to run it"
-        );
+        ));
     }
     if names.is_empty() && refused {
-        format!(
+        invalid(format!(
             "{by} {wanted:?}: no backend could be loaded from {folder}: all files there are refused"
-        )
+        ))
     } else if names.is_empty() {
-        format!("{by} {wanted:?}: there are no backends in {folder}; {}", shipped::HOW_TO_GET)
+        invalid(format!("{by} {wanted:?}: there are no backends in {folder}"))
+            .with_hint(shipped::HOW_TO_GET)
     } else {
         let meant = suggestion(wanted, names.iter().map(String::as_str));
-        format!(
-            "{by} {wanted:?} is not one of the backends in {folder}: {}{meant}; `{AUTO}` chooses one that works here",
-            names.join(", ")
-        )
+        let names = names.join(", ");
+        invalid(format!("{by} {wanted:?} is not one of the backends in {folder}: {names}{meant}"))
+            .with_hint(format!("`{AUTO}` chooses one that works here"))
     }
 }

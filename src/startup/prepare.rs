@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::drain::DrainHandle;
-use super::finding::FindingLevel;
 use super::settings::OperatorSettings;
 use super::{Installer, LoadedBackends, Purpose, StartRefusal};
 use super::{
@@ -19,6 +18,7 @@ use crate::cli::exit;
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::dispatch::{Choices, Dispatcher, DispatcherDeps, Outlet, Router};
+use crate::finding::{Finding, FindingLevel};
 use crate::id::{ChannelId, MessageId};
 use crate::plain::with_causes;
 use crate::process::Custody;
@@ -52,9 +52,9 @@ pub struct PreparedStart {
     pub(super) findings: Arc<Findings>,
     /// How the backend was detected, with `AGENT_BACKEND=auto`.
     pub(super) detected: Option<String>,
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<Finding>,
     /// Problems that do not prevent a start: it ignores the faulty entries and files.
-    pub(super) left_out: Vec<String>,
+    pub(super) left_out: Vec<Finding>,
     /// Saves accepted events. `None` at the terminal.
     journal: Option<Journal>,
 }
@@ -74,59 +74,49 @@ impl PreparedStart {
         }
         let repaired =
             if purpose.only_checks() { None } else { file_modes::repair(&settings.config) };
-        let mut findings = surroundings::examine(
+        let mut around = surroundings::examine(
             &settings.config,
             &settings.variables,
             &settings.redactor,
             purpose,
         );
-        let OperatorSettings {
-            mut config,
-            variables,
-            redactor,
-            webhook_secrets,
-            mut faults,
-            unavailable: mut missing,
-            ..
-        } = settings;
-        let (mut warnings, mut left_out) = (settings.warnings, Vec::new());
-        warnings.extend(repaired);
+        let OperatorSettings { mut config, variables, redactor, webhook_secrets, .. } = settings;
+        let mut found = settings.warnings;
+        found.extend(repaired);
+        found.extend(settings.faults);
+        let unusable = |error: FileError| {
+            Finding::invalid("CONFIG_DIR", format!("CONFIG_DIR: {}", with_causes(&error)))
+        };
         for (name, folder) in
             [("WORKSPACE_DIR", &config.workspace_dir), ("CONFIG_DIR", &config.config_dir)]
         {
             if let Err(error) = survey::make_private(folder) {
-                findings.retain(|finding| !finding.about.starts_with(name));
-                faults.push(format!(
-                    "{name}: cannot create the folder {}: {error}",
-                    folder.display()
-                ));
+                around.retain(|finding| !finding.subject.starts_with(name));
+                let message =
+                    format!("{name}: cannot create the folder {}: {error}", folder.display());
+                found.push(Finding::invalid(name, message));
             }
         }
-        for finding in findings {
-            match finding.level {
-                FindingLevel::Ok => {}
-                FindingLevel::Warning => warnings.push(finding.to_string()),
-                FindingLevel::LeftOut => left_out.push(finding.to_string()),
-                FindingLevel::Unavailable => missing.push(finding.to_string()),
-                FindingLevel::Invalid => faults.push(finding.to_string()),
-            }
-        }
+        found.extend(around);
         if !purpose.only_checks() {
-            warnings.extend(shipped::install_shipped(&config).await);
+            found.extend(shipped::install_shipped(&config).await);
         }
-        faults.extend(shipped::missing(&config));
+        found.extend(shipped::missing(&config));
         let workspace = Workspace::open(&config.config_dir)
             .await
-            .map_err(|error| faults.push(format!("CONFIG_DIR: {}", with_causes(&error))))
+            .map_err(|error| found.push(unusable(error)))
             .ok();
         if purpose.only_checks() {
-            left_out.extend(survey::files(&config, &webhook_secrets));
+            found.extend(survey::files(&config, &webhook_secrets));
         }
         if let Some(workspace) = &workspace {
             match workspace.boot(true).await {
-                Ok(booted) if purpose.only_checks() => left_out.extend(booted.warnings),
+                Ok(booted) if purpose.only_checks() => {
+                    let ignored = booted.warnings.into_iter();
+                    found.extend(ignored.map(|text| Finding::left_out("boot.md", text)));
+                }
                 Ok(_) => {}
-                Err(error) => faults.push(format!("CONFIG_DIR: {}", with_causes(&error))),
+                Err(error) => found.push(unusable(error)),
             }
         }
         let laying = LoadedBackends::load(&config, &variables);
@@ -137,59 +127,61 @@ impl PreparedStart {
                 progress::with_spinner(what, laying).await
             }
         };
-        let loaded = laid.map_err(|more| faults.extend(more)).ok();
+        let loaded = laid.map_err(|more| found.extend(more)).ok();
         let (mut findings, mut unknown_argument) = (None, false);
         if let Some(loaded) = loaded.as_ref().filter(|_| shipped::missing(&config).is_none()) {
             match &loaded.default {
                 Ok(name) => {
                     config.set_backend(name);
                     findings = loaded.agents.examine_default(name).await;
-                    findings.iter().for_each(|findings| {
-                        findings.sort_faults(name, &mut missing, &mut warnings)
-                    });
-                    faults.extend(unknown::backends(&config, &loaded.agents));
+                    found.extend(findings.iter().flat_map(|findings| findings.of_default(name)));
+                    found.extend(unknown::backends(&config, &loaded.agents));
                 }
                 Err(undecided) => {
-                    let of = if undecided.code == exit::UNAVAILABLE {
-                        &mut missing
-                    } else {
-                        &mut faults
-                    };
-                    unknown_argument = of.is_empty() && undecided.code == exit::USAGE;
-                    of.extend(undecided.faults.iter().cloned());
+                    unknown_argument = undecided.code == exit::USAGE
+                        && !found.iter().any(|finding| finding.level == FindingLevel::Invalid);
+                    found.extend(undecided.faults.iter().cloned());
                     if !purpose.only_checks() {
-                        of.extend(loaded.refused.iter().map(ToString::to_string));
+                        let level = match undecided.code {
+                            exit::UNAVAILABLE => FindingLevel::Unavailable,
+                            _ => FindingLevel::Invalid,
+                        };
+                        let refused = loaded.refused.iter().cloned();
+                        found.extend(refused.map(|finding| Finding { level, ..finding }));
                     }
                 }
             }
             if purpose.only_checks() {
-                left_out.extend(survey::components(loaded).await);
+                found.extend(survey::components(loaded).await);
             }
             if purpose != Purpose::Console {
                 let home = variables.get("HOME").map(String::as_str);
-                left_out.extend(survey::lanes(&config, &loaded.agents, home));
+                found.extend(survey::lanes(&config, &loaded.agents, home));
             }
         }
         match &loaded {
             Some(loaded) => {
-                warnings.extend(unknown::variables(&settings.unknown_variables, &*loaded.agents));
-                warnings.extend(loaded.agents.tool_warnings());
+                found.extend(unknown::variables(&settings.unknown_variables, &*loaded.agents));
+                found.extend(loaded.agents.tool_warnings());
             }
-            None => warnings.extend(unknown::misspelled(&settings.unknown_variables)),
+            None => found.extend(unknown::misspelled(&settings.unknown_variables)),
         }
+        let mut take = |level: FindingLevel| -> Vec<Finding> {
+            found.extract_if(.., |finding| finding.level == level).collect()
+        };
+        let (mut faults, missing) = (take(FindingLevel::Invalid), take(FindingLevel::Unavailable));
+        let (left_out, mut warnings) = (take(FindingLevel::LeftOut), take(FindingLevel::Warning));
         match (workspace, loaded, findings) {
             (Some(workspace), Some(loaded), Some(findings))
                 if faults.is_empty() && missing.is_empty() =>
             {
                 let installer = Installer::of(&loaded, &config);
                 let LoadedBackends { custody, agents, detected, .. } = loaded;
-                let exposed = exposure::warnings(&settings.secret_files, custody.sandbox().is_on());
-                warnings.extend(
-                    exposed.into_iter().map(|warning| format!("{warning}; {}", exposure::HINT)),
-                );
-                let vain = agents.run_warnings().into_iter().chain(agents.option_warnings());
-                let found = findings.warnings.iter().cloned().chain(vain);
-                let warnings = warnings.into_iter().chain(found).collect();
+                let confined = custody.sandbox().is_on();
+                warnings.extend(exposure::warnings(&settings.secret_files, confined));
+                warnings.extend(findings.warnings.iter().cloned());
+                warnings.extend(agents.run_warnings());
+                warnings.extend(agents.option_warnings());
                 Ok(Self {
                     config,
                     redactor,

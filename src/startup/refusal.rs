@@ -1,39 +1,36 @@
-//! Reasons why the program does not start, or ignores a file.
-
-use std::fmt;
-
-use serde::Serialize;
+//! Reasons why the program does not start.
 
 use crate::config::LogFormat;
+use crate::finding::Finding;
 use crate::terminal;
 
 /// A refusal to start.
 pub struct StartRefusal {
     /// The exit code.
     pub code: u8,
-    /// The problems that prevent the start, each with a hint.
-    pub faults: Vec<String>,
+    /// The problems that prevent the start.
+    pub faults: Vec<Finding>,
     /// Problems that do not prevent a start.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Finding>,
 }
 
 impl StartRefusal {
     /// Creates a refusal with several reasons.
     #[must_use]
-    pub fn new(code: u8, faults: Vec<String>) -> Self {
+    pub fn new(code: u8, faults: Vec<Finding>) -> Self {
         Self { code, faults, warnings: Vec::new() }
     }
 
     /// Creates a refusal with one reason.
     pub fn because(code: u8, fault: impl Into<String>) -> Self {
-        Self::new(code, vec![fault.into()])
+        Self::new(code, vec![Finding::invalid("settings", fault)])
     }
 
     /// Prints the warnings, every reason, and the number of reasons. Returns the exit code.
     pub fn print(&self) -> u8 {
-        self.warnings.iter().for_each(|text| terminal::warn(text));
+        self.warnings.iter().for_each(|text| terminal::warn(&text.to_string()));
         for fault in &self.faults {
-            terminal::fail(fault);
+            terminal::fail(&fault.to_string());
         }
         let count = self.faults.len();
         let sum =
@@ -43,26 +40,5 @@ impl StartRefusal {
             _ => terminal::print_stderr(&sum),
         }
         self.code
-    }
-}
-
-/// A component file that is not used.
-#[derive(Clone, Debug)]
-pub struct UnusableFile {
-    /// The path of the file and the reason.
-    pub says: String,
-    /// The operator's next step.
-    pub hint: String,
-}
-
-impl fmt::Display for UnusableFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.says, self.hint)
-    }
-}
-
-impl Serialize for UnusableFile {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }

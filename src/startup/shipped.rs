@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::backend::{self, TrustGate};
 use crate::config::Config;
+use crate::finding::Finding;
 
 /// Folder of the shipped components, relative to the parent of the program's folder (`bin`).
 const BESIDE: &str = "lib/aetheel/backends";
@@ -37,7 +38,7 @@ pub const HOW_TO_GET: &str = "in a clone, run `make guests` and set BACKENDS_DIR
 
 /// Returns a problem if the folder that components are loaded from does not exist.
 #[must_use]
-pub fn missing(config: &Config) -> Option<String> {
+pub fn missing(config: &Config) -> Option<Finding> {
     if serving_folder(config).is_dir() {
         return None;
     }
@@ -46,7 +47,8 @@ pub fn missing(config: &Config) -> Option<String> {
         Some(built) => format!("set it to {}, which contains some", built.display()),
         None => HOW_TO_GET.to_owned(),
     };
-    Some(format!("BACKENDS_DIR: there are no backends in {folder}; {hint}"))
+    let message = format!("BACKENDS_DIR: there are no backends in {folder}");
+    Some(Finding::invalid("BACKENDS_DIR", message).with_hint(hint))
 }
 
 /// Returns the folder of components that were built with this program: `backends` in the clone
@@ -69,7 +71,7 @@ pub fn has_components(folder: &Path) -> bool {
 
 /// Copies the shipped components to `BACKENDS_DIR`, and creates that folder if it is missing.
 /// Returns a warning on failure. The start continues with the components that exist.
-pub async fn install_shipped(config: &Config) -> Option<String> {
+pub async fn install_shipped(config: &Config) -> Option<Finding> {
     let shipped = folder()?;
     let folder = &config.backends_dir;
     let brought = match fs::create_dir_all(folder) {
@@ -85,11 +87,12 @@ pub async fn install_shipped(config: &Config) -> Option<String> {
         Err(error) => Err((folder.clone(), error)),
     };
     let (path, error) = brought.err()?;
-    Some(format!(
+    let message = format!(
         "BACKENDS_DIR: cannot copy the shipped backends there: {}: {error}; using the backends in {}",
         path.display(),
         serving_folder(config).display()
-    ))
+    );
+    Some(Finding::warning("BACKENDS_DIR", message))
 }
 
 #[cfg(test)]

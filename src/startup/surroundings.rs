@@ -5,15 +5,13 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::finding::{Finding, FindingLevel};
 use super::{Purpose, clustering, dashboard, file_modes, survey, webhooks};
 use crate::access;
 use crate::config::Config;
 use crate::discord::{Checkup, DiscordOptions};
 use crate::disk::write_probe;
+use crate::finding::{Finding, FindingLevel};
 use crate::redact::Redactor;
-
-const MANUAL: &str = "docs/configuration.md describes every setting";
 
 /// Checks everything that a start for this purpose needs, without network requests.
 #[must_use]
@@ -31,12 +29,9 @@ pub fn examine(
     if purpose.only_checks() {
         findings.extend(file_modes::examine(config));
     }
-    let invalid = |about: &'static str| {
-        move |fault: String| Finding::from_message(FindingLevel::Invalid, about, &fault, MANUAL)
-    };
-    findings.extend(survey::wrapper(config, variables).map(invalid("wrapper")));
-    findings.extend(dashboard::faults(config).into_iter().map(invalid("dashboard")));
-    findings.extend(clustering::faults(config).into_iter().map(invalid("cluster settings")));
+    findings.extend(survey::wrapper(config, variables));
+    findings.extend(dashboard::finding(config));
+    findings.extend(clustering::findings(config));
     if purpose != Purpose::Console {
         findings.extend(addresses(config, purpose));
         findings.extend(access(config));
@@ -50,19 +45,14 @@ fn token(config: &Config, redactor: &Redactor, purpose: Purpose) -> Option<Findi
             let says = "DISCORD_BOT_TOKEN is not set";
             let hint =
                 "copy the bot's token from Discord's developer portal, or run `aetheel init`";
-            Finding::new(FindingLevel::Invalid, "discord token", says, hint)
+            Finding::invalid("discord token", says).with_hint(hint)
         });
     }
     let error = DiscordOptions::from_config(config, redactor.clone())
         .and_then(|options| Checkup::new(&options))
         .err();
     Some(match error {
-        Some(error) => Finding::from_message(
-            FindingLevel::Invalid,
-            "discord token",
-            &error.to_string(),
-            MANUAL,
-        ),
+        Some(error) => error.finding("discord token"),
         None => Finding::ok("discord token", "has the form of a token"),
     })
 }
@@ -85,7 +75,8 @@ pub fn folder(name: &str, folder: &Path, level: FindingLevel) -> Finding {
     let shown = folder.display();
     let Some(there) = nearest(folder) else {
         let says = format!("{name}: cannot create the folder {shown}");
-        return Finding::new(level, name, says, format!("create it, or set {name} to another one"));
+        let hint = format!("create it, or set {name} to another one");
+        return Finding::new(level, name, says).with_hint(hint);
     };
     match write_probe(&there) {
         Ok(()) if there == folder => Finding::ok(name, format!("{shown} can be written to")),
@@ -94,7 +85,7 @@ pub fn folder(name: &str, folder: &Path, level: FindingLevel) -> Finding {
             let says = format!("{name}: {} cannot be written to: {error}", there.display());
             let hint =
                 "give the gateway's user the folder: `chown`, or ReadWritePaths= of its unit";
-            Finding::new(level, name, says, hint)
+            Finding::new(level, name, says).with_hint(hint)
         }
     }
 }
@@ -116,19 +107,11 @@ pub fn nearest(folder: &Path) -> Option<PathBuf> {
 /// Checks the addresses that the gateway will listen at.
 fn addresses(config: &Config, purpose: Purpose) -> Vec<Finding> {
     // In a start, the status pages are already open.
-    let taken = survey::addresses(config, purpose != Purpose::Serve);
-    let mut findings: Vec<Finding> = taken
-        .iter()
-        .map(|fault| Finding::from_message(FindingLevel::Unavailable, "addresses", fault, MANUAL))
-        .collect();
+    let mut findings = survey::addresses(config, purpose != Purpose::Serve);
     if let Some(address) = config.status_address.filter(|address| !address.ip().is_loopback()) {
         findings.push(open_status(address));
     }
-    let open = webhooks::warnings(config);
-    findings.extend(
-        open.iter()
-            .map(|text| Finding::from_message(FindingLevel::Warning, "webhooks", text, MANUAL)),
-    );
+    findings.extend(webhooks::warnings(config));
     findings
 }
 
@@ -136,23 +119,18 @@ fn open_status(address: SocketAddr) -> Finding {
     let says = format!(
         "STATUS_ADDRESS {address} can be reached from other machines: anyone there can see the activity of this bot"
     );
-    Finding::new(
-        FindingLevel::Warning,
-        "status pages",
-        says,
-        "listen at 127.0.0.1, or behind a firewall",
-    )
+    Finding::warning("status pages", says).with_hint("listen at 127.0.0.1, or behind a firewall")
 }
 
 /// Reports the access lists. Returns `None` without a token, because nobody can use the bot then.
 fn access(config: &Config) -> Option<Finding> {
     config.discord_bot_token.as_ref()?;
-    Some(match access::warning(&config.allowed, config.safety) {
-        Some(warning) => {
-            Finding::from_message(FindingLevel::Warning, "access", &warning, "see SECURITY.md")
-        }
-        None => Finding::ok("access", "only listed people and roles may use the bot"),
-    })
+    let open = access::warning(&config.allowed, config.safety);
+    Some(
+        open.unwrap_or_else(|| {
+            Finding::ok("access", "only listed people and roles may use the bot")
+        }),
+    )
 }
 
 #[cfg(test)]
@@ -177,7 +155,7 @@ mod tests {
         fs::write(at("file"), "").unwrap();
         let found = super::folder("WORKSPACE_DIR", &at("file/x"), FindingLevel::LeftOut);
         assert_eq!(found.level, FindingLevel::LeftOut);
-        assert!(found.says.starts_with("WORKSPACE_DIR: "), "{found}");
+        assert!(found.message.starts_with("WORKSPACE_DIR: "), "{found}");
         // Even root cannot write there.
         let found = super::folder("RECORDINGS_DIR", Path::new("/proc/1/x"), FindingLevel::LeftOut);
         assert_eq!(found.level, FindingLevel::LeftOut, "{found}");

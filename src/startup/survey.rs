@@ -10,9 +10,10 @@ use std::path::Path;
 
 use crate::agent::Safety;
 use crate::agents::AgentRegistry;
-use crate::config::{Config, suggestion};
+use crate::config::{Config, nearest};
 use crate::disk::read_ordinary;
 use crate::event::Lane;
+use crate::finding::Finding;
 use crate::id::ChannelId;
 use crate::process::find_program;
 use crate::sources;
@@ -24,9 +25,12 @@ use crate::workspace::{
     Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, WebhookFile, channel_directory,
 };
 
+/// The operator's next step if an address cannot be bound.
+pub const TAKEN_ADDRESS: &str = "choose another address, or end the program that listens there";
+
 /// Returns the problems in `agents.md`, `heartbeat.md`, `channels.md` and `webhooks.md`. A start
 /// ignores the entries with problems. [`components`] returns those in the files about backends.
-pub fn files(config: &Config, secrets: &WebhookSecrets) -> Vec<String> {
+pub fn files(config: &Config, secrets: &WebhookSecrets) -> Vec<Finding> {
     let mut faults = Vec::new();
     let mut text = |name: &str| match read_ordinary(&config.config_dir.join(name), DOCUMENT_LIMIT) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -52,11 +56,11 @@ pub fn files(config: &Config, secrets: &WebhookSecrets) -> Vec<String> {
         let (defined, _) = WebhookFile::new(&config.config_dir).read();
         faults.extend(webhooks::faults(&defined, secrets));
     }
-    faults
+    faults.into_iter().map(|fault| Finding::left_out("files", fault)).collect()
 }
 
 /// Returns warnings about heartbeats and cron jobs without a channel for their answers.
-pub fn without_channel(config: &Config) -> Vec<String> {
+pub fn without_channel(config: &Config) -> Vec<Finding> {
     let heartbeats = Heartbeats::parse(&text(config, "heartbeat.md"));
     let jobs = CronJobs::parse(&text(config, "agents.md"));
     let plan = |placed| {
@@ -66,38 +70,50 @@ pub fn without_channel(config: &Config) -> Vec<String> {
     let mut warnings = plan(config.output_channel.is_some());
     let others = plan(true);
     warnings.retain(|warning| !others.contains(warning));
-    warnings
+    let finding = |warning| {
+        Finding::warning("schedules", warning)
+            .with_hint("name one with `channel`, or set OUTPUT_CHANNEL_ID")
+    };
+    warnings.into_iter().map(finding).collect()
 }
 
 /// Returns the problems of `channels.md` with backends, safety levels and directories that are not
 /// available.
-pub fn lanes(config: &Config, agents: &AgentRegistry, home: Option<&str>) -> Vec<String> {
+pub fn lanes(config: &Config, agents: &AgentRegistry, home: Option<&str>) -> Vec<Finding> {
     let channels = Channels::parse(&text(config, "channels.md"));
     let mut faults = Vec::new();
     let known = agents.names();
     for (lane, settings) in channels.lanes() {
         let mut unknown = |what: &str, backend: &str| {
             if agents.get(backend).is_none() {
-                let meant = suggestion(backend, known.iter().map(String::as_str));
-                faults.push(format!(
-                    "channels.md: {lane} {what} `{backend}`, which is not a backend here{meant}"
-                ));
+                let message =
+                    format!("channels.md: {lane} {what} `{backend}`, which is not a backend here");
+                let meant = nearest(backend, known.iter().map(String::as_str));
+                faults.push(Finding {
+                    hint: meant.map(|name| format!("did you mean `{name}`?")),
+                    ..Finding::left_out("channels.md", message)
+                });
             }
         };
         settings.backend.iter().for_each(|backend| unknown("chooses", backend));
         settings.backends.iter().flatten().for_each(|backend| unknown("offers", backend));
         if let Some(safety) = settings.safety.filter(|safety| *safety > config.safety) {
-            faults.push(format!(
-                "channels.md: {lane} asks for safety `{}`, but PERMISSION_MODE allows only `{}`; raise PERMISSION_MODE, or lower it there",
+            let message = format!(
+                "channels.md: {lane} asks for safety `{}`, but PERMISSION_MODE allows only `{}`",
                 safety_word(safety),
                 safety_word(config.safety)
-            ));
+            );
+            faults.push(
+                Finding::left_out("channels.md", message)
+                    .with_hint("raise PERMISSION_MODE, or lower it there"),
+            );
         }
         if let Some(directory) = &settings.directory {
             let found = channel_directory(directory, &config.project_roots, home);
-            faults.extend(
-                found.err().map(|fault| format!("channels.md: nothing runs in {lane}: {fault}")),
-            );
+            faults.extend(found.err().map(|fault| {
+                let message = format!("channels.md: nothing runs in {lane}: {fault}");
+                Finding::left_out("channels.md", message)
+            }));
         }
     }
     faults
@@ -127,11 +143,10 @@ fn safety_word(safety: Safety) -> &'static str {
 }
 
 /// Returns the components that are not used, and the problems in the files about backends.
-pub async fn components(loaded: &LoadedBackends) -> Vec<String> {
-    let mut faults: Vec<String> = loaded.refused.iter().map(ToString::to_string).collect();
-    faults.extend(loaded.agents.warnings());
-    faults.extend(loaded.gate.warnings().await);
-    faults
+pub async fn components(loaded: &LoadedBackends) -> Vec<Finding> {
+    let ignored = loaded.agents.warnings().into_iter().chain(loaded.gate.warnings().await);
+    let ignored = ignored.map(|warning| Finding::left_out("backends", warning));
+    loaded.refused.iter().cloned().chain(ignored).collect()
 }
 
 /// Returns the channels for answers in `agents.md` and `heartbeat.md`, each with the file's name.
@@ -151,16 +166,19 @@ pub fn channels(config: &Config) -> Vec<(ChannelId, &'static str)> {
 }
 
 /// Returns a problem if the program of `AGENT_WRAPPER` cannot be found.
-pub fn wrapper(config: &Config, variables: &HashMap<String, String>) -> Option<String> {
+pub fn wrapper(config: &Config, variables: &HashMap<String, String>) -> Option<Finding> {
     let program = config.agent_wrapper.first()?;
     let path = variables.get("PATH").map_or("", String::as_str);
     let error = find_program(Path::new(program), OsStr::new(path)).err()?;
-    Some(format!("AGENT_WRAPPER: {error}; install it, or remove the setting"))
+    Some(
+        Finding::invalid("wrapper", format!("AGENT_WRAPPER: {error}"))
+            .with_hint("install it, or remove the setting"),
+    )
 }
 
 /// Returns a problem for each address that cannot be bound. Empty while a gateway runs, because it
 /// uses the addresses itself.
-pub fn addresses(config: &Config, status_too: bool) -> Vec<String> {
+pub fn addresses(config: &Config, status_too: bool) -> Vec<Finding> {
     if gateway_of(config).is_some() {
         return Vec::new();
     }
@@ -172,9 +190,8 @@ pub fn addresses(config: &Config, status_too: bool) -> Vec<String> {
     let taken = |(name, address): (&str, Option<SocketAddr>)| {
         let (address, error) =
             address.and_then(|address| Some((address, TcpListener::bind(address).err()?)))?;
-        Some(format!(
-            "{name}: cannot listen at {address}: {error}; choose another address, or end the program that listens there"
-        ))
+        let message = format!("{name}: cannot listen at {address}: {error}");
+        Some(Finding::unavailable("addresses", message).with_hint(TAKEN_ADDRESS))
     };
     wanted.into_iter().filter_map(taken).collect()
 }

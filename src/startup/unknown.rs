@@ -4,11 +4,12 @@ use super::shipped;
 use crate::agent::descriptor::Credential;
 use crate::agents::AgentRegistry;
 use crate::config::{Config, REMOVED, VARIABLES, suggestion};
+use crate::finding::Finding;
 use crate::turn::{Backend, Backends};
 
 /// Returns a warning for each variable that neither the gateway nor an agent uses. `unplaced` has
 /// the variables that are not settings of the gateway, each with its file and line.
-pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<String> {
+pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<Finding> {
     let backends = loaded_backends(backends);
     let given = |name: &str| {
         backends.iter().map(|backend| backend.descriptor()).any(|own| {
@@ -21,10 +22,11 @@ pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<
     unknown
         .map(|(name, place)| {
             removed(name, place).unwrap_or_else(|| {
-                format!(
+                let message = format!(
                     "{place}: {name} is not a setting, and no agent here receives it{}",
                     suggested_setting(name)
-                )
+                );
+                Finding::warning("settings", message)
             })
         })
         .collect()
@@ -32,22 +34,25 @@ pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<
 
 /// Returns warnings about removed and probably misspelled settings. Used when no backends were
 /// loaded, so that the variables of agents are unknown.
-pub fn misspelled(unplaced: &[(String, String)]) -> Vec<String> {
+pub fn misspelled(unplaced: &[(String, String)]) -> Vec<Finding> {
     unplaced
         .iter()
         .filter_map(|(name, place)| {
             removed(name, place).or_else(|| {
                 let meant = suggested_setting(name);
-                (!meant.is_empty()).then(|| format!("{place}: {name} is not a setting{meant}"))
+                (!meant.is_empty()).then(|| {
+                    Finding::warning("settings", format!("{place}: {name} is not a setting{meant}"))
+                })
             })
         })
         .collect()
 }
 
 /// Returns the warning about a setting that only an earlier version used.
-fn removed(name: &str, place: &str) -> Option<String> {
+fn removed(name: &str, place: &str) -> Option<Finding> {
     let (_, why) = REMOVED.iter().find(|(removed, _)| *removed == name)?;
-    Some(format!("{place}: {name} is ignored: {why}; hint: delete the line"))
+    let message = format!("{place}: {name} is ignored: {why}");
+    Some(Finding::warning("settings", message).with_hint("delete the line"))
 }
 
 /// Returns the setting with the most similar name, as the end of a message. May be empty.
@@ -57,17 +62,16 @@ fn suggested_setting(name: &str) -> String {
 
 /// Returns a problem for each unknown name in `ALLOWED_BACKENDS`. Backends whose component was
 /// refused are known, although they cannot be chosen yet.
-pub fn backends(config: &Config, agents: &AgentRegistry) -> Vec<String> {
+pub fn backends(config: &Config, agents: &AgentRegistry) -> Vec<Finding> {
     let folder = shipped::serving_folder(config);
     let there =
         |name: &String| agents.get(name).is_some() || folder.join(format!("{name}.wasm")).is_file();
     let unknown = config.allowed_backends.iter().filter(|name| !there(name));
     unknown
         .map(|name| {
-            format!(
-                "ALLOWED_BACKENDS: there is no backend {name:?}; there are: {}",
-                agents.names().join(", ")
-            )
+            let names = agents.names().join(", ");
+            let message = format!("ALLOWED_BACKENDS: there is no backend {name:?}");
+            Finding::invalid("settings", message).with_hint(format!("there are: {names}"))
         })
         .collect()
 }

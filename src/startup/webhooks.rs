@@ -1,11 +1,11 @@
 //! Prepares webhooks: takes their secrets from the variables, and checks their settings.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use secrecy::SecretString;
 
 use crate::config::{Config, VARIABLES};
+use crate::finding::Finding;
 use crate::plain::with_causes;
 use crate::web::webhooks::WebhookSecrets;
 use crate::workspace::WebhookFile;
@@ -15,20 +15,25 @@ use crate::workspace::WebhookFile;
 pub fn take_secrets(
     config: &Config,
     variables: &mut HashMap<String, String>,
-) -> (WebhookSecrets, Vec<String>) {
+) -> (WebhookSecrets, Vec<Finding>) {
     let file = WebhookFile::new(&config.config_dir);
     let (mut secrets, mut faults) = (WebhookSecrets::new(), Vec::new());
     if let Err(error) = file.require() {
-        faults.push(format!("CONFIG_DIR: {}", with_causes(&error)));
+        faults.push(Finding::invalid("settings", format!("CONFIG_DIR: {}", with_causes(&error))));
     }
     let (webhooks, _) = file.read();
     for name in webhooks.secret_names() {
         if VARIABLES.iter().any(|variable| variable.name == name) {
-            faults.push(format!("webhooks.md: `{name}` is a setting of the gateway; give webhooks secrets of their own"));
+            let message = format!("webhooks.md: `{name}` is a setting of the gateway");
+            faults.push(
+                Finding::invalid("settings", message)
+                    .with_hint("give webhooks secrets of their own"),
+            );
         } else if config.agent_env.iter().any(|passed| passed == name) {
-            faults.push(format!(
+            let message = format!(
                 "AGENT_ENV must not name `{name}`: it is a webhook's secret, which agents never get"
-            ));
+            );
+            faults.push(Finding::invalid("settings", message));
         } else if let Some(secret) =
             variables.remove(name).filter(|secret| !secret.trim().is_empty())
         {
@@ -52,31 +57,32 @@ pub fn redacted_forms(secrets: &WebhookSecrets) -> impl Iterator<Item = SecretSt
 }
 
 /// Returns warnings about the settings of webhooks. Empty without `WEBHOOKS_ADDRESS`.
-pub fn warnings(config: &Config) -> Vec<String> {
+pub fn warnings(config: &Config) -> Vec<Finding> {
     if config.webhooks_address.is_none() {
         return Vec::new();
     }
     let (webhooks, _) = WebhookFile::new(&config.config_dir).read();
     let mut warnings = Vec::new();
     if webhooks.all.is_empty() {
-        warnings.push(format!(
-            "WEBHOOKS_ADDRESS is set, but there is no webhook in {}",
-            file(&config.config_dir)
-        ));
+        let file = config.config_dir.join("webhooks.md");
+        let message =
+            format!("WEBHOOKS_ADDRESS is set, but there is no webhook in {}", file.display());
+        warnings.push(
+            Finding::warning("webhooks", message)
+                .with_hint("docs/configuration.md describes every setting"),
+        );
     }
     warnings.extend(open_to_others(config));
     warnings
 }
 
-fn file(config_dir: &Path) -> String {
-    config_dir.join("webhooks.md").display().to_string()
-}
-
 /// Warns of an address that others can reach.
-fn open_to_others(config: &Config) -> Option<String> {
+fn open_to_others(config: &Config) -> Option<Finding> {
     let address = config.webhooks_address.filter(|address| !address.ip().is_loopback())?;
     let why = "calls come without TLS, so that others on the network can read them, including tokens of the scheme `bearer`";
-    Some(format!(
-        "WEBHOOKS_ADDRESS {address} can be reached from other machines: {why}; listen at 127.0.0.1 behind a proxy with TLS"
-    ))
+    let message = format!("WEBHOOKS_ADDRESS {address} can be reached from other machines: {why}");
+    Some(
+        Finding::warning("webhooks", message)
+            .with_hint("listen at 127.0.0.1 behind a proxy with TLS"),
+    )
 }

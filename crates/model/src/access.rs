@@ -5,6 +5,7 @@
 
 use crate::agent::Safety;
 use crate::config::AllowLists;
+use crate::finding::Finding;
 use crate::id::{ChannelId, GuildId, RoleId, UserId};
 
 /// A request, as the chat platform describes it.
@@ -156,7 +157,7 @@ fn fits<T: PartialEq>(list: &[T], id: T) -> bool {
 /// Returns a warning for the operator at the start about who may use the bot and what they can do
 /// with it. Returns `None` if people or roles are listed.
 #[must_use]
-pub fn warning(lists: &AllowLists, safety: Safety) -> Option<String> {
+pub fn warning(lists: &AllowLists, safety: Safety) -> Option<Finding> {
     if !lists.users.is_empty() || !lists.roles.is_empty() {
         return None;
     }
@@ -172,9 +173,9 @@ pub fn warning(lists: &AllowLists, safety: Safety) -> Option<String> {
         Safety::Edit => "change files in the workspace and read what the agent can read",
         Safety::Default => "talk to the agent and read what it can read",
     };
-    Some(format!(
-        "anyone who can write {place} can {power}; hint: list people in ALLOWED_USERS or roles in ALLOWED_ROLES"
-    ))
+    let message = format!("anyone who can write {place} can {power}");
+    let hint = "list people in ALLOWED_USERS or roles in ALLOWED_ROLES";
+    Some(Finding::warning("access", message).with_hint(hint))
 }
 
 #[cfg(test)]
@@ -319,22 +320,26 @@ mod tests {
     #[test]
     fn open_access_causes_a_warning_with_its_consequences() {
         let open = AllowLists::default();
-        let text = warning(&open, Safety::Danger).expect("a warning");
+        let text = warning(&open, Safety::Danger).expect("a warning").to_string();
         assert!(
             text.contains("any server")
                 && text.contains("run commands")
                 && text.contains("ALLOWED_USERS"),
             "{text}"
         );
-        assert!(!warning(&open, Safety::Default).expect("a warning").contains("run commands"));
+        assert!(
+            !warning(&open, Safety::Default).expect("a warning").message.contains("run commands")
+        );
         assert!(
             warning(&lists(&[], &[], &[CHANNEL], &[]), Safety::Edit)
                 .expect("a warning")
+                .message
                 .contains("ALLOWED_CHANNELS")
         );
         assert!(
             warning(&lists(&[], &[], &[], &[GUILD]), Safety::Edit)
                 .expect("a warning")
+                .message
                 .contains("ALLOWED_GUILDS")
         );
         assert_eq!(warning(&lists(&[ANN], &[], &[], &[]), Safety::Danger), None);

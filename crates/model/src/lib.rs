@@ -13,6 +13,7 @@ pub mod config;
 pub mod event;
 pub mod exit;
 pub mod figures;
+pub mod finding;
 pub mod fold;
 pub mod framing;
 pub mod id;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::report::DoctorReport;
 use crate::commands::listing::{BackendListing, BackendRow};
 use crate::config::Config;
+use crate::finding::{Finding, FindingLevel};
 use crate::progress;
-use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::{LoadedBackends, survey, unknown};
 
 /// Time limit; compiling all components takes this long on a slow machine.
@@ -27,7 +27,7 @@ pub(super) async fn examine(
         let strangers = unknown::variables(unplaced, &*loaded.agents);
         let home = variables.get("HOME").map(String::as_str);
         let lanes = survey::lanes(config, &loaded.agents, home);
-        Ok::<_, Vec<String>>((cgroups, strangers, lanes, BackendListing::load(loaded).await))
+        Ok::<_, Vec<Finding>>((cgroups, strangers, lanes, BackendListing::load(loaded).await))
     };
     let looked = tokio::time::timeout(EXAMINE_TIMEOUT, looked);
     let looked = progress::with_spinner(survey::loading_message(config), looked).await;
@@ -35,7 +35,8 @@ pub(super) async fn examine(
         Ok(Ok(looked)) => looked,
         Ok(Err(faults)) => {
             faults.into_iter().for_each(|fault| {
-                report.fault("backends", fault, "nothing can run until this is fixed")
+                let fault = Finding { subject: "backends".to_owned(), ..fault };
+                report.add(fault.or_hint("nothing can run until this is fixed"));
             });
             return Vec::new();
         }
@@ -50,15 +51,10 @@ pub(super) async fn examine(
         }
     };
     for stranger in strangers {
-        report.warning("settings", stranger, "remove it, or name it in AGENT_ENV");
+        report.add(stranger.or_hint("remove it, or name it in AGENT_ENV"));
     }
     for fault in lanes {
-        report.add(Finding::from_message(
-            FindingLevel::LeftOut,
-            "channels.md",
-            &fault,
-            "change the entry",
-        ));
+        report.add(fault.or_hint("change the entry"));
     }
     if cgroups {
         report.ok("cgroups", "each run gets its own cgroup");
@@ -75,7 +71,7 @@ pub(super) async fn examine(
         },
     );
     for refused in listing.refused {
-        report.warning("backend file", refused.says, refused.hint);
+        report.add(Finding { level: FindingLevel::Warning, ..refused });
     }
     let mut unused = Vec::new();
     for row in &listing.backends {
@@ -112,7 +108,7 @@ pub(super) async fn examine(
         for warning in row.warnings.iter().filter(|_| row.available) {
             report.warning(
                 about.as_str(),
-                warning.as_str(),
+                warning.to_string(),
                 "docs/backends.md describes the features of each backend",
             );
         }
@@ -133,13 +129,15 @@ pub(super) async fn examine(
         ),
         None => {
             let hint = "set AGENT_BACKEND to one of the backends above, or to `auto`";
-            let fault =
-                listing.undecided.first().map_or("there is no default backend", String::as_str);
+            let undecided = listing.warnings.iter().find(|finding| finding.level.is_fault());
+            let fault = undecided
+                .map_or("there is no default backend".to_owned(), |finding| finding.to_string());
             report.fault("default backend", fault, hint);
         }
     }
-    for warning in listing.warnings.into_iter().filter(|text| !listing.undecided.contains(text)) {
-        report.warning("backends", warning, "docs/configuration.md describes the settings");
+    for warning in listing.warnings.iter().filter(|finding| !finding.level.is_fault()) {
+        let hint = "docs/configuration.md describes the settings";
+        report.warning("backends", warning.to_string(), hint);
     }
     listing.backends
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::report::DoctorReport;
 use crate::config::Config;
-use crate::discord::{BotProfile, ChannelCheck, Checkup, DiscordOptions, StartError};
+use crate::discord::{BotProfile, ChannelCheck, Checkup, DiscordOptions};
 use crate::disk::read_ordinary;
 use crate::event::Lane;
+use crate::finding::Finding;
 use crate::id::ChannelId;
 use crate::redact::Redactor;
-use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::survey;
 use crate::workspace::Channels;
 
@@ -85,7 +85,7 @@ async fn examine_online(report: &mut DoctorReport, config: &Config, redactor: &R
             listed_servers(report, config, &known);
             known.id
         }
-        Err(error) => return report_start_error(report, "discord", &error),
+        Err(error) => return report.add(error.finding("discord")),
     };
     people(report, config, &checkup).await;
     let channels = channels(config);
@@ -122,7 +122,7 @@ fn intent(config: &Config, known: &BotProfile) -> Finding {
         "switch Message Content Intent on at {}, or remove the entry",
         known.settings_page()
     );
-    Finding::new(FindingLevel::LeftOut, about, says, hint)
+    Finding::left_out(about, says).with_hint(hint)
 }
 
 /// Checks that the bot is in at least one server.
@@ -131,12 +131,8 @@ fn servers(known: &BotProfile) -> Finding {
     let names: Vec<&str> = known.servers.iter().map(|(_, name)| name.as_str()).collect();
     if names.is_empty() {
         let says = "the bot is in no server, so nobody can reach it there";
-        return Finding::new(
-            FindingLevel::LeftOut,
-            about,
-            says,
-            format!("invite it: {}", known.invite_url()),
-        );
+        return Finding::left_out(about, says)
+            .with_hint(format!("invite it: {}", known.invite_url()));
     }
     let shown = names.iter().take(MAX_NAMED_SERVERS).copied().collect::<Vec<_>>().join(", ");
     let more = names.len().saturating_sub(MAX_NAMED_SERVERS);
@@ -240,12 +236,6 @@ fn channels_in(text: &str) -> Vec<ChannelId> {
         .map(|rest| rest.strip_prefix("discord:").unwrap_or(rest))
         .filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok())
         .collect()
-}
-
-fn report_start_error(report: &mut DoctorReport, about: &str, error: &StartError) {
-    let text = error.to_string();
-    let (says, hint) = text.split_once("\nhint: ").unwrap_or((&text, "see docs/operating.md"));
-    report.fault(about, says, hint);
 }
 
 /// Compares the number of shards in the settings with Discord's recommendation.

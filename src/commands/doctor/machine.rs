@@ -11,7 +11,6 @@ use super::report::DoctorReport;
 use crate::backend::cache_fault;
 use crate::config::{Config, HolderMode};
 use crate::process::holder::{PROGRAM, program_beside};
-use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::running::gateway_of;
 use crate::startup::surroundings::nearest;
 use crate::startup::{confinement, shipped};
@@ -77,19 +76,16 @@ fn user(report: &mut DoctorReport, home: Option<&str>, root: bool) {
 fn sandbox(report: &mut DoctorReport, config: &Config) {
     match confinement::probe_sandbox(config) {
         Err(faults) => faults.into_iter().for_each(|fault| {
-            report.fault("sandbox", fault, "docs/operating.md describes how agents are confined")
+            report.add(fault.or_hint("docs/operating.md describes how agents are confined"));
         }),
         Ok(sandbox) => {
             let missing = confinement::warnings(config, &sandbox);
             if sandbox.is_on() {
                 report.ok("sandbox", sandbox.describe());
             }
-            for line in missing {
-                report.warning(
-                    "sandbox",
-                    line,
-                    "SECURITY.md describes the protection with and without it",
-                );
+            for finding in missing {
+                let hint = "SECURITY.md describes the protection with and without it";
+                report.add(finding.or_hint(hint));
             }
         }
     }
@@ -134,13 +130,7 @@ fn folders(report: &mut DoctorReport, config: &Config) {
     }
     let backends = shipped::serving_folder(config);
     if let Some(fault) = shipped::missing(config) {
-        let hint = shipped::HOW_TO_GET;
-        return report.add(Finding::from_message(
-            FindingLevel::Invalid,
-            "BACKENDS_DIR",
-            &fault,
-            hint,
-        ));
+        return report.add(fault);
     }
     match fs::read_dir(&backends) {
         Ok(_) if backends != config.backends_dir => report.ok(
@@ -300,9 +290,10 @@ fn size_of(folder: &Path) -> (u64, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::FindingLevel;
 
     fn levels(report: &DoctorReport) -> Vec<(&str, FindingLevel)> {
-        report.lines.iter().map(|line| (line.about.as_str(), line.level)).collect()
+        report.lines.iter().map(|line| (line.subject.as_str(), line.level)).collect()
     }
 
     #[test]

@@ -17,8 +17,8 @@ use std::io::Write as _;
 use self::report::DoctorReport;
 use crate::cli::exit;
 use crate::config::LogFormat;
+use crate::finding::{Finding, FindingLevel};
 use crate::redact::Redactor;
-use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Purpose, confinement, exposure, surroundings, survey};
 use crate::telemetry;
@@ -47,13 +47,11 @@ pub(super) async fn examine(settings: OperatorSettings, wish: DoctorOptions) -> 
     machine::holder(&mut report, config).await;
     let found = surroundings::examine(config, variables, redactor, Purpose::Check);
     found.into_iter().for_each(|finding| report.add(finding));
-    for fault in survey::files(config, &settings.webhook_secrets) {
-        report.warning("files", fault, "correct the line; until then, that entry is ignored");
+    for finding in survey::files(config, &settings.webhook_secrets) {
+        let hint = "correct the line; until then, that entry is ignored";
+        report.add(Finding { level: FindingLevel::Warning, ..finding }.or_hint(hint));
     }
-    for warning in survey::without_channel(config) {
-        let hint = "name one with `channel`, or set OUTPUT_CHANNEL_ID";
-        report.add(Finding::from_message(FindingLevel::Warning, "schedules", &warning, hint));
-    }
+    survey::without_channel(config).into_iter().for_each(|finding| report.add(finding));
     let backends =
         agents::examine(&mut report, config, variables, &settings.unknown_variables).await;
     drift::examine(&mut report, config, &backends);
@@ -79,14 +77,14 @@ fn settings(report: &mut DoctorReport, settings: &OperatorSettings) {
     for fault in &settings.faults {
         report.fault(
             "settings",
-            fault.as_str(),
+            fault.to_string(),
             "the checks below use the default values of these settings; docs/configuration.md describes every setting",
         );
     }
     for warning in &settings.warnings {
         report.warning(
             "settings",
-            warning.as_str(),
+            warning.to_string(),
             "docs/configuration.md describes how env files are read",
         );
     }
@@ -105,7 +103,5 @@ fn settings(report: &mut DoctorReport, settings: &OperatorSettings) {
     if exposed.is_empty() {
         report.ok("secrets", "in no file that agents can read");
     }
-    for warning in exposed {
-        report.warning("secrets", warning, exposure::HINT);
-    }
+    exposed.into_iter().for_each(|finding| report.add(finding));
 }

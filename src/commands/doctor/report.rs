@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::cli::exit;
+use crate::finding::{Finding, FindingLevel};
 use crate::redact::Redactor;
-use crate::startup::finding::{Finding, FindingLevel};
 use crate::terminal::OutputStyle;
 
 /// All findings. Fields of the JSON form may be added, but never change or disappear.
@@ -27,7 +27,7 @@ impl DoctorReport {
         says: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.add(Finding::new(FindingLevel::Warning, about, says, hint));
+        self.add(Finding::warning(about, says).with_hint(hint));
     }
 
     pub(super) fn fault(
@@ -36,7 +36,7 @@ impl DoctorReport {
         says: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.add(Finding::new(FindingLevel::Invalid, about, says, hint));
+        self.add(Finding::invalid(about, says).with_hint(hint));
     }
 
     pub(super) fn add(&mut self, finding: Finding) {
@@ -60,13 +60,13 @@ impl DoctorReport {
             return redactor.redact(serde_json::to_string_pretty(self).unwrap_or_default()) + "\n";
         }
         let mut text = String::new();
-        for (at, Finding { level, about, says, hint }) in self.lines.iter().enumerate() {
+        for (at, Finding { level, subject, message, hint }) in self.lines.iter().enumerate() {
             let level = match level {
                 FindingLevel::Ok => paper.good("ok     "),
                 FindingLevel::Warning => paper.bold("warning"),
                 _ => paper.bad("FAULT  "),
             };
-            text.push_str(&format!("{level}  {about}: {}\n", says.replace('\n', "; ")));
+            text.push_str(&format!("{level}  {subject}: {}\n", message.replace('\n', "; ")));
             // If consecutive lines have the same hint, it is printed once, after the last of them.
             let next = self.lines.get(at + 1).and_then(|next| next.hint.as_ref());
             if let Some(hint) = hint.as_ref().filter(|hint| Some(*hint) != next) {

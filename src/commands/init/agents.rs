@@ -8,6 +8,7 @@ use tokio::runtime::Runtime;
 use super::files::EXAMPLE_FILES;
 use crate::commands::listing::{BackendListing, BackendRow};
 use crate::config::Config;
+use crate::finding::Finding;
 use crate::progress;
 use crate::startup::{LoadedBackends, survey};
 
@@ -18,8 +19,8 @@ pub(super) enum DetectError {
     #[error(transparent)]
     Examples(#[from] io::Error),
     /// The components cannot be loaded, for these reasons.
-    #[error("{}", .0.join("; "))]
-    Components(Vec<String>),
+    #[error("{}", .0.iter().map(Finding::to_string).collect::<Vec<_>>().join("; "))]
+    Components(Vec<Finding>),
 }
 
 /// Loads the components and examines their agents, like `aetheel backend list`.
@@ -42,7 +43,7 @@ pub(super) fn detect(
     let what = survey::loading_message(&config);
     let looking = async {
         let loaded = LoadedBackends::load(&config, variables).await?;
-        Ok::<_, Vec<String>>(BackendListing::load(loaded).await.backends)
+        Ok::<_, Vec<Finding>>(BackendListing::load(loaded).await.backends)
     };
     runtime.block_on(progress::with_spinner(what, looking)).map_err(DetectError::Components)
 }

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::finding::{Finding, FindingLevel};
 use crate::id::UserOrRoleId;
-use crate::startup::finding::{Finding, FindingLevel};
 use crate::startup::surroundings;
 
 /// Why an answer is invalid.

@@ -36,7 +36,9 @@ pub(super) fn check_token(
     config.discord_bot_token = Some(token.clone());
     let redactor = Redactor::new([token]);
     let classify = |error: StartError| {
-        let text = redactor.redact(error.to_string()).replace("\nhint: ", "; hint: ");
+        let finding = error.finding("discord token");
+        let hint = finding.hint.unwrap_or_default();
+        let text = redactor.redact(format!("{}; hint: {hint}", finding.message));
         match error {
             StartError::Unreachable { .. } | StartError::Untrusted { .. } => {
                 TokenCheckError::Unreachable(text)

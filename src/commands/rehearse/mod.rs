@@ -15,6 +15,7 @@ use self::recordings::RehearsedRecording;
 use self::report::RehearsalReport;
 use crate::cli::exit;
 use crate::config::LogFormat;
+use crate::finding::Finding;
 use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{PreparedStart, Purpose};
@@ -59,22 +60,22 @@ async fn rehearse(settings: OperatorSettings, most: usize) -> RehearsalReport {
         Err(refused) => return RehearsalReport::new(refused.faults, Vec::new(), state, Vec::new()),
     };
     let found = prepared.describe().await;
-    let in_a_line = |texts: Vec<String>| -> Vec<String> {
-        texts.into_iter().map(|text| text.replace('\n', "; ")).collect()
-    };
-    let (mut faults, mut warnings) = (in_a_line(found.faults), in_a_line(found.warnings));
+    let (mut faults, mut warnings) = (found.faults, found.warnings);
     if let Some(pid) = gateway {
         // These faults do not prevent a start, and the running gateway has them too.
         let known = faults.drain(..);
         warnings.extend(known.map(|fault| {
-            format!("{fault} (left out; the running gateway, process {pid}, works without it)")
+            let message =
+                format!("{fault} (left out; the running gateway, process {pid}, works without it)");
+            Finding::warning(fault.subject, message)
         }));
     }
     let agents = prepared.agents();
     let reading = recordings::rehearse(&*agents, &folder, most, &serving);
     let rows: Vec<RehearsedRecording> =
         progress::with_spinner("replaying the recordings", reading).await.unwrap_or_else(|error| {
-            faults.push(format!("RECORDINGS_DIR: cannot list {}: {error}", folder.display()));
+            let message = format!("RECORDINGS_DIR: cannot list {}: {error}", folder.display());
+            faults.push(Finding::invalid("RECORDINGS_DIR", message));
             Vec::new()
         });
     RehearsalReport::new(faults, warnings, state, rows)

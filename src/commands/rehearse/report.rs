@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::facts::FactDifference;
 use super::recordings::{RehearsalOutcome, RehearsedRecording};
 use crate::cli::exit;
+use crate::finding::Finding;
 use crate::kit::shortened;
 use crate::plain::counted;
 use crate::terminal::OutputStyle;
@@ -21,9 +22,11 @@ pub(super) struct RehearsalReport {
     /// Whether it can take over.
     pub(super) fit: bool,
     /// Settings that a start would refuse or ignore.
-    pub(super) faults: Vec<String>,
+    #[serde(serialize_with = "Finding::serialize_lines")]
+    pub(super) faults: Vec<Finding>,
     /// Settings that may be mistakes.
-    pub(super) warnings: Vec<String>,
+    #[serde(serialize_with = "Finding::serialize_lines")]
+    pub(super) warnings: Vec<Finding>,
     pub(super) state: Vec<StateFile>,
     /// The recordings, newest first.
     pub(super) recordings: Vec<RehearsedRecording>,
@@ -62,8 +65,8 @@ impl RecordingCounts {
 impl RehearsalReport {
     /// Makes a report from the findings.
     pub(super) fn new(
-        faults: Vec<String>,
-        warnings: Vec<String>,
+        faults: Vec<Finding>,
+        warnings: Vec<Finding>,
         state: Vec<StateFile>,
         recordings: Vec<RehearsedRecording>,
     ) -> Self {
@@ -80,9 +83,14 @@ impl RehearsalReport {
 
     /// Formats the report as text.
     pub(super) fn page(&self, paper: OutputStyle) -> String {
-        let mut lines: Vec<String> =
-            self.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
-        lines.extend(self.faults.iter().map(|fault| paper.bad(&format!("fault: {fault}"))));
+        let mut lines: Vec<String> = self
+            .warnings
+            .iter()
+            .map(|warning| format!("warning: {}", warning.one_line()))
+            .collect();
+        lines.extend(
+            self.faults.iter().map(|fault| paper.bad(&format!("fault: {}", fault.one_line()))),
+        );
         let damaged = self.state.iter().flat_map(|file| &file.faults);
         lines.extend(damaged.map(|fault| paper.bad(&format!("state: {fault}"))));
         for row in &self.recordings {

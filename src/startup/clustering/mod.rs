@@ -22,6 +22,7 @@ use crate::config::{Config, HolderMode};
 use crate::discord::bot_id_of;
 use crate::disk::{read_ordinary, replace};
 use crate::event::Lane;
+use crate::finding::Finding;
 use crate::lease::Lease;
 use crate::plain::with_causes;
 use crate::supervisor;
@@ -33,6 +34,8 @@ const IDENTITY: &str = "node.md";
 const LOCAL_JOURNAL: &str = "queue.md";
 /// Name of that journal after its lines were imported into a cluster.
 const JOINED_JOURNAL: &str = "queue-before-cluster.md";
+/// Hint for problems without a hint of their own.
+const MANUAL: &str = "docs/configuration.md describes every setting";
 /// Kind of a message between nodes that contains an event of a webhook or schedule.
 pub const EVENT_MESSAGE: &str = "event";
 /// The state files whose lines move with their lanes.
@@ -46,31 +49,35 @@ const MAX_STATE_FILE_BYTES: u64 = 16 << 20;
 
 /// Returns the problems of the cluster settings. Empty without a cluster.
 #[must_use]
-pub fn faults(config: &Config) -> Vec<String> {
+pub fn findings(config: &Config) -> Vec<Finding> {
     let Some(url) = &config.cluster_url else { return Vec::new() };
-    let mut faults = Vec::new();
+    let mut findings = Vec::new();
+    let mut add = |message: String, hint: &str| {
+        findings.push(Finding::invalid("cluster settings", message).with_hint(hint));
+    };
     if let Err(error) = Cluster::check_url(url.expose_secret()) {
-        faults.push(error.to_string());
+        add(error.to_string(), MANUAL);
     }
     if config.agent_holder == HolderMode::Off {
-        faults.push("CLUSTER_URL needs a holder, which ends the agents of a node that lost its place; AGENT_HOLDER is `off`".to_owned());
+        let message = "CLUSTER_URL needs a holder, which ends the agents of a node that lost its place; AGENT_HOLDER is `off`";
+        add(message.to_owned(), MANUAL);
     }
     if config.cluster_turn_lease < config.cluster_lease {
-        faults.push(
-            "CLUSTER_TURN_LEASE_SECONDS is less than CLUSTER_LEASE_SECONDS; set it at least as high"
-                .to_owned(),
-        );
+        let message = "CLUSTER_TURN_LEASE_SECONDS is less than CLUSTER_LEASE_SECONDS";
+        add(message.to_owned(), "set it at least as high");
     }
     for label in config.node_labels.iter().filter(|label| !is_label(label)) {
-        faults.push(format!(
+        let message = format!(
             "NODE_LABELS: {label:?} is not a label: letters, digits, `.`, `_` and `-`, at most 64"
-        ));
+        );
+        add(message, MANUAL);
     }
     let token = config.discord_bot_token.as_ref();
     if token.is_some_and(|token| bot_id_of(token.expose_secret()).is_none()) {
-        faults.push("CLUSTER_URL: DISCORD_BOT_TOKEN does not contain the id of its bot; copy it again from Discord's developer portal".to_owned());
+        let message = "CLUSTER_URL: DISCORD_BOT_TOKEN does not contain the id of its bot";
+        add(message.to_owned(), "copy it again from Discord's developer portal");
     }
-    faults
+    findings
 }
 
 /// Opens the journal: the file of this machine, or the journal of this node in the database of its

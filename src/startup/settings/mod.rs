@@ -16,6 +16,7 @@ use self::sources::SourceValues;
 use crate::cli::Common;
 use crate::cluster::Cluster;
 use crate::config::{self, Config, VARIABLES};
+use crate::finding::Finding;
 use crate::process;
 use crate::redact::Redactor;
 use crate::startup::webhooks;
@@ -38,13 +39,11 @@ pub struct OperatorSettings {
     /// The secrets of webhooks, by their names in `webhooks.md`. Not in `variables`.
     pub webhook_secrets: WebhookSecrets,
     /// Problems that prevent a start.
-    pub faults: Vec<String>,
+    pub faults: Vec<Finding>,
     /// Whether an env file could not be read, so that most settings may be missing.
     pub is_unreadable: bool,
-    /// Resources that are missing or used by other processes. They prevent a start.
-    pub unavailable: Vec<String>,
     /// Values that may be interpreted differently than the operator expects.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Finding>,
     /// Files with secrets that still exist while the gateway runs.
     pub secret_files: Vec<PathBuf>,
     /// Variables that are not settings of the gateway, each with its file and line.
@@ -121,14 +120,15 @@ pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
     }
     let (mut config, more) = Config::read_all(|name| variables.get(name).cloned());
     config.config_dir.clone_from(&folder.path);
-    let mut faults = std::mem::take(&mut found.faults);
+    let invalid = |fault: String| Finding::invalid("settings", fault);
+    let mut faults: Vec<Finding> = found.faults.drain(..).map(invalid).collect();
     faults.extend(more);
     config.secret_files = found.secret_files.iter().chain(env_file.iter()).cloned().collect();
     if asked {
         config.agent_backend_source = "the backend";
     }
     if let Err(fault) = telemetry::check_filter(&config.log_level) {
-        faults.push(fault.to_string());
+        faults.push(invalid(fault.to_string()));
         "info".clone_into(&mut config.log_level);
     }
     let mut secrets: Vec<SecretString> = variables
@@ -159,6 +159,7 @@ pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
     };
     let unplaced = found.origins.into_iter().filter(|(name, _)| !ours(name)).collect();
     let SourceValues { warnings, secret_files, is_unreadable, .. } = found;
+    let warnings = warnings.into_iter().map(|text| Finding::warning("settings", text)).collect();
     OperatorSettings {
         config,
         folder,
@@ -168,7 +169,6 @@ pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
         webhook_secrets,
         faults,
         is_unreadable,
-        unavailable: Vec::new(),
         warnings,
         secret_files,
         unknown_variables: unplaced,
@@ -206,7 +206,8 @@ mod tests {
             read(&Common { env_file: Some(file.path().to_owned()), ..Common::default() }, None);
         let faults = &settings.faults;
         assert!(
-            faults[0].contains("line 2 is not `NAME=value`") && !faults[0].contains("canary"),
+            faults[0].message.contains("line 2 is not `NAME=value`")
+                && !faults[0].message.contains("canary"),
             "{faults:?}"
         );
         assert_eq!(settings.config.max_queue_depth, 7);
@@ -217,7 +218,7 @@ mod tests {
         let missing =
             read(&Common { env_file: Some("/nonexistent.env".into()), ..Common::default() }, None)
                 .faults;
-        assert!(missing[0].contains("/nonexistent.env"));
+        assert!(missing[0].message.contains("/nonexistent.env"));
     }
 
     #[test]

@@ -157,7 +157,6 @@ impl Cell {
             webhook_secrets: Default::default(),
             is_unreadable: false,
             faults: Vec::new(),
-            unavailable: Vec::new(),
             warnings: Vec::new(),
             secret_files: Vec::new(),
             unknown_variables: Vec::new(),

@@ -1,32 +1,24 @@
 //! The reasons why a bot cannot start.
 
+use std::error::Error;
+use std::fmt;
+
+use aetheel_model::finding::Finding;
+
+const TOKEN_PAGE: &str = "https://discord.com/developers/applications, your application, page Bot";
+
 /// Why the bot cannot work. Each reason needs an action of the operator.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartError {
     /// No token was configured.
-    #[error(
-        "`DISCORD_BOT_TOKEN` is not set\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot"
-    )]
     NoToken,
     /// The configured text cannot be a token, with the reason.
-    #[error(
-        "`DISCORD_BOT_TOKEN` does not look like a bot token: {0}\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot"
-    )]
     BadToken(&'static str),
     /// Discord does not accept the token.
-    #[error(
-        "discord refused `DISCORD_BOT_TOKEN`: it is wrong or was reset\nhint: make a new one at https://discord.com/developers/applications, your application, page Bot"
-    )]
     TokenRefused,
     /// Discord refused the intents, with close code 4013 or 4014.
-    #[error(
-        "discord refused the gateway intents (close code {0})\nhint: the bot asks for guilds, guild messages and direct messages, and for message content if it is switched on; see https://discord.com/developers/applications, your application, page Bot, Privileged Gateway Intents"
-    )]
     Intents(u16),
     /// The certificate of the server is not trusted.
-    #[error(
-        "cannot trust discord at {base}: {why}\nhint: if a proxy or firewall inspects TLS, set `SSL_CERT_FILE` to a PEM file with its certificate authority; otherwise check the clock of this machine"
-    )]
     Untrusted {
         /// The address, as configured in `DISCORD_API_BASE`.
         base: String,
@@ -34,9 +26,6 @@ pub enum StartError {
         why: String,
     },
     /// Discord did not answer within a minute.
-    #[error(
-        "cannot reach discord at {base}: {why}\nhint: check the network and `DISCORD_API_BASE`"
-    )]
     Unreachable {
         /// The address, as configured in `DISCORD_API_BASE`.
         base: String,
@@ -44,3 +33,48 @@ pub enum StartError {
         why: String,
     },
 }
+
+impl StartError {
+    /// Returns the error as a finding about `subject`.
+    #[must_use]
+    pub fn finding(&self, subject: &str) -> Finding {
+        Finding::invalid(subject, self.problem()).with_hint(self.hint())
+    }
+
+    fn problem(&self) -> String {
+        match self {
+            Self::NoToken => "`DISCORD_BOT_TOKEN` is not set".to_owned(),
+            Self::BadToken(why) => {
+                format!("`DISCORD_BOT_TOKEN` does not look like a bot token: {why}")
+            }
+            Self::TokenRefused => {
+                "discord refused `DISCORD_BOT_TOKEN`: it is wrong or was reset".to_owned()
+            }
+            Self::Intents(code) => {
+                format!("discord refused the gateway intents (close code {code})")
+            }
+            Self::Untrusted { base, why } => format!("cannot trust discord at {base}: {why}"),
+            Self::Unreachable { base, why } => format!("cannot reach discord at {base}: {why}"),
+        }
+    }
+
+    fn hint(&self) -> String {
+        match self {
+            Self::NoToken | Self::BadToken(_) => format!("copy the token from {TOKEN_PAGE}"),
+            Self::TokenRefused => format!("make a new one at {TOKEN_PAGE}"),
+            Self::Intents(_) => format!(
+                "the bot asks for guilds, guild messages and direct messages, and for message content if it is switched on; see {TOKEN_PAGE}, Privileged Gateway Intents"
+            ),
+            Self::Untrusted { .. } => "if a proxy or firewall inspects TLS, set `SSL_CERT_FILE` to a PEM file with its certificate authority; otherwise check the clock of this machine".to_owned(),
+            Self::Unreachable { .. } => "check the network and `DISCORD_API_BASE`".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\nhint: {}", self.problem(), self.hint())
+    }
+}
+
+impl Error for StartError {}

@@ -26,6 +26,7 @@ pub use self::words::{
     AllowLists, BusyPolicy, FooterPart, HolderMode, LogFormat, ResourceLimits, SandboxMode, Trust,
 };
 use crate::agent::{AllowedTools, Mode, Safety};
+use crate::finding::Finding;
 use crate::id::{ChannelId, GuildId, RoleId, UserId, UserOrRoleId};
 
 /// The configuration, valid in itself. Folders and programs are checked at the start.
@@ -189,13 +190,13 @@ fn alias_of(backend: &str) -> Option<String> {
 /// Returns the folder of compiled backends, for commands that need no other setting.
 #[must_use]
 pub fn cache_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
-    VariableReader { variable: &variable, faults: Vec::new() }.path("CACHE_DIR")
+    VariableReader::new(&variable).path("CACHE_DIR")
 }
 
 /// Returns the folder of markdown files, for commands that need no other setting.
 #[must_use]
 pub fn config_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
-    VariableReader { variable: &variable, faults: Vec::new() }.path("CONFIG_DIR")
+    VariableReader::new(&variable).path("CONFIG_DIR")
 }
 
 impl Config {
@@ -210,15 +211,15 @@ impl Config {
     /// # Errors
     /// All faults. Each names the variable, its value unless that is a secret, and the expected
     /// value.
-    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<String>> {
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<Finding>> {
         let (config, faults) = Self::read_all(variable);
         if faults.is_empty() { Ok(config) } else { Err(faults) }
     }
 
     /// Reads the configuration as [`Config::read`] does. With faults, it also returns a
     /// configuration in which invalid values are replaced by their defaults.
-    pub fn read_all(variable: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
-        let mut read = VariableReader { variable: &variable, faults: Vec::new() };
+    pub fn read_all(variable: impl Fn(&str) -> Option<String>) -> (Self, Vec<Finding>) {
+        let mut read = VariableReader::new(&variable);
         let defaults = ResourceLimits::default();
         let (safety, mode) = read.one_of(
             "PERMISSION_MODE",
@@ -348,14 +349,14 @@ impl Config {
             },
         };
         if config.agent_env.iter().any(|name| name == "DISCORD_BOT_TOKEN") {
-            read.faults.push(
+            read.fault(
                 "AGENT_ENV must not name `DISCORD_BOT_TOKEN`: agents never get it".to_owned(),
             );
         }
         if config.backend_trust == Trust::Signed
             && variable("BACKEND_SIGNERS").is_none_or(|keys| keys.trim().is_empty())
         {
-            read.faults.push("BACKEND_TRUST=signed needs BACKEND_SIGNERS: the public keys whose signatures are accepted".to_owned());
+            read.fault("BACKEND_TRUST=signed needs BACKEND_SIGNERS: the public keys whose signatures are accepted".to_owned());
         }
         if let Some(alias) = &config.command_alias
             && !(alias.len() <= 26
@@ -364,7 +365,7 @@ impl Config {
                     b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_'
                 }))
         {
-            read.faults.push(format!(
+            read.fault(format!(
                 "COMMAND_ALIAS {alias:?} must be 1 to 26 lower-case letters, digits, `-` or `_`"
             ));
         }
@@ -378,7 +379,7 @@ mod tests {
 
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> Result<Config, Vec<String>> {
+    fn read(pairs: &[(&str, &str)]) -> Result<Config, Vec<Finding>> {
         let map: HashMap<&str, &str> = pairs.iter().copied().collect();
         Config::read(|name| map.get(name).map(|value| (*value).to_owned()))
     }
@@ -426,7 +427,7 @@ mod tests {
         .expect_err("faults");
         assert_eq!(faults.len(), 14, "{faults:#?}");
         assert!(
-            faults.iter().any(|fault| fault.contains("`acceptEdits`")),
+            faults.iter().any(|fault| fault.message.contains("`acceptEdits`")),
             "choices are listed: {faults:#?}"
         );
     }
@@ -439,9 +440,9 @@ mod tests {
                 .expect("valid");
         assert_eq!((config.backend_trust, config.backend_signers.len()), (Trust::Signed, 2));
         let faults = read(&[("BACKEND_TRUST", "signed")]).expect_err("no keys");
-        assert!(faults[0].contains("BACKEND_SIGNERS"), "{faults:?}");
+        assert!(faults[0].message.contains("BACKEND_SIGNERS"), "{faults:?}");
         let faults = read(&[("BACKEND_SIGNERS", &format!("{key},RWQshort"))]).expect_err("no key");
-        assert!(faults.len() == 1 && faults[0].contains("\"RWQshort\""), "{faults:?}");
+        assert!(faults.len() == 1 && faults[0].message.contains("\"RWQshort\""), "{faults:?}");
     }
 
     #[test]
@@ -460,7 +461,7 @@ mod tests {
         for bad in ["0", "discord:0", "slack:1", "discord:"] {
             let faults = read(&[("ALLOWED_USERS", bad)]).expect_err("not an id");
             let wanted = format!("ALLOWED_USERS: {bad:?} is not a Discord id");
-            assert!(faults.len() == 1 && faults[0].starts_with(&wanted), "{faults:?}");
+            assert!(faults.len() == 1 && faults[0].message.starts_with(&wanted), "{faults:?}");
         }
     }
 
@@ -477,7 +478,8 @@ mod tests {
         let idle = |text| read(&[("IDLE_TIMEOUT_MS", text)]).map(|config| config.idle_timeout);
         assert_eq!(idle("0").expect("valid"), None);
         assert_eq!(idle("1500").expect("valid"), Some(Duration::from_millis(1_500)));
-        assert!(idle("999").expect_err("too short")[0].contains("0 or a whole number from 1000"));
+        let faults = idle("999").expect_err("too short");
+        assert!(faults[0].message.contains("0 or a whole number from 1000"), "{faults:?}");
     }
 
     #[test]
@@ -490,7 +492,7 @@ mod tests {
             ("WEBHOOKS_ADDRESS", "`127.0.0.1:8787`"),
         ] {
             let faults = read(&[(name, "example.com:80")]).expect_err("a fault");
-            assert!(faults.len() == 1 && faults[0].ends_with(proposed), "{faults:?}");
+            assert!(faults.len() == 1 && faults[0].message.ends_with(proposed), "{faults:?}");
         }
     }
 
@@ -506,7 +508,10 @@ mod tests {
         );
         for wrong in [",", "Read,", "Read Grep", "*,Read"] {
             let faults = read(&[("ALLOWED_TOOLS", wrong)]).expect_err("a fault");
-            assert!(faults.iter().all(|fault| fault.starts_with("ALLOWED_TOOLS: ")), "{faults:?}");
+            assert!(
+                faults.iter().all(|fault| fault.message.starts_with("ALLOWED_TOOLS: ")),
+                "{faults:?}"
+            );
         }
     }
 

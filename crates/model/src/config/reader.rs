@@ -9,16 +9,25 @@ use minisign_verify::PublicKey;
 
 use super::{RunModes, VARIABLES};
 use crate::agent::AllowedTools;
+use crate::finding::Finding;
 use crate::id::IdError;
 
 /// Reads values and collects their faults. An invalid value is replaced by its default, so that the
 /// other settings can be examined.
 pub(super) struct VariableReader<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
-    pub(super) faults: Vec<String>,
+    pub(super) faults: Vec<Finding>,
 }
 
-impl VariableReader<'_> {
+impl<'a> VariableReader<'a> {
+    pub(super) fn new(variable: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self { variable, faults: Vec::new() }
+    }
+
+    pub(super) fn fault(&mut self, message: String) {
+        self.faults.push(Finding::invalid("settings", message));
+    }
+
     pub(super) fn optional(&self, name: &str) -> Option<String> {
         debug_assert!(
             VARIABLES.iter().any(|variable| variable.name == name),
@@ -54,11 +63,9 @@ impl VariableReader<'_> {
     pub(super) fn places(&mut self, name: &str) -> Vec<PathBuf> {
         let named: Vec<PathBuf> = self.list(name).iter().map(|text| self.expanded(text)).collect();
         let relative = named.iter().filter(|path| !path.is_absolute());
-        self.faults.extend(
-            relative.map(|path| {
-                format!("{name} {path:?} must be an absolute path, or begin with `~/`")
-            }),
-        );
+        for path in relative {
+            self.fault(format!("{name} {path:?} must be an absolute path, or begin with `~/`"));
+        }
         named
     }
 
@@ -75,13 +82,13 @@ impl VariableReader<'_> {
 
     pub(super) fn runs(&mut self, name: &str) -> RunModes {
         let (runs, faults) = RunModes::parse(&self.list(name));
-        self.faults.extend(faults.into_iter().map(|fault| format!("{name}: {fault}")));
+        faults.into_iter().for_each(|fault| self.fault(format!("{name}: {fault}")));
         runs
     }
 
     pub(super) fn allowed_tools(&mut self, name: &str) -> AllowedTools {
         AllowedTools::parse(&self.text(name)).unwrap_or_else(|faults| {
-            self.faults.extend(faults.into_iter().map(|fault| format!("{name}: {fault}")));
+            faults.into_iter().for_each(|fault| self.fault(format!("{name}: {fault}")));
             AllowedTools::Only(Vec::new())
         })
     }
@@ -91,7 +98,7 @@ impl VariableReader<'_> {
         for item in self.list(name) {
             match PublicKey::from_base64(&item) {
                 Ok(key) => keys.push(key),
-                Err(_) => self.faults.push(format!("{name}: {item:?} is not a public key of minisign (the second line of its `.pub` file)")),
+                Err(_) => self.fault(format!("{name}: {item:?} is not a public key of minisign (the second line of its `.pub` file)")),
             }
         }
         keys
@@ -100,7 +107,7 @@ impl VariableReader<'_> {
     pub(super) fn plain_word(&mut self, name: &str) -> Option<String> {
         let value = self.optional(name)?.trim().to_owned();
         if value.starts_with('-') || value.contains(|c: char| c.is_control()) {
-            self.faults.push(format!(
+            self.fault(format!(
                 "{name} {value:?} must not begin with a dash or hold control characters"
             ));
         }
@@ -112,8 +119,9 @@ impl VariableReader<'_> {
         match text.parse() {
             Ok(number) if (least..=most).contains(&number) => number,
             _ => {
-                self.faults
-                    .push(format!("{name} {text:?} must be a whole number from {least} to {most}"));
+                self.fault(format!(
+                    "{name} {text:?} must be a whole number from {least} to {most}"
+                ));
                 default_of(name).parse().unwrap_or(least)
             }
         }
@@ -127,7 +135,7 @@ impl VariableReader<'_> {
         }
         let number = text.parse().ok().filter(|number| (least..=most).contains(number));
         if number.is_none() {
-            self.faults.push(format!(
+            self.fault(format!(
                 "{name} {text:?} must be `auto` or a whole number from {least} to {most}"
             ));
         }
@@ -146,7 +154,7 @@ impl VariableReader<'_> {
             Ok(0) => None,
             Ok(number) if (least..=MOST).contains(&number) => Some(Duration::from_millis(number)),
             _ => {
-                self.faults.push(format!(
+                self.fault(format!(
                     "{name} {text:?} must be 0 or a whole number from {least} to {MOST}"
                 ));
                 default_of(name).parse().ok().map(Duration::from_millis)
@@ -160,7 +168,7 @@ impl VariableReader<'_> {
             return *value;
         }
         let names: Vec<String> = choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
-        self.faults.push(format!("{name} {text:?} must be one of {}", names.join(", ")));
+        self.fault(format!("{name} {text:?} must be one of {}", names.join(", ")));
         choices
             .iter()
             .find(|(choice, _)| *choice == default_of(name))
@@ -172,7 +180,7 @@ impl VariableReader<'_> {
         for item in self.list(name) {
             match parse(&item) {
                 Ok(id) => ids.push(id),
-                Err(_) => self.faults.push(format!("{name}: {item:?} is not a Discord id (a number; copy it with developer mode on)")),
+                Err(_) => self.fault(format!("{name}: {item:?} is not a Discord id (a number; copy it with developer mode on)")),
             }
         }
         ids
@@ -185,7 +193,7 @@ impl VariableReader<'_> {
     ) -> Option<T> {
         let ids = self.ids(name, parse);
         if ids.len() > 1 {
-            self.faults.push(format!("{name} must be one Discord id"));
+            self.fault(format!("{name} must be one Discord id"));
         }
         ids.first().copied()
     }
@@ -202,7 +210,7 @@ impl VariableReader<'_> {
             } else {
                 let names: Vec<String> =
                     choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
-                self.faults.push(format!("{name}: {item:?} must be one of {}", names.join(", ")));
+                self.fault(format!("{name}: {item:?} must be one of {}", names.join(", ")));
             }
         }
         found
@@ -211,7 +219,7 @@ impl VariableReader<'_> {
     pub(super) fn time_zone(&mut self, name: &str) -> TimeZone {
         let text = self.text(name);
         TimeZone::get(&text).unwrap_or_else(|_| {
-            self.faults.push(format!("{name} {text:?} is not a time zone of the IANA database, such as `Europe/Berlin` or `UTC`"));
+            self.fault(format!("{name} {text:?} is not a time zone of the IANA database, such as `Europe/Berlin` or `UTC`"));
             TimeZone::UTC
         })
     }
@@ -224,7 +232,7 @@ impl VariableReader<'_> {
             None => text.trim().parse().ok(),
         };
         if address.is_none() {
-            self.faults.push(format!(
+            self.fault(format!(
                 "{name} {text:?} must be an address and a port, such as `127.0.0.1:{port}`"
             ));
         }
@@ -234,7 +242,7 @@ impl VariableReader<'_> {
     pub(super) fn address(&mut self, name: &str) -> String {
         let text = self.text(name);
         if !(text.starts_with("https://") || text.starts_with("http://")) {
-            self.faults.push(format!("{name} {text:?} must begin with https:// or http://"));
+            self.fault(format!("{name} {text:?} must begin with https:// or http://"));
         }
         text.trim_end_matches('/').to_owned()
     }
