@@ -41,12 +41,11 @@ const WORDS: [&str; 26] = [
 
 /// The number of such words in each file. A number may only get smaller, and no file may be added.
 /// `commands/migrate` is not searched, because it reads the files of other programs.
-const EXCEPTIONS: [(&str, usize); 12] = [
+const EXCEPTIONS: [(&str, usize); 11] = [
     ("crates/dispatch/src/outlet/excerpt.rs", 2),
     ("crates/kit/src/hostile.rs", 1),
     ("crates/model/src/agent/tools.rs", 7),
-    ("crates/model/src/config/mod.rs", 1),
-    ("crates/model/src/config/variables.rs", 1),
+    ("crates/model/src/config/mod.rs", 2),
     ("crates/store/src/workspace/profiles/mod.rs", 7),
     ("crates/turn/src/reach.rs", 5),
     ("src/agents/auto.rs", 2),

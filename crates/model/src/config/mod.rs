@@ -1,13 +1,13 @@
 //! The operator's configuration: environment variables that are read once, with all faults reported
 //! together.
 //!
-//! [`VARIABLES`] is the only table of their names, defaults and meanings; a test compares
-//! `docs/configuration.md` with it.
+//! A setting is one row of a `settings!` table: its field, variable, default, reader and meaning.
+//! [`VARIABLES`] has the rows of all tables; a test compares `docs/configuration.md` with it.
 
 mod reader;
 mod runs;
 mod suggest;
-mod variables;
+mod table;
 mod words;
 
 use std::net::SocketAddr;
@@ -21,163 +21,250 @@ use secrecy::SecretString;
 use self::reader::VariableReader;
 pub use self::runs::{RunMode, RunModes};
 pub use self::suggest::{nearest, suggestion};
-pub use self::variables::{REMOVED, SettingVariable, VARIABLES};
+pub use self::table::SettingVariable;
+use self::table::{joined, settings};
 pub use self::words::{
     AllowLists, BusyPolicy, FooterPart, HolderMode, LogFormat, ResourceLimits, SandboxMode, Trust,
 };
 use crate::agent::{AllowedTools, Mode, Safety};
 use crate::finding::Finding;
-use crate::id::{ChannelId, GuildId, RoleId, UserId, UserOrRoleId};
+use crate::id::{ChannelId, GuildId, UserId, UserOrRoleId};
 
-/// The configuration, valid in itself. Folders and programs are checked at the start.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The token of the bot; only needed for Discord.
-    pub discord_bot_token: Option<SecretString>,
-    /// The backend of channels that did not choose another one; [`AUTO`] until one was found.
-    pub agent_backend: String,
-    /// The other backends that people may choose.
-    pub allowed_backends: Vec<String>,
-    /// The source of `agent_backend` for messages to the operator: the variable, or an argument of
-    /// a command.
-    pub agent_backend_source: &'static str,
-    /// The run mode of agents, for all backends and for single ones.
-    pub backend_run: RunModes,
-    /// The program of `agent_backend`.
-    pub backend_cli_path: Option<PathBuf>,
-    /// The model of `agent_backend`, instead of its default.
-    pub backend_model: Option<String>,
-    /// The effort of `agent_backend`, as an id or label of that backend.
-    pub backend_effort: Option<String>,
-    /// Maximum number of rounds with the model in one turn.
-    pub backend_max_turns: u32,
-    /// The tools that agents may use.
-    pub allowed_tools: AllowedTools,
-    /// The highest safety level; channels and people can only lower it.
-    pub safety: Safety,
-    /// The mode, which is `plan` in the permission mode `plan`.
-    pub mode: Mode,
-    /// Maximum duration of a turn, without the time in which people are asked.
-    pub query_timeout: Duration,
-    /// Maximum time without output of an agent while none of its tools runs.
-    pub idle_timeout: Option<Duration>,
-    /// How long a question to people stays open.
-    pub ask_timeout: Duration,
-    /// How long a long-lived agent is kept without a turn.
-    pub link_idle: Duration,
-    /// Maximum number of long-lived agents that are kept without a turn.
-    pub links_warm: usize,
-    /// The time between the steps of stopping an agent.
-    pub stop_grace: Duration,
-    /// How long running turns may continue at shutdown.
-    pub shutdown_grace: Duration,
-    /// Files that contain settings and secrets, which confined agents may not read.
-    pub secret_files: Vec<PathBuf>,
-    /// Folder of the operator's Markdown files and the gateway's state.
-    pub config_dir: PathBuf,
-    /// Folder of the components (`*.wasm`), watched for changes.
-    pub backends_dir: PathBuf,
-    /// Working directory of agents.
-    pub workspace_dir: PathBuf,
-    /// Folders below which other working directories may be.
-    pub project_roots: Vec<PathBuf>,
-    /// Folder of the recordings of agents' runs.
-    pub recordings_dir: PathBuf,
-    /// Age limit of recordings.
-    pub recordings_max_age: Duration,
-    /// Maximum size of all recordings together, in bytes.
-    pub recordings_max_bytes: u64,
-    /// Maximum age of recordings whose answer could not be parsed.
-    pub lost_max_age: Duration,
-    /// Maximum size of the recordings whose answer could not be parsed, in bytes.
-    pub lost_max_bytes: u64,
-    /// How long the lines of finished turns are kept, for searches and costs.
-    pub turns_kept: Duration,
-    /// Folder of compiled components, which only the gateway may write to.
-    pub cache_dir: PathBuf,
-    /// The rule for which components may serve.
-    pub backend_trust: Trust,
-    /// Public minisign keys whose signatures are accepted for components.
-    pub backend_signers: Vec<PublicKey>,
-    /// Whether the gateway rolls back a component that parses worse than the previous one.
-    pub backend_rollback: bool,
-    /// Maximum number of turns that run at the same time.
-    pub max_concurrent_queries: usize,
-    /// Maximum number of events that may wait for a lane or a slot.
-    pub max_queue_depth: usize,
-    /// The treatment of a prompt from an idle lane while all slots are taken.
-    pub busy_policy: BusyPolicy,
-    /// How agents are confined.
-    pub agent_sandbox: SandboxMode,
-    /// Whether agents outlive the gateway.
-    pub agent_holder: HolderMode,
-    /// How long a holder (the process that keeps agents while the gateway restarts) keeps agents
-    /// without a gateway.
-    pub agent_hold: Duration,
-    /// The database that several machines share, or `None` if this machine serves alone.
-    pub cluster_url: Option<SecretString>,
-    /// The name of this machine in the cluster, or `None` for its host name.
-    pub node_name: Option<String>,
-    /// The labels of this machine, for `node:` in `channels.md`.
-    pub node_labels: Vec<String>,
-    /// How long a node may be silent before another one takes over.
-    pub cluster_lease: Duration,
-    /// How long the agents of a node may continue while it cannot reach the database.
-    pub cluster_turn_lease: Duration,
-    /// Additional paths that confined agents may read.
-    pub agent_read: Vec<PathBuf>,
-    /// Additional paths that confined agents may change.
-    pub agent_write: Vec<PathBuf>,
-    /// A command that is placed before the program.
-    pub agent_wrapper: Vec<String>,
-    /// Names of additional variables that agents get.
-    pub agent_env: Vec<String>,
-    /// People, roles, channels and guilds that may use the bot.
-    pub allowed: AllowLists,
-    /// Users and roles that may answer every question of an agent, by id.
-    pub approvers: Vec<UserOrRoleId>,
-    /// Users with the rights of the application's owner, by id.
-    pub owners: Vec<UserId>,
-    /// Maximum number of prompts of one user in a minute, or `None` without a limit.
-    pub user_prompts_per_minute: Option<u32>,
-    /// The channel for the answers of schedules, hooks and webhooks that name no channel, and for
-    /// notices to the operator.
-    pub output_channel: Option<ChannelId>,
-    /// Maximum size of an attached file, in bytes.
-    pub attachments_max: usize,
-    /// Size limit of an attached file, in bytes.
-    pub attachment_limit: u64,
-    /// Number of characters above which an answer is sent as a file.
-    pub long_answer: Option<usize>,
-    /// Parts of the line below an answer, in this order.
-    pub footer: Vec<FooterPart>,
-    /// Time zone of cron jobs and active hours without their own.
-    pub time_zone: TimeZone,
-    /// The address that receives webhooks.
-    pub webhooks_address: Option<SocketAddr>,
-    /// The address of the status pages.
-    pub status_address: Option<SocketAddr>,
-    /// The address of the dashboard.
-    pub dashboard_address: Option<SocketAddr>,
-    /// The URL under which people reach the dashboard, or `None` for its address.
-    pub dashboard_url: Option<String>,
-    /// Whether people may create read-only links to turns in the dashboard.
-    pub dashboard_sharing: bool,
-    /// The second name of the command `/ask`.
-    pub command_alias: Option<String>,
-    /// The URL of Discord, without a trailing slash.
-    pub discord_api_base: String,
-    /// Maximum number of requests to Discord in a second; 0 without a limit.
-    pub discord_requests_per_second: usize,
-    /// The number of shards of the bot, or `None` for the number that Discord recommends.
-    pub shards: Option<u32>,
-    /// The format of log lines.
-    pub log_format: LogFormat,
-    /// The minimum level of log lines, or a filter of the `tracing` library.
-    pub log_level: String,
-    /// Limits of output, memory, time and sizes.
-    pub limits: ResourceLimits,
+settings! {
+    /// The configuration, valid in itself. Folders and programs are checked at the start.
+    #[derive(Clone, Debug)]
+    pub struct Config {
+        /// The token of the bot; only needed for Discord.
+        discord_bot_token: Option<SecretString> = "DISCORD_BOT_TOKEN", "", secret(),
+            "Token of the Discord bot; needed by `aetheel run`, never given to an agent";
+        /// The second name of the command `/ask`.
+        command_alias: Option<String> = "COMMAND_ALIAS", "", optional(),
+            "Second name of `/ask` and, with `-reset`, of `/reset`; while claude is the backend, it is `claude`";
+        /// The backend of channels that did not choose another one; [`AUTO`] until one was found.
+        agent_backend: String = "AGENT_BACKEND", "claude", text(),
+            "Name of the backend that answers, or `auto`";
+        /// The other backends that people may choose.
+        allowed_backends: Vec<String> = "ALLOWED_BACKENDS", "", list(),
+            "Backends people may choose besides `AGENT_BACKEND` and, in its own channel, the one `channels.md` names, separated by commas";
+        /// The run mode of agents, for all backends and for single ones.
+        backend_run: RunModes = "BACKEND_RUN", "", runs(),
+            "`live`, `one-shot`, or a list such as `claude=one-shot,codex=live`; unset: each backend's preference";
+        /// The program of `agent_backend`.
+        backend_cli_path: Option<PathBuf> = "BACKEND_CLI_PATH", "", program(),
+            "Path of the program of `AGENT_BACKEND`; unset: it is looked up in `PATH`";
+        /// The model of `agent_backend`, instead of its default.
+        backend_model: Option<String> = "BACKEND_MODEL", "", plain_word(),
+            "Model `AGENT_BACKEND` uses; unset: its own default";
+        /// The effort of `agent_backend`, as an id or label of that backend.
+        backend_effort: Option<String> = "BACKEND_EFFORT", "", plain_word(),
+            "Level of thinking `AGENT_BACKEND` uses, one of those `aetheel backend list` names; unset: its own default";
+        /// Maximum number of rounds with the model in one turn.
+        backend_max_turns: u32 = "BACKEND_MAX_TURNS", "25", number(1, 10_000),
+            "Maximum number of rounds with the model in a turn";
+        /// The tools that agents may use.
+        allowed_tools: AllowedTools = "ALLOWED_TOOLS", "Read,Glob,Grep,WebSearch,WebFetch", allowed_tools(),
+            "The only tools the agent may use; by the agent's own names, Claude Code's names or unified kinds (`file_read`); `*` for all, `none` for none";
+        /// The highest safety level; channels and people can only lower it.
+        safety: Safety = "PERMISSION_MODE", "bypassPermissions", one_of(&PERMISSION_MODES),
+            "Actions that the agent may take without asking: `bypassPermissions`, `acceptEdits`, `default` or `plan`";
+        /// Maximum duration of a turn, without the time in which people are asked.
+        query_timeout: Duration = "QUERY_TIMEOUT_MS", "3600000", milliseconds(1_000),
+            "Longest turn, in milliseconds, without the time in which people are asked";
+        /// Maximum time without output of an agent while none of its tools runs.
+        idle_timeout: Option<Duration> = "IDLE_TIMEOUT_MS", "900000", milliseconds_or_never(1_000),
+            "Longest time without output of an agent while none of its tools runs, in milliseconds; 0: no limit";
+        /// How long a question to people stays open.
+        ask_timeout: Duration = "ASK_TIMEOUT_MS", "600000", milliseconds(1_000),
+            "How long an agent's question to people stays open before it is refused, in milliseconds";
+        /// How long a long-lived agent is kept without a turn.
+        link_idle: Duration = "LINK_IDLE_MS", "900000", milliseconds(0),
+            "How long a long-lived agent is kept without a turn, in milliseconds";
+        /// Maximum number of long-lived agents that are kept without a turn.
+        links_warm: usize = "LINKS_WARM", "5", number(0, 10_000),
+            "Maximum number of long-lived agents kept without a turn; the one that has been idle longest is ended first";
+        /// The time between the steps of stopping an agent.
+        stop_grace: Duration = "STOP_GRACE_MS", "5000", milliseconds(100),
+            "How long an agent has to end after an interrupt, and again after SIGTERM, in milliseconds";
+        /// How long running turns may continue at shutdown.
+        shutdown_grace: Duration = "SHUTDOWN_GRACE_MS", "120000", milliseconds(0),
+            "How long running turns may continue at a shutdown before they are stopped, in milliseconds";
+        /// Folder of the operator's Markdown files and the gateway's state.
+        config_dir: PathBuf = "CONFIG_DIR", "./config", path(),
+            "Folder of the markdown files: personality, memory, state; unset: `~/.config/aetheel` or `/etc/aetheel` is used instead if it exists";
+        /// Folder of the components (`*.wasm`), watched for changes.
+        backends_dir: PathBuf = "BACKENDS_DIR", "./backends", path(),
+            "Folder of the backends (`*.wasm`), watched for changes";
+        /// Working directory of agents.
+        workspace_dir: PathBuf = "WORKSPACE_DIR", "./workspace", path(),
+            "Working directory of the agents; created when missing";
+        /// Folders below which other working directories may be.
+        project_roots: Vec<PathBuf> = "PROJECT_ROOTS", "", paths(),
+            "Folders that must contain the working directories of `channels.md`, separated by commas. The default is `WORKSPACE_DIR`. A list replaces `WORKSPACE_DIR`, so name that too if channels use it";
+        /// Folder of the recordings of agents' runs.
+        recordings_dir: PathBuf = "RECORDINGS_DIR", "./recordings", path(),
+            "Folder of the recordings of every run; created when missing";
+        /// Age limit of recordings.
+        recordings_max_age: Duration = "RECORDINGS_MAX_DAYS", "7", days(),
+            "Days after which recordings are removed";
+        /// Maximum size of all recordings together, in bytes.
+        recordings_max_bytes: u64 = "RECORDINGS_MAX_MIB", "1024", mebibytes(),
+            "Maximum size of all recordings in MiB; beyond it the oldest are removed";
+        /// Maximum age of recordings whose answer could not be parsed.
+        lost_max_age: Duration = "LOST_MAX_DAYS", "30", days(),
+            "Days that recordings of lost replies are kept, to read them again";
+        /// Maximum size of the recordings whose answer could not be parsed, in bytes.
+        lost_max_bytes: u64 = "LOST_MAX_MIB", "256", mebibytes(),
+            "Maximum size of such recordings in MiB; beyond it the oldest are removed";
+        /// How long the lines of finished turns are kept, for searches and costs.
+        turns_kept: Duration = "TURNS_KEPT_DAYS", "400", days(),
+            "Days that each turn's time, person, channel and cost are kept; its texts are removed after `RECORDINGS_MAX_DAYS`";
+        /// Folder of compiled components, which only the gateway may write to.
+        cache_dir: PathBuf = "CACHE_DIR", "~/.cache/aetheel", path(),
+            "Private folder for compiled backends";
+        /// The rule for which components may serve.
+        backend_trust: Trust = "BACKEND_TRUST", "any", one_of(&Trust::WORDS),
+            "Which backend files may serve: `any`, `pinned` (SHA-256 in `CONFIG_DIR/backends.md`) or `signed`";
+        /// Public minisign keys whose signatures are accepted for components.
+        backend_signers: Vec<PublicKey> = "BACKEND_SIGNERS", "", public_keys(),
+            "Public minisign keys whose signatures count, separated by commas";
+        /// Whether the gateway rolls back a component that parses worse than the previous one.
+        backend_rollback: bool = "BACKEND_ROLLBACK", "auto", one_of(&[("auto", true), ("never", false)]),
+            "`auto`: the gateway rolls back a version of a backend that reads worse than the previous one. With `never` it only reports the problem";
+        /// Maximum number of turns that run at the same time.
+        max_concurrent_queries: usize = "MAX_CONCURRENT_QUERIES", "5", number(1, 1_000),
+            "Maximum number of turns that run at the same time";
+        /// Maximum number of events that may wait for a lane or a slot.
+        max_queue_depth: usize = "MAX_QUEUE_DEPTH", "100", number(1, 1_000_000),
+            "Maximum number of waiting events; more are refused";
+        /// The treatment of a prompt from an idle lane while all slots are taken.
+        busy_policy: BusyPolicy = "BUSY_POLICY", "reject", one_of(&BusyPolicy::WORDS),
+            "Treatment of a prompt from an idle channel (one without a turn) while `MAX_CONCURRENT_QUERIES` turns run: `reject` or `queue`";
+        /// How agents are confined.
+        agent_sandbox: SandboxMode = "AGENT_SANDBOX", "auto", one_of(&SandboxMode::WORDS),
+            "How agents are confined: `auto` (Landlock if the kernel has it, otherwise no sandbox), `landlock`, `bwrap` or `off`";
+        /// Whether agents outlive the gateway.
+        agent_holder: HolderMode = "AGENT_HOLDER", "auto", one_of(&HolderMode::WORDS),
+            "Whether agents outlive the gateway: `auto` (through `aetheel hold`, which the gateway starts if none runs; if that fails, agents end with the gateway), `require` (refuse to start without) or `off`";
+        /// How long a holder (the process that keeps agents while the gateway restarts) keeps agents
+        /// without a gateway.
+        agent_hold: Duration = "AGENT_HOLD_SECONDS", "600", seconds(1, 30 * 86_400),
+            "How long a holder that the gateway started keeps agents without a gateway, in seconds";
+        /// The database that several machines share, or `None` if this machine serves alone.
+        cluster_url: Option<SecretString> = "CLUSTER_URL", "", secret(),
+            "Address of a PostgreSQL database that several machines share; unset: this machine serves the bot alone";
+        /// The name of this machine in the cluster, or `None` for its host name.
+        node_name: Option<String> = "NODE_NAME", "", optional(),
+            "Name of this machine in the cluster; unset: the machine's own";
+        /// The labels of this machine, for `node:` in `channels.md`.
+        node_labels: Vec<String> = "NODE_LABELS", "", list(),
+            "Labels of this machine, for `node:` in channels.md, separated by commas, such as `gpu, berlin`";
+        /// How long a node may be silent before another one takes over.
+        cluster_lease: Duration = "CLUSTER_LEASE_SECONDS", "6", seconds(2, 60),
+            "How long a node of the cluster may be silent before another one takes over, in seconds";
+        /// How long the agents of a node may continue while it cannot reach the database.
+        cluster_turn_lease: Duration = "CLUSTER_TURN_LEASE_SECONDS", "90", seconds(2, 3_600),
+            "How long the agents of a node continue if it cannot reach the cluster's database, in seconds; at least CLUSTER_LEASE_SECONDS";
+        /// Additional paths that confined agents may read.
+        agent_read: Vec<PathBuf> = "AGENT_READ", "", places(),
+            "More files and folders that agents in the sandbox may read and execute, absolute or with `~/`, separated by commas";
+        /// Additional paths that confined agents may change.
+        agent_write: Vec<PathBuf> = "AGENT_WRITE", "", places(),
+            "More files and folders that agents in the sandbox may change, absolute or with `~/`, separated by commas";
+        /// A command that is placed before the program.
+        agent_wrapper: Vec<String> = "AGENT_WRAPPER", "", words(),
+            "Command placed before the agent's program, inside its sandbox, for example `nice`; it is split at blanks";
+        /// Names of additional variables that agents get.
+        agent_env: Vec<String> = "AGENT_ENV", "", list(),
+            "Names of more variables of the gateway's environment that agents get, separated by commas";
+        /// Users and roles that may answer every question of an agent, by id.
+        approvers: Vec<UserOrRoleId> = "APPROVERS", "", ids(UserOrRoleId::parse_nonzero),
+            "Discord user or role ids that may answer every question of an agent, separated by commas";
+        /// Users with the rights of the application's owner, by id.
+        owners: Vec<UserId> = "OWNERS", "", ids(UserId::parse_nonzero),
+            "Discord user ids with the rights of the application's owner, separated by commas";
+        /// Maximum number of prompts of one user in a minute, or `None` without a limit.
+        user_prompts_per_minute: Option<u32> = "USER_PROMPTS_PER_MINUTE", "20", number_or_zero(10_000),
+            "Prompts a user may send in a minute; 0: no limit";
+        /// The channel for the answers of schedules, hooks and webhooks that name no channel, and for
+        /// notices to the operator.
+        output_channel: Option<ChannelId> = "OUTPUT_CHANNEL_ID", "", id(ChannelId::parse_nonzero),
+            "Discord channel of heartbeats, cron jobs, hooks and webhooks that name none, and of notices to the operator";
+        /// Maximum size of an attached file, in bytes.
+        attachments_max: usize = "ATTACHMENTS_MAX", "10", number(0, 10),
+            "Maximum number of files with a prompt";
+        /// Size limit of an attached file, in bytes.
+        attachment_limit: u64 = "ATTACHMENT_LIMIT_BYTES", "10485760", number(0, 100 << 20),
+            "Largest file accepted with a prompt";
+        /// Number of characters above which an answer is sent as a file.
+        long_answer: Option<usize> = "LONG_ANSWER_CHARS", "16000", number_or_zero(1 << 30),
+            "An answer with more characters is sent as a file; 0: never";
+        /// Parts of the line below an answer, in this order.
+        footer: Vec<FooterPart> = "FOOTER", "backend,time,cost", some_of(&FooterPart::WORDS),
+            "Parts of the line below an answer: `backend`, `model`, `time`, `tokens`, `cost`, separated by commas; `none`: no such line";
+        /// Time zone of cron jobs and active hours without their own.
+        time_zone: TimeZone = "TIME_ZONE", "UTC", time_zone(),
+            "Time zone of cron jobs and active hours that set no time zone, for example `Europe/Berlin`";
+        /// The address that receives webhooks.
+        webhooks_address: Option<SocketAddr> = "WEBHOOKS_ADDRESS", "", socket(8787),
+            "Address that accepts webhooks, for example `127.0.0.1:8787`. Without it, no webhooks";
+        /// The address of the status pages.
+        status_address: Option<SocketAddr> = "STATUS_ADDRESS", "", socket(9464),
+            "Address of `/livez`, `/readyz` and `/metrics`, for example `127.0.0.1:9464`. Without it, no status pages";
+        /// The address of the dashboard.
+        dashboard_address: Option<SocketAddr> = "DASHBOARD_ADDRESS", "", socket(8788),
+            "Address of the dashboard, for example `127.0.0.1:8788`. Without it, no dashboard";
+        /// The URL under which people reach the dashboard, or `None` for its address.
+        dashboard_url: Option<String> = "DASHBOARD_URL", "", trimmed(),
+            "Address under which people reach the dashboard, for example `https://agents.example.com`. The default is `http://` and `DASHBOARD_ADDRESS`";
+        /// Whether people may create read-only links to turns in the dashboard.
+        dashboard_sharing: bool = "DASHBOARD_SHARING", "on", one_of(&[("on", true), ("off", false)]),
+            "Whether people may make read-only links to turns, for readers without an account: `on` or `off`";
+        /// The URL of Discord, without a trailing slash.
+        discord_api_base: String = "DISCORD_API_BASE", "https://discord.com", address(),
+            "Discord's address; for proxies and tests";
+        /// Maximum number of requests to Discord in a second; 0 without a limit.
+        discord_requests_per_second: usize = "DISCORD_REQUESTS_PER_SECOND", "45", number(0, 1_000_000),
+            "Maximum number of requests to Discord in a second; Discord allows 50; 0: no limit";
+        /// The number of shards of the bot, or `None` for the number that Discord recommends.
+        shards: Option<u32> = "SHARDS", "auto", number_or_auto(1, 1_000),
+            "Connections to Discord's gateway: `auto` (as many as Discord recommends) or a number from 1 to 1000";
+        /// The format of log lines.
+        log_format: LogFormat = "LOG_FORMAT", "auto", one_of(&LogFormat::WORDS),
+            "`human`, `json`, or `auto`: human on a terminal";
+        /// The minimum level of log lines, or a filter of the `tracing` library.
+        log_level: String = "LOG_LEVEL", "info", text(),
+            "Minimum log level (libraries log warnings), or a filter such as `aetheel=debug,info`";
+    }
+    also {
+        /// People, roles, channels and guilds that may use the bot.
+        allowed: AllowLists = AllowLists::read_from;
+        /// Limits of output, memory, time and sizes.
+        limits: ResourceLimits = ResourceLimits::read_from;
+        /// The mode, which is `plan` in the permission mode `plan`.
+        mode: Mode = |read| read.permission_mode();
+        /// Files that contain settings and secrets, which confined agents may not read.
+        secret_files: Vec<PathBuf> = |_| Vec::new();
+        /// The source of `agent_backend` for messages to the operator: the variable, or an argument of
+        /// a command.
+        agent_backend_source: &'static str = |_| "AGENT_BACKEND";
+    }
 }
+
+const COUNT: usize =
+    Config::VARIABLES.len() + AllowLists::VARIABLES.len() + ResourceLimits::VARIABLES.len();
+const ALL: [SettingVariable; COUNT] =
+    joined(&[Config::VARIABLES, AllowLists::VARIABLES, ResourceLimits::VARIABLES]);
+
+/// All variables.
+pub const VARIABLES: &[SettingVariable] = &ALL;
+
+const NO_WEB_PUSH: &str =
+    "the dashboard sends no push notifications any more, since Discord notifies of questions";
+
+/// Variables that an earlier version read, each with a remark for the operator. If one of
+/// them is still set, it is reported and ignored.
+pub const REMOVED: &[(&str, &str)] =
+    &[("PUSH_SERVICES", NO_WEB_PUSH), ("PUSH_CONTACT", NO_WEB_PUSH)];
 
 /// The value of `AGENT_BACKEND` with which the gateway searches for a backend when it starts.
 pub const AUTO: &str = "auto";
@@ -190,14 +277,26 @@ fn alias_of(backend: &str) -> Option<String> {
 /// Returns the folder of compiled backends, for commands that need no other setting.
 #[must_use]
 pub fn cache_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
-    VariableReader::new(&variable).path("CACHE_DIR")
+    folder("CACHE_DIR", &variable)
 }
 
 /// Returns the folder of markdown files, for commands that need no other setting.
 #[must_use]
 pub fn config_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
-    VariableReader::new(&variable).path("CONFIG_DIR")
+    folder("CONFIG_DIR", &variable)
 }
+
+fn folder(name: &str, variable: &dyn Fn(&str) -> Option<String>) -> PathBuf {
+    let row = VARIABLES.iter().find(|row| row.name == name);
+    row.map(|row| VariableReader::new(variable).path(row)).unwrap_or_default()
+}
+
+const PERMISSION_MODES: [(&str, Safety); 4] = [
+    ("bypassPermissions", Safety::Danger),
+    ("acceptEdits", Safety::Edit),
+    ("default", Safety::Default),
+    ("plan", Safety::Default),
+];
 
 impl Config {
     /// Sets the backend that was found, if the setting was [`AUTO`].
@@ -220,134 +319,11 @@ impl Config {
     /// configuration in which invalid values are replaced by their defaults.
     pub fn read_all(variable: impl Fn(&str) -> Option<String>) -> (Self, Vec<Finding>) {
         let mut read = VariableReader::new(&variable);
-        let defaults = ResourceLimits::default();
-        let (safety, mode) = read.one_of(
-            "PERMISSION_MODE",
-            &[
-                ("bypassPermissions", (Safety::Danger, Mode::Build)),
-                ("acceptEdits", (Safety::Edit, Mode::Build)),
-                ("default", (Safety::Default, Mode::Build)),
-                ("plan", (Safety::Default, Mode::Plan)),
-            ],
-        );
-        let agent_backend = read.text("AGENT_BACKEND");
-        let config = Self {
-            discord_bot_token: read
-                .optional("DISCORD_BOT_TOKEN")
-                .map(|token| token.trim().to_owned().into()),
-            command_alias: read.optional("COMMAND_ALIAS").or_else(|| alias_of(&agent_backend)),
-            agent_backend,
-            allowed_backends: read.list("ALLOWED_BACKENDS"),
-            agent_backend_source: "AGENT_BACKEND",
-            backend_run: read.runs("BACKEND_RUN"),
-            backend_cli_path: read
-                .optional("BACKEND_CLI_PATH")
-                .map(|text| read.expanded(text.trim())),
-            backend_model: read.plain_word("BACKEND_MODEL"),
-            backend_effort: read.plain_word("BACKEND_EFFORT"),
-            backend_max_turns: read.number("BACKEND_MAX_TURNS", 1, 10_000) as u32,
-            allowed_tools: read.allowed_tools("ALLOWED_TOOLS"),
-            safety,
-            mode,
-            query_timeout: read.milliseconds("QUERY_TIMEOUT_MS", 1_000),
-            idle_timeout: read.milliseconds_or_never("IDLE_TIMEOUT_MS", 1_000),
-            ask_timeout: read.milliseconds("ASK_TIMEOUT_MS", 1_000),
-            link_idle: read.milliseconds("LINK_IDLE_MS", 0),
-            links_warm: read.number("LINKS_WARM", 0, 10_000) as usize,
-            stop_grace: read.milliseconds("STOP_GRACE_MS", 100),
-            shutdown_grace: read.milliseconds("SHUTDOWN_GRACE_MS", 0),
-            secret_files: Vec::new(),
-            config_dir: read.path("CONFIG_DIR"),
-            backends_dir: read.path("BACKENDS_DIR"),
-            workspace_dir: read.path("WORKSPACE_DIR"),
-            project_roots: read.paths("PROJECT_ROOTS", "WORKSPACE_DIR"),
-            recordings_dir: read.path("RECORDINGS_DIR"),
-            recordings_max_age: Duration::from_secs(
-                read.number("RECORDINGS_MAX_DAYS", 0, 36_500) * 86_400,
-            ),
-            recordings_max_bytes: read.number("RECORDINGS_MAX_MIB", 0, 1 << 30) << 20,
-            lost_max_age: Duration::from_secs(read.number("LOST_MAX_DAYS", 0, 36_500) * 86_400),
-            lost_max_bytes: read.number("LOST_MAX_MIB", 0, 1 << 30) << 20,
-            turns_kept: Duration::from_secs(read.number("TURNS_KEPT_DAYS", 0, 36_500) * 86_400),
-            cache_dir: read.path("CACHE_DIR"),
-            backend_trust: read.one_of("BACKEND_TRUST", &Trust::WORDS),
-            backend_signers: read.public_keys("BACKEND_SIGNERS"),
-            backend_rollback: read.one_of("BACKEND_ROLLBACK", &[("auto", true), ("never", false)]),
-            max_concurrent_queries: read.number("MAX_CONCURRENT_QUERIES", 1, 1_000) as usize,
-            max_queue_depth: read.number("MAX_QUEUE_DEPTH", 1, 1_000_000) as usize,
-            busy_policy: read.one_of(
-                "BUSY_POLICY",
-                &[("reject", BusyPolicy::Reject), ("queue", BusyPolicy::Queue)],
-            ),
-            agent_sandbox: read.one_of("AGENT_SANDBOX", &SandboxMode::WORDS),
-            agent_holder: read.one_of("AGENT_HOLDER", &HolderMode::WORDS),
-            agent_hold: Duration::from_secs(read.number("AGENT_HOLD_SECONDS", 1, 30 * 86_400)),
-            cluster_url: read.optional("CLUSTER_URL").map(|url| url.trim().to_owned().into()),
-            node_name: read.optional("NODE_NAME"),
-            node_labels: read.list("NODE_LABELS"),
-            cluster_lease: Duration::from_secs(read.number("CLUSTER_LEASE_SECONDS", 2, 60)),
-            cluster_turn_lease: Duration::from_secs(read.number(
-                "CLUSTER_TURN_LEASE_SECONDS",
-                2,
-                3_600,
-            )),
-            agent_read: read.places("AGENT_READ"),
-            agent_write: read.places("AGENT_WRITE"),
-            agent_wrapper: read
-                .text("AGENT_WRAPPER")
-                .split_whitespace()
-                .map(str::to_owned)
-                .collect(),
-            agent_env: read.list("AGENT_ENV"),
-            allowed: AllowLists {
-                users: read.ids("ALLOWED_USERS", UserId::parse_nonzero),
-                roles: read.ids("ALLOWED_ROLES", RoleId::parse_nonzero),
-                channels: read.ids("ALLOWED_CHANNELS", ChannelId::parse_nonzero),
-                guilds: read.ids("ALLOWED_GUILDS", GuildId::parse_nonzero),
-            },
-            approvers: read.ids("APPROVERS", UserOrRoleId::parse_nonzero),
-            owners: read.ids("OWNERS", UserId::parse_nonzero),
-            user_prompts_per_minute: Some(read.number("USER_PROMPTS_PER_MINUTE", 0, 10_000) as u32)
-                .filter(|most| *most > 0),
-            output_channel: read.id("OUTPUT_CHANNEL_ID", ChannelId::parse_nonzero),
-            attachments_max: read.number("ATTACHMENTS_MAX", 0, 10) as usize,
-            attachment_limit: read.number("ATTACHMENT_LIMIT_BYTES", 0, 100 << 20),
-            long_answer: Some(read.number("LONG_ANSWER_CHARS", 0, 1 << 30) as usize)
-                .filter(|chars| *chars > 0),
-            footer: read.some_of("FOOTER", &FooterPart::WORDS),
-            time_zone: read.time_zone("TIME_ZONE"),
-            webhooks_address: read.socket("WEBHOOKS_ADDRESS", 8787),
-            status_address: read.socket("STATUS_ADDRESS", 9464),
-            dashboard_address: read.socket("DASHBOARD_ADDRESS", 8788),
-            dashboard_url: read.optional("DASHBOARD_URL").map(|url| url.trim().to_owned()),
-            dashboard_sharing: read.one_of("DASHBOARD_SHARING", &[("on", true), ("off", false)]),
-            discord_api_base: read.address("DISCORD_API_BASE"),
-            discord_requests_per_second: read.number("DISCORD_REQUESTS_PER_SECOND", 0, 1_000_000)
-                as usize,
-            shards: read.number_or_auto("SHARDS", 1, 1_000).map(|shards| shards as u32),
-            log_format: read.one_of(
-                "LOG_FORMAT",
-                &[
-                    ("auto", LogFormat::Auto),
-                    ("human", LogFormat::Human),
-                    ("json", LogFormat::Json),
-                ],
-            ),
-            log_level: read.text("LOG_LEVEL"),
-            limits: ResourceLimits {
-                line: read.number("LINE_LIMIT_BYTES", defaults.line as u64, 1 << 30) as usize,
-                output: read.number("OUTPUT_LIMIT_BYTES", defaults.output, 1 << 40),
-                prompt: read.number("PROMPT_LIMIT_BYTES", defaults.prompt as u64, 1 << 30) as usize,
-                guest_memory: read.number(
-                    "GUEST_MEMORY_BYTES",
-                    defaults.guest_memory as u64,
-                    4 << 30,
-                ) as usize,
-                guest_call: read.milliseconds("GUEST_CALL_MS", 1_000),
-                component: read.number("COMPONENT_LIMIT_BYTES", defaults.component, 1 << 30),
-                compile: read.milliseconds("COMPILE_TIMEOUT_MS", 120_000),
-            },
-        };
+        let mut config = Self::read_from(&mut read);
+        if config.project_roots.is_empty() {
+            config.project_roots = vec![config.workspace_dir.clone()];
+        }
+        config.command_alias = config.command_alias.or_else(|| alias_of(&config.agent_backend));
         if config.agent_env.iter().any(|name| name == "DISCORD_BOT_TOKEN") {
             read.fault(
                 "AGENT_ENV must not name `DISCORD_BOT_TOKEN`: agents never get it".to_owned(),

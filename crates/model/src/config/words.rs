@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::reader::VariableReader;
+use super::table::settings;
 use crate::id::{ChannelId, GuildId, RoleId, UserId};
 
 /// The treatment of a prompt from an idle lane while all slots are taken.
@@ -25,6 +27,10 @@ pub enum SandboxMode {
     Bwrap,
     /// Agents are not confined.
     Off,
+}
+
+impl BusyPolicy {
+    pub(super) const WORDS: [(&str, Self); 2] = [("reject", Self::Reject), ("queue", Self::Queue)];
 }
 
 impl SandboxMode {
@@ -89,50 +95,62 @@ pub enum LogFormat {
     Json,
 }
 
-/// The people and places that may use the bot. An empty list does not restrict anything.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AllowLists {
-    /// Users, by id. A member is admitted by this list or by `roles`; if both are empty, everyone
-    /// is.
-    pub users: Vec<UserId>,
-    /// Roles of a member, by id; see [`AllowLists::users`].
-    pub roles: Vec<RoleId>,
-    /// Channels, or parents of threads, by id.
-    pub channels: Vec<ChannelId>,
-    /// Guilds the bot answers in, by id.
-    pub guilds: Vec<GuildId>,
+impl LogFormat {
+    pub(super) const WORDS: [(&str, Self); 3] =
+        [("auto", Self::Auto), ("human", Self::Human), ("json", Self::Json)];
 }
 
-/// Limits of the resources that a guest and its agent may use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResourceLimits {
-    /// Maximum length of a line that is kept completely, in bytes.
-    pub line: usize,
-    /// Maximum output of a run, in bytes.
-    pub output: u64,
-    /// Maximum text of a prompt, in bytes.
-    pub prompt: usize,
-    /// Maximum size of all memories of one guest together, in bytes.
-    pub guest_memory: usize,
-    /// Maximum run time of one call into a guest.
-    pub guest_call: Duration,
-    /// Maximum size of a component, in bytes.
-    pub component: u64,
-    /// Maximum time to compile a component.
-    pub compile: Duration,
+settings! {
+    /// The people and places that may use the bot. An empty list does not restrict anything.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct AllowLists {
+        /// Users, by id. A member is admitted by this list or by `roles`; if both are empty, everyone
+        /// is.
+        users: Vec<UserId> = "ALLOWED_USERS", "", ids(UserId::parse_nonzero),
+            "Discord user ids that may use the bot, separated by commas";
+        /// Roles of a member, by id; see [`AllowLists::users`].
+        roles: Vec<RoleId> = "ALLOWED_ROLES", "", ids(RoleId::parse_nonzero),
+            "Discord role ids that may use the bot, separated by commas";
+        /// Channels, or parents of threads, by id.
+        channels: Vec<ChannelId> = "ALLOWED_CHANNELS", "", ids(ChannelId::parse_nonzero),
+            "Ids of the Discord channels in which the bot answers, separated by commas. An empty list means all";
+        /// Guilds the bot answers in, by id.
+        guilds: Vec<GuildId> = "ALLOWED_GUILDS", "", ids(GuildId::parse_nonzero),
+            "Ids of the Discord guilds in which the bot answers, separated by commas. An empty list means all";
+    }
+}
+
+settings! {
+    /// Limits of the resources that a guest and its agent may use.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ResourceLimits {
+        /// Maximum length of a line that is kept completely, in bytes.
+        line: usize = "LINE_LIMIT_BYTES", "8388608", number(8 << 20, 1 << 30),
+            "Longest line of agent output that is kept whole, in bytes; can only be raised";
+        /// Maximum output of a run, in bytes.
+        output: u64 = "OUTPUT_LIMIT_BYTES", "67108864", number(64 << 20, 1 << 40),
+            "Maximum output of a turn, in bytes; beyond it the turn is stopped; can only be raised";
+        /// Maximum text of a prompt, in bytes.
+        prompt: usize = "PROMPT_LIMIT_BYTES", "262144", number(256 << 10, 1 << 30),
+            "Longest prompt, in bytes; can only be raised";
+        /// Maximum size of all memories of one guest together, in bytes.
+        guest_memory: usize = "GUEST_MEMORY_BYTES", "134217728", number(128 << 20, 4 << 30),
+            "Memory of one backend instance, in bytes; can only be raised";
+        /// Maximum run time of one call into a guest.
+        guest_call: Duration = "GUEST_CALL_MS", "1000", milliseconds(1_000),
+            "Run time of one call into a backend, in milliseconds; can only be raised";
+        /// Maximum size of a component, in bytes.
+        component: u64 = "COMPONENT_LIMIT_BYTES", "50331648", number(48 << 20, 1 << 30),
+            "Largest backend file, in bytes; can only be raised";
+        /// Maximum time to compile a component.
+        compile: Duration = "COMPILE_TIMEOUT_MS", "120000", milliseconds(120_000),
+            "Longest time to compile a backend, in milliseconds; can only be raised";
+    }
 }
 
 impl Default for ResourceLimits {
     fn default() -> Self {
-        Self {
-            line: 8 << 20,
-            output: 64 << 20,
-            prompt: 256 << 10,
-            guest_memory: 128 << 20,
-            guest_call: Duration::from_secs(1),
-            component: 48 << 20,
-            compile: Duration::from_secs(120),
-        }
+        Self::read_from(&mut VariableReader::new(&|_| None))
     }
 }
 
