@@ -1,4 +1,4 @@
-//! Findings of checks: what was found, how serious it is, and what the operator can do.
+//! Findings of checks. Each has a level, a message and a hint for the operator.
 //!
 //! A finding is created where the problem is found. Its `Display` is the text for the terminal, the
 //! log and Discord. Its serialized form is that of `--json`.
@@ -98,7 +98,7 @@ impl Finding {
         self
     }
 
-    /// Sets the operator's next step if there is none yet.
+    /// Sets the hint if it is missing.
     #[must_use]
     pub fn or_hint(mut self, hint: &str) -> Self {
         self.hint.get_or_insert_with(|| hint.to_owned());

@@ -31,7 +31,7 @@ struct ProjectConfig {
     #[serde(default)]
     agent: CcConnectAgent,
     #[serde(default)]
-    platforms: Vec<Platform>,
+    platforms: Vec<ChatPlatform>,
     heartbeat: Option<CcConnectHeartbeat>,
 }
 
@@ -44,7 +44,7 @@ struct CcConnectAgent {
 }
 
 #[derive(Deserialize)]
-struct Platform {
+struct ChatPlatform {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]

@@ -15,7 +15,7 @@ const REFUSAL_INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// Why somebody may not use the bot, for the operator's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum AdmissionError {
+pub(crate) enum AccessError {
     /// The author is not a person.
     #[error(transparent)]
     Ignored(IgnoredAuthor),
@@ -66,8 +66,8 @@ impl Identity {
     /// Checks, without a request, whether a person may use the bot in a channel.
     ///
     /// # Errors
-    /// [`AdmissionError`].
-    pub(crate) fn admit(&self, asker: &Asker) -> Result<(), AdmissionError> {
+    /// [`AccessError`].
+    pub(crate) fn admit(&self, asker: &Asker) -> Result<(), AccessError> {
         let author = UserId::discord(asker.user);
         let owners = if asker.owner { vec![author] } else { Vec::new() };
         let roles: Vec<RoleId> = asker.roles.iter().copied().map(RoleId::discord).collect();
@@ -84,8 +84,8 @@ impl Identity {
         };
         match access::decide(&self.allowed, &request) {
             AccessDecision::Allowed => Ok(()),
-            AccessDecision::Ignored(why) => Err(AdmissionError::Ignored(why)),
-            AccessDecision::Refused(why) => Err(AdmissionError::Refused(why)),
+            AccessDecision::Ignored(why) => Err(AccessError::Ignored(why)),
+            AccessDecision::Refused(why) => Err(AccessError::Refused(why)),
         }
     }
 

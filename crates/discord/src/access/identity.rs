@@ -1,4 +1,4 @@
-//! The bot's account, and who may use it.
+//! The bot's account and its access lists.
 
 use std::collections::HashMap;
 use std::time::Instant;

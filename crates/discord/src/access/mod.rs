@@ -1,4 +1,5 @@
-//! Who may use the bot and what people may do in a channel, and the look-ups that this needs.
+//! Decides about access to the bot and to channels, and makes the requests to Discord that the
+//! decisions need.
 
 pub(crate) mod asker;
 pub(crate) mod identity;

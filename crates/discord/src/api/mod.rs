@@ -350,47 +350,6 @@ impl Api {
         }
     }
 
-    /// Acknowledges an interaction, so that its answer may follow after Discord's three seconds
-    /// (callback type 5).
-    pub(super) async fn defer(
-        &self,
-        interaction: u64,
-        token: &str,
-        timeouts: Timeouts,
-    ) -> Result<(), RestError> {
-        self.callback(
-            interaction,
-            token,
-            json!({"type": 5, "data": {"allowed_mentions": {"parse": []}}}),
-            timeouts,
-        )
-        .await
-    }
-
-    /// Answers at once, visible to the user alone (callback type 4, flag 64).
-    pub(super) async fn answer_privately(
-        &self,
-        interaction: u64,
-        token: &str,
-        text: &str,
-        timeouts: Timeouts,
-    ) -> Result<(), RestError> {
-        let body = json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": {"parse": []}}});
-        self.callback(interaction, token, body, timeouts).await
-    }
-
-    /// Answers at once, visible to everybody (callback type 4).
-    pub(super) async fn answer_at_once(
-        &self,
-        interaction: u64,
-        token: &str,
-        text: &str,
-        timeouts: Timeouts,
-    ) -> Result<(), RestError> {
-        let body = json!({"type": 4, "data": {"content": text, "allowed_mentions": {"parse": []}}});
-        self.callback(interaction, token, body, timeouts).await
-    }
-
     /// Puts text into the deferred answer.
     pub(super) async fn edit_original(
         &self,

@@ -28,7 +28,7 @@ pub use self::words::{
 };
 use crate::agent::{AllowedTools, Mode, Safety};
 use crate::finding::Finding;
-use crate::id::{ChannelId, GuildId, UserId, UserOrRoleId};
+use crate::id::{ChannelId, UserId, UserOrRoleId};
 
 settings! {
     /// The configuration, valid in itself. Folders and programs are checked at the start.
