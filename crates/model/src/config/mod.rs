@@ -354,6 +354,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+    use crate::id::GuildId;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Config, Vec<Finding>> {
         let map: HashMap<&str, &str> = pairs.iter().copied().collect();
