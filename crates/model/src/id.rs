@@ -17,10 +17,14 @@
 //!
 //! # Another platform
 //!
-//! Add a variant to [`Platform`], its name, and constructors and accessors like
-//! `ChannelId::discord`. The compiler then shows the functions that decide what is written. An
-//! adapter uses the accessor of its own platform at its border. There is no conversion from `u64`,
-//! because a bare number does not name its platform.
+//! Add a variant to [`Platform`], its name, an entry in the list of `Platform::from_name`, and
+//! constructors and accessors like `ChannelId::discord`. The compiler then reports the functions
+//! that decide what is written, but not that list. An adapter uses the accessor of its own platform
+//! where it touches other crates. There is no conversion from `u64`, because a bare number does not
+//! name its platform.
+//!
+//! If the ids of a platform are texts, its adapter assigns a number to each text, and saves the
+//! assignment before it uses the number.
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,6 +48,8 @@ impl Platform {
         }
     }
 
+    /// Returns the platform with a name. The compiler does not report a platform that is missing in
+    /// the list.
     fn from_name(name: &str) -> Option<Self> {
         [Self::Discord].into_iter().find(|platform| platform.name() == name)
     }

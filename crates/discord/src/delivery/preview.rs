@@ -17,7 +17,7 @@ const MAX_OUTPUT_LINE_CHARS: usize = 120;
 
 /// Renders a finished answer, or the text of `shown` if there is no answer yet, as Discord
 /// messages. Both must be without secrets. Leaves out the prompt of a command, questions, files
-/// and buttons.
+/// and buttons. The module `reply` posts an answer, and must give its messages the same texts.
 pub(crate) fn preview(
     options: &DiscordOptions,
     shown: &Transcript,

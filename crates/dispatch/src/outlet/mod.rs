@@ -149,7 +149,7 @@ pub struct OpenedThread {
 #[derive(Clone)]
 pub struct PriorDelivery {
     /// At most 17 letters, digits and dots, which identify this attempt at the event in every
-    /// process.
+    /// process. With keys that begin with it, a chat platform recognises a repeated request.
     pub stem: String,
     /// Ids of the messages that previous processes posted, in order.
     pub posted: Vec<MessageId>,
