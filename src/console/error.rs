@@ -2,8 +2,10 @@
 
 use super::files::AttachError;
 use super::folded::NoSuchPart;
-use super::session::CUT;
 use crate::dispatch::{AnswerRefusal, LaneRequestError, PingError, PromptRefusal};
+
+/// Length of a line in bytes at which a terminal in line mode drops the rest.
+pub(super) const TERMINAL_LINE_BYTES: usize = 4095;
 
 /// Why a line that a person typed has no effect. The texts are for that person.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +17,9 @@ pub(super) enum LineError {
     #[error("write the message for the agent after /steer")]
     NoMessage,
     /// The line is as long as the longest one that a terminal passes on.
-    #[error("the terminal cuts lines at {CUT} bytes; send it through a pipe, or as a file (/file)")]
+    #[error(
+        "the terminal cuts lines at {TERMINAL_LINE_BYTES} bytes; send it through a pipe, or as a file (/file)"
+    )]
     Cut,
     /// The prompt was not accepted.
     #[error(transparent)]

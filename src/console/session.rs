@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::error::LineError;
+use super::error::{LineError, TERMINAL_LINE_BYTES};
 use super::files;
 use super::input::{self, TerminalInput};
 use super::names::names;
@@ -58,9 +58,6 @@ Anything else is a prompt; begin it with a blank if it should start with `/`.";
 
 /// Time limit for an agent to list its sessions.
 const AGENT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
-
-/// Length of a line in bytes at which a terminal in line mode drops the rest.
-pub(super) const CUT: usize = 4095;
 
 /// Interval in which the status updates the duration of a turn.
 const STATUS_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
@@ -449,7 +446,7 @@ impl ConsoleSession<'_> {
 
     /// Returns whether a terminal in line mode dropped the end of a line.
     fn is_cut(&self, line: &str) -> bool {
-        self.shared.live && !self.shared.editing && line.len() >= CUT
+        self.shared.live && !self.shared.editing && line.len() >= TERMINAL_LINE_BYTES
     }
 }
 

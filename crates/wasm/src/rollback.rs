@@ -13,7 +13,7 @@ use super::install;
 use super::loader::{KnownFile, Loader};
 use super::report::LoadReport;
 use super::source;
-use super::version_error::ComponentVersionError;
+use super::version_error::{ComponentVersionError, short};
 use aetheel_model::plain::with_causes;
 use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{Components, ServedComponent};
@@ -189,8 +189,4 @@ fn aside(target: &Path, digest: &str) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(format!(".rolled-back-{}", short(digest)));
     PathBuf::from(name)
-}
-
-pub(super) fn short(digest: &str) -> &str {
-    digest.get(..12).unwrap_or(digest)
 }

@@ -4,7 +4,6 @@ use std::io;
 use std::path::PathBuf;
 
 use super::error::AdmissionError;
-use super::rollback::short;
 use aetheel_model::plain::with_causes;
 use aetheel_turn::VersionError;
 
@@ -81,4 +80,9 @@ impl From<ComponentVersionError> for VersionError {
     fn from(error: ComponentVersionError) -> Self {
         Self::Component(Box::new(error))
     }
+}
+
+/// Returns the beginning of a digest, for people.
+pub(super) fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
 }

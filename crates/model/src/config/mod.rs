@@ -6,6 +6,7 @@
 
 mod reader;
 mod runs;
+mod setting;
 mod suggest;
 mod table;
 mod words;
@@ -20,8 +21,8 @@ use secrecy::SecretString;
 
 use self::reader::VariableReader;
 pub use self::runs::{RunMode, RunModes};
+pub use self::setting::SettingVariable;
 pub use self::suggest::{nearest, suggestion};
-pub use self::table::SettingVariable;
 use self::table::{joined, settings};
 pub use self::words::{
     AllowLists, BusyPolicy, FooterPart, HolderMode, LogFormat, ResourceLimits, SandboxMode, Trust,
@@ -37,9 +38,6 @@ settings! {
         /// The token of the bot; only needed for Discord.
         discord_bot_token: Option<SecretString> = "DISCORD_BOT_TOKEN", "", secret(),
             "Token of the Discord bot; needed by `aetheel run`, never given to an agent";
-        /// The second name of the command `/ask`.
-        command_alias: Option<String> = "COMMAND_ALIAS", "", optional(),
-            "Second name of `/ask` and, with `-reset`, of `/reset`; while claude is the backend, it is `claude`";
         /// The backend of channels that did not choose another one; [`AUTO`] until one was found.
         agent_backend: String = "AGENT_BACKEND", "claude", text(),
             "Name of the backend that answers, or `auto`";
@@ -58,6 +56,15 @@ settings! {
         /// The effort of `agent_backend`, as an id or label of that backend.
         backend_effort: Option<String> = "BACKEND_EFFORT", "", plain_word(),
             "Level of thinking `AGENT_BACKEND` uses, one of those `aetheel backend list` names; unset: its own default";
+        /// The rule for which components may serve.
+        backend_trust: Trust = "BACKEND_TRUST", "any", one_of(&Trust::WORDS),
+            "Which backend files may serve: `any`, `pinned` (SHA-256 in `CONFIG_DIR/backends.md`) or `signed`";
+        /// Public minisign keys whose signatures are accepted for components.
+        backend_signers: Vec<PublicKey> = "BACKEND_SIGNERS", "", public_keys(),
+            "Public minisign keys whose signatures count, separated by commas";
+        /// Whether the gateway rolls back a component that parses worse than the previous one.
+        backend_rollback: bool = "BACKEND_ROLLBACK", "auto", one_of(&[("auto", true), ("never", false)]),
+            "`auto`: the gateway rolls back a version of a backend that reads worse than the previous one. With `never` it only reports the problem";
         /// Maximum number of rounds with the model in one turn.
         backend_max_turns: u32 = "BACKEND_MAX_TURNS", "25", number(1, 10_000),
             "Maximum number of rounds with the model in a turn";
@@ -88,6 +95,24 @@ settings! {
         /// How long running turns may continue at shutdown.
         shutdown_grace: Duration = "SHUTDOWN_GRACE_MS", "120000", milliseconds(0),
             "How long running turns may continue at a shutdown before they are stopped, in milliseconds";
+        /// Time zone of cron jobs and active hours without their own.
+        time_zone: TimeZone = "TIME_ZONE", "UTC", time_zone(),
+            "Time zone of cron jobs and active hours that set no time zone, for example `Europe/Berlin`";
+        /// The address that receives webhooks.
+        webhooks_address: Option<SocketAddr> = "WEBHOOKS_ADDRESS", "", socket(8787),
+            "Address that accepts webhooks, for example `127.0.0.1:8787`. Without it, no webhooks";
+        /// The address of the status pages.
+        status_address: Option<SocketAddr> = "STATUS_ADDRESS", "", socket(9464),
+            "Address of `/livez`, `/readyz` and `/metrics`, for example `127.0.0.1:9464`. Without it, no status pages";
+        /// The address of the dashboard.
+        dashboard_address: Option<SocketAddr> = "DASHBOARD_ADDRESS", "", socket(8788),
+            "Address of the dashboard, for example `127.0.0.1:8788`. Without it, no dashboard";
+        /// The URL under which people reach the dashboard, or `None` for its address.
+        dashboard_url: Option<String> = "DASHBOARD_URL", "", trimmed(),
+            "Address under which people reach the dashboard, for example `https://agents.example.com`. The default is `http://` and `DASHBOARD_ADDRESS`";
+        /// Whether people may create read-only links to turns in the dashboard.
+        dashboard_sharing: bool = "DASHBOARD_SHARING", "on", one_of(&[("on", true), ("off", false)]),
+            "Whether people may make read-only links to turns, for readers without an account: `on` or `off`";
         /// Folder of the operator's Markdown files and the gateway's state.
         config_dir: PathBuf = "CONFIG_DIR", "./config", path(),
             "Folder of the markdown files: personality, memory, state; unset: `~/.config/aetheel` or `/etc/aetheel` is used instead if it exists";
@@ -121,15 +146,6 @@ settings! {
         /// Folder of compiled components, which only the gateway may write to.
         cache_dir: PathBuf = "CACHE_DIR", "~/.cache/aetheel", path(),
             "Private folder for compiled backends";
-        /// The rule for which components may serve.
-        backend_trust: Trust = "BACKEND_TRUST", "any", one_of(&Trust::WORDS),
-            "Which backend files may serve: `any`, `pinned` (SHA-256 in `CONFIG_DIR/backends.md`) or `signed`";
-        /// Public minisign keys whose signatures are accepted for components.
-        backend_signers: Vec<PublicKey> = "BACKEND_SIGNERS", "", public_keys(),
-            "Public minisign keys whose signatures count, separated by commas";
-        /// Whether the gateway rolls back a component that parses worse than the previous one.
-        backend_rollback: bool = "BACKEND_ROLLBACK", "auto", one_of(&[("auto", true), ("never", false)]),
-            "`auto`: the gateway rolls back a version of a backend that reads worse than the previous one. With `never` it only reports the problem";
         /// Maximum number of turns that run at the same time.
         max_concurrent_queries: usize = "MAX_CONCURRENT_QUERIES", "5", number(1, 1_000),
             "Maximum number of turns that run at the same time";
@@ -201,24 +217,9 @@ settings! {
         /// Parts of the line below an answer, in this order.
         footer: Vec<FooterPart> = "FOOTER", "backend,time,cost", some_of(&FooterPart::WORDS),
             "Parts of the line below an answer: `backend`, `model`, `time`, `tokens`, `cost`, separated by commas; `none`: no such line";
-        /// Time zone of cron jobs and active hours without their own.
-        time_zone: TimeZone = "TIME_ZONE", "UTC", time_zone(),
-            "Time zone of cron jobs and active hours that set no time zone, for example `Europe/Berlin`";
-        /// The address that receives webhooks.
-        webhooks_address: Option<SocketAddr> = "WEBHOOKS_ADDRESS", "", socket(8787),
-            "Address that accepts webhooks, for example `127.0.0.1:8787`. Without it, no webhooks";
-        /// The address of the status pages.
-        status_address: Option<SocketAddr> = "STATUS_ADDRESS", "", socket(9464),
-            "Address of `/livez`, `/readyz` and `/metrics`, for example `127.0.0.1:9464`. Without it, no status pages";
-        /// The address of the dashboard.
-        dashboard_address: Option<SocketAddr> = "DASHBOARD_ADDRESS", "", socket(8788),
-            "Address of the dashboard, for example `127.0.0.1:8788`. Without it, no dashboard";
-        /// The URL under which people reach the dashboard, or `None` for its address.
-        dashboard_url: Option<String> = "DASHBOARD_URL", "", trimmed(),
-            "Address under which people reach the dashboard, for example `https://agents.example.com`. The default is `http://` and `DASHBOARD_ADDRESS`";
-        /// Whether people may create read-only links to turns in the dashboard.
-        dashboard_sharing: bool = "DASHBOARD_SHARING", "on", one_of(&[("on", true), ("off", false)]),
-            "Whether people may make read-only links to turns, for readers without an account: `on` or `off`";
+        /// The second name of the command `/ask`.
+        command_alias: Option<String> = "COMMAND_ALIAS", "", optional(),
+            "Second name of `/ask` and, with `-reset`, of `/reset`; while claude is the backend, it is `claude`";
         /// The URL of Discord, without a trailing slash.
         discord_api_base: String = "DISCORD_API_BASE", "https://discord.com", address(),
             "Discord's address; for proxies and tests";

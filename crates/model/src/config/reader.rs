@@ -11,7 +11,7 @@ use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
 use super::RunModes;
-use super::table::SettingVariable;
+use super::setting::SettingVariable;
 use crate::agent::{AllowedTools, Mode};
 use crate::finding::Finding;
 use crate::id::IdError;

@@ -1,24 +1,7 @@
 //! The macro that declares settings: one row has the field, the variable, its default, its reader and
 //! its meaning.
 
-use std::fmt;
-
-/// An environment variable that the gateway reads.
-#[derive(Clone, Copy, Debug)]
-pub struct SettingVariable {
-    /// Its name in the environment, for example `LOG_LEVEL`.
-    pub name: &'static str,
-    /// The value that is used if it is unset or empty; empty if there is no default.
-    pub default: &'static str,
-    /// One line for the operator.
-    pub meaning: &'static str,
-}
-
-impl fmt::Display for SettingVariable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
+use super::setting::SettingVariable;
 
 /// Declares a struct of settings. A row is
 /// `field: Type = "VARIABLE", "default", reader(arguments), "meaning";`, where `reader` is a method

@@ -2,8 +2,7 @@
 
 use std::io;
 
-use super::files::{DELIVERIES, FILE_SIZE, FILES, SECRETS};
-use super::processes::{AT_ONCE, STARTS};
+use super::limits::{AT_ONCE, DELIVERIES, FILE_SIZE, FILES, SECRETS, STARTS};
 use crate::PlanFault;
 use aetheel_model::agent::{ProcKey, TurnRef};
 

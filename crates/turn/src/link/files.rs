@@ -15,17 +15,10 @@ use rustix::fs::{Mode, OFlags, open, openat, renameat};
 use tempfile::TempDir;
 
 use super::action_error::ActionError;
+use super::limits::{DELIVERIES, FILE_SIZE, FILES, SECRETS};
 use crate::Blob;
 use aetheel_model::agent::{Chunk, PutFile, TurnKey};
 
-/// Maximum number of secrets of a link.
-pub(super) const SECRETS: usize = 8;
-/// How often a guest may send the contents of one file. Each time they are copied in memory.
-pub(super) const DELIVERIES: u8 = 4;
-
-/// Maximum number of files that a link may put, and the maximum size of each in bytes.
-pub(super) const FILES: usize = 8;
-pub(super) const FILE_SIZE: usize = 1 << 20;
 /// The names of the folders in the private folder.
 const FILES_FOLDER: &str = "files";
 const TEMPORARY_FOLDER: &str = "tmp";

@@ -8,6 +8,7 @@
 mod action_error;
 mod files;
 mod keepsake;
+mod limits;
 mod net;
 mod processes;
 mod replies;

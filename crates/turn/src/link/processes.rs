@@ -7,14 +7,9 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::action_error::ActionError;
+use super::limits::{AT_ONCE, STARTS};
 use crate::{AgentProcess, ProcessCommand, ProcessEvent};
 use aetheel_model::agent::{BasicAuth, ProcKey};
-
-/// Maximum number of processes that a link may start between the beginnings of two turns.
-pub(super) const STARTS: u32 = 8;
-/// Maximum number of processes that a link may have at the same time. Two are typical: one that
-/// exits and one that starts.
-pub(super) const AT_ONCE: usize = 4;
 
 /// The processes of a link. Dropping a process kills all processes of its run.
 #[derive(Default)]
