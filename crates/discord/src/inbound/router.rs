@@ -254,7 +254,7 @@ impl EventRouter {
         let (outcome_sender, outcome) = oneshot::channel();
         let interactions = Arc::clone(&inner.interactions);
         tokio::spawn(async move {
-            let outcome = outcome.await.unwrap_or_else(|_| Err(CommandRefusal::Closing));
+            let outcome = outcome.await.unwrap_or(Err(CommandRefusal::Closing));
             receipt.done();
             let sent = match outcome {
                 Ok(CommandOutcome::Kept) => None,
