@@ -248,7 +248,8 @@ impl Run {
                         let ended = machine.program.ended().await;
                         // SIGTERM also ends a program that is not ready to handle it yet.
                         let unready = !ended.stderr.contains("aetheel is ready");
-                        if ![0, 75].contains(&ended.code) && !(unready && ended.code == 143) {
+                        let allowed: &[i32] = if unready { &[0, 75, 143] } else { &[0, 75] };
+                        if !allowed.contains(&ended.code) {
                             return Err(format!(
                                 "a machine ended with {}: {}",
                                 ended.code, ended.stderr
