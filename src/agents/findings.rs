@@ -224,7 +224,7 @@ fn probe_fault(
     fault
 }
 
-/// Why a backend's program is not found.
+/// The reason why a backend's program is not found.
 #[derive(Debug, thiserror::Error)]
 enum LocateError {
     #[error("cannot find this program: {0}")]

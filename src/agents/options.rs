@@ -17,7 +17,7 @@ pub(super) struct OptionChoices {
     known: RwLock<OptionsSnapshot>,
 }
 
-/// Why a name in `backends.md` cannot have options.
+/// The reason why a name in `backends.md` cannot have options.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub(super) enum NoOptions {
     #[error("is not used: options of profiles are set in acp.md")]

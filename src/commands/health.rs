@@ -26,7 +26,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Largest size of an answer, in bytes.
 const MAX_ANSWER_BYTES: u64 = 16 << 10;
 
-/// Why the gateway does not count as alive.
+/// The reason why the gateway does not count as alive.
 #[derive(Debug, thiserror::Error)]
 enum NotAlive {
     #[error("STATUS_ADDRESS {address}: {}", describe_error(error))]

@@ -43,7 +43,7 @@ struct RecoveryRow {
     text: Option<String>,
 }
 
-/// Why a lost reply cannot be read.
+/// The reason why a lost reply cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum Unreadable {
     #[error("its backend is not in BACKENDS_DIR")]
@@ -55,7 +55,7 @@ enum Unreadable {
     Reread(#[from] RereadError),
 }
 
-/// Why the gateway does not deliver the replies now.
+/// The reason why the gateway does not deliver the replies now.
 #[derive(Debug, thiserror::Error)]
 enum NotDelivered {
     #[error("no gateway runs: the next start delivers it")]

@@ -1,4 +1,4 @@
-//! Why a line that a person typed has no effect.
+//! The reason why a line that a person typed has no effect.
 
 use super::files::AttachError;
 use super::folded::NoSuchPart;
@@ -7,7 +7,7 @@ use crate::dispatch::{AnswerRefusal, LaneRequestError, PingError, PromptRefusal}
 /// Length of a line in bytes at which a terminal in line mode drops the rest.
 pub(super) const TERMINAL_LINE_BYTES: usize = 4095;
 
-/// Why a line that a person typed has no effect. The texts are for that person.
+/// The reason why a line that a person typed has no effect. The texts are for that person.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LineError {
     /// The command does not exist.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::disk::read_ordinary;
 use crate::event::AttachedFile;
 
-/// Why a file cannot be attached to a prompt. `path` is as the person wrote it.
+/// The reason why a file cannot be attached to a prompt. `path` is as the person wrote it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AttachError {
     #[error("{path}: {error}")]

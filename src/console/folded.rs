@@ -14,7 +14,7 @@ const MAX_PART_BYTES: usize = 256 << 10;
 /// Largest number of parts of an answer.
 const MAX_PARTS: usize = 200;
 
-/// Why a part cannot be opened.
+/// The reason why a part cannot be opened.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoSuchPart {
     /// Nothing in the last answer was shortened.

@@ -20,7 +20,7 @@ use crate::dispatch::{
 use crate::event::{AttachedFile, EventKind, EventOrigin, Lane, NewEvent};
 use crate::plain::one_line;
 
-/// Why a session ended.
+/// The reason why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
     /// The input ended, `/quit` or Ctrl-C twice was entered, or the terminal was closed.

@@ -94,7 +94,7 @@ pub fn run(
     })
 }
 
-/// Why the arguments are invalid.
+/// The reason why the arguments are invalid.
 #[derive(Debug, thiserror::Error)]
 enum ArgumentError {
     #[error("`{0}` needs a value")]
@@ -145,7 +145,7 @@ impl DemoOptions {
     }
 }
 
-/// Why a turn ended early.
+/// The reason why a turn ended early.
 enum DemoHalt {
     Interrupted,
     Failed { kind: String, message: String },

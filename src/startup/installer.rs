@@ -27,7 +27,7 @@ pub fn is_component_name(name: &str) -> bool {
         && !name.chars().any(|letter| letter.is_control() || matches!(letter, '/' | '\\'))
 }
 
-/// Why the files of an installation cannot be written.
+/// The reason why the files of an installation cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The component cannot be written to the folder of backends.

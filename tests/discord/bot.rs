@@ -60,7 +60,7 @@ pub struct Home {
     pub busy: watch::Sender<bool>,
     /// While this is true, the check whether a backend is available does not return.
     pub slow: watch::Sender<bool>,
-    /// Why the backend `claude` is not available, if it is not.
+    /// The reason why the backend `claude` is not available, if it is not.
     pub unavailable: Mutex<Option<String>>,
     /// The question that the next agent asks.
     asks: Mutex<Option<Ask>>,

@@ -27,7 +27,8 @@ pub enum ClusterError {
     Fenced,
 }
 
-/// Why `CLUSTER_URL` cannot be used. The texts never contain the URL itself, which has a password.
+/// The reason why `CLUSTER_URL` cannot be used. The texts never contain the URL itself, which has a
+/// password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// The URL cannot be parsed.

@@ -10,7 +10,7 @@ use aetheel_turn::recording::{ParsedRecording, ReadError};
 /// Suffix of the files with expected actions.
 const ACTIONS: &str = ".actions.jsonl";
 
-/// Why a test case cannot be read.
+/// The reason why a test case cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
     /// A file or a folder cannot be read.

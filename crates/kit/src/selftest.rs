@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 8 << 20;
 /// Time limit for all recordings together.
 const SELFTEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a component fails its self-test.
+/// The reason why a component fails its self-test.
 #[derive(Debug, thiserror::Error)]
 pub enum SelftestError {
     /// A recording cannot be read.

@@ -25,7 +25,7 @@ pub struct OperatorCommand {
     pub limit: Duration,
 }
 
-/// Why a program did not exit by itself.
+/// The reason why a program did not exit by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorCommandError {
     /// It cannot be started.

@@ -16,7 +16,7 @@ use aetheel_turn::{Launch, LaunchError, Launcher, ProcessEvent, Reach};
 /// Longest answer, in bytes.
 const MAX_ANSWER_BYTES: u64 = 4 << 10;
 
-/// Why a program did not answer.
+/// The reason why a program did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// It cannot be started.

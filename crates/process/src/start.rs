@@ -29,7 +29,8 @@ pub(super) struct Pipes {
     pub(super) stderr: PipeReader,
 }
 
-/// Why a run did not start. The caller may try again without a cgroup after [`SpawnFailure::Clone`].
+/// The reason why a run did not start. The caller may try again without a cgroup after
+/// [`SpawnFailure::Clone`].
 pub(super) enum SpawnFailure {
     /// The process was not created.
     Clone(io::Error),

@@ -33,7 +33,8 @@ use aetheel_model::redact::Redactor;
 /// The prefix of the names of all our crates and modules.
 const OURS: &str = "aetheel";
 
-/// Why a filter of log lines cannot be used. The text names `LOG_LEVEL` and shows the right form.
+/// The reason why a filter of log lines cannot be used. The text names `LOG_LEVEL` and shows the
+/// right form.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "LOG_LEVEL {filter:?} {problem}; levels are `error`, `warn`, `info`, `debug`, `trace` and `off`, and a filter is `aetheel=debug,info` or the like"

@@ -50,7 +50,7 @@ pub trait Audience: Send {
     }
 }
 
-/// Why a question was closed without a decision of people.
+/// The reason why a question was closed without a decision of people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AskCloseReason {
     /// The agent no longer needs the answer.

@@ -199,7 +199,7 @@ struct Driver<'a> {
     trouble: TurnFailures,
     /// The result of comparing the agent's output with the text that people saw.
     examined: Examination,
-    /// Why the host stopped the turn, if it did.
+    /// The reason why the host stopped the turn, if it did.
     cause: Option<Cause>,
     phase: TurnPhase,
 }

@@ -246,7 +246,7 @@ impl Ending {
     }
 }
 
-/// Why a turn is stopped from outside.
+/// The reason why a turn is stopped from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// A person asked for it.

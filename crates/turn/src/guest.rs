@@ -25,7 +25,7 @@ impl fmt::Display for Generation {
     }
 }
 
-/// Why a guest cannot continue. A failure ends the guest's link and nothing else.
+/// The reason why a guest cannot continue. A failure ends the guest's link and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuestFailure {
     /// The guest returned an error, because its parser gave up.
@@ -130,7 +130,7 @@ pub struct KnownComponent {
     pub status: ComponentStatus,
 }
 
-/// Why another version of a backend is not opened or restored. The texts are for owners.
+/// The reason why another version of a backend is not opened or restored. The texts are for owners.
 #[derive(Debug, thiserror::Error)]
 pub enum VersionError {
     /// No backend has this name.

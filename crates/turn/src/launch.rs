@@ -134,7 +134,7 @@ pub struct SurvivingProcess {
     pub recorded: u64,
 }
 
-/// Why a process did not start.
+/// The reason why a process did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// The program does not exist.

@@ -26,7 +26,7 @@ pub struct CheckedSpawn {
     pub environment: Vec<(String, String)>,
 }
 
-/// Why a spawn is refused. Nothing was started.
+/// The reason why a spawn is refused. Nothing was started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanFault {
     /// The program is not one of the descriptor's programs.

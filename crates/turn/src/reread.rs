@@ -37,7 +37,7 @@ pub struct RereadAnswer {
     pub took: Duration,
 }
 
-/// Why there is no answer in a recording. The texts are for operators.
+/// The reason why there is no answer in a recording. The texts are for operators.
 #[derive(Debug, thiserror::Error)]
 pub enum RereadError {
     /// The file cannot be opened.

@@ -4,7 +4,7 @@ use tokio::sync::watch;
 
 use super::ending::StopReason;
 
-/// Why the host stopped the turn.
+/// The reason why the host stopped the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     Asked(StopReason),

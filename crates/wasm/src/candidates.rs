@@ -31,9 +31,9 @@ pub(super) struct ServingBackend {
 pub struct ServingInfo {
     /// The file that it was loaded from.
     pub path: PathBuf,
-    /// Why it was admitted.
+    /// The reason why it was admitted.
     pub trust: TrustState,
-    /// Why it was selected, or `None` if there is no other component.
+    /// The reason why it was selected, or `None` if there is no other component.
     pub why: Option<String>,
     /// Whether it may be the wrong one, because no component is made for the installed agent or the
     /// agent's version is not known.

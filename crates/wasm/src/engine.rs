@@ -29,7 +29,7 @@ pub struct Engine {
     limits: Arc<ResourceLimits>,
 }
 
-/// Why the engine cannot be created.
+/// The reason why the engine cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The cache folder cannot be used.

@@ -17,7 +17,7 @@ pub(super) const CONTRACT: &str = "aetheel:backend/backend";
 /// Patch versions are compatible.
 pub(super) const SUPPORTED: [&str; 2] = ["0.2", "0.1"];
 
-/// Why a component does not serve. The caller adds the path of the file.
+/// The reason why a component does not serve. The caller adds the path of the file.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmissionError {
     /// The file could not be read.

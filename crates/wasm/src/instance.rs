@@ -28,7 +28,7 @@ pub(super) struct Blueprint {
     call: Duration,
 }
 
-/// Why no guest can be created from a blueprint.
+/// The reason why no guest can be created from a blueprint.
 #[derive(Debug)]
 pub(super) enum StartFailure {
     /// The start code of the guest failed.

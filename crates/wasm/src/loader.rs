@@ -74,7 +74,7 @@ pub(super) enum LoaderRequest {
     OnTrial(String, String, oneshot::Sender<Result<ComponentBackend, ComponentVersionError>>),
 }
 
-/// Why a file is checked.
+/// The reason why a file is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LookReason {
     /// The file was touched, so any result is reported.

@@ -21,7 +21,7 @@ use aetheel_store::workspace::ServedComponent;
 pub struct StagedComponent {
     /// The facts from its admission.
     pub inspection: Inspection,
-    /// Why it may serve.
+    /// The reason why it may serve.
     pub trust: TrustState,
     /// The component on trial.
     pub backend: ComponentBackend,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Why a component was admitted.
+/// The reason why a component was admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrustState {
     /// All components are admitted.
@@ -18,7 +18,7 @@ pub enum TrustState {
     },
 }
 
-/// Why a component was not admitted.
+/// The reason why a component was not admitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
     /// Its SHA-256 is not pinned in `backends.md`.

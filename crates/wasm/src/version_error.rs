@@ -1,4 +1,4 @@
-//! Why a component that is kept or shipped cannot be restored or tried.
+//! The reason why a component that is kept or shipped cannot be restored or tried.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,8 +7,8 @@ use super::error::AdmissionError;
 use aetheel_model::plain::with_causes;
 use aetheel_turn::VersionError;
 
-/// Why a component that is kept or shipped cannot be restored or tried. The texts are for owners
-/// and contain the causes and, where there is one, a next step.
+/// The reason why a component that is kept or shipped cannot be restored or tried. The texts are
+/// for owners and contain the causes and, where there is one, a next step.
 #[derive(Debug, thiserror::Error)]
 pub enum ComponentVersionError {
     /// This gateway keeps no components.
@@ -63,7 +63,7 @@ pub enum ComponentVersionError {
         version: String,
         /// The path of the other file.
         path: PathBuf,
-        /// Why the other file is preferred.
+        /// The reason why the other file is preferred.
         reason: String,
     },
     /// The file cannot be written.

@@ -48,7 +48,7 @@ pub trait HealthSource: Send + Sync {
     async fn measure(&self);
 }
 
-/// Why the status pages cannot be opened.
+/// The reason why the status pages cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
     /// The address is in use, or does not belong to this machine.

@@ -33,7 +33,7 @@ enum InstallOutcome {
     Refused(String),
 }
 
-/// Why a component cannot be written. The next attempt may succeed.
+/// The reason why a component cannot be written. The next attempt may succeed.
 #[derive(Debug, thiserror::Error)]
 enum WriteError {
     #[error(transparent)]

@@ -13,7 +13,7 @@ use crate::discord::bot_id_of;
 use crate::startup::{clustering, is_component_name};
 use crate::workspace::ServedComponent;
 
-/// Why components cannot be distributed with these settings.
+/// The reason why components cannot be distributed with these settings.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotInCluster {
     #[error(

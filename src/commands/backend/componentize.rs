@@ -17,7 +17,7 @@ use crate::terminal::print_stderr;
 
 const WASI: &str = include_str!("wasi.wat");
 
-/// Why no component was written.
+/// The reason why no component was written.
 #[derive(Debug, thiserror::Error)]
 enum ComponentizeError {
     #[error("cannot read {}: {error}", module.display())]
@@ -51,8 +51,8 @@ impl ComponentizeError {
     }
 }
 
-/// Why a module cannot become a backend component. A text in a variant is the message of the
-/// library.
+/// The reason why a module cannot become a backend component. A text in a variant is the message of
+/// the library.
 #[derive(Debug, thiserror::Error)]
 enum BuildError {
     #[error("the module is invalid: {0}")]

@@ -7,7 +7,7 @@ use crate::agent::capability::{Capabilities, describe};
 /// Largest number of capabilities that an operator can be expected to read.
 const MAX_LISTED_CAPABILITIES: usize = 400;
 
-/// Why the capabilities are not accepted.
+/// The reason why the capabilities are not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConsentError {
     /// There are this many.

@@ -19,7 +19,7 @@ pub(super) const EXPORT: &str = "aetheel:backend/backend@0.2.0";
 
 const WORLD: &str = "agent-backend";
 
-/// Why the contract cannot be parsed or written.
+/// The reason why the contract cannot be parsed or written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ContractError {
     /// The parser's message. The tests of every build rule this out.

@@ -15,7 +15,7 @@ pub(super) struct OpenedComponent {
     pub(super) backend: ComponentBackend,
 }
 
-/// Why a trial could not be run or failed at once.
+/// The reason why a trial could not be run or failed at once.
 #[derive(Debug)]
 pub(super) struct KitError {
     /// The exit code of the program.

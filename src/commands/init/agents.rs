@@ -12,7 +12,7 @@ use crate::finding::Finding;
 use crate::progress;
 use crate::startup::{LoadedBackends, survey};
 
-/// Why the agents of this machine cannot be examined.
+/// The reason why the agents of this machine cannot be examined.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DetectError {
     /// The example files cannot be written to a temporary folder.

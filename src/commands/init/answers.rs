@@ -7,7 +7,7 @@ use crate::finding::{Finding, FindingLevel};
 use crate::id::UserOrRoleId;
 use crate::startup::surroundings;
 
-/// Why an answer is invalid.
+/// The reason why an answer is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AnswerError {
     #[error(

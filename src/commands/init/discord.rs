@@ -13,7 +13,7 @@ use crate::redact::Redactor;
 /// Time limit for Discord's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why a token is not accepted without a question.
+/// The reason why a token is not accepted without a question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TokenCheckError {
     /// The token is invalid.

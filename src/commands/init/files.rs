@@ -28,7 +28,7 @@ const SETTINGS_HEADER: &str = "# Settings of Aetheel. `aetheel init` wrote this 
 # docs/configuration.md explains all settings. Keep this file private: it contains a token.
 ";
 
-/// Why a file or folder of the setup cannot be written.
+/// The reason why a file or folder of the setup cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SetupFileError {
     #[error("cannot create {}: {error}", path.display())]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::existing::ExistingSetup;
 use crate::startup::shipped::{self, has_components};
 
-/// Why there is no folder with backends.
+/// The reason why there is no folder with backends.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoBackends {
     /// The folder that the flag names contains none.

@@ -36,7 +36,7 @@ use crate::startup::settings::xdg_folder;
 use crate::startup::{Purpose, surroundings};
 use crate::terminal::{fail, line, print_stderr};
 
-/// Why the setup was not done.
+/// The reason why the setup was not done.
 #[derive(Debug)]
 enum SetupError {
     Faults(Vec<String>),

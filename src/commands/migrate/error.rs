@@ -1,4 +1,4 @@
-//! Why an import, or a part of it, is not possible.
+//! The reason why an import, or a part of it, is not possible.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::formats::Invalid;
 
-/// Why nothing can be imported.
+/// The reason why nothing can be imported.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MigrateError {
     #[error("there is no home folder (HOME); name the folder with --from")]
@@ -68,7 +68,7 @@ pub(super) enum MigrateError {
     Changed(&'static str),
 }
 
-/// Why a file or folder of the other app cannot be read.
+/// The reason why a file or folder of the other app cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SourceError {
     #[error("cannot open the folder {}: {error}", path.display())]
@@ -86,7 +86,7 @@ pub(super) enum SourceError {
     },
 }
 
-/// Why a schedule is not supported.
+/// The reason why a schedule is not supported.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ScheduleError {
     #[error("`{0}`: weekdays together with seconds are not supported")]
@@ -107,7 +107,7 @@ pub(super) enum ScheduleError {
     Duration(String),
 }
 
-/// Why a job is not imported.
+/// The reason why a job is not imported.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UnsupportedJob {
     #[error(transparent)]

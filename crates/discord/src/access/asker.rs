@@ -13,7 +13,7 @@ use aetheel_model::id::{ChannelId, GuildId, RoleId, UserId};
 /// The time after a logged refusal in which further refusals of the same person are not logged.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(3_600);
 
-/// Why somebody may not use the bot, for the operator's log.
+/// The reason why somebody may not use the bot, for the operator's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AccessError {
     /// The author is not a person.

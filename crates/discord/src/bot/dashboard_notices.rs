@@ -16,7 +16,7 @@ use aetheel_model::plain::short_line;
 /// The beginning of a notice about an action from the dashboard.
 const MARK: &str = "🖥️";
 
-/// Why a notice about an action from the dashboard was not posted.
+/// The reason why a notice about an action from the dashboard was not posted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoticeError {
     /// The action has no channel, and no output channel is set.

@@ -117,7 +117,7 @@ struct ShardKeeper {
     current: Arc<AtomicU64>,
 }
 
-/// Why a shard is no longer kept logged in.
+/// The reason why a shard is no longer kept logged in.
 enum KeeperEnd {
     /// All shards log out.
     Left,

@@ -54,7 +54,7 @@ struct LoginStatus {
     identified: AtomicBool,
 }
 
-/// Why a login ended by itself.
+/// The reason why a login ended by itself.
 pub(crate) enum LoginEnd {
     /// Discord refuses the bot.
     Refused(StartError),

@@ -5,7 +5,7 @@ use std::future::pending;
 
 use tokio::sync::{oneshot, watch};
 
-/// Why a node may not be logged in any more.
+/// The reason why a node may not be logged in any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PermitLoss {
     /// The bot is stopped.

@@ -23,7 +23,7 @@ const MAX_PROMPT_LINES: usize = 20;
 
 const MENTION_ME: &str = "-# In this thread I read only messages that mention me or reply to me.";
 
-/// Why no thread was opened, worded for the person who asked for it.
+/// The reason why no thread was opened, worded for the person who asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ThreadError {
     /// The channel has no threads.

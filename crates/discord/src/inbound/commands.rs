@@ -21,7 +21,7 @@ use aetheel_model::id::{ChannelId, MessageId, UserId};
 const FORGOTTEN: &str = "Done: your next prompt begins a new conversation.";
 const NOTHING_YET: &str = "There is no conversation yet: your next prompt begins one.";
 
-/// Why a command is refused, worded for the person who sent it.
+/// The reason why a command is refused, worded for the person who sent it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandRefusal {
     #[error("Write your task after the command.")]

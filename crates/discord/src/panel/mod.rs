@@ -78,7 +78,7 @@ impl Response {
     }
 }
 
-/// Why a setting was not chosen, worded for the person who chose it.
+/// The reason why a setting was not chosen, worded for the person who chose it.
 #[derive(Debug, thiserror::Error)]
 enum ChoiceError {
     #[error(transparent)]

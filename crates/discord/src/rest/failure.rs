@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Why a request failed after all attempts.
+/// The reason why a request failed after all attempts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestError {
     /// Discord rejects the bot's token; no further requests are sent.

@@ -11,7 +11,7 @@ const SERVERS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
 /// Time limit for fetching one file.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why a file was not fetched, worded for the person who attached it.
+/// The reason why a file was not fetched, worded for the person who attached it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FetchError {
     /// The address is not on one of Discord's servers.

@@ -7,7 +7,7 @@ use aetheel_model::finding::Finding;
 
 const TOKEN_PAGE: &str = "https://discord.com/developers/applications, your application, page Bot";
 
-/// Why the bot cannot work. Each reason needs an action of the operator.
+/// The reason why the bot cannot work. Each reason needs an action of the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartError {
     /// No token was configured.

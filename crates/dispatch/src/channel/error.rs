@@ -1,10 +1,10 @@
-//! Why a person's request about a lane is refused.
+//! The reason why a person's request about a lane is refused.
 
 use std::fmt;
 
 use aetheel_store::workspace::DirectoryError;
 
-/// Why no agent can work in a lane. The texts are for operators.
+/// The reason why no agent can work in a lane. The texts are for operators.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneDirectoryError {
     /// The entry of the lane in `channels.md` is invalid, for this reason.
@@ -15,7 +15,7 @@ pub enum LaneDirectoryError {
     Directory(#[from] DirectoryError),
 }
 
-/// Why a person's request about a lane is refused. The texts are for that person.
+/// The reason why a person's request about a lane is refused. The texts are for that person.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneRequestError {
     /// The backend does not exist.

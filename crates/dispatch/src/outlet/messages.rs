@@ -35,7 +35,7 @@ pub(crate) fn own_sandbox_hides(label: &str) -> String {
     )
 }
 
-/// Why a prompt was not accepted, worded for its author.
+/// The reason why a prompt was not accepted, worded for its author.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PromptRefusal {
     /// All slots are in use.

@@ -263,7 +263,7 @@ impl std::fmt::Debug for QuestionDismissal {
     }
 }
 
-/// Why an answer was not delivered.
+/// The reason why an answer was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryError {
     /// The channel no longer exists.

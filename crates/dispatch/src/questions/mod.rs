@@ -63,7 +63,7 @@ impl Person {
     }
 }
 
-/// Why an answer was not accepted, worded for the person who gave it.
+/// The reason why an answer was not accepted, worded for the person who gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerRefusal {
     /// The question was answered, withdrawn or not answered in time, or belongs to a previous

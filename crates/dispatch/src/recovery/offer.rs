@@ -25,7 +25,7 @@ pub enum OfferEffect {
     Accepted,
 }
 
-/// Why a button press has no effect. `Display` is worded for the person who pressed.
+/// The reason why a button press has no effect. `Display` is worded for the person who pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OfferRefusal {
     /// The event was started again already, or the offer is too old.

@@ -47,7 +47,7 @@ pub(crate) fn check_announced(
     }
 }
 
-/// Why an attached file is not passed to the agent. The texts are for the author.
+/// The reason why an attached file is not passed to the agent. The texts are for the author.
 #[derive(Debug, thiserror::Error)]
 enum AttachmentError {
     /// The outlet could not fetch the file, for this reason.

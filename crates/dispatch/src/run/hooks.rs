@@ -25,7 +25,7 @@ use aetheel_turn::{
     Answerer, AskCloseReason, Audience, Ending, StopReason, TurnRequest, TurnResult,
 };
 
-/// Why a hook failed.
+/// The reason why a hook failed.
 #[derive(Debug, thiserror::Error)]
 enum HookError {
     /// The backend with this name is not loaded.

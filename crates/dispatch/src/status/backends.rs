@@ -24,7 +24,8 @@ pub struct BackendView {
     pub generation: Option<String>,
     /// The version that the agent reported.
     pub agent_version: Option<String>,
-    /// Why the backend cannot work here. `None` if it can, or if that is not known in time.
+    /// The reason why the backend cannot work here. `None` if it can, or if that is not known in
+    /// time.
     pub unable: Option<String>,
     /// Whether an earlier component is saved, so that the backend can be rolled back.
     pub has_earlier: bool,
@@ -32,7 +33,7 @@ pub struct BackendView {
     pub notes: Vec<String>,
 }
 
-/// Why a backend was not rolled back. The texts are for owners.
+/// The reason why a backend was not rolled back. The texts are for owners.
 #[derive(Debug, thiserror::Error)]
 pub enum RollbackError {
     /// No backend has this name.
@@ -46,7 +47,7 @@ pub enum RollbackError {
     Version(#[from] VersionError),
 }
 
-/// Why a backend does not work. The texts are for the person who asked.
+/// The reason why a backend does not work. The texts are for the person who asked.
 #[derive(Debug, thiserror::Error)]
 pub enum PingError {
     /// The backend does not exist.

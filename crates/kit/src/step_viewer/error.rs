@@ -1,4 +1,4 @@
-//! Why a recorded turn cannot be shown or replayed. The texts are for owners.
+//! The reason why a recorded turn cannot be shown or replayed. The texts are for owners.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use aetheel_turn::{GuestFailure, VersionError};
 
 use super::REPLAY_TIMEOUT;
 
-/// Why a recorded turn cannot be shown.
+/// The reason why a recorded turn cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum StepViewerError {
     /// The turn's record names a path outside of the folder of recordings, or not a recording.
@@ -48,7 +48,7 @@ pub enum StepViewerError {
     ShuttingDown,
 }
 
-/// Why another component cannot replay a turn.
+/// The reason why another component cannot replay a turn.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReplayError {
     /// The component does not exist or may not be used.

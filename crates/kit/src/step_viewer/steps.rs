@@ -43,7 +43,7 @@ pub struct TurnFacts {
     pub sparse: Option<usize>,
     /// How the turn ended, as the host recorded it, and its duration in milliseconds.
     pub ended: Option<(String, f64)>,
-    /// Why the recording does not reach the turn's end.
+    /// The reason why the recording does not reach the turn's end.
     pub fault: Option<String>,
 }
 

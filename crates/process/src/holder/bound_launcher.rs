@@ -16,7 +16,7 @@ use aetheel_turn::{AgentProcess, Launch, LaunchError, Launcher};
 #[derive(Clone, Debug)]
 pub(super) struct BoundLauncher {
     pub(super) connection: Arc<HolderConnection>,
-    /// Why there was no holder, if the connection was already lost.
+    /// The reason why there was no holder, if the connection was already lost.
     pub(super) unavailable: Option<String>,
     pub(super) sandbox: Sandbox,
 }

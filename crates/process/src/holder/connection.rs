@@ -71,7 +71,7 @@ struct ProcessRoute {
     ended: CancellationToken,
 }
 
-/// Why a process was not started or adopted.
+/// The reason why a process was not started or adopted.
 #[derive(Debug)]
 pub(super) enum RequestError {
     /// The holder reported an error.
@@ -299,7 +299,7 @@ impl HolderConnection {
     }
 }
 
-/// Why a connection was not established.
+/// The reason why a connection was not established.
 #[derive(Debug)]
 pub(super) enum ConnectError {
     /// Another gateway is connected, which may be about to leave.

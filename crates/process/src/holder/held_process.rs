@@ -19,7 +19,7 @@ use aetheel_turn::{
     AgentProcess, Launch, LaunchError, Launcher as _, ProcessCommand, ProcessEvent,
 };
 
-/// Why a gateway cannot continue with a process.
+/// The reason why a gateway cannot continue with a process.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AdoptError {
     /// The holder does not have the process.

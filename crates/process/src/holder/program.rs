@@ -18,7 +18,7 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Characters of another program's output that an error repeats.
 const MAX_QUOTED_CHARS: usize = 80;
 
-/// Why the program `aetheel-hold` beside the gateway's is not used.
+/// The reason why the program `aetheel-hold` beside the gateway's is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableProgram {
     /// It is not installed.

@@ -17,7 +17,7 @@ const STATE: &str = "state";
 /// even in a sandbox, but they cannot read this file.
 const KEY: &str = "holder.key";
 
-/// Why a holder cannot serve or be used.
+/// The reason why a holder cannot serve or be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HolderError {
     /// Another holder serves the folder.

@@ -1,4 +1,4 @@
-//! Why agents cannot be confined.
+//! The reason why agents cannot be confined.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::NEEDED;
 use crate::ProgramError;
 
-/// Why agents cannot be confined. The texts are for operators and contain the causes.
+/// The reason why agents cannot be confined. The texts are for operators and contain the causes.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The operator selected Landlock, and this kernel has none, or an old version of it.
@@ -72,7 +72,7 @@ pub enum SandboxError {
     FilterFile(io::Error),
 }
 
-/// Why bubblewrap does not work.
+/// The reason why bubblewrap does not work.
 #[derive(Debug, thiserror::Error)]
 pub enum BubblewrapError {
     /// The program is not installed.

@@ -1,4 +1,4 @@
-//! Why an action of a guest is not performed.
+//! The reason why an action of a guest is not performed.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use super::limits::{AT_ONCE, DELIVERIES, FILE_SIZE, FILES, SECRETS, STARTS};
 use crate::PlanFault;
 use aetheel_model::agent::{ProcKey, TurnRef};
 
-/// Why an action of a guest is not performed. The guest, the log and the recording get the text
-/// with its causes.
+/// The reason why an action of a guest is not performed. The guest, the log and the recording get
+/// the text with its causes.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ActionError {
     /// Another process runs under this key.

@@ -214,7 +214,7 @@ async fn ends_within_grace(ended: &CancellationToken) {
     let _ = timeout(LOSS_GRACE, ended.cancelled()).await;
 }
 
-/// Why a request has no response.
+/// The reason why a request has no response.
 struct HttpCallFailure {
     message: String,
     timed_out: bool,

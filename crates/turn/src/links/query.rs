@@ -11,7 +11,7 @@ use aetheel_model::agent::{Descriptor, QueryKind, SessionKey};
 /// Maximum wait for an answer.
 const QUERY_LIMIT: Duration = Duration::from_secs(120);
 
-/// Why a question outside a turn got no answer. The texts are for operators.
+/// The reason why a question outside a turn got no answer. The texts are for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
     /// The backend starts its agent for each turn.

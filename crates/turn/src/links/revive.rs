@@ -18,7 +18,7 @@ use aetheel_model::plain::with_causes;
 /// the link is suspected of crashing them.
 const MAX_REVIVE_ATTEMPTS: u32 = 10;
 
-/// Why a link that outlived the gateway is ended.
+/// The reason why a link that outlived the gateway is ended.
 #[derive(Debug, thiserror::Error)]
 enum ReviveError {
     #[error("{0} gateway processes tried to continue it and made no progress")]

@@ -146,7 +146,7 @@ pub struct ParsedRecording {
     pub lines: Vec<usize>,
 }
 
-/// Why a recording cannot be parsed.
+/// The reason why a recording cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The recording has no lines.

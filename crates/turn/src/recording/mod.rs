@@ -262,7 +262,7 @@ pub fn path_in(folder: &Path, name: &str) -> Option<PathBuf> {
     }
 }
 
-/// Why a recording cannot be continued.
+/// The reason why a recording cannot be continued.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
     /// The system's error.

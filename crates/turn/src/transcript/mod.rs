@@ -34,7 +34,7 @@ const MAX_LINE_BYTES: usize = 16 << 20;
 /// Limits the number of recordings that are read at the same time.
 static READ_SLOTS: Semaphore = Semaphore::const_new(2);
 
-/// Why a turn cannot be read from a recording.
+/// The reason why a turn cannot be read from a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum TranscriptError {
     /// The recording no longer exists.

@@ -93,7 +93,7 @@ fn callable_webhooks(webhooks: &Webhooks, secrets: &WebhookSecrets) -> (All, Vec
     (all, warnings)
 }
 
-/// Why a webhook has no keys.
+/// The reason why a webhook has no keys.
 #[derive(Debug, thiserror::Error)]
 enum KeyError {
     /// The variable with this name is not set.

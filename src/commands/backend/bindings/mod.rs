@@ -18,7 +18,7 @@ use super::contract::{self, ContractError};
 use crate::cli::{Language, exit};
 use crate::terminal::print_stderr;
 
-/// Why the files cannot be written.
+/// The reason why the files cannot be written.
 #[derive(Debug, thiserror::Error)]
 enum GeneratorError {
     #[error(transparent)]

@@ -15,7 +15,7 @@ use crate::disk::read_ordinary;
 /// Largest size of a token file, in bytes.
 const MAX_TOKEN_FILE_BYTES: u64 = 4 << 10;
 
-/// Why the token cannot be read from a file.
+/// The reason why the token cannot be read from a file.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TokenFileError {
     #[error(

@@ -74,7 +74,7 @@ fn program_version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
-/// Why a holder refuses a gateway.
+/// The reason why a holder refuses a gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HandshakeRefusal {
     /// Whether another gateway is connected, which may be about to leave.

@@ -9,7 +9,7 @@ use crate::recording::{self, EntryKind, RecordingEntry};
 use crate::{Backend, Guest, GuestFailure, LaunchError};
 use aetheel_model::agent::{Action, AgentEventKind, HostCommand, Input, TimedInput};
 
-/// Why a link cannot be rebuilt.
+/// The reason why a link cannot be rebuilt.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RebuildError {
     /// The recording does not have all inputs of the old guest.

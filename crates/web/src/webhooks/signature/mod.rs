@@ -66,8 +66,8 @@ pub enum SignatureFault {
     Wrong,
 }
 
-/// Why a secret cannot be the key of a webhook. The texts follow the name of the secret and never
-/// contain the secret.
+/// The reason why a secret cannot be the key of a webhook. The texts follow the name of the secret
+/// and never contain the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// A secret of the scheme `standard` has another form.
