@@ -28,7 +28,7 @@ use crate::panel::{InteractionCaller, PanelServices, Panels};
 use crate::questions::{OfferHandler, OtherNodes, Press, PressHandler};
 use crate::rest::Timeouts;
 use crate::wire::{Message, MessageEdit, SlashInteraction, age_by_discord, id_in};
-use aetheel_dispatch::Dispatcher;
+use aetheel_dispatch::{Dispatcher, Questions, Recovery, Settings, Turns};
 use aetheel_model::id::ChannelId;
 
 /// Time limits of the acknowledgement of an interaction, for which Discord waits three seconds.
@@ -38,12 +38,34 @@ const ACK_TIMEOUTS: Timeouts =
 /// that an older one failed, so it must not be carried out later.
 const INTERACTION_AGE: Duration = Duration::from_secs(10);
 
+/// The services of the dispatcher that routed events use.
+#[derive(Clone)]
+pub(crate) struct RouterServices {
+    panel: PanelServices,
+    settings: Settings,
+    questions: Arc<Questions>,
+    recovery: Recovery,
+    turns: Turns,
+}
+
+impl RouterServices {
+    pub(crate) fn of(dispatcher: &Dispatcher) -> Self {
+        Self {
+            panel: PanelServices::of(dispatcher),
+            settings: dispatcher.settings.clone(),
+            questions: Arc::clone(&dispatcher.questions),
+            recovery: dispatcher.recovery.clone(),
+            turns: dispatcher.turns.clone(),
+        }
+    }
+}
+
 /// The dependencies of an [`EventRouter`].
 #[derive(Clone)]
 pub(crate) struct RouterDeps {
     pub(crate) inner: Arc<BotContext>,
     pub(crate) shared: Arc<InboundContext>,
-    pub(crate) dispatcher: Dispatcher,
+    pub(crate) services: RouterServices,
     pub(crate) accept: Option<OfferHandler>,
     pub(crate) inbound: mpsc::UnboundedSender<(InboundEvent, Receipt)>,
     /// Runs work that may outlive the runtime in which events are routed.
@@ -84,7 +106,7 @@ impl EventRouter {
             api: api.clone(),
             sender: inner.api.clone(),
             identity: Arc::clone(&inner.identity),
-            services: PanelServices::of(&parts.dispatcher),
+            services: parts.services.panel.clone(),
             runtime: parts.runtime.clone(),
             timeouts: inner.options.time_limits.send,
             alias: inner.options.command_alias.clone(),
@@ -197,7 +219,7 @@ impl EventRouter {
 
     /// Answers a command that does not have to be saved. Returns the action of any other command.
     fn answer_at_once(&self, slash: &SlashInteraction) -> Option<Verb> {
-        let RouterDeps { inner, shared, dispatcher, .. } = &self.parts;
+        let RouterDeps { inner, shared, services, .. } = &self.parts;
         let identity = &inner.identity;
         let alias = inner.options.command_alias.as_deref();
         let asker = Asker {
@@ -219,7 +241,7 @@ impl EventRouter {
             return None;
         }
         if let Some(parent) = slash.parent {
-            dispatcher
+            services
                 .settings
                 .learn_parent(ChannelId::discord(slash.channel), ChannelId::discord(parent));
         }
@@ -245,7 +267,7 @@ impl EventRouter {
 
     fn slash(&self, slash: SlashInteraction, receipt: Receipt) {
         let Some(verb) = self.answer_at_once(&slash) else { return receipt.done() };
-        let RouterDeps { inner, dispatcher, .. } = &self.parts;
+        let RouterDeps { inner, services, .. } = &self.parts;
         let windows = &inner.options.time_limits;
         let ack =
             inner.interactions.add(slash.interaction, slash.token.clone(), windows.interaction);
@@ -293,7 +315,7 @@ impl EventRouter {
             return self.send_inbound(arrival, Receipt::none());
         }
         // Stopping does not wait in the queue. It is reported once it is on disk.
-        let turns = dispatcher.turns.clone();
+        let turns = services.turns.clone();
         tokio::spawn(async move {
             let stopped = turns.stop_durably(&ids::lane(channel)).await;
             let _ = outcome_sender.send(Ok(CommandOutcome::Done(stop_text(stopped).into())));
@@ -316,14 +338,14 @@ impl EventRouter {
         let Some(press) = Press::read(value) else {
             return warn!("discord sent the press of a button in an unknown form");
         };
-        let RouterDeps { inner, dispatcher, accept, .. } = &self.parts;
+        let RouterDeps { inner, services, accept, .. } = &self.parts;
         let presses = PressHandler {
             api: self.api.clone(),
             identity: Arc::clone(&inner.identity),
             asks: Arc::clone(&inner.questions),
-            questions: Arc::clone(&dispatcher.questions),
-            recovery: dispatcher.recovery.clone(),
-            turns: dispatcher.turns.clone(),
+            questions: Arc::clone(&services.questions),
+            recovery: services.recovery.clone(),
+            turns: services.turns.clone(),
             accept: accept.clone(),
         };
         tokio::spawn(async move { presses.answer(press, elsewhere).await });
