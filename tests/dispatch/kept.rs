@@ -40,16 +40,16 @@ impl Gateway {
         launcher: Arc<ScriptedLauncher>,
         slots: usize,
     ) -> Self {
-        Self::begin_with(folder, understanding, launcher, slots, None)
+        Self::begin_with(folder, understanding, launcher, slots, |_| {})
     }
 
-    /// Starts one with the given result of opening a thread.
+    /// Starts one after a change of the outlet.
     fn begin_with(
         folder: &Path,
         understanding: &Understanding,
         launcher: Arc<ScriptedLauncher>,
         slots: usize,
-        thread: Option<Result<OpenedThread, String>>,
+        change: impl FnOnce(&Collected),
     ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -57,7 +57,7 @@ impl Gateway {
             .build()
             .unwrap();
         let collected = Arc::new(Collected::default());
-        *collected.thread.lock().unwrap() = thread;
+        change(&collected);
         let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::with_feature(
             understanding.clone(),
             Some("steer"),
@@ -273,6 +273,33 @@ fn a_turn_that_used_a_tool_is_offered_and_repeated_once() {
     assert_eq!(third.runtime.block_on(third.collected.notices(0)).len(), 0);
     let traces = third.collected.traces.lock().unwrap();
     assert!(!traces[0].resumed && traces[0].stem.ends_with(".1"), "its answer is a new message");
+}
+
+#[test]
+fn a_button_that_the_previous_process_posted_works_after_the_offer_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Gateway::begin(folder.path(), &with_tools(), stuck(&["tool"]), 1);
+    first.ask("one");
+    first.wait_for_journal(folder.path(), |text| text.contains("`1` used a tool"));
+    first.die();
+
+    // Both processes post the button. The second one ends before it has recorded that.
+    let holds = |outlet: &Collected| drop(outlet.holds_responses.send_replace(true));
+    let second = Gateway::begin_with(folder.path(), &plain(), quick(), 1, holds);
+    let offer = second.runtime.block_on(second.collected.notices(1))[0].offer.clone().unwrap();
+    second.die();
+    assert!(!file(folder.path()).contains("`1` offered"));
+    let third = Gateway::begin_with(folder.path(), &plain(), quick(), 1, holds);
+    assert_eq!(third.runtime.block_on(third.collected.notices(1))[0].offer, Some(offer.clone()));
+
+    let press =
+        || third.runtime.block_on(third.dispatcher.recovery.accept_offer(&offer.id, &ann(), true));
+    // `Gone` would remove the button, and nobody could start the event again.
+    assert_eq!(press(), Err(OfferRefusal::NotReady));
+    third.collected.holds_responses.send_replace(false);
+    third.wait_for_journal(folder.path(), |text| text.contains("`1` offered"));
+    assert_eq!(press(), Ok(OfferEffect::Started));
+    assert_eq!(third.answers(1), [(1, "one".to_owned(), None)]);
 }
 
 #[test]
@@ -634,13 +661,10 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() 
     assert_eq!(first.answers(1), [(2, "in the channel".to_owned(), None)]);
     first.die();
 
-    let second = Gateway::begin_with(
-        folder.path(),
-        &plain(),
-        stuck(&[]),
-        1,
-        Some(Ok(OpenedThread { thread: ChannelId::discord(900), first: MessageId::discord(901) })),
-    );
+    let opened = OpenedThread { thread: ChannelId::discord(900), first: MessageId::discord(901) };
+    let second = Gateway::begin_with(folder.path(), &plain(), stuck(&[]), 1, |outlet| {
+        *outlet.thread.lock().unwrap() = Some(Ok(opened));
+    });
     second.wait_for_journal(folder.path(), |text| text.contains("`1` started"));
     {
         let _inside = second.runtime.enter();
@@ -661,8 +685,9 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() 
 #[test]
 fn a_thread_that_cannot_be_opened_is_reported_and_ends_the_event() {
     let folder = tempfile::tempdir().unwrap();
-    let gateway =
-        Gateway::begin_with(folder.path(), &plain(), quick(), 1, Some(Err("Not here.".to_owned())));
+    let gateway = Gateway::begin_with(folder.path(), &plain(), quick(), 1, |outlet| {
+        *outlet.thread.lock().unwrap() = Some(Err("Not here.".to_owned()));
+    });
     let asked =
         NewEvent { key: Some("test:new".to_owned()), opens_thread: true, ..message(7, "new") };
     gateway

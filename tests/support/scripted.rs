@@ -354,6 +354,8 @@ pub struct Collected {
     /// The traces of earlier processes, of all replies that were opened.
     pub traces: Mutex<Vec<PriorDelivery>>,
     notices: watch::Sender<Vec<Notice>>,
+    /// Whether notices are posted, but the responses to them are held back.
+    pub holds_responses: watch::Sender<bool>,
     /// Messages that were reported as unfinished.
     pub unfinished: Mutex<Vec<MessageId>>,
     /// Events for which a thread was requested.
@@ -443,6 +445,7 @@ impl Outlet for CollectingOutlet {
 
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
         self.0.notices.send_modify(|notices| notices.push(notice));
+        let _ = self.0.holds_responses.subscribe().wait_for(|holds| !*holds).await;
         Ok(())
     }
 

@@ -31,6 +31,9 @@ pub enum OfferRefusal {
     /// The event was started again already, or the offer is too old.
     #[error("This is no longer available.")]
     Gone,
+    /// The offer of the previous process, which this process is about to repeat.
+    #[error("I have restarted and am checking this. Please try again in a moment.")]
+    NotReady,
     /// The person neither asked for the event nor is an approver.
     #[error(
         "You may not start this again: only the person who asked, the bot's owner and its approvers may."

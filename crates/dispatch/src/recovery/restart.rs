@@ -241,10 +241,14 @@ impl Recovery {
             .filter(|entry| entry.retries == again)
             .ok_or(OfferRefusal::Gone)?;
         let fresh = |at: i64| at >= jiff::Timestamp::now().as_millisecond() - OFFER_SPAN_MS;
-        if !entry.offered_ms.is_some_and(fresh) {
-            return Err(OfferRefusal::Gone);
-        }
         let event = entry.event.clone();
+        if !entry.offered_ms.is_some_and(fresh) {
+            // The previous process posted the button and ended before it recorded that. This one
+            // recognises its message instead of posting another, so the button must stay.
+            let is_offering = entry.offered_ms.is_none()
+                && self.shared.delivery.in_flight.any_in(|lane| *lane == event.lane);
+            return Err(if is_offering { OfferRefusal::NotReady } else { OfferRefusal::Gone });
+        }
         if !self.shared.questions.may_decide(event.asker, &event.lane, person) {
             tracing::warn!(event = sequence, lane = %event.lane, ?person, "refused to start an event again: neither asker nor approver");
             return Err(OfferRefusal::NotYours);
