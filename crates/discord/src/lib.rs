@@ -2,11 +2,12 @@
 //! answers are delivered.
 //!
 //! Owns the connection to Discord, its requests and their limits, and the layout of messages,
-//! questions and buttons. Must not decide anything about turns or sessions: the [`Dispatcher`](aetheel_dispatch::Dispatcher)
-//! does that, and [`aetheel_model::access`] decides who may use the bot. This is the only crate
-//! that uses `serenity`, which keeps the gateway connection. Requests use the client in `rest`,
-//! which explains why. `tests/discord/` tests this crate against a simulated Discord server, which
-//! checks every request against Discord's own API description.
+//! questions and buttons. Must not decide anything about turns or sessions: the
+//! [`Dispatcher`](aetheel_dispatch::Dispatcher) does that, and [`aetheel_model::access`] decides
+//! who may use the bot. This is the only crate that uses `serenity`, which keeps the gateway
+//! connection. Requests use the client in `rest`, which explains why. `tests/discord/` tests this
+//! crate against a simulated Discord server, which checks every request against Discord's own API
+//! description.
 //!
 //! ```text
 //! gateway thread: serenity → handler ─(GatewayEvent)─▶ router ─(in order)─▶ inbound ─▶ Dispatcher

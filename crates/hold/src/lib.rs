@@ -1,9 +1,9 @@
 //! The holder's program: command line, log and signals around [`aetheel_process::holder`].
 //!
 //! The holder keeps agents running while the gateway restarts. [`main`] is the binary
-//! `aetheel-hold`, and [`run`] is the command `aetheel hold`, which does the same. Must not depend on
-//! crates of components, Discord, databases or web servers: the holder is a small program that keeps
-//! its memory for as long as agents run. `tests/architecture.rs` checks the dependencies.
+//! `aetheel-hold`, and [`run`] is the command `aetheel hold`, which does the same. Must not depend
+//! on crates of components, Discord, databases or web servers: the holder is a small program that
+//! keeps its memory for as long as agents run. `tests/architecture.rs` checks the dependencies.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -22,8 +22,8 @@ use aetheel_process::holder::{self, HoldOptions, HolderError};
 use aetheel_store::config_folder::ConfigFolder;
 use aetheel_telemetry::faults::{self, fail};
 
-/// Keep agents running while the gateway restarts: `aetheel run` starts agents through this process,
-/// and finds them again after a restart. It starts a holder itself if none runs
+/// Keep agents running while the gateway restarts: `aetheel run` starts agents through this
+/// process, and finds them again after a restart. It starts a holder itself if none runs
 #[derive(Debug, Parser)]
 #[command(name = holder::PROGRAM, version)]
 struct HoldCommandLine {
@@ -75,8 +75,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Serves until SIGTERM or SIGINT, and returns the exit code. Must be called before any other thread
-/// exists.
+/// Serves until SIGTERM or SIGINT, and returns the exit code. Must be called before any other
+/// thread exists.
 #[must_use]
 pub fn run(arguments: HoldArgs) -> u8 {
     let format = aetheel_telemetry::format_from_environment();

@@ -110,7 +110,8 @@ fn read_actions(path: &Path, text: &str) -> Result<Vec<Action>, CaseError> {
     parsed.collect()
 }
 
-/// Describes an error of the reader as `PATH:LINE: error`, or as `PATH: error` if it concerns no line.
+/// Describes an error of the reader as `PATH:LINE: error`, or as `PATH: error` if it concerns no
+/// line.
 fn with_file_position(path: &Path, error: &ReadError) -> String {
     let path = path.display();
     match error {

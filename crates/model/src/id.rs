@@ -4,8 +4,8 @@
 //! # Stored and shown forms
 //!
 //! The ids of Discord are written as plain numbers, because they were written so before there were
-//! platforms: older nodes of a cluster must be able to read new rows and files. The ids of any other
-//! platform are written as `platform:number`. Both forms, and `discord:123`, are accepted
+//! platforms: older nodes of a cluster must be able to read new rows and files. The ids of any
+//! other platform are written as `platform:number`. Both forms, and `discord:123`, are accepted
 //! everywhere.
 //!
 //! | place | Discord | another platform |

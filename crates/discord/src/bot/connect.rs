@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
-use secrecy::ExposeSecret;
 
 use super::Discord;
 use crate::access::identity::Identity;
-use crate::api::Api;
 use crate::connection::ConnectionContext;
 use crate::connection::shards::Shards;
 use crate::delivery::context::BotContext;
@@ -16,12 +14,11 @@ use crate::delivery::queue::DeliveryQueues;
 use crate::notes::NotesCache;
 use crate::panel::commands;
 use crate::questions::QuestionBoard;
+use crate::rest::RestError;
 use crate::rest::files::Fetcher;
-use crate::rest::{Rest, RestError};
 use crate::setup::options::DiscordOptions;
 use crate::setup::servers;
 use crate::setup::start_error::StartError;
-use crate::setup::token;
 use aetheel_store::workspace::DiscordNotes;
 
 impl Discord {
@@ -32,7 +29,7 @@ impl Discord {
     /// # Errors
     /// [`StartError`], after about a minute if Discord is not reachable.
     pub async fn connect(options: DiscordOptions, notes: DiscordNotes) -> Result<Self, StartError> {
-        token::check_shape(options.token.expose_secret())?;
+        let api = options.api()?;
         let unreachable =
             |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
         let refused = |error: RestError| match error {
@@ -42,17 +39,8 @@ impl Discord {
             }
             other => unreachable(other.to_string()),
         };
-        let rest = Rest::new(
-            &options.api_base,
-            options.token.clone(),
-            options.requests_per_second,
-            options.time_limits.clock(),
-            options.lease.clone(),
-        )
-        .map_err(|error| unreachable(error.to_string()))?;
         let files =
             Fetcher::new(&options.api_base).map_err(|error| unreachable(error.to_string()))?;
-        let api = Api::new(rest);
         let timeouts = options.time_limits.send;
         let me = api.me(timeouts).await.map_err(refused)?;
         let application = api.application(timeouts).await.map_err(refused)?;

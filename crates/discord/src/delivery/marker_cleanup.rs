@@ -1,9 +1,7 @@
 //! Removes the markers of prompts that no longer wait.
 
-use tracing::debug;
-
 use super::context::BotContext;
-use super::queue_marker::{MARKER_TIMEOUTS, QueueMarkers};
+use super::queue_marker::{QueueMarkers, edit_command_message};
 use crate::ids::{self, DiscordOrigin};
 use crate::text::quote;
 use aetheel_model::event::Event;
@@ -26,24 +24,9 @@ impl BotContext {
                 }
                 let place = self.command_target(channel, event);
                 let Some(mut token) = place.token else { return };
-                let (application, text) = (
-                    self.identity.application,
-                    quote::with_quote(place.heading.as_deref(), STOPPED),
-                );
-                if token.is_usable().await
-                    && let Err(error) = self
-                        .api
-                        .edit_original(
-                            application,
-                            token.interaction,
-                            &token.value,
-                            &text,
-                            MARKER_TIMEOUTS,
-                        )
-                        .await
-                {
-                    debug!(interaction, %error, "cannot show that a command was stopped");
-                }
+                let text = quote::with_quote(place.heading.as_deref(), STOPPED);
+                let application = self.identity.application;
+                edit_command_message(&self.api, application, &mut token, &text).await;
             }
             DiscordOrigin::Internal { .. } | DiscordOrigin::Elsewhere => {}
         }

@@ -18,7 +18,7 @@ use crate::text::quote;
 
 /// Time limits of adding a number. Short, because a number is not important. It is left out if the
 /// rate limit does not permit it at once.
-pub(crate) const MARKER_TIMEOUTS: Timeouts =
+const MARKER_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).with_rank(Rank::Hint);
 /// Time limits of removing a marker, which waits for the rate limit as long as necessary.
 const REMOVAL_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(600));
@@ -26,6 +26,23 @@ const REMOVAL_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(10), Durati
 const RESTARTING: &str = "-# I am restarting: the answer follows.";
 /// The emoji of the numbers from 1 to 10, and an emoji for larger numbers.
 const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️⃣", "6️⃣", "7️⃣", "8️⃣", "9️⃣", "🔟", "🔢"];
+
+/// Replaces the text of a command's own message if its token can be used. A failure is only logged.
+pub(crate) async fn edit_command_message(
+    api: &Api,
+    application: u64,
+    token: &mut InteractionToken,
+    text: &str,
+) {
+    if !token.is_usable().await {
+        return;
+    }
+    let InteractionToken { interaction, value, .. } = token;
+    let edited = api.edit_original(application, *interaction, value, text, MARKER_TIMEOUTS).await;
+    if let Err(error) = edited {
+        debug!(interaction, %error, "cannot edit the message of a command that waits or was stopped");
+    }
+}
 
 /// The marker of a prompt that waits.
 pub(crate) enum QueueMarker {
@@ -85,19 +102,7 @@ impl QueueMarkers {
         let api = api.clone();
         let text = quote::with_quote(Some(&heading), &format!("-# ⏳ {ahead} before this one."));
         let shown = tokio::spawn(async move {
-            if token.is_usable().await
-                && let Err(error) = api
-                    .edit_original(
-                        application,
-                        token.interaction,
-                        &token.value,
-                        &text,
-                        MARKER_TIMEOUTS,
-                    )
-                    .await
-            {
-                debug!(interaction = token.interaction, %error, "cannot show the place of a command in the queue");
-            }
+            edit_command_message(&api, application, &mut token, &text).await;
             token
         });
         *marker = Some(QueueMarker::Line { heading, shown });
@@ -113,15 +118,13 @@ impl QueueMarkers {
             let api = api.clone();
             taken.spawn(async move {
                 match marker {
-                    QueueMarker::Number { channel, message, emoji, shown } => unreact(&api, channel, message, emoji, shown).await,
+                    QueueMarker::Number { channel, message, emoji, shown } => {
+                        unreact(&api, channel, message, emoji, shown).await
+                    }
                     QueueMarker::Line { heading, shown } => {
                         let Ok(mut token) = shown.await else { return };
                         let text = quote::with_quote(Some(&heading), RESTARTING);
-                        if token.is_usable().await
-                            && let Err(error) = api.edit_original(application, token.interaction, &token.value, &text, MARKER_TIMEOUTS).await
-                        {
-                            debug!(interaction = token.interaction, %error, "cannot show that a command is answered after the restart");
-                        }
+                        edit_command_message(&api, application, &mut token, &text).await;
                     }
                 }
             });

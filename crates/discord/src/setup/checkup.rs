@@ -5,17 +5,15 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::options::DiscordOptions;
 use super::start_error::StartError;
-use super::token::check_shape;
 use crate::access::permissions::{GuildMembership, MissingPermissions, USED, missing, permissions};
 use crate::api::Api;
 use crate::ids;
-use crate::rest::{Rest, RestError, Timeouts};
+use crate::rest::{RestError, Timeouts};
 use crate::wire::guilds::{ChannelDetails, GuildDetails, MemberDetails};
 use crate::wire::id;
 use aetheel_model::id::{ChannelId, GuildId, UserId};
@@ -173,20 +171,7 @@ impl Checkup {
     /// # Errors
     /// [`StartError`] if the configured text cannot be a token.
     pub fn new(options: &DiscordOptions) -> Result<Self, StartError> {
-        check_shape(options.token.expose_secret())?;
-        let unreachable = |error: reqwest::Error| StartError::Unreachable {
-            base: options.api_base.clone(),
-            why: error.to_string(),
-        };
-        let rest = Rest::new(
-            &options.api_base,
-            options.token.clone(),
-            options.requests_per_second,
-            options.time_limits.clock(),
-            options.lease.clone(),
-        )
-        .map_err(unreachable)?;
-        Ok(Self { api: Api::new(rest), guilds: HashMap::new() })
+        Ok(Self { api: options.api()?, guilds: HashMap::new() })
     }
 
     /// Requests the bot's account and application.

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::start_error::StartError;
-use crate::rest::Timeouts;
+use super::token::check_shape;
+use crate::api::Api;
 use crate::rest::clock::OffsetClock;
+use crate::rest::{Rest, Timeouts};
 use aetheel_model::config::{AllowLists, Config, FooterPart};
 use aetheel_model::id::ChannelId;
 use aetheel_model::lease::Lease;
@@ -66,6 +68,25 @@ impl DiscordOptions {
             redactor,
             time_limits: TimeLimits::default(),
             lease: Lease::endless(),
+        })
+    }
+
+    /// Creates a client for Discord's API. Makes no request.
+    ///
+    /// # Errors
+    /// [`StartError`] if the configured text cannot be a token, or if there can be no client.
+    pub(crate) fn api(&self) -> Result<Api, StartError> {
+        check_shape(self.token.expose_secret())?;
+        let rest = Rest::new(
+            &self.api_base,
+            self.token.clone(),
+            self.requests_per_second,
+            self.time_limits.clock(),
+            self.lease.clone(),
+        );
+        rest.map(Api::new).map_err(|error| StartError::Unreachable {
+            base: self.api_base.clone(),
+            why: error.to_string(),
         })
     }
 }

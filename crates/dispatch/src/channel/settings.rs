@@ -68,8 +68,8 @@ impl Settings {
     /// Chooses the backend of a lane, from its next turn on.
     ///
     /// # Errors
-    /// [`LaneRequestError`] if the backend does not exist, is not offered there or cannot work here,
-    /// or if the file cannot be written.
+    /// [`LaneRequestError`] if the backend does not exist, is not offered there or cannot work
+    /// here, or if the file cannot be written.
     pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), LaneRequestError> {
         let backends = &self.shared.deps.backends;
         let (_, settings) = self.shared.channels.backend_of(lane).await;

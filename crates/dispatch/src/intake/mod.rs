@@ -2,8 +2,8 @@
 //!
 //! [`steering`] passes messages on to running turns, [`withdraw`] lets people cancel or edit a
 //! waiting prompt, [`decline`] saves refusals that adapters decide on, [`rate_limit`] limits the
-//! prompts of a person, [`probe`] sends the probes of the health checks, and [`router`] sends events
-//! to the node that serves their lane.
+//! prompts of a person, [`probe`] sends the probes of the health checks, and [`router`] sends
+//! events to the node that serves their lane.
 
 mod decline;
 mod probe;

@@ -92,8 +92,8 @@ impl LaneTransfer {
     }
 
     /// Forgets lanes that another node has imported from the lines of
-    /// [`LaneTransfer::export_lanes`]. Their events are not processed here any more, and their agents end. Returns whether that is
-    /// on disk. If it is not, writing it is retried.
+    /// [`LaneTransfer::export_lanes`]. Their events are not processed here any more, and their
+    /// agents end. Returns whether that is on disk. If it is not, writing it is retried.
     pub async fn forget_lanes(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
         self.shared.links.forget_all(&lanes);
         match &self.shared.deps.journal {

@@ -3,9 +3,10 @@
 //! [`attachments`] fetches the files of the prompt into a [`temp_dir`], [`start`] creates the input
 //! that starts the turn, [`audience`] shows the running turn without secrets ([`redact_stream`]),
 //! and [`artifacts`] stores the agent's files. [`hooks`] run before and after the turn. [`resumed`]
-//! resumes a turn whose agent still runs after a restart, [`session`] saves the session of the turn,
-//! and [`recap`] gives an agent the previous messages of a channel that moved here. [`turn_log`]
-//! records the finished turn. [`turn_renderer`] renders a recorded turn as people saw it.
+//! resumes a turn whose agent still runs after a restart, [`session`] saves the session of the
+//! turn, and [`recap`] gives an agent the previous messages of a channel that moved here.
+//! [`turn_log`] records the finished turn. [`turn_renderer`] renders a recorded turn as people saw
+//! it.
 
 mod artifacts;
 pub(crate) mod attachments;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend_problem;
+use crate::LaneRequestError;
 use crate::Shared;
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{FailureKind, QueryKind, QueryResult};
@@ -50,22 +51,9 @@ pub enum RollbackError {
 /// The reason why a backend does not work. The texts are for the person who asked.
 #[derive(Debug, thiserror::Error)]
 pub enum PingError {
-    /// The backend does not exist.
-    #[error("There is no backend {name:?}; there are: {}.", offered.join(", "))]
-    NoBackend {
-        /// The name of the backend.
-        name: String,
-        /// The backends that can work.
-        offered: Vec<String>,
-    },
-    /// The backend cannot work on this machine.
-    #[error("{name} cannot be used here: {reason}.")]
-    Unavailable {
-        /// The name of the backend.
-        name: String,
-        /// The reason, in a few words.
-        reason: String,
-    },
+    /// The backend does not exist, or cannot work on this machine.
+    #[error(transparent)]
+    Backend(#[from] LaneRequestError),
     /// The agent did not answer.
     #[error(transparent)]
     Query(#[from] QueryError),
@@ -155,10 +143,10 @@ impl BackendControl {
         let backends = &self.shared.deps.backends;
         let Some(backend) = backends.get(name) else {
             let offered = backends.offered();
-            return Err(PingError::NoBackend { name: name.to_owned(), offered });
+            return Err(LaneRequestError::NoBackend { name: name.to_owned(), offered }.into());
         };
         if let Some(reason) = self.shared.deps.backends.unavailable(name).await {
-            return Err(PingError::Unavailable { name: name.to_owned(), reason });
+            return Err(LaneRequestError::Unavailable { name: name.to_owned(), reason }.into());
         }
         if backend.descriptor().sharing == LinkSharing::Turn {
             return Ok(format!("{name} is ready; it runs its agent once a turn"));

@@ -161,8 +161,8 @@ settings! {
         /// Whether agents outlive the gateway.
         agent_holder: HolderMode = "AGENT_HOLDER", "auto", one_of(&HolderMode::WORDS),
             "Whether agents outlive the gateway: `auto` (through `aetheel hold`, which the gateway starts if none runs; if that fails, agents end with the gateway), `require` (refuse to start without) or `off`";
-        /// How long a holder (the process that keeps agents while the gateway restarts) keeps agents
-        /// without a gateway.
+        /// How long a holder (the process that keeps agents while the gateway restarts) keeps
+        /// agents without a gateway.
         agent_hold: Duration = "AGENT_HOLD_SECONDS", "600", seconds(1, 30 * 86_400),
             "How long a holder that the gateway started keeps agents without a gateway, in seconds";
         /// The database that several machines share, or `None` if this machine serves alone.
@@ -201,8 +201,8 @@ settings! {
         /// Maximum number of prompts of one user in a minute, or `None` without a limit.
         user_prompts_per_minute: Option<u32> = "USER_PROMPTS_PER_MINUTE", "20", number_or_zero(10_000),
             "Prompts a user may send in a minute; 0: no limit";
-        /// The channel for the answers of schedules, hooks and webhooks that name no channel, and for
-        /// notices to the operator.
+        /// The channel for the answers of schedules, hooks and webhooks that name no channel, and
+        /// for notices to the operator.
         output_channel: Option<ChannelId> = "OUTPUT_CHANNEL_ID", "", id(ChannelId::parse_nonzero),
             "Discord channel of heartbeats, cron jobs, hooks and webhooks that name none, and of notices to the operator";
         /// Maximum size of an attached file, in bytes.
@@ -245,8 +245,8 @@ settings! {
         mode: Mode = |read| read.permission_mode();
         /// Files that contain settings and secrets, which confined agents may not read.
         secret_files: Vec<PathBuf> = |_| Vec::new();
-        /// The source of `agent_backend` for messages to the operator: the variable, or an argument of
-        /// a command.
+        /// The source of `agent_backend` for messages to the operator: the variable, or an argument
+        /// of a command.
         agent_backend_source: &'static str = |_| "AGENT_BACKEND";
     }
 }

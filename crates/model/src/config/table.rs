@@ -1,5 +1,5 @@
-//! The macro that declares settings: one row has the field, the variable, its default, its reader and
-//! its meaning.
+//! The macro that declares settings: one row has the field, the variable, its default, its reader
+//! and its meaning.
 
 use super::setting::SettingVariable;
 

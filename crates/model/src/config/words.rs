@@ -104,8 +104,8 @@ settings! {
     /// The people and places that may use the bot. An empty list does not restrict anything.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct AllowLists {
-        /// Users, by id. A member is admitted by this list or by `roles`; if both are empty, everyone
-        /// is.
+        /// Users, by id. A member is admitted by this list or by `roles`; if both are empty,
+        /// everyone is.
         users: Vec<UserId> = "ALLOWED_USERS", "", ids(UserId::parse_nonzero),
             "Discord user ids that may use the bot, separated by commas";
         /// Roles of a member, by id; see [`AllowLists::users`].

@@ -4,7 +4,8 @@
 //! behind, lines are dropped, and the next line has their number. Recordings that are *written
 //! ahead* lose no line: their link waits instead until a line is written, before it acts because of
 //! the line. `folder` and `retention` enforce the limits of `RECORDINGS_DIR`. `format` parses
-//! recordings, and `lines` reads large ones line by line. `docs/recordings.md` describes the format.
+//! recordings, and `lines` reads large ones line by line. `docs/recordings.md` describes the
+//! format.
 
 mod folder;
 mod format;
@@ -112,7 +113,8 @@ impl Recorder {
     }
 
     /// Begins the recording of a link that outlives the gateway. It loses no line, and reports
-    /// which lines are written to the system ([`Recording::wait_written`], [`Recording::progress`]).
+    /// which lines are written to the system ([`Recording::wait_written`],
+    /// [`Recording::progress`]).
     #[must_use]
     pub fn begin_ahead(&self, header: &Header) -> Recording {
         self.begin_at(header, RecordingFile::at(self.path(header)).written_ahead())

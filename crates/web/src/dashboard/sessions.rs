@@ -1,6 +1,6 @@
-//! Sign-in links and sessions. Links are saved in memory only. Sessions are saved in a file, so that
-//! users stay signed in over a restart or an upgrade. Pure, except for the lock and that file: the
-//! caller passes the time.
+//! Sign-in links and sessions. Links are saved in memory only. Sessions are saved in a file, so
+//! that users stay signed in over a restart or an upgrade. Pure, except for the lock and that file:
+//! the caller passes the time.
 //!
 //! The permissions of users are checked elsewhere, with every request.
 

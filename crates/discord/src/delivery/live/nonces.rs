@@ -1,5 +1,5 @@
-//! The nonces of an answer's messages. They are the same after a restart, so that Discord posts each
-//! message once.
+//! The nonces of an answer's messages. They are the same after a restart, so that Discord posts
+//! each message once.
 
 /// The nonces of an answer's messages.
 pub(crate) struct AnswerNonces {

@@ -143,11 +143,7 @@ impl ReplyWriter {
                     return Err(error);
                 }
                 Err(error) => {
-                    let hint = if error.is_forbidden() {
-                        "; hint: the bot needs Attach Files there"
-                    } else {
-                        ""
-                    };
+                    let hint = upload_hint(&error);
                     warn!(channel = self.channel, name, %error, "cannot attach a file of the agent{hint}");
                 }
             }
@@ -204,11 +200,7 @@ impl ReplyWriter {
                     return Err(error);
                 }
                 Err(error) => {
-                    let hint = if error.is_forbidden() {
-                        "; hint: the bot needs Attach Files there"
-                    } else {
-                        ""
-                    };
+                    let hint = upload_hint(&error);
                     warn!(channel = self.channel, %error, "cannot attach a long answer; it goes out as messages{hint}");
                     return Ok(false);
                 }
@@ -216,4 +208,9 @@ impl ReplyWriter {
         }
         Ok(true)
     }
+}
+
+/// Returns the operator's next step after a refused upload, for the end of a log line.
+fn upload_hint(error: &RestError) -> &'static str {
+    if error.is_forbidden() { "; hint: the bot needs Attach Files there" } else { "" }
 }

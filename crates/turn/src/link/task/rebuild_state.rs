@@ -22,8 +22,8 @@ pub(crate) struct RebuiltTurn {
     pub(crate) event: u64,
     pub(crate) lane: Lane,
     pub(crate) start: StartTurn,
-    /// All reports from the beginning of the turn. [`LinkReport::CaughtUp`] follows the reports from
-    /// before the restart.
+    /// All reports from the beginning of the turn. [`LinkReport::CaughtUp`] follows the reports
+    /// from before the restart.
     pub(crate) reports: mpsc::UnboundedReceiver<LinkReport>,
     /// The open questions, and how often each key was used.
     pub(crate) asks: Vec<(AskKey, u32)>,
