@@ -284,7 +284,9 @@ fn a_button_that_the_previous_process_posted_works_after_the_offer_is_recorded()
     first.die();
 
     // Both processes post the button. The second one ends before it has recorded that.
-    let holds = |outlet: &Collected| drop(outlet.holds_responses.send_replace(true));
+    let holds = |outlet: &Collected| {
+        outlet.holds_responses.send_replace(true);
+    };
     let second = Gateway::begin_with(folder.path(), &plain(), quick(), 1, holds);
     let offer = second.runtime.block_on(second.collected.notices(1))[0].offer.clone().unwrap();
     second.die();
