@@ -5,6 +5,7 @@ mod contract;
 mod frozen;
 mod hostile;
 mod older;
+mod pool;
 mod rollback;
 mod stand_in;
 mod trust;

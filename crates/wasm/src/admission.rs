@@ -4,12 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
 use super::candidates::Candidate;
 use super::component::ComponentBackend;
-use super::engine::Engine;
+use super::engine::{Compiled, Engine};
 use super::error::{AdmissionError, CONTRACT, SUPPORTED};
 use super::instance::{Blueprint, Instance, StartFailure};
 use super::sandbox::{self, WASI};
@@ -91,18 +90,10 @@ impl Engine {
         path: &Path,
     ) -> Result<Admitted, AdmissionError> {
         check_magic(&bytes)?;
-        let component = self.compile(bytes).await?;
-        let imports = self.check_imports(&component)?;
-        let (contract, is_older) = self.check_contract(&component)?;
-        let mut linker = self.linker().clone();
-        sandbox::stub_unused(&mut linker, &component)
-            .map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
-        let ready = linker
-            .instantiate_pre(&component)
-            .map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
-        let limits = self.limits();
-        let blueprint = Blueprint::new(ready, is_older, limits.guest_memory, limits.guest_call)
-            .map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
+        let compiled = self.compile(&bytes).await?;
+        let imports = check_imports(&compiled)?;
+        let (contract, is_older) = check_contract(&compiled)?;
+        let blueprint = Blueprint::new(compiled, bytes, is_older, self.limits())?;
         let descriptor = run_self_test(&blueprint).await?;
         let (descriptor, blueprint) =
             self_test::run_own_cases(path, descriptor, Arc::new(blueprint)).await?;
@@ -130,61 +121,58 @@ impl Engine {
             is_fallback: stands_in,
         })
     }
+}
 
-    fn check_imports(&self, component: &Component) -> Result<Vec<String>, AdmissionError> {
-        let mut names = Vec::new();
-        for (name, import) in component.component_type().imports(self.wasm()) {
-            let types_only = |instance: &wasmtime::component::types::ComponentInstance| {
-                instance
-                    .exports(self.wasm())
-                    .all(|(_, item)| matches!(item.ty, ComponentItem::Type(_)))
-            };
-            let allowed = match (name.split_once('@'), &import.ty) {
-                (Some((TYPES, _)), ComponentItem::ComponentInstance(instance)) => {
-                    types_only(instance)
-                }
-                (Some((interface, version)), ComponentItem::ComponentInstance(_)) => {
-                    let package =
-                        interface.strip_prefix("wasi:").and_then(|rest| rest.split_once('/'));
-                    (version.starts_with("0.2.") || sandbox::is_newer(name))
-                        && package.is_some_and(|(package, _)| WASI.contains(&package))
-                }
-                _ => false,
-            };
-            if !allowed {
-                return Err(AdmissionError::ForbiddenImport(name.to_owned()));
+fn check_imports(compiled: &Compiled) -> Result<Vec<String>, AdmissionError> {
+    let wasm = compiled.runtime.wasm();
+    let mut names = Vec::new();
+    for (name, import) in compiled.component.component_type().imports(wasm) {
+        let types_only = |instance: &wasmtime::component::types::ComponentInstance| {
+            instance.exports(wasm).all(|(_, item)| matches!(item.ty, ComponentItem::Type(_)))
+        };
+        let allowed = match (name.split_once('@'), &import.ty) {
+            (Some((TYPES, _)), ComponentItem::ComponentInstance(instance)) => types_only(instance),
+            (Some((interface, version)), ComponentItem::ComponentInstance(_)) => {
+                let package = interface.strip_prefix("wasi:").and_then(|rest| rest.split_once('/'));
+                (version.starts_with("0.2.") || sandbox::is_newer(name))
+                    && package.is_some_and(|(package, _)| WASI.contains(&package))
             }
-            names.push(name.to_owned());
+            _ => false,
+        };
+        if !allowed {
+            return Err(AdmissionError::ForbiddenImport(name.to_owned()));
         }
-        names.sort_unstable();
-        Ok(names)
+        names.push(name.to_owned());
     }
+    names.sort_unstable();
+    Ok(names)
+}
 
-    /// Returns the contract's name and version in the component, and whether it is older than the
-    /// newest one that this host supports.
-    fn check_contract(&self, component: &Component) -> Result<(String, bool), AdmissionError> {
-        let exported = component.component_type();
-        let versions: Vec<&str> = exported
-            .exports(self.wasm())
-            .filter_map(|(name, _)| {
-                name.split_once('@')
-                    .filter(|(interface, _)| *interface == CONTRACT)
-                    .map(|(_, version)| version)
-            })
-            .collect();
-        for supported in SUPPORTED {
-            let fits = |version: &&&str| {
-                version.strip_prefix(supported).is_some_and(|patch| patch.starts_with('.'))
-                    && !version.contains('-')
-            };
-            if let Some(version) = versions.iter().find(fits) {
-                return Ok((format!("aetheel:backend@{version}"), supported != SUPPORTED[0]));
-            }
+/// Returns the contract's name and version in the component, and whether it is older than the
+/// newest one that this host supports.
+fn check_contract(compiled: &Compiled) -> Result<(String, bool), AdmissionError> {
+    let wasm = compiled.runtime.wasm();
+    let exported = compiled.component.component_type();
+    let versions: Vec<&str> = exported
+        .exports(wasm)
+        .filter_map(|(name, _)| {
+            name.split_once('@')
+                .filter(|(interface, _)| *interface == CONTRACT)
+                .map(|(_, version)| version)
+        })
+        .collect();
+    for supported in SUPPORTED {
+        let fits = |version: &&&str| {
+            version.strip_prefix(supported).is_some_and(|patch| patch.starts_with('.'))
+                && !version.contains('-')
+        };
+        if let Some(version) = versions.iter().find(fits) {
+            return Ok((format!("aetheel:backend@{version}"), supported != SUPPORTED[0]));
         }
-        Err(versions.last().map_or(AdmissionError::NoContract, |version| {
-            AdmissionError::ContractVersion((*version).to_owned())
-        }))
     }
+    Err(versions.last().map_or(AdmissionError::NoContract, |version| {
+        AdmissionError::ContractVersion((*version).to_owned())
+    }))
 }
 
 fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {

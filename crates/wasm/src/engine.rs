@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use wasmtime::component::{Component, Linker};
-use wasmtime::{Cache, CacheConfig, Config};
+use wasmtime::{Cache, CacheConfig, Config, EngineWeak, PoolingAllocationConfig};
 
 use super::error::AdmissionError;
 use super::sandbox::{self, StoreState};
@@ -20,13 +20,45 @@ use aetheel_model::supervisor;
 /// Interval at which a running guest yields to its worker.
 const TICK: Duration = Duration::from_millis(10);
 
+/// Start of a guest's memory that stays mapped while its slot of the pool is unused. The shipped
+/// backends use less for their stack, their data and the blocks of a short turn.
+const RESIDENT: usize = 768 << 10;
+/// Start of a table that stays mapped while its slot of the pool is unused.
+const RESIDENT_TABLE: usize = 16 << 10;
+/// Maximum number of core instances and of tables of a guest in the pool. A component in Rust has
+/// four instances and two tables.
+const PARTS_PER_GUEST: u32 = 8;
+/// Largest component that runs in the pool. Its bytes are kept, because it is compiled again for
+/// guests beyond the pool. Larger components contain an interpreter, whose own start takes much
+/// longer than new memory.
+const POOLED_MAX: usize = 4 << 20;
+
 /// Compiles and runs components. Cheap to clone. The tick thread ends when all clones and all
 /// backends are dropped.
+///
+/// Guests run in a pool of memories, tables and stacks that are reused, because the first access to
+/// new memory is the largest cost of a short turn. Guests beyond the size of the pool, and
+/// components that do not fit into it, get new memory.
 #[derive(Clone)]
 pub struct Engine {
+    pooled: Option<Runtime>,
+    on_demand: Runtime,
+    limits: Arc<ResourceLimits>,
+}
+
+/// The compiler and the environment of guests that share a way of memory allocation.
+#[derive(Clone)]
+pub(super) struct Runtime {
     wasm: wasmtime::Engine,
     linker: Arc<Linker<StoreState>>,
-    limits: Arc<ResourceLimits>,
+}
+
+/// A compiled component with the runtime that it was compiled for.
+pub(super) struct Compiled {
+    pub(super) runtime: Runtime,
+    pub(super) component: Component,
+    /// The runtime for guests beyond the pool. `None` if this component does not use the pool.
+    pub(super) overflow: Option<Runtime>,
 }
 
 /// The reason why the engine cannot be created.
@@ -59,36 +91,73 @@ impl Engine {
     /// # Errors
     /// [`EngineError`] if the cache folder cannot be used or the machine is not supported.
     pub fn new(limits: &ResourceLimits, cache: Option<&Path>) -> Result<Self, EngineError> {
-        let sandbox = |error: wasmtime::Error| EngineError::Sandbox(error.into_boxed_dyn_error());
-        let mut config = Config::new();
-        config.epoch_interruption(true);
-        // The same recording must give the same actions on every machine.
-        config.cranelift_nan_canonicalization(true);
-        config.relaxed_simd_deterministic(true);
-        // No guest toolchain uses these features, and garbage collection would add a heap that must
-        // be limited.
-        config.gc_support(false);
-        config.concurrency_support(false);
-        // Components are stripped, so addresses in them are of no use, and only wasmtime walks
-        // their frames.
-        config.generate_address_map(false);
-        config.native_unwind_info(false);
+        let mut config = config();
         if let Some(path) = cache {
             let mut settings = CacheConfig::new();
             settings.with_directory(private_directory(path)?);
-            config.cache(Some(Cache::new(settings).map_err(sandbox)?));
+            config.cache(Some(Cache::new(settings).map_err(sandbox_error)?));
         }
-        let wasm = wasmtime::Engine::new(&config).map_err(sandbox)?;
-        let mut linker = Linker::new(&wasm);
-        sandbox::link(&mut linker).map_err(sandbox)?;
-        start_ticks(&wasm).map_err(EngineError::Tick)?;
-        Ok(Self { wasm, linker: Arc::new(linker), limits: Arc::new(limits.clone()) })
+        let on_demand = Runtime::new(&config)?;
+        let pooled = limits.guest_pool.and_then(|guests| {
+            config.allocation_strategy(pool(guests));
+            // A pool reserves 4 GiB of addresses for each guest, which the system may refuse.
+            Runtime::new(&config)
+                .inspect_err(|error| {
+                    let error = aetheel_model::plain::with_causes(error);
+                    tracing::warn!(
+                        guests,
+                        error,
+                        "no memory pool for backends, so turns cost more processor time; hint: allow more address space (ulimit -v), or lower GUEST_POOL"
+                    );
+                })
+                .ok()
+        });
+        let engines = pooled.iter().chain([&on_demand]).map(|runtime| runtime.wasm.weak());
+        start_ticks(engines.collect()).map_err(EngineError::Tick)?;
+        Ok(Self { pooled, on_demand, limits: Arc::new(limits.clone()) })
     }
 
     /// Returns the limits of guests.
     #[must_use]
     pub fn limits(&self) -> &ResourceLimits {
         &self.limits
+    }
+
+    /// Returns the number of guests that are in the pool now.
+    #[must_use]
+    pub fn pooled_guests(&self) -> u64 {
+        let metrics = self.pooled.as_ref().and_then(|pool| pool.wasm.pooling_allocator_metrics());
+        metrics.map_or(0, |metrics| metrics.component_instances())
+    }
+
+    /// Compiles a component, or takes it from the cache. It is compiled for the pool if it fits.
+    pub(super) async fn compile(&self, bytes: &Arc<[u8]>) -> Result<Compiled, AdmissionError> {
+        if let Some(pooled) = self.pooled.as_ref().filter(|_| bytes.len() <= POOLED_MAX) {
+            match pooled.compile(bytes.clone(), self.limits.compile).await {
+                Ok(component) => {
+                    return Ok(Compiled {
+                        runtime: pooled.clone(),
+                        component,
+                        overflow: Some(self.on_demand.clone()),
+                    });
+                }
+                // Either the component is invalid, which is found again below, or it does not fit.
+                Err(AdmissionError::Compile(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let runtime = self.on_demand.clone();
+        let component = runtime.compile(bytes.clone(), self.limits.compile).await?;
+        Ok(Compiled { runtime, component, overflow: None })
+    }
+}
+
+impl Runtime {
+    fn new(config: &Config) -> Result<Self, EngineError> {
+        let wasm = wasmtime::Engine::new(config).map_err(sandbox_error)?;
+        let mut linker = Linker::new(&wasm);
+        sandbox::link(&mut linker).map_err(sandbox_error)?;
+        Ok(Self { wasm, linker: Arc::new(linker) })
     }
 
     pub(super) fn wasm(&self) -> &wasmtime::Engine {
@@ -101,22 +170,68 @@ impl Engine {
 
     /// Compiles a component on a separate thread, or takes it from the cache.
     ///
-    /// It does not use a thread of the runtime, because a compilation cannot be stopped, and one
-    /// that exceeded its time must not delay the end of the program.
-    pub(super) async fn compile(&self, bytes: Arc<[u8]>) -> Result<Component, AdmissionError> {
+    /// It does not use a thread of the async runtime, because a compilation cannot be stopped, and
+    /// one that exceeded its time must not delay the end of the program.
+    pub(super) async fn compile(
+        &self,
+        bytes: Arc<[u8]>,
+        limit: Duration,
+    ) -> Result<Component, AdmissionError> {
         let (done, compiled) = oneshot::channel();
         let wasm = self.wasm.clone();
         thread::Builder::new()
             .name("compile".to_owned())
             .spawn(move || done.send(Component::from_binary(&wasm, &bytes)))
             .map_err(AdmissionError::Read)?;
-        match tokio::time::timeout(self.limits.compile, compiled).await {
-            Err(_) => Err(AdmissionError::CompileTime(self.limits.compile)),
+        match tokio::time::timeout(limit, compiled).await {
+            Err(_) => Err(AdmissionError::CompileTime(limit)),
             Ok(Err(_)) => Err(AdmissionError::Compile("the compiler crashed".to_owned())),
             Ok(Ok(Err(error))) => Err(AdmissionError::Compile(format!("{error:#}"))),
             Ok(Ok(Ok(component))) => Ok(component),
         }
     }
+}
+
+/// Returns the settings of the compiler and of guests. Both runtimes run the same compiled code.
+fn config() -> Config {
+    let mut config = Config::new();
+    config.epoch_interruption(true);
+    // The same recording must give the same actions on every machine.
+    config.cranelift_nan_canonicalization(true);
+    config.relaxed_simd_deterministic(true);
+    // No guest toolchain uses these features, and garbage collection would add a heap that must be
+    // limited.
+    config.gc_support(false);
+    config.concurrency_support(false);
+    // Components are stripped, so addresses in them are of no use, and only wasmtime walks their
+    // frames.
+    config.generate_address_map(false);
+    config.native_unwind_info(false);
+    config
+}
+
+/// Returns the settings of a pool for this number of guests.
+fn pool(guests: u32) -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(guests)
+        .total_memories(guests)
+        .total_stacks(guests)
+        .total_core_instances(guests * PARTS_PER_GUEST)
+        .total_tables(guests * PARTS_PER_GUEST)
+        // No component can take the share of another one.
+        .max_memories_per_component(1)
+        .max_core_instances_per_component(PARTS_PER_GUEST)
+        .max_tables_per_component(PARTS_PER_GUEST)
+        .table_elements(sandbox::TABLE_ELEMENTS)
+        .linear_memory_keep_resident(RESIDENT)
+        .table_keep_resident(RESIDENT_TABLE)
+        // Bounds the memory that stays mapped without a guest.
+        .max_unused_warm_slots(guests.min(16));
+    pool
+}
+
+fn sandbox_error(error: wasmtime::Error) -> EngineError {
+    EngineError::Sandbox(error.into_boxed_dyn_error())
 }
 
 impl std::fmt::Debug for Engine {
@@ -125,15 +240,16 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// Starts the thread that advances the epoch. A timer of the runtime could be starved by the guests
+/// Starts the thread that advances the epoch of all engines that still exist. A timer of the runtime could be starved by the guests
 /// that it has to interrupt.
 #[expect(clippy::disallowed_methods, reason = "a separate thread, which has nothing else to do")]
-fn start_ticks(wasm: &wasmtime::Engine) -> io::Result<()> {
-    let wasm = wasm.weak();
+fn start_ticks(engines: Vec<EngineWeak>) -> io::Result<()> {
     supervisor::spawn_thread("guest ticks", move || {
-        while let Some(wasm) = wasm.upgrade() {
-            wasm.increment_epoch();
-            drop(wasm);
+        loop {
+            let alive = engines.iter().filter_map(EngineWeak::upgrade);
+            if alive.map(|wasm| wasm.increment_epoch()).count() == 0 {
+                return;
+            }
             thread::sleep(TICK);
         }
     })?;

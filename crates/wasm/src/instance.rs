@@ -4,15 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use wasmtime::component::InstancePre;
-use wasmtime::{Engine, Store};
+use tokio::sync::OnceCell;
+use wasmtime::component::{Component, InstancePre};
+use wasmtime::{PoolConcurrencyLimitError, Store};
 use wasmtime_wasi::I32Exit;
 
 use super::bindings::{AgentBackend, AgentBackendIndices, older};
 use super::convert::{self, Excess};
 use super::deadline::limited;
+use super::engine::{Compiled, Runtime};
+use super::error::AdmissionError;
 use super::sandbox::{self, GuestLimitError, StoreState};
 use aetheel_model::agent::{Action, TimedInput};
+use aetheel_model::config::ResourceLimits;
 use aetheel_turn::GuestFailure;
 
 /// The message of wasmtime when the hostcall fuel is exhausted. Its error type is private. The test
@@ -21,11 +25,31 @@ const FUEL_ERROR: &str = "fuel allocated for hostcalls has been exhausted";
 
 /// Everything needed to create guests of one component, computed once.
 pub(super) struct Blueprint {
-    engine: Engine,
-    ready: InstancePre<StoreState>,
-    exports: ExportIndices,
+    linked: Linked,
+    overflow: Option<Overflow>,
+    limits: Limits,
+}
+
+/// The limits of each guest.
+#[derive(Clone, Copy)]
+struct Limits {
     memory: usize,
     call: Duration,
+}
+
+/// A component that is linked in one runtime.
+struct Linked {
+    ready: InstancePre<StoreState>,
+    exports: ExportIndices,
+}
+
+/// A component outside of the pool, which is linked when the pool is full for the first time.
+struct Overflow {
+    runtime: Runtime,
+    bytes: Arc<[u8]>,
+    is_older: bool,
+    compile: Duration,
+    linked: OnceCell<Linked>,
 }
 
 /// The reason why no guest can be created from a blueprint.
@@ -57,25 +81,30 @@ enum ExportIndices {
 }
 
 impl Blueprint {
-    /// Looks up the exports, of the older contract if `is_older`.
+    /// Links a component and looks up the exports, of the older contract if `is_older`.
     ///
     /// # Errors
-    /// Names the missing export.
+    /// [`AdmissionError`] names an import that cannot be linked, or the missing export.
     pub(super) fn new(
-        ready: InstancePre<StoreState>,
+        compiled: Compiled,
+        bytes: Arc<[u8]>,
         is_older: bool,
-        memory: usize,
-        call: Duration,
-    ) -> wasmtime::Result<Self> {
-        let exports = match is_older {
-            true => ExportIndices::Older(older::AgentBackendIndices::new(&ready)?),
-            false => ExportIndices::Newest(AgentBackendIndices::new(&ready)?),
-        };
-        Ok(Self { engine: ready.engine().clone(), ready, exports, memory, call })
+        limits: &ResourceLimits,
+    ) -> Result<Self, AdmissionError> {
+        let linked = Linked::new(&compiled.runtime, &compiled.component, is_older)?;
+        let overflow = compiled.overflow.map(|runtime| Overflow {
+            runtime,
+            bytes,
+            is_older,
+            compile: limits.compile,
+            linked: OnceCell::new(),
+        });
+        let limits = Limits { memory: limits.guest_memory, call: limits.guest_call };
+        Ok(Self { linked, overflow, limits })
     }
 
-    /// Creates a guest. Its start code runs under the limits of a call. Dropping the future leaves
-    /// nothing behind.
+    /// Creates a guest, outside of the pool if that is full. Its start code runs under the limits
+    /// of a call. Dropping the future leaves nothing behind.
     ///
     /// # Errors
     /// [`StartFailure`].
@@ -84,10 +113,69 @@ impl Blueprint {
         backend: Arc<str>,
         generation: Arc<str>,
     ) -> Result<Instance, StartFailure> {
-        let mut store = sandbox::store(&self.engine, self.memory, backend, generation);
-        let started = limited(self.call, self.ready.instantiate_async(&mut store)).await;
+        if let Some(instance) =
+            self.linked.start(self.limits, backend.clone(), generation.clone()).await?
+        {
+            return Ok(instance);
+        }
+        let outside = match &self.overflow {
+            Some(overflow) => {
+                overflow.linked().await?.start(self.limits, backend, generation).await?
+            }
+            None => None,
+        };
+        outside.ok_or_else(|| {
+            StartFailure::Guest(GuestFailure::CutOff("there was no memory for it".to_owned()))
+        })
+    }
+}
+
+impl Overflow {
+    async fn linked(&self) -> Result<&Linked, StartFailure> {
+        let link = async || {
+            tracing::info!(
+                "the memory pool of backends is full, so more guests get new memory; hint: a larger GUEST_POOL makes their turns cheaper"
+            );
+            let component = self.runtime.compile(self.bytes.clone(), self.compile).await?;
+            Linked::new(&self.runtime, &component, self.is_older)
+        };
+        self.linked.get_or_try_init(link).await.map_err(|error: AdmissionError| {
+            StartFailure::Guest(GuestFailure::Trapped(error.to_string()))
+        })
+    }
+}
+
+impl Linked {
+    fn new(
+        runtime: &Runtime,
+        component: &Component,
+        is_older: bool,
+    ) -> Result<Self, AdmissionError> {
+        let unlinked = |error: wasmtime::Error| AdmissionError::Link(format!("{error:#}"));
+        let mut linker = runtime.linker().clone();
+        sandbox::stub_unused(&mut linker, component).map_err(unlinked)?;
+        let ready = linker.instantiate_pre(component).map_err(unlinked)?;
+        let exports = match is_older {
+            true => older::AgentBackendIndices::new(&ready).map(ExportIndices::Older),
+            false => AgentBackendIndices::new(&ready).map(ExportIndices::Newest),
+        };
+        let exports =
+            exports.map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
+        Ok(Self { ready, exports })
+    }
+
+    /// Creates a guest, or returns `None` if the pool is full.
+    async fn start(
+        &self,
+        limits: Limits,
+        backend: Arc<str>,
+        generation: Arc<str>,
+    ) -> Result<Option<Instance>, StartFailure> {
+        let mut store = sandbox::store(self.ready.engine(), limits.memory, backend, generation);
+        let started = limited(limits.call, self.ready.instantiate_async(&mut store)).await;
         let instance = match started {
             Ok(Ok(instance)) => instance,
+            Ok(Err(error)) if error.is::<PoolConcurrencyLimitError>() => return Ok(None),
             Ok(Err(error)) => return Err(StartFailure::Guest(failure(&store, &error))),
             Err(late) => return Err(StartFailure::Guest(GuestFailure::CutOff(late.to_string()))),
         };
@@ -96,7 +184,7 @@ impl Blueprint {
             ExportIndices::Older(found) => found.load(&mut store, &instance).map(Exports::Older),
         };
         let exports = exports.map_err(|error| StartFailure::Types(format!("{error:#}")))?;
-        Ok(Instance { store, exports, call: self.call })
+        Ok(Some(Instance { store, exports, call: limits.call }))
     }
 }
 

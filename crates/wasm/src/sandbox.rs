@@ -23,7 +23,7 @@ use super::log::{GuestLog, PrintStream};
 /// Maximum size of all strings and lists that one call may copy out of the guest, in bytes.
 const HOSTCALL_FUEL: usize = 32 << 20;
 /// Maximum number of elements of all tables together.
-const TABLE_ELEMENTS: usize = 1_000_000;
+pub(super) const TABLE_ELEMENTS: usize = 1_000_000;
 /// Maximum number of core instances, of tables and of memories. A Python component uses 16
 /// instances.
 const PARTS: usize = 128;
@@ -254,7 +254,8 @@ impl ResourceLimiter for GuestLimits {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        if maximum.is_some_and(|maximum| desired > maximum) {
+        // Every table in the pool has a maximum, which is not the guest's own.
+        if maximum.is_some_and(|maximum| desired > maximum && maximum < TABLE_ELEMENTS) {
             return Ok(false);
         }
         self.table_left = self

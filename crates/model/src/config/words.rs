@@ -136,6 +136,9 @@ settings! {
         /// Maximum size of all memories of one guest together, in bytes.
         guest_memory: usize = "GUEST_MEMORY_BYTES", "134217728", number(128 << 20, 4 << 30),
             "Memory of one backend instance, in bytes; can only be raised";
+        /// Number of guests whose memory is reserved and reused, or `None` for no such pool.
+        guest_pool: Option<u32> = "GUEST_POOL", "64", number_or_zero(1_000),
+            "Backend instances whose memory is reserved and reused, which makes short turns cheaper; more get new memory; 0 switches the reuse off";
         /// Maximum run time of one call into a guest.
         guest_call: Duration = "GUEST_CALL_MS", "1000", milliseconds(1_000),
             "Run time of one call into a backend, in milliseconds; can only be raised";
