@@ -1,5 +1,6 @@
 //! Arguments of `aetheel backend …`.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
@@ -126,6 +127,27 @@ pub enum BackendCommand {
         component: PathBuf,
         /// The recording
         recording: PathBuf,
+        /// Print JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show in which functions a backend spends its time while it reads a recording; writes a
+    /// profile for profiler.firefox.com
+    Profile {
+        /// File of the backend
+        #[arg(value_name = "FILE")]
+        component: PathBuf,
+        /// The recording
+        recording: PathBuf,
+        /// File to write; by default named after the backend's file, in this folder
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// How often the recording is read; by default as often as possible within 3 s
+        #[arg(long, value_name = "NUMBER")]
+        rounds: Option<NonZeroU32>,
+        /// Accept a recording of another backend
+        #[arg(long)]
+        any_backend: bool,
         /// Print JSON, for programs
         #[arg(long)]
         json: bool,

@@ -2,6 +2,7 @@
 
 mod admission;
 mod contract;
+pub mod failures;
 mod frozen;
 mod hostile;
 mod older;

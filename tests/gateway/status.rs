@@ -178,6 +178,18 @@ async fn a_turn_is_counted_and_every_metric_is_documented() {
         assert_eq!(sample(name), value, "{name}");
     }
     assert!(sample(r#"aetheel_guest_call_seconds_count{backend="demo"}"#) >= 2.0);
+    let of_version = |name: &str| {
+        let start = format!(r#"{name}{{backend="demo",generation="1@"#);
+        samples.iter().find(|(sample, _)| sample.starts_with(&start)).map(|(_, value)| *value)
+    };
+    for name in [
+        "aetheel_guest_calls_total",
+        "aetheel_guest_run_seconds_total",
+        "aetheel_guest_memory_peak_bytes",
+    ] {
+        assert!(of_version(name).is_some_and(|value| value > 0.0), "{name}\n{text}");
+    }
+    assert!(of_version("aetheel_guests_open").is_some(), "{text}");
     assert!(sample(r#"aetheel_discord_requests_total{status="200"}"#) >= 4.0);
     assert!(sample("process_resident_memory_bytes") > 1e6 && sample("process_open_fds") > 3.0);
 

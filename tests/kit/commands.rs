@@ -24,6 +24,8 @@ fn inspect_describes_a_component_and_its_measurements() {
         "its self-test and 2 recordings",
         "-o stream-json",
         "1.00 s",
+        "ran for",
+        " calls",
     ] {
         done.says(part);
     }
@@ -37,6 +39,11 @@ fn inspect_describes_a_component_and_its_measurements() {
         (json["used"]["memory"].as_u64().unwrap(), json["used"]["memory-limit"].as_u64().unwrap());
     assert!(
         used >= 1 << 20 && used < limit && json["used"]["longest-call-ms"].as_f64().unwrap() > 0.0,
+        "{json}"
+    );
+    assert!(
+        json["used"]["calls"].as_u64().unwrap() >= 3
+            && json["used"]["ran-ms"].as_f64().unwrap() > 0.0,
         "{json}"
     );
     let fields: Vec<&String> = json.as_object().unwrap().keys().collect();

@@ -5,6 +5,7 @@ mod commands;
 mod hostile;
 mod machine;
 mod own_recordings;
+mod profile;
 mod recording;
 mod shipped;
 mod templates;

@@ -163,6 +163,37 @@ fn an_exception_of_a_guest_in_javascript_is_reported_with_its_location() {
 }
 
 #[test]
+fn a_panic_of_a_guest_in_rust_is_reported_with_its_functions_and_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let project: PathBuf = folder.path().join("project");
+    assert!(new(&["my-agent", "--lang", "rust", "--kind", "one-shot"], &project).status.success());
+    let source = project.join("src/lib.rs");
+    let text = std::fs::read_to_string(&source).unwrap();
+    let broken = text.replacen(
+        "\"text\" => emit",
+        "\"text\" if text(\"text\").len() < 1_000_000 =>\n                panic!(\"too short\"),\n            \"text\" => emit",
+        1,
+    );
+    let line = 1 + broken.lines().position(|line| line.contains("panic!")).expect("it is changed");
+    std::fs::write(&source, broken).unwrap();
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let run = |command: &mut Command| said(&command.current_dir(&project).output().unwrap());
+    let made = run(Command::new("make")
+        .env("CARGO_TARGET_DIR", root().join("target/guests"))
+        .env("CARGO_NET_OFFLINE", "true")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")
+        .env("CARGO_PROFILE_RELEASE_STRIP", "none")
+        .env_remove("RUSTFLAGS"));
+    assert!(project.join("my-agent.wasm").exists(), "{made}");
+    let replay = ["backend", "replay", "my-agent.wasm", "cases/hello.jsonl", "--json"];
+    let told = run(Command::new(aetheel()).args(replay));
+    assert!(told.contains(&format!("src/lib.rs:{line})")), "{told}");
+    let profile = ["backend", "profile", "my-agent.wasm", "cases/hello.jsonl", "--rounds", "1"];
+    let told = run(Command::new(aetheel()).args(profile));
+    assert!(told.contains(&format!("src/lib.rs:{line})")), "{told}");
+}
+
+#[test]
 fn an_existing_folder_is_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine"), "mine").unwrap();

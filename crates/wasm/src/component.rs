@@ -9,9 +9,10 @@ use parking_lot::Mutex;
 
 use super::breaker::Breaker;
 use super::instance::{Blueprint, Instance, StartFailure};
-use super::measure::{Gauge, ResourceUsage};
+use super::measure::{Gauge, ResourceUsage, timed};
+use super::profile::StackProfile;
 use aetheel_model::agent::{Action, Descriptor, TimedInput};
-use aetheel_model::figures::{self, CallTimer};
+use aetheel_model::figures::{CallTimer, GuestFigures, OpenGuest};
 use aetheel_turn::{Backend, Generation, Guest, GuestFailure};
 
 /// One generation of a backend: one load of its component.
@@ -22,15 +23,49 @@ pub struct ComponentBackend {
     name: Arc<str>,
     label: Arc<str>,
     duty: GuestRole,
+    /// Where the stacks of guests are recorded, if they are.
+    profile: Option<Arc<StackProfile>>,
 }
 
-/// How failures of a generation's guests are treated.
+/// How calls into a generation's guests are measured, and how failures are treated.
 #[derive(Clone)]
 enum GuestRole {
-    /// It serves: failures are logged and counted.
-    Serving(Arc<Mutex<Breaker>>),
+    /// It serves: failures are logged, and all calls are counted in the metrics.
+    Serving { breaker: Arc<Mutex<Breaker>>, figures: Arc<GuestFigures> },
     /// It is on trial: its use of resources is measured.
     OnTrial(Arc<Gauge>),
+}
+
+impl GuestRole {
+    fn count_call(&self) {
+        match self {
+            Self::Serving { figures, .. } => figures.count_call(),
+            Self::OnTrial(gauge) => gauge.count_call(),
+        }
+    }
+
+    fn add_run_time(&self, ran: Duration) {
+        match self {
+            Self::Serving { figures, .. } => figures.add_run_time(ran),
+            Self::OnTrial(gauge) => gauge.add_run_time(ran),
+        }
+    }
+
+    /// Records a call that began at `began` and has ended.
+    fn called(&self, began: Instant, instance: &Instance) {
+        match self {
+            Self::Serving { figures, .. } => figures.record_memory(instance.memory()),
+            Self::OnTrial(gauge) => gauge.called(began, instance.memory()),
+        }
+    }
+
+    /// Counts a guest as open until the returned value is dropped.
+    fn open_guest(&self) -> Option<OpenGuest> {
+        match self {
+            Self::Serving { figures, .. } => Some(figures.open_guest()),
+            Self::OnTrial(_) => None,
+        }
+    }
 }
 
 impl ComponentBackend {
@@ -39,7 +74,9 @@ impl ComponentBackend {
         generation: Generation,
         blueprint: Arc<Blueprint>,
     ) -> Self {
-        Self::with(descriptor, generation, blueprint, GuestRole::Serving(Arc::default()))
+        let figures = GuestFigures::of(&descriptor.name, &generation.to_string());
+        let duty = GuestRole::Serving { breaker: Arc::default(), figures };
+        Self::with(descriptor, generation, blueprint, duty)
     }
 
     /// Creates a backend on trial, which does not serve.
@@ -64,7 +101,14 @@ impl ComponentBackend {
     ) -> Self {
         let name = descriptor.name.as_str().into();
         let label = generation.to_string().into();
-        Self { descriptor, generation, blueprint, name, label, duty }
+        Self { descriptor, generation, blueprint, name, label, duty, profile: None }
+    }
+
+    /// Records the stacks of its guests from now on, at every tick of the engine in which a guest
+    /// runs.
+    #[must_use]
+    pub fn profiled(self, profile: Arc<StackProfile>) -> Self {
+        Self { profile: Some(profile), ..self }
     }
 
     /// Returns the same component on trial.
@@ -77,12 +121,12 @@ impl ComponentBackend {
         (self.descriptor, self.blueprint)
     }
 
-    /// Returns the maximum resources that its guests have used so far. Zero for a component that
-    /// serves.
+    /// Returns the resources that its guests have used so far. Zero for a component that serves,
+    /// whose resources are in the metrics.
     #[must_use]
     pub fn resource_usage(&self) -> ResourceUsage {
         match &self.duty {
-            GuestRole::Serving(_) => ResourceUsage::default(),
+            GuestRole::Serving { .. } => ResourceUsage::default(),
             GuestRole::OnTrial(gauge) => gauge.read(),
         }
     }
@@ -101,17 +145,23 @@ impl ComponentBackend {
                 left.as_secs() + 1,
             )));
         }
-        let calls = matches!(self.duty, GuestRole::Serving(_)).then(|| CallTimer::of(&self.name));
+        let calls = matches!(self.duty, GuestRole::Serving { .. });
+        let calls = calls.then(|| CallTimer::of(&self.name));
         let log = FailureLog {
             name: self.name.clone(),
             label: self.label.clone(),
             duty: self.duty.clone(),
         };
         let began = Instant::now();
-        match self.blueprint.start(self.name.clone(), self.label.clone()).await {
-            Ok(instance) => {
-                log.called(began, &instance);
-                Ok(ComponentGuest { state: GuestState::Live(Box::new(instance)), log, calls })
+        let started = self.blueprint.start(self.name.clone(), self.label.clone());
+        match timed(started, |ran| self.duty.add_run_time(ran)).await {
+            Ok(mut instance) => {
+                self.duty.called(began, &instance);
+                if let Some(profile) = &self.profile {
+                    instance.record_stacks(Arc::clone(profile));
+                }
+                let (state, open) = (GuestState::Live(Box::new(instance)), self.duty.open_guest());
+                Ok(ComponentGuest { state, log, calls, is_profiled: self.profile.is_some(), open })
             }
             Err(StartFailure::Guest(failure)) => Err(log.failed(failure)),
             // Admission checked the types, and a component cannot change.
@@ -138,7 +188,7 @@ impl Backend for ComponentBackend {
 
     fn paused(&self) -> Option<Duration> {
         match &self.duty {
-            GuestRole::Serving(breaker) => breaker.lock().open_for(Instant::now()),
+            GuestRole::Serving { breaker, .. } => breaker.lock().open_for(Instant::now()),
             GuestRole::OnTrial(_) => None,
         }
     }
@@ -154,6 +204,9 @@ pub struct ComponentGuest {
     log: FailureLog,
     /// The metrics of calls, or `None` for a component on trial.
     calls: Option<CallTimer>,
+    is_profiled: bool,
+    #[expect(dead_code, reason = "the guest counts as open until this is dropped")]
+    open: Option<OpenGuest>,
 }
 
 enum GuestState {
@@ -207,29 +260,32 @@ impl fmt::Debug for ComponentGuest {
 impl Guest for ComponentGuest {
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
         let mut instance = self.take_instance()?;
+        if self.is_profiled {
+            instance.restart_tick();
+        }
         let began = Instant::now();
-        let outcome = instance.handle(inputs).await;
+        let outcome = self.log.measure(instance.handle(inputs)).await;
         if let Some(calls) = &self.calls {
             calls.ended(began);
         }
-        self.log.called(began, &instance);
+        self.log.duty.called(began, &instance);
         self.return_instance(instance, outcome)
     }
 
     async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
         let mut instance = self.take_instance()?;
-        let outcome = instance.save().await;
+        let outcome = self.log.measure(instance.save()).await;
         self.return_instance(instance, outcome)
     }
 
     async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure> {
         let mut instance = self.take_instance()?;
-        let outcome = instance.load(state, saved_by).await;
+        let outcome = self.log.measure(instance.load(state, saved_by)).await;
         self.return_instance(instance, outcome)
     }
 }
 
-/// Logs and counts the failures of a generation.
+/// Measures the calls into a guest, and logs and counts its failures.
 struct FailureLog {
     name: Arc<str>,
     label: Arc<str>,
@@ -237,17 +293,20 @@ struct FailureLog {
 }
 
 impl FailureLog {
-    fn called(&self, began: Instant, instance: &Instance) {
-        if let GuestRole::OnTrial(gauge) = &self.duty {
-            gauge.called(began, instance.memory());
-        }
+    /// Counts a call into a guest and measures how long the guest runs.
+    async fn measure<T>(&self, call: impl Future<Output = T>) -> T {
+        self.duty.count_call();
+        timed(call, |ran| self.duty.add_run_time(ran)).await
     }
 
     fn failed(&self, failure: GuestFailure) -> GuestFailure {
-        let GuestRole::Serving(breaker) = &self.duty else { return failure };
+        let GuestRole::Serving { breaker, figures } = &self.duty else { return failure };
         let (backend, generation) = (&*self.name, &*self.label);
-        figures::guest_failed(backend, failure.kind());
-        tracing::warn!(backend, generation, kind = failure.kind(), %failure, "a call into the backend failed");
+        figures.count_failure(failure.kind());
+        let hint = matches!(failure, GuestFailure::Trapped(_)).then(|| {
+            format!("`aetheel backend replay {backend} RECORDING` with the recording of the failed turn shows the source lines, if the component has debug info")
+        });
+        tracing::warn!(backend, generation, kind = failure.kind(), %failure, hint, "a call into the backend failed");
         if breaker.lock().record_failure(Instant::now()) {
             tracing::error!(
                 backend,

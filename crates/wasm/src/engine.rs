@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroUsize;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +11,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use wasmtime::component::{Component, Linker};
-use wasmtime::{Cache, CacheConfig, Config, EngineWeak, PoolingAllocationConfig};
+use wasmtime::{
+    Cache, CacheConfig, Config, EngineWeak, PoolingAllocationConfig, WasmBacktraceDetails,
+};
 
 use super::error::AdmissionError;
 use super::sandbox::{self, StoreState};
@@ -19,6 +22,13 @@ use aetheel_model::supervisor;
 
 /// Interval at which a running guest yields to its worker.
 const TICK: Duration = Duration::from_millis(10);
+
+/// Interval of the samples of a profile.
+pub(super) const SAMPLE_TICK: Duration = Duration::from_millis(1);
+
+/// Largest number of functions of a stack with source lines. Deeper stacks lose their outermost
+/// functions.
+const FRAMES_MAX: NonZeroUsize = NonZeroUsize::new(128).expect("not zero");
 
 /// Start of a guest's memory that stays mapped while its slot of the pool is unused. The shipped
 /// backends use less for their stack, their data and the blocks of a short turn.
@@ -61,6 +71,16 @@ pub(super) struct Compiled {
     pub(super) overflow: Option<Runtime>,
 }
 
+/// The purpose for which an engine runs guests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EnginePurpose {
+    Serve,
+    /// Failures name source lines.
+    Explain,
+    /// Stacks name source lines, and ticks are short.
+    Sample,
+}
+
 /// The reason why the engine cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -91,7 +111,33 @@ impl Engine {
     /// # Errors
     /// [`EngineError`] if the cache folder cannot be used or the machine is not supported.
     pub fn new(limits: &ResourceLimits, cache: Option<&Path>) -> Result<Self, EngineError> {
-        let mut config = config();
+        Self::build(limits, cache, EnginePurpose::Serve)
+    }
+
+    /// Like [`Engine::new`], but the failures of guests name source lines, if the component has
+    /// debug info. Compiled code is larger, and is not shared with [`Engine::new`].
+    ///
+    /// # Errors
+    /// [`EngineError`] as from [`Engine::new`].
+    pub fn explaining(limits: &ResourceLimits, cache: Option<&Path>) -> Result<Self, EngineError> {
+        Self::build(limits, cache, EnginePurpose::Explain)
+    }
+
+    /// Like [`Engine::explaining`], but with shorter ticks, for a
+    /// [`StackProfile`](super::StackProfile).
+    ///
+    /// # Errors
+    /// [`EngineError`] as from [`Engine::new`].
+    pub fn profiling(limits: &ResourceLimits, cache: Option<&Path>) -> Result<Self, EngineError> {
+        Self::build(limits, cache, EnginePurpose::Sample)
+    }
+
+    fn build(
+        limits: &ResourceLimits,
+        cache: Option<&Path>,
+        purpose: EnginePurpose,
+    ) -> Result<Self, EngineError> {
+        let mut config = config(purpose);
         if let Some(path) = cache {
             let mut settings = CacheConfig::new();
             settings.with_directory(private_directory(path)?);
@@ -113,7 +159,8 @@ impl Engine {
                 .ok()
         });
         let engines = pooled.iter().chain([&on_demand]).map(|runtime| runtime.wasm.weak());
-        start_ticks(engines.collect()).map_err(EngineError::Tick)?;
+        let tick = if purpose == EnginePurpose::Sample { SAMPLE_TICK } else { TICK };
+        start_ticks(engines.collect(), tick).map_err(EngineError::Tick)?;
         Ok(Self { pooled, on_demand, limits: Arc::new(limits.clone()) })
     }
 
@@ -193,7 +240,7 @@ impl Runtime {
 }
 
 /// Returns the settings of the compiler and of guests. Both runtimes run the same compiled code.
-fn config() -> Config {
+fn config(purpose: EnginePurpose) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true);
     // The same recording must give the same actions on every machine.
@@ -203,10 +250,19 @@ fn config() -> Config {
     // limited.
     config.gc_support(false);
     config.concurrency_support(false);
-    // Components are stripped, so addresses in them are of no use, and only wasmtime walks their
-    // frames.
-    config.generate_address_map(false);
+    // Only wasmtime walks the frames of guests.
     config.native_unwind_info(false);
+    // Functions have names without the map. It adds source lines, and an eighth to the compiled
+    // code.
+    let explains = purpose != EnginePurpose::Serve;
+    config.generate_address_map(explains);
+    config.wasm_backtrace_details(match explains {
+        true => WasmBacktraceDetails::Enable,
+        false => WasmBacktraceDetails::Disable,
+    });
+    if explains {
+        config.wasm_backtrace_max_frames(Some(FRAMES_MAX));
+    }
     config
 }
 
@@ -240,17 +296,17 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// Starts the thread that advances the epoch of all engines that still exist. A timer of the runtime could be starved by the guests
-/// that it has to interrupt.
+/// Starts the thread that advances the epoch of all engines that still exist. A timer of the
+/// runtime could be starved by the guests that it has to interrupt.
 #[expect(clippy::disallowed_methods, reason = "a separate thread, which has nothing else to do")]
-fn start_ticks(engines: Vec<EngineWeak>) -> io::Result<()> {
+fn start_ticks(engines: Vec<EngineWeak>, tick: Duration) -> io::Result<()> {
     supervisor::spawn_thread("guest ticks", move || {
         loop {
             let alive = engines.iter().filter_map(EngineWeak::upgrade);
             if alive.map(|wasm| wasm.increment_epoch()).count() == 0 {
                 return;
             }
-            thread::sleep(TICK);
+            thread::sleep(tick);
         }
     })?;
     Ok(())

@@ -9,11 +9,13 @@ use wasmtime::component::{Component, InstancePre};
 use wasmtime::{PoolConcurrencyLimitError, Store};
 use wasmtime_wasi::I32Exit;
 
+use super::backtrace;
 use super::bindings::{AgentBackend, AgentBackendIndices, older};
 use super::convert::{self, Excess};
 use super::deadline::limited;
 use super::engine::{Compiled, Runtime};
 use super::error::AdmissionError;
+use super::profile::StackProfile;
 use super::sandbox::{self, GuestLimitError, StoreState};
 use aetheel_model::agent::{Action, TimedInput};
 use aetheel_model::config::ResourceLimits;
@@ -207,6 +209,17 @@ macro_rules! call {
 }
 
 impl Instance {
+    /// Records the guest's stack from now on, at every tick in which it runs.
+    pub(super) fn record_stacks(&mut self, profile: Arc<StackProfile>) {
+        profile.follow(&mut self.store);
+    }
+
+    /// Ignores the ticks since the last call, so that the next call is only interrupted by ticks
+    /// that it lasts for.
+    pub(super) fn restart_tick(&mut self) {
+        self.store.set_epoch_deadline(1);
+    }
+
     /// Returns the size of the guest's memories in bytes.
     pub(super) fn memory(&self) -> usize {
         self.store.data().memory()
@@ -271,6 +284,10 @@ fn failure(store: &Store<StoreState>, error: &wasmtime::Error) -> GuestFailure {
     }
     let cause = match error.downcast_ref::<I32Exit>() {
         Some(exit) => format!("it called exit with status {}", exit.0),
+        None => cause,
+    };
+    let cause = match backtrace::describe(error) {
+        Some(stack) => format!("{cause}; {stack}"),
         None => cause,
     };
     let words = store.data().log.stderr_tail();

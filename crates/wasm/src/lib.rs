@@ -11,7 +11,8 @@
 //!
 //! * A component: `admission` examines it, `engine` compiles it, `sandbox`, `deadline` and
 //!   `measure` limit it, `instance` and `component` run it, `bindings` and `convert` convert its
-//!   types, `log` forwards its output, and `breaker` stops a component that keeps failing.
+//!   types, `log` forwards its output, `backtrace` names its functions after a failure, `profile`
+//!   records where it spends its time, and `breaker` stops a component that keeps failing.
 //! * The operator's approval: `trust` with `trust_state`, and `requested`.
 //! * The folder: `loader` follows it (`watch`, `source`, `load_order`, `load`), `candidates` has
 //!   the admitted components, and `choice` selects the one that serves. `rollback`, `fallback` and
@@ -23,6 +24,7 @@
 //! (files replaced in every way) test this crate.
 
 mod admission;
+mod backtrace;
 mod bindings;
 mod breaker;
 mod candidates;
@@ -42,6 +44,7 @@ mod log;
 mod measure;
 mod options;
 mod previous;
+mod profile;
 mod registry;
 mod report;
 mod requested;
@@ -64,6 +67,7 @@ pub use engine::{Engine, EngineError, cache_fault};
 pub use error::AdmissionError;
 pub use measure::ResourceUsage;
 pub use options::RegistryOptions;
+pub use profile::{FunctionShare, StackProfile};
 pub use registry::Registry;
 pub use report::LoadReport;
 pub use requested::RequestedCapabilities;

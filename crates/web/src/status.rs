@@ -186,8 +186,8 @@ async fn render(State(shared): State<StatusState>) -> Response {
     // Figures that cannot be measured in time keep their old value.
     let _ = tokio::time::timeout(ANSWER_TIMEOUT, shared.health.measure()).await;
     shared.figures.run_upkeep();
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], shared.figures.render())
-        .into_response()
+    let page = shared.figures.render() + &figures::render_guests();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
 }
 
 fn page(status: StatusCode, body: &Value) -> Response {

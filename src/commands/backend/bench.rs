@@ -78,7 +78,7 @@ async fn measure(component: &Path, recording: PathBuf) -> Result<BenchResult, Ki
     });
     let (lines, bytes) = texts.fold((0, 0), |(lines, bytes), length| (lines + 1, bytes + length));
     let (cold, cached) = measure_loads(component).await?;
-    let engine = open::engine(true)?;
+    let engine = open::engine()?;
     let opened = open::component(&engine, component).await?;
     let start = measure_start(&opened).await?;
     let single = measure_throughput(&opened, &case, Batches::Single).await?;
@@ -202,7 +202,7 @@ async fn measure_idle_memory(
         .map(|(_, input)| input)
         .find(|input| matches!(input.input, Input::Command(HostCommand::StartTurn(_))));
     // Opened again, because `resource_usage` must not include the earlier measurements.
-    let opened = open::component(&open::engine(true)?, component).await?;
+    let opened = open::component(&open::engine()?, component).await?;
     let mut guests = Vec::with_capacity(IDLE_GUESTS);
     let before = resident_bytes();
     for _ in 0..IDLE_GUESTS {

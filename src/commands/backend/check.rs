@@ -46,7 +46,7 @@ struct CheckResult {
 }
 
 async fn examine(component: &Path, recordings: Vec<PathBuf>) -> Result<CheckResult, KitError> {
-    let (engine, printed) = (open::engine(true)?, guest_output::capture());
+    let (engine, printed) = (open::explaining_engine()?, guest_output::capture());
     let named =
         if recordings.is_empty() { open::default_case_folders(component) } else { recordings };
     let cases = open::cases(named).await?;

@@ -29,7 +29,7 @@ pub(in crate::commands) async fn run(component: PathBuf, json: bool) -> u8 {
 }
 
 async fn inspect(path: &Path, json: bool) -> Result<(), KitError> {
-    let (engine, printed) = (open::engine(true)?, guest_output::capture());
+    let (engine, printed) = (open::engine()?, guest_output::capture());
     let opened = open::component(&engine, path).await?;
     let cases = open::cases(open::default_case_folders(path)).await?;
     // The results are not shown: `check` and `test` evaluate them.
@@ -73,6 +73,8 @@ fn to_json(
             "memory-limit": limits.guest_memory,
             "longest-call-ms": used.call.as_secs_f64() * 1e3,
             "call-limit-ms": limits.guest_call.as_millis() as u64,
+            "calls": used.calls,
+            "ran-ms": used.ran.as_secs_f64() * 1e3,
             "size-limit": limits.component,
             "recordings": recordings,
         },
@@ -137,6 +139,7 @@ fn print(path: &Path, engine: &Engine, opened: &OpenedComponent, recordings: usi
         "longest call",
         &format!("{} of {}", terminal::time(used.call), terminal::time(limits.guest_call)),
     );
+    row("ran for", &format!("{} in {}", terminal::time(used.ran), counted(used.calls, "call")));
 }
 
 fn imports(imports: &[String]) -> String {

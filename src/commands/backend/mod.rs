@@ -20,6 +20,7 @@ mod inspect;
 pub(super) mod install;
 mod new;
 mod open;
+mod profile;
 mod record;
 pub(super) mod replay;
 mod resolve;
@@ -58,6 +59,10 @@ pub(super) fn run(command: BackendCommand) -> u8 {
         )),
         BackendCommand::Bench { component, recording, json } => {
             block_on(bench::run(component, recording, json))
+        }
+        BackendCommand::Profile { component, recording, output, rounds, any_backend, json } => {
+            let options = profile::ProfileOptions { output, rounds, any_backend, json };
+            block_on(profile::run(component, recording, options))
         }
         BackendCommand::New { name, lang, kind, into } => new::run(name, lang, kind, into),
         BackendCommand::Bindings { lang, out } => bindings::run(lang, out),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::backend::{AdmissionError, ComponentBackend, Engine, Inspection};
+use crate::backend::{AdmissionError, ComponentBackend, Engine, EngineError, Inspection};
 use crate::cli::exit;
 use crate::config::{self, ResourceLimits};
 use crate::kit::{self, Case, CaseError};
@@ -44,16 +44,28 @@ impl KitError {
     }
 }
 
-/// Makes the sandbox with the default limits. If `cached` is set, compiled code is stored in
-/// `CACHE_DIR`, if that folder can be used.
-pub(super) fn engine(cached: bool) -> Result<Engine, KitError> {
+/// Makes the sandbox with the default limits. Compiled code is stored in `CACHE_DIR`, if that
+/// folder can be used.
+pub(super) fn engine() -> Result<Engine, KitError> {
+    cached(Engine::new)
+}
+
+/// Like [`engine`], but failures of guests name source lines.
+pub(super) fn explaining_engine() -> Result<Engine, KitError> {
+    cached(Engine::explaining)
+}
+
+/// Like [`engine`], for a profile.
+pub(super) fn profiling_engine() -> Result<Engine, KitError> {
+    cached(Engine::profiling)
+}
+
+fn cached(
+    make: impl Fn(&ResourceLimits, Option<&Path>) -> Result<Engine, EngineError>,
+) -> Result<Engine, KitError> {
     let limits = ResourceLimits::default();
     let folder = config::cache_dir(|name| std::env::var(name).ok());
-    let engine = if cached {
-        Engine::new(&limits, Some(&folder)).or_else(|_| Engine::new(&limits, None))
-    } else {
-        Engine::new(&limits, None)
-    };
+    let engine = make(&limits, Some(&folder)).or_else(|_| make(&limits, None));
     engine.map_err(|error| KitError::usage(with_causes(&error)))
 }
 

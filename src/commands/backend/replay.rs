@@ -36,7 +36,7 @@ pub(in crate::commands) async fn run(
 }
 
 async fn replay_case(component: &Path, case: &Case) -> Result<ReplayResult, KitError> {
-    let opened: OpenedComponent = open::component(&open::engine(true)?, component).await?;
+    let opened: OpenedComponent = open::component(&open::explaining_engine()?, component).await?;
     let replayed = replay(&opened.backend, &case.tape.entries, Batches::Single).await;
     replayed.map_err(|failure| {
         KitError::failed(format!("{}: no guest can be opened: {failure}", component.display()))

@@ -32,7 +32,7 @@ async fn test(
     json: bool,
 ) -> Result<u8, KitError> {
     let cases = open::cases(paths).await?;
-    let opened = open::component(&open::engine(true)?, component).await?;
+    let opened = open::component(&open::explaining_engine()?, component).await?;
     let page = OutputStyle::for_stdout();
     let (mut passed, mut rows) = (0, Vec::new());
     for case in &cases {

@@ -7,10 +7,13 @@
 //! `architecture::the_documentation_lists_every_figure` compares them, and `gateway::status` checks
 //! what is recorded.
 
+mod guests;
+
 use std::time::{Duration, Instant};
 
 use metrics::{counter, gauge, histogram};
 
+pub use self::guests::{GuestFigures, OpenGuest, render as render_guests};
 use crate::event::EventKind;
 
 /// The type of a metric in Prometheus.
@@ -85,7 +88,6 @@ const KILLS: &str = "aetheel_process_kills_total";
 const ORPHANS: &str = "aetheel_orphans_killed_total";
 const TRUNCATED: &str = "aetheel_output_lines_truncated_total";
 const CALLS: &str = "aetheel_guest_call_seconds";
-const GUEST_FAILURES: &str = "aetheel_guest_failures_total";
 const UNRECOGNISED: &str = "aetheel_unrecognised_total";
 const LOST: &str = "aetheel_lost_replies_total";
 const ROLLBACKS: &str = "aetheel_backend_rollbacks_total";
@@ -135,7 +137,11 @@ pub const FIGURES: &[Figure] = &[
     f(ORPHANS, Counter, &[], "Processes of an earlier gateway that were killed at the start"),
     f(TRUNCATED, Counter, &["backend"], "Lines of agents cut at `LINE_LIMIT_BYTES`"),
     f(CALLS, CALL, &["backend"], "Run time of one call into a backend"),
-    f(GUEST_FAILURES, Counter, &["backend", "kind"], "Failures of backends: `refused`, `trapped` or `cut-off`"),
+    f(guests::CALLS, Counter, &["backend", "generation"], "Calls into guests of a version; this and the next four disappear ten minutes after its last guest"),
+    f(guests::RUN_SECONDS, Counter, &["backend", "generation"], "Time in which guests ran, without waiting for a worker thread"),
+    f(guests::FAILURES, Counter, &["backend", "generation", "kind"], "Failures of backends: `refused`, `trapped` or `cut-off`"),
+    f(guests::MEMORY, Gauge, &["backend", "generation"], "Largest memory of a guest so far"),
+    f(guests::OPEN, Gauge, &["backend", "generation"], "Guests that are open, one a link"),
     f(UNRECOGNISED, Counter, &["backend", "agent_version", "generation"], "Output of agents that their backend does not know; `docs/drift.md`"),
     f(LOST, Counter, &["backend", "outcome"], "Replies that no backend could read: `lost`, then `delivered` or `given-up`; `docs/recovery.md`"),
     f(ROLLBACKS, Counter, &["backend", "result"], "Backends found to parse worse than before: `done`, `failed` or `off` (not rolled back)"),
@@ -304,11 +310,6 @@ impl CallTimer {
     pub fn ended(&self, began: Instant) {
         self.0.record(began.elapsed());
     }
-}
-
-/// Counts a failure of a backend. `kind` is a word for the failure.
-pub fn guest_failed(backend: &str, kind: &'static str) {
-    counter!(GUEST_FAILURES, "backend" => backend.to_owned(), "kind" => kind).increment(1);
 }
 
 /// Counts the result of loading a file of the backends folder.
