@@ -37,6 +37,7 @@ const HELP: &str = "\
 /status            show the backend, its settings and its state
 /queue             show running and waiting prompts
 /sessions [ID]     list conversations, or resume one
+/sessions fork ID  continue a copy of a conversation
 /compact           shorten the conversation
 /backend [NAME]    show or choose the backend that answers
 /ping [NAME]       ask a backend whether it can work
@@ -328,6 +329,12 @@ impl ConsoleSession<'_> {
                         .await;
                     Ok(join_rows(&session_rows(&found, jiff::Timestamp::now())))
                 }
+                Some("fork") => self
+                    .dispatcher
+                    .conversations
+                    .fork(&Lane::Console, words.next().unwrap_or_default(), true, AGENT_TIMEOUT)
+                    .await
+                    .map_err(LineError::from),
                 Some(id) => self
                     .dispatcher
                     .conversations

@@ -119,6 +119,29 @@ async fn a_conversation_that_was_put_away_is_resumed_also_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_copy_of_a_conversation_continues_beside_the_original() {
+    let first = fresh().await;
+    first.turn(7, "plan the garden").await;
+    let id = first.session(&SEVEN).await.expect("a session");
+    let told = first.dispatcher.conversations.fork(&SEVEN, &id, false, LIMIT).await;
+    assert_eq!(told.unwrap(), "a copy of \"plan the garden\" continues with the next message");
+    first.dispatcher.shutdown(Duration::ZERO).await;
+
+    // The choice outlasts a restart.
+    let desk = desk(Arc::clone(&first.folder)).await;
+    desk.turn(7, "with roses").await;
+    let copy = format!("copy-of-{id}");
+    assert_eq!(desk.session(&SEVEN).await.as_deref(), Some(copy.as_str()));
+    desk.turn(7, "and a pond").await;
+    assert_eq!(desk.titles(&SEVEN, false).await, ["with roses*", "plan the garden"]);
+    desk.dispatcher.conversations.resume(&SEVEN, &id, false, LIMIT).await.unwrap();
+    desk.turn(7, "without roses").await;
+    assert_eq!(desk.session(&SEVEN).await.as_deref(), Some(id.as_str()));
+    let opened = desk.opened.lock().unwrap().clone();
+    assert_eq!(opened, [format!("{copy} 1"), format!("{id} 2")], "only one turn made a copy");
+}
+
+#[tokio::test]
 async fn forgetting_a_conversation_releases_its_agent_at_once() {
     let opened: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = Arc::clone(&opened);

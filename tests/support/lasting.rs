@@ -40,7 +40,7 @@ pub struct LastingBackend {
 impl LastingBackend {
     pub fn new(sharing: &str, generation: u32) -> Self {
         let json = format!(
-            r#"{{"name":"lasting","version":"{generation}","sharing":"{sharing}","features":["resume","steer","model","models","sessions","compact"],"programs":[{{"name":"agent"}}]}}"#
+            r#"{{"name":"lasting","version":"{generation}","sharing":"{sharing}","features":["resume","fork","steer","model","models","sessions","compact"],"programs":[{{"name":"agent"}}]}}"#
         );
         let descriptor = Descriptor::parse(&json).unwrap();
         Self {
@@ -143,8 +143,9 @@ impl Memory {
                 }
                 if !self.sessions.contains(&start.session) {
                     self.sessions.push(start.session);
+                    let copy = if start.fork { "copy-of-" } else { "" };
                     out.push(self.say(&format!(
-                        "open {} {}",
+                        "open {copy}{} {}",
                         start.native_id.as_deref().unwrap_or("new"),
                         start.session
                     )));

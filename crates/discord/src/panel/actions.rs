@@ -40,9 +40,15 @@ impl PanelAction {
             }
             (Self::Sessions, None) => {
                 let found = scope.conversations(LISTING_TIMEOUT).await;
-                let hint =
-                    if found.all.is_empty() { "" } else { "\n-# `/sessions resume:` resumes one." };
+                let hint = if found.all.is_empty() {
+                    ""
+                } else {
+                    "\n-# `/sessions resume:` resumes one, `fork:` continues a copy."
+                };
                 Response::private(format!("{}{hint}", page::from_rows(&session_rows(&found, now))))
+            }
+            (Self::Sessions, Some(id)) if given.iter().any(|(name, _)| name == "fork") => {
+                Response::changed(scope.fork(id).await.map(|text| page::escaped(&text)))
             }
             (Self::Sessions, Some(id)) => {
                 Response::changed(scope.resume(id).await.map(|text| page::escaped(&text)))

@@ -30,7 +30,7 @@ pub(crate) enum Verb {
 pub(crate) enum PanelAction {
     Status,
     Queue,
-    /// Lists conversations, or resumes one.
+    /// Lists conversations, or resumes one or a copy of it.
     Sessions,
     Settings,
     /// Shows or chooses a setting.
@@ -151,8 +151,11 @@ const TABLE: [SlashCommand; 19] = [
     panel("queue", "Show the running and waiting prompts of this channel", &[], PanelAction::Queue),
     panel(
         "sessions",
-        "List the conversations of this channel, or resume one",
-        &[choice("resume", "The conversation to resume")],
+        "List the conversations of this channel, or continue one",
+        &[
+            choice("resume", "The conversation to resume"),
+            choice("fork", "The conversation to continue a copy of"),
+        ],
         PanelAction::Sessions,
     )
     .needing(Feature::Resume),

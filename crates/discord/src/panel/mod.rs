@@ -238,21 +238,21 @@ impl Panels {
     /// Suggests values for an option. Called in the runtime in which events are routed.
     pub(super) fn complete(self: &Arc<Self>, value: &Value) {
         let Some(caller) = InteractionCaller::read(value) else { return };
-        let Some((command, typed)) = suggestions::read(value) else { return };
+        let Some(typed) = suggestions::read(value) else { return };
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let asker = caller.asker(&this.identity);
             let order =
-                commands::command(&command, this.alias.as_deref()).and_then(
-                    |command| match command.verb {
+                commands::command(&typed.command, this.alias.as_deref()).and_then(|command| {
+                    match command.verb {
                         commands::Verb::Panel(order)
                             if command.access == CommandAccess::Everyone || asker.owner =>
                         {
                             Some(order)
                         }
                         _ => None,
-                    },
-                );
+                    }
+                });
             // People get no suggestions for commands that they may not use.
             let admitted = this.identity.admit(&asker).is_ok();
             let choices = match order.filter(|_| admitted) {

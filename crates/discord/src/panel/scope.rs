@@ -95,6 +95,19 @@ impl ChannelScope {
         resumed
     }
 
+    /// Calls [`Conversations::fork`], and logs the person who did it.
+    pub(super) async fn fork(&self, id: &str) -> Result<String, LaneRequestError> {
+        let forked = self
+            .services
+            .conversations
+            .fork(&self.lane, id, self.asker.owner, RESUME_TIMEOUT)
+            .await;
+        if forked.is_ok() {
+            tracing::info!(lane = %self.lane, user = self.asker.user, session = id, "a conversation was copied");
+        }
+        forked
+    }
+
     pub(super) async fn compact(&self) -> Result<String, LaneRequestError> {
         self.services.conversations.compact(&self.lane).await
     }

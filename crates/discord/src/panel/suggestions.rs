@@ -18,17 +18,31 @@ const MAX_SUGGESTION_CHARS: usize = 100;
 /// seconds.
 const LISTING_TIMEOUT: Duration = Duration::from_millis(1_100);
 
-/// Parses an interaction of type 4: the command, and the text that was typed.
-pub(super) fn read(value: &Value) -> Option<(String, String)> {
+/// The option that a person types.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TypedOption {
+    pub(super) command: String,
+    name: String,
+    text: String,
+}
+
+/// Parses an interaction of type 4.
+pub(super) fn read(value: &Value) -> Option<TypedOption> {
     let options = value["data"]["options"].as_array()?;
-    let typed = options.iter().find(|option| option["focused"] == true)?["value"]
-        .as_str()
-        .unwrap_or_default();
-    Some((value["data"]["name"].as_str()?.to_owned(), typed.trim().to_owned()))
+    let typed = options.iter().find(|option| option["focused"] == true)?;
+    Some(TypedOption {
+        command: value["data"]["name"].as_str()?.to_owned(),
+        name: typed["name"].as_str().unwrap_or_default().to_owned(),
+        text: typed["value"].as_str().unwrap_or_default().trim().to_owned(),
+    })
 }
 
 /// Returns the choices that match the typed text, in Discord's format.
-pub(super) async fn choices(scope: &ChannelScope, order: PanelAction, typed: &str) -> Vec<Value> {
+pub(super) async fn choices(
+    scope: &ChannelScope,
+    order: PanelAction,
+    typed: &TypedOption,
+) -> Vec<Value> {
     let all: Vec<DescriptorChoice> = match order {
         PanelAction::Set(Setting::Model) => scope.models(LISTING_TIMEOUT).await,
         PanelAction::Set(setting) => offered(scope, setting).await,
@@ -40,7 +54,7 @@ pub(super) async fn choices(scope: &ChannelScope, order: PanelAction, typed: &st
                 .await
                 .all
                 .into_iter()
-                .filter(|known| !known.current);
+                .filter(|known| typed.name == "fork" || !known.current);
             found
                 .map(|known| DescriptorChoice {
                     label: conversation_line(&known, now),
@@ -50,7 +64,7 @@ pub(super) async fn choices(scope: &ChannelScope, order: PanelAction, typed: &st
         }
         _ => Vec::new(),
     };
-    fitting(all, typed)
+    fitting(all, &typed.text)
 }
 
 async fn offered(scope: &ChannelScope, setting: Setting) -> Vec<DescriptorChoice> {
@@ -111,7 +125,12 @@ mod tests {
     #[test]
     fn the_option_that_is_being_typed_is_read() {
         let value = json!({"type": 4, "data": {"name": "model", "options": [{"name": "name", "type": 3, "value": " op", "focused": true}]}});
-        assert_eq!(read(&value), Some(("model".to_owned(), "op".to_owned())));
+        let typed = TypedOption {
+            command: "model".to_owned(),
+            name: "name".to_owned(),
+            text: "op".to_owned(),
+        };
+        assert_eq!(read(&value), Some(typed));
         assert_eq!(read(&json!({"data": {"name": "model", "options": []}})), None);
     }
 }

@@ -70,6 +70,11 @@ pub enum LaneRequestError {
     /// The backend always starts a new conversation.
     #[error("This backend cannot resume conversations.")]
     NoResume,
+    /// The backend with this label cannot continue a copy of a conversation.
+    #[error(
+        "{0} cannot copy conversations; `/sessions resume:` continues the conversation itself."
+    )]
+    NoFork(String),
     /// The lane has no conversation with the id.
     #[error("This channel has no such conversation; `/sessions` lists them.")]
     NoSuchConversation,

@@ -34,6 +34,8 @@ pub struct ConversationList {
     pub label: String,
     /// Whether the backend can resume conversations.
     pub resumable: bool,
+    /// Whether the backend can continue a copy of a conversation.
+    pub forkable: bool,
     /// The current conversation, then the others of the lane, then the agent's own, each newest
     /// first.
     pub all: Vec<Conversation>,
@@ -78,6 +80,7 @@ impl Conversations {
         let mut found = ConversationList {
             label: descriptor.label().to_owned(),
             resumable: descriptor.has(Feature::Resume),
+            forkable: descriptor.has(Feature::Fork),
             all: Vec::new(),
         };
         let Ok(directory) = shared.channels.directory_of(&settings).await else { return found };
@@ -132,9 +135,39 @@ impl Conversations {
         owner: bool,
         wait: Duration,
     ) -> Result<String, LaneRequestError> {
+        self.choose(lane, id, false, owner, wait).await
+    }
+
+    /// Continues a copy of one of [`Conversations::list`] from the next turn on. The conversation
+    /// itself stays as it is and can be resumed later. Returns a message for the person who asked.
+    ///
+    /// # Errors
+    /// [`LaneRequestError`] if the backend cannot copy conversations, if `id` does not name one, or
+    /// if the file cannot be written.
+    pub async fn fork(
+        &self,
+        lane: &Lane,
+        id: &str,
+        owner: bool,
+        wait: Duration,
+    ) -> Result<String, LaneRequestError> {
+        self.choose(lane, id, true, owner, wait).await
+    }
+
+    async fn choose(
+        &self,
+        lane: &Lane,
+        id: &str,
+        fork: bool,
+        owner: bool,
+        wait: Duration,
+    ) -> Result<String, LaneRequestError> {
         let found = self.list(lane, owner, wait).await;
         if !found.resumable {
             return Err(LaneRequestError::NoResume);
+        }
+        if fork && !found.forkable {
+            return Err(LaneRequestError::NoFork(found.label));
         }
         let Some(chosen) = find_conversation(found.all, id) else {
             return Err(LaneRequestError::NoSuchConversation);
@@ -144,7 +177,7 @@ impl Conversations {
         } else {
             format!("\"{}\"", chosen.title)
         };
-        if chosen.current {
+        if chosen.current && !fork {
             return Ok(format!("{called} is already the current conversation"));
         }
         let (name, settings) = self.shared.channels.backend_of(lane).await;
@@ -153,7 +186,7 @@ impl Conversations {
             (&self.shared.deps.workspace, self.shared.channels.non_default_directory(&directory));
         workspace
             .bindings()
-            .resume(lane, &name, chosen.id.clone(), (DIRECTORY, elsewhere.clone()))
+            .resume(lane, &name, (chosen.id.clone(), fork), (DIRECTORY, elsewhere.clone()))
             .await
             .map_err(|error| {
                 tracing::error!(%lane, error = %with_causes(&error), "cannot save the resumed conversation");
@@ -168,7 +201,11 @@ impl Conversations {
             directory: elsewhere,
         };
         self.shared.channels.note(past, None).await;
-        Ok(format!("{called} continues with the next message"))
+        Ok(if fork {
+            format!("a copy of {called} continues with the next message")
+        } else {
+            format!("{called} continues with the next message")
+        })
     }
 
     /// Lets the agent compact the conversation of a lane, which runs the model and takes at most

@@ -272,6 +272,7 @@ impl TurnRunner {
             session,
         )
         .await;
+        start.fork = binding.fork && start.native_id.is_some() && descriptor.has(Feature::Fork);
         start.parts.extend(taken.parts.iter().cloned());
         let anew = binding.moved && start.native_id.is_none();
         if anew && let Some(recap) = self.recap(event, &expansion).await {

@@ -29,7 +29,7 @@ impl TurnRunner {
                 let bindings = self.shared.deps.workspace.bindings();
                 bindings.set_session_if(&event.lane, backend, None, binding.epoch).await
             }
-            (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => {
+            (_, Some(ready)) if requested != Some(ready.native_id.as_str()) || binding.fork => {
                 self.bind_session(event, backend, binding, requested, ready, directory).await
             }
             _ => Ok(true),
@@ -58,6 +58,8 @@ impl TurnRunner {
             (&event.lane, self.shared.channels.non_default_directory(directory));
         self.shared.channels.note_directory(lane, backend, binding, elsewhere.as_ref()).await?;
         let past = (ready.title.as_deref(), elsewhere);
+        // The original of a copy stays in the list.
+        let requested = requested.filter(|_| !binding.fork);
         self.shared.channels.note_session(event, backend, id.clone(), requested, past).await;
         let bindings = self.shared.deps.workspace.bindings();
         bindings.set_session_if(lane, backend, Some(id), binding.epoch).await

@@ -13,6 +13,8 @@ pub(in crate::workspace) struct SavedBinding {
     /// Whether its session stayed on another machine and it has had no other session since.
     pub(super) moved: bool,
     pub(super) session: Option<SessionId>,
+    /// Whether the next turn continues a copy of the session.
+    pub(super) fork: bool,
     pub(super) settings: BTreeMap<String, String>,
 }
 
@@ -24,6 +26,7 @@ impl SavedBinding {
             current: false,
             moved: false,
             session: None,
+            fork: false,
             settings: BTreeMap::new(),
         }
     }
@@ -32,6 +35,7 @@ impl SavedBinding {
     pub(super) fn bind(&mut self, session: Option<SessionId>) {
         self.moved &= session.is_none();
         self.session = session;
+        self.fork = false;
     }
 
     /// Returns whether the binding contains anything that must be saved.
@@ -58,6 +62,9 @@ impl LedgerEntry for SavedBinding {
         }
         if self.moved {
             line.push_str(" (moved)");
+        }
+        if self.fork {
+            line.push_str(" (fork)");
         }
         let session = self.session.as_ref().map(|session| ("session", session.as_str()));
         let settings = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -89,6 +96,11 @@ fn read(tokens: &[Token]) -> Result<SavedBinding, EntryError> {
                 if word == "moved" && !matches!(next, Some(Token::Code(_))) =>
             {
                 item.moved = true;
+            }
+            (Token::Word(word), next)
+                if word == "fork" && !matches!(next, Some(Token::Code(_))) =>
+            {
+                item.fork = true;
             }
             (Token::Word(name), Some(Token::Code(value))) => {
                 tokens.next();

@@ -80,6 +80,8 @@ pub enum BindingsError {
 pub struct Binding {
     /// The session to continue.
     pub session: Option<SessionId>,
+    /// Whether the next turn continues a copy of the session, which then is the session.
+    pub fork: bool,
     /// The settings chosen for this lane and backend, by name.
     pub settings: BTreeMap<String, String>,
     /// Counts how often the lane was reset or resumed a session since the program began; see
@@ -132,8 +134,8 @@ impl Bindings {
         self.read(move |state| {
             let epoch = state.epochs.get(&key.0).copied().unwrap_or(0);
             match state.ledger.entries.get(&key).cloned() {
-                Some(SavedBinding { session, settings, moved, .. }) => {
-                    Binding { session, settings, epoch, moved, unreadable: false }
+                Some(SavedBinding { session, fork, settings, moved, .. }) => {
+                    Binding { session, fork, settings, epoch, moved, unreadable: false }
                 }
                 None => {
                     let unreadable =
@@ -273,7 +275,8 @@ impl Bindings {
     }
 
     /// Binds a lane and backend to a session that a person chose, together with one setting of that
-    /// session. A running turn does not undo this.
+    /// session. With `fork`, the next turn continues a copy of the session. A running turn does not
+    /// undo this.
     ///
     /// # Errors
     /// [`BindingsError`] if the name is invalid, or the file cannot be read or written.
@@ -281,7 +284,7 @@ impl Bindings {
         &self,
         lane: &Lane,
         backend: &str,
-        session: SessionId,
+        (session, fork): (SessionId, bool),
         (name, value): (&str, Option<String>),
     ) -> Result<(), BindingsError> {
         if !is_setting(name) {
@@ -296,6 +299,7 @@ impl Bindings {
                 .entry((lane.clone(), backend.clone()))
                 .or_insert_with(|| SavedBinding::new(&lane, &backend));
             item.bind(Some(session));
+            item.fork = fork;
             match value {
                 Some(value) => drop(item.settings.insert(name, value)),
                 None => drop(item.settings.remove(&name)),
@@ -361,6 +365,7 @@ impl Bindings {
                 let item = SavedBinding {
                     moved: item.moved || item.session.is_some(),
                     session: None,
+                    fork: false,
                     ..item
                 };
                 state.ledger.entries.entry(item.key()).or_insert(item);

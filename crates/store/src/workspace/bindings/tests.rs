@@ -155,7 +155,7 @@ async fn a_resumed_session_is_not_replaced_by_a_running_turn_and_the_default_bac
         .resume(
             &LANE,
             "claude",
-            SessionId::new("old").unwrap(),
+            (SessionId::new("old").unwrap(), true),
             ("directory", Some("/srv".to_owned())),
         )
         .await
@@ -163,8 +163,11 @@ async fn a_resumed_session_is_not_replaced_by_a_running_turn_and_the_default_bac
     assert!(!f.bindings.set_session_if(&LANE, "claude", id("from-the-turn"), epoch).await.unwrap());
     let binding = f.restarted().get(&LANE, "claude").await;
     assert_eq!((binding.session, binding.settings["directory"].as_str()), (id("old"), "/srv"));
+    assert!(binding.fork);
+    f.bindings.set_session(&LANE, "claude", id("copy")).await.unwrap();
+    assert!(!f.restarted().get(&LANE, "claude").await.fork, "the copy exists");
     f.bindings
-        .resume(&LANE, "claude", SessionId::new("usual").unwrap(), ("directory", None))
+        .resume(&LANE, "claude", (SessionId::new("usual").unwrap(), false), ("directory", None))
         .await
         .unwrap();
     assert!(f.bindings.get(&LANE, "claude").await.settings.is_empty());
