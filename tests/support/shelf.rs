@@ -97,7 +97,6 @@ impl Shelf {
         for run in self.runs.lock().unwrap().values() {
             let kept: serde_json::Value = serde_json::from_slice(&run.keepsake).unwrap();
             let folder = std::path::Path::new(kept["folder"].as_str().unwrap());
-            std::fs::create_dir_all(folder.join("files")).unwrap();
             std::fs::create_dir_all(folder.join("tmp")).unwrap();
         }
     }

@@ -19,15 +19,19 @@ use super::limits::{DELIVERIES, FILE_SIZE, FILES, SECRETS};
 use crate::Blob;
 use aetheel_model::agent::{Chunk, PutFile, TurnKey};
 
-/// The names of the folders in the private folder.
-const FILES_FOLDER: &str = "files";
+/// The name of the agent's temporary folder in the private folder.
 const TEMPORARY_FOLDER: &str = "tmp";
+/// The name of the guest's file `tmp` on disk. Guests cannot choose it.
+const FILE_NAMED_TMP: &str = ".tmp";
+/// The folder with the files in a private folder that an earlier version of the gateway created.
+const EARLIER_FILES_FOLDER: &str = "files";
 
 /// The private files of a link and the temporary folder of its agent. Both are removed with the
 /// link.
 ///
-/// They are in one folder of the gateway: `files`, which a confined agent can only read, and `tmp`.
-/// The folder is created when it is first needed.
+/// The files are in a folder of the gateway that a confined agent can only read. The agent's
+/// temporary folder is in it. It is created when it is first needed, because creating and removing
+/// a folder takes more time than a file.
 #[derive(Default)]
 pub(super) struct LinkFiles {
     /// The paths of the files, by the guest's name.
@@ -46,10 +50,12 @@ struct Folder {
     /// Removes the folder when dropped.
     owned: Option<TempDir>,
     path: PathBuf,
+    /// The folder with the files.
     files: PathBuf,
     /// A handle of `files`, so that an agent gains nothing by replacing the folder of that name.
     handle: OwnedFd,
-    temporary: PathBuf,
+    /// The agent's temporary folder, once it exists.
+    temporary: Option<PathBuf>,
 }
 
 impl Folder {
@@ -60,20 +66,37 @@ impl Folder {
             .tempdir()?;
         let path = folder.path().to_owned();
         folder.disable_cleanup(outlives);
-        for name in [FILES_FOLDER, TEMPORARY_FOLDER] {
-            rustix::fs::mkdir(path.join(name), Mode::RWXU)?;
-        }
-        let mut made = Self::at(&path)?;
-        made.owned = Some(folder).filter(|_| !outlives);
-        Ok(made)
+        let handle = open_folder(&path)?;
+        let owned = Some(folder).filter(|_| !outlives);
+        Ok(Self { owned, files: path.clone(), path, handle, temporary: None })
     }
 
     /// Opens an existing folder.
     fn at(path: &Path) -> io::Result<Self> {
-        let (files, temporary) = (path.join(FILES_FOLDER), path.join(TEMPORARY_FOLDER));
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let handle = open(&files, flags, Mode::empty())?;
+        // A guest's file can have this name, but it is not a folder.
+        let earlier = path.join(EARLIER_FILES_FOLDER);
+        let (files, handle) = match open_folder(&earlier) {
+            Ok(handle) => (earlier, handle),
+            Err(_) => (path.to_owned(), open_folder(path)?),
+        };
+        // It exists, because an agent runs.
+        let temporary = Some(path.join(TEMPORARY_FOLDER));
         Ok(Self { owned: None, path: path.to_owned(), files, handle, temporary })
+    }
+
+    /// Returns the agent's temporary folder. Creates it if it does not exist.
+    fn temporary(&mut self) -> io::Result<PathBuf> {
+        if let Some(folder) = &self.temporary {
+            return Ok(folder.clone());
+        }
+        let folder = self.path.join(TEMPORARY_FOLDER);
+        rustix::fs::mkdir(&folder, Mode::RWXU)?;
+        Ok(self.temporary.insert(folder).clone())
+    }
+
+    /// Returns the path of a file.
+    fn file(&self, name: &str) -> PathBuf {
+        self.files.join(file_name(name))
     }
 }
 
@@ -106,7 +129,7 @@ impl LinkFiles {
 
     /// Adds a file that the link put before a restart. Returns false if the file no longer exists.
     pub(super) fn restore(&mut self, name: &str) -> bool {
-        let path = self.folder.as_ref().map(|folder| folder.files.join(name));
+        let path = self.folder.as_ref().map(|folder| folder.file(name));
         match path.filter(|path| path.symlink_metadata().is_ok_and(|found| found.is_file())) {
             Some(path) => self.paths.insert(name.to_owned(), path),
             None => return false,
@@ -122,9 +145,13 @@ impl LinkFiles {
 
     /// Returns whether something else removed the folder, such as a cleaner of `/tmp`.
     pub(super) fn is_missing(&self) -> bool {
-        self.folder
-            .as_ref()
-            .is_some_and(|folder| !folder.files.is_dir() || !folder.temporary.is_dir())
+        let is_missing = |folder: &Folder| {
+            [Some(&folder.files), folder.temporary.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(|at| !at.is_dir())
+        };
+        self.folder.as_ref().is_some_and(is_missing)
     }
 
     /// Removes the folder if it would outlive this value.
@@ -134,11 +161,11 @@ impl LinkFiles {
         }
     }
 
-    fn folder(&mut self) -> io::Result<&Folder> {
+    fn folder(&mut self) -> io::Result<&mut Folder> {
         if self.folder.is_none() {
             self.folder = Some(Folder::make(&self.prefix, self.outlives)?);
         }
-        self.folder.as_ref().ok_or_else(|| io::Error::other("there is no folder"))
+        self.folder.as_mut().ok_or_else(|| io::Error::other("there is no folder"))
     }
 
     /// Returns the folder of the files and the agent's temporary folder.
@@ -147,7 +174,8 @@ impl LinkFiles {
     /// [`ActionError::Folder`] if they do not exist and cannot be created.
     pub(super) fn folders(&mut self) -> Result<(PathBuf, PathBuf), ActionError> {
         let folder = self.folder().map_err(ActionError::Folder)?;
-        Ok((folder.files.clone(), folder.temporary.clone()))
+        let temporary = folder.temporary().map_err(ActionError::Folder)?;
+        Ok((folder.files.clone(), temporary))
     }
 
     /// Writes a file. A file that is put again replaces the previous one, even if the agent changed
@@ -200,8 +228,19 @@ pub(crate) fn remove(folder: PathBuf) {
 fn write(folder: &Folder, fresh: &str, name: &str, body: &[u8]) -> io::Result<PathBuf> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     File::from(openat(&folder.handle, fresh, flags, Mode::RUSR | Mode::WUSR)?).write_all(body)?;
-    renameat(&folder.handle, fresh, &folder.handle, name)?;
-    Ok(folder.files.join(name))
+    renameat(&folder.handle, fresh, &folder.handle, file_name(name))?;
+    Ok(folder.file(name))
+}
+
+/// Returns the name on disk of a guest's file.
+fn file_name(name: &str) -> &str {
+    if name == TEMPORARY_FOLDER { FILE_NAMED_TMP } else { name }
+}
+
+/// Opens a folder, but no symbolic link to one.
+fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(open(path, flags, Mode::empty())?)
 }
 
 /// Contents of message bodies that no guest ever sees: random secrets by the guest's name, created
@@ -316,6 +355,65 @@ mod tests {
         files.put(&text("prompt.md", "three"), &mut stock).expect("put again");
         assert_eq!(std::fs::read_dir(elsewhere.path()).expect("read").count(), 0);
         assert_eq!(std::fs::read_to_string(aside.join("prompt.md")).expect("read"), "three");
+        std::fs::remove_dir_all(aside).expect("removed");
+    }
+
+    #[test]
+    fn folders_are_created_when_they_are_first_needed() {
+        let mut files = LinkFiles::default();
+        assert!(files.folder_path().is_none() && !files.is_missing());
+        let mut stock = BodySources::default();
+        files.put(&text("a.md", "x"), &mut stock).expect("put");
+        let path = files.folder_path().expect("made").to_owned();
+        let names = |path: &Path| {
+            let found = std::fs::read_dir(path).expect("read").flatten();
+            let mut names: Vec<String> =
+                found.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&path), ["a.md"]);
+        let (folder, temporary) = files.folders().expect("made");
+        assert_eq!((folder, temporary), (path.clone(), path.join("tmp")));
+        assert_eq!(names(&path), ["a.md", "tmp"]);
+        // The name of the temporary folder is a valid name of a file.
+        files.put(&text("tmp", "y"), &mut stock).expect("put");
+        assert_eq!(std::fs::read_to_string(&files.paths["tmp"]).expect("read"), "y");
+        assert!(path.join("tmp").is_dir() && !files.is_missing());
+        std::fs::remove_dir(path.join("tmp")).expect("removed");
+        assert!(files.is_missing());
+        drop(files);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_link_continues_with_its_folder_and_with_that_of_an_earlier_version() {
+        let mut before = LinkFiles::new("aetheel-test-", true);
+        let mut stock = BodySources::default();
+        for name in ["a.md", "tmp"] {
+            before.put(&text(name, name), &mut stock).expect("put");
+        }
+        let (files, temporary) = before.folders().expect("made");
+        let path = before.folder_path().expect("made").to_owned();
+        drop(before);
+        let mut after = LinkFiles::new("aetheel-test-", true);
+        after.take_over(&path).expect("it outlives the value");
+        assert!(after.restore("a.md") && after.restore("tmp") && !after.restore("b.md"));
+        assert_eq!(after.folders().expect("there"), (files, temporary));
+        assert_eq!(std::fs::read_to_string(&after.paths["tmp"]).expect("read"), "tmp");
+        after.remove();
+        assert!(!path.exists());
+
+        let earlier = tempfile::tempdir().expect("a folder");
+        for name in ["files", "tmp"] {
+            std::fs::create_dir(earlier.path().join(name)).expect("made");
+        }
+        std::fs::write(earlier.path().join("files/a.md"), "x").expect("written");
+        let mut after = LinkFiles::new("aetheel-test-", true);
+        after.take_over(earlier.path()).expect("taken over");
+        assert!(after.restore("a.md"));
+        let at = |name: &str| earlier.path().join(name);
+        assert_eq!(after.folders().expect("there"), (at("files"), at("tmp")));
     }
 
     #[test]
@@ -326,11 +424,11 @@ mod tests {
         let mode = |path: &std::path::Path| {
             std::fs::metadata(path).expect("there").permissions().mode() & 0o777
         };
-        let parent = folder.parent().expect("a parent").to_owned();
-        assert_eq!((mode(&parent), mode(&folder.join("a.md"))), (0o700, 0o600));
+        let modes = [&folder, &temporary, &folder.join("a.md")].map(|path| mode(path));
+        assert_eq!(modes, [0o700, 0o700, 0o600]);
         std::fs::write(temporary.join("left"), "by the agent").expect("written");
         drop(files);
-        assert!(!parent.exists());
+        assert!(!folder.exists());
     }
 
     #[test]
