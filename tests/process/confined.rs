@@ -161,6 +161,25 @@ async fn an_agent_works_in_its_folder_its_state_and_its_temporary_folder() {
 }
 
 #[tokio::test]
+async fn a_folder_that_was_removed_and_created_again_is_granted_to_the_next_agent() {
+    let tries = ["echo new > new", "f=$(mktemp) && echo x > $f", "ls /usr/bin/env"];
+    for custody in confining() {
+        let machine = Machine::new();
+        for _ in 0..2 {
+            assert_eq!(
+                succeeding(&custody, |script| machine.launch(script), &tries).await,
+                (0..tries.len()).collect::<Vec<_>>(),
+                "{custody:?}"
+            );
+            for folder in ["workspace/project", "tmp"] {
+                fs::remove_dir_all(machine.at(folder)).unwrap();
+                fs::create_dir(machine.at(folder)).unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_agent_cannot_access_the_files_of_the_gateway_other_projects_or_its_user() {
     let tries = [
         "cat $M/.env",

@@ -4,37 +4,19 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::{SandboxError, installation};
+use super::system_paths::OpenedPath;
+use super::{SandboxError, installation, system_paths};
 use aetheel_turn::Reach;
 
-/// Folders of the system that every agent may read. They need not exist.
-const SYSTEM_FOLDERS: &[&str] = &[
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/opt",
-    "/etc",
-    "/nix/store",
-    "/run/current-system",
-    "/run/systemd/resolve",
-    "/run/resolvconf",
-    "/run/NetworkManager/resolv.conf",
-    "/run/nscd",
-    "/sys/devices/system",
-    "/sys/fs/cgroup",
-    "/var/lib/ca-certificates",
-];
-
 /// Granted paths, without links. Each existed when the grants were computed.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Grants {
     pub(super) read: BTreeSet<PathBuf>,
     pub(super) write: BTreeSet<PathBuf>,
+    /// Handles of some of the paths that can be read.
+    pub(super) opened: Vec<Arc<OpenedPath>>,
 }
 
 /// Computes the grants of a program.
@@ -81,12 +63,15 @@ pub(super) fn compute(reach: &Reach, program: &Path, path: &OsStr) -> Result<Gra
         }
         grant_around(&place, &hidden, &mut granted.read);
     }
-    let programs = reach.programs.iter().map(PathBuf::as_path).chain([program]);
-    let installed = programs.flat_map(|program| installation::paths_of(program, path));
-    for place in SYSTEM_FOLDERS
-        .iter()
-        .map(PathBuf::from)
-        .chain(installed)
+    for folder in system_paths::FOLDERS.iter().filter_map(|name| system_paths::get(name)) {
+        if grant_around(&folder.path, &hidden, &mut granted.read) {
+            granted.opened.push(folder);
+        }
+    }
+    let further = reach.programs.iter().map(PathBuf::as_path).filter(|other| *other != program);
+    let programs = further.chain([program]);
+    for place in programs
+        .flat_map(|program| installation::paths_of(program, path))
         .filter_map(|place| fs::canonicalize(place).ok())
     {
         grant_around(&place, &hidden, &mut granted.read);
@@ -104,20 +89,21 @@ fn resolve(path: &Path) -> PathBuf {
 }
 
 /// Grants a path, or if it contains hidden paths, everything in it except those. Links are not
-/// granted, because only their targets need a grant.
-fn grant_around(place: &Path, hidden: &[PathBuf], granted: &mut BTreeSet<PathBuf>) {
+/// granted, because only their targets need a grant. Returns whether the path itself is granted.
+fn grant_around(place: &Path, hidden: &[PathBuf], granted: &mut BTreeSet<PathBuf>) -> bool {
     if hidden.iter().any(|own| place.starts_with(own)) {
-        return;
+        return false;
     }
     if !hidden.iter().any(|own| own.starts_with(place)) {
         granted.insert(place.to_owned());
-        return;
+        return true;
     }
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
             grant_around(&entry.path(), hidden, granted);
         }
     }
+    false
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ fn is_runtime(prefix: &Path) -> bool {
 
 /// Returns the interpreter that the first line of a script names.
 fn interpreter(file: &Path) -> Option<PathBuf> {
-    let mut line = Vec::new();
+    let mut line = Vec::with_capacity(FIRST_LINE as usize);
     File::open(file).ok()?.take(FIRST_LINE).read_to_end(&mut line).ok()?;
     let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let mut words = str::from_utf8(line).ok()?.split_ascii_whitespace();

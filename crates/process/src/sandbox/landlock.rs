@@ -8,31 +8,16 @@ use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, Scope, make_bitflags,
 };
-use rustix::fs::{Mode, OFlags, fstat, open};
 
 use super::SandboxError;
 use super::grants::Grants;
+use super::system_paths::{self, OpenedPath};
 
 /// The version of the rights that are handled, independent of the running kernel. Rights that the
 /// kernel does not know are left out, and reported at the start.
 const RIGHTS: ABI = ABI::V9;
 /// The oldest version with which agents are confined; checked at the start.
 const NEEDED: ABI = ABI::V3;
-
-/// Programs on Node and Bun read information about themselves, their children, memory and
-/// processors here.
-const PROCESSES: &str = "/proc";
-/// Devices that agents may use.
-const DEVICES: &[&str] = &[
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-];
 
 /// Returns the version of Landlock in the kernel, or 0 or less without Landlock.
 pub(super) fn abi() -> i32 {
@@ -66,28 +51,81 @@ pub(super) fn rules(granted: &Grants) -> Result<OwnedFd, SandboxError> {
     let process = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let write =
         AccessFs::from_all(RIGHTS) & !make_bitflags!(AccessFs::{MakeChar | MakeBlock | IoctlDev});
-    let read = granted.read.iter().map(|place| (place.as_path(), read));
-    let write = granted.write.iter().map(|place| (place.as_path(), write));
-    let devices = DEVICES.iter().map(|place| (Path::new(place), devices));
-    for (place, rights) in read.chain(write).chain(devices).chain([(Path::new(PROCESSES), process)])
-    {
-        rules = grant(rules, place, rights)
-            .map_err(|error| SandboxError::Rule { path: place.to_owned(), error })?;
+    for place in granted.read.iter().filter(|place| !is_covered(granted, place)) {
+        let opened = granted.opened.iter().find(|opened| opened.path == **place);
+        rules = match opened {
+            Some(opened) => add(rules, opened, read)?,
+            None => grant(rules, place, read)?,
+        };
+    }
+    for place in &granted.write {
+        rules = grant(rules, place, write)?;
+    }
+    let devices = system_paths::DEVICES.iter().map(|name| (*name, devices));
+    for (name, rights) in devices.chain([(system_paths::PROCESSES, process)]) {
+        if let Some(opened) = system_paths::get(name) {
+            rules = add(rules, &opened, rights)?;
+        }
     }
     Option::<OwnedFd>::from(rules).ok_or(SandboxError::NoLandlock)
 }
 
-/// Grants rights to a path. Does nothing if the path does not exist or cannot be opened.
+/// Returns whether a path that can be read is below another granted path, so that it needs no rule:
+/// everything that can be written can be read.
+fn is_covered(granted: &Grants, place: &Path) -> bool {
+    granted.write.contains(place)
+        || place
+            .ancestors()
+            .skip(1)
+            .any(|above| granted.read.contains(above) || granted.write.contains(above))
+}
+
+/// Grants rights to a path. Does nothing if the path cannot be opened, for example because it no
+/// longer exists.
 fn grant(
     rules: RulesetCreated,
     place: &Path,
     rights: BitFlags<AccessFs>,
-) -> Result<RulesetCreated, landlock::RulesetError> {
-    let Ok(handle) = open(place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else {
-        return Ok(rules);
-    };
-    let is_folder =
-        fstat(&handle).is_ok_and(|file| rustix::fs::FileType::from_raw_mode(file.st_mode).is_dir());
-    let rights = if is_folder { rights } else { rights & AccessFs::from_file(RIGHTS) };
-    rules.add_rule(PathBeneath::new(handle, rights))
+) -> Result<RulesetCreated, SandboxError> {
+    match OpenedPath::open(place.to_owned()) {
+        Ok(opened) => add(rules, &opened, rights),
+        Err(_) => Ok(rules),
+    }
+}
+
+/// Grants rights to an opened path.
+fn add(
+    rules: RulesetCreated,
+    opened: &OpenedPath,
+    rights: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, SandboxError> {
+    let rights = if opened.is_folder { rights } else { rights & AccessFs::from_file(RIGHTS) };
+    rules
+        .add_rule(PathBeneath::new(&opened.handle, rights))
+        .map_err(|error| SandboxError::Rule { path: opened.path.clone(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn a_readable_path_below_another_granted_path_needs_no_rule() {
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<BTreeSet<_>>();
+        let granted = Grants {
+            read: paths(&["/usr", "/usr/bin", "/srv/a", "/srv/a/b", "/srv/w/c", "/srv/w2"]),
+            write: paths(&["/srv/w", "/srv/a/b"]),
+            opened: Vec::new(),
+        };
+        let needed: Vec<&str> = granted
+            .read
+            .iter()
+            .filter(|place| !is_covered(&granted, place))
+            .filter_map(|place| place.to_str())
+            .collect();
+        assert_eq!(needed, ["/srv/a", "/srv/w2", "/usr"]);
+    }
 }

@@ -13,6 +13,7 @@ mod grants;
 mod installation;
 mod landlock;
 mod seccomp;
+mod system_paths;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
