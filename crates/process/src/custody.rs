@@ -212,11 +212,10 @@ impl Launcher for Custody {
         let program = launch.program.clone();
         let failed = |source: io::Error| LaunchError::Start { program, source };
         // Executing a program reads its file, which may block.
-        let started = tokio::task::spawn_blocking(move || {
-            starter::run_on_starter(move || custody.start(&launch).map(|started| (started, launch)))
-        })
-        .await;
-        let ((held, pipes), launch) = match started.map_err(io::Error::other).flatten() {
+        let started = starter::run_on_starter(move || {
+            custody.start(&launch).map(|started| (started, launch))
+        });
+        let ((held, pipes), launch) = match started.await {
             Ok(started) => started?,
             Err(error) => return Err(failed(error)),
         };

@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
 
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use aetheel_model::supervisor;
 
@@ -17,21 +18,22 @@ type StarterJob = Box<dyn FnOnce() + Send>;
 
 static STARTER: Mutex<Option<mpsc::Sender<StarterJob>>> = Mutex::new(None);
 
-/// Runs `work` on the starter thread, and blocks until it is done.
+/// Runs `work` on the starter thread, which may block, and returns its result. If the future is
+/// dropped, the work is done anyway, and the thread drops the result.
 ///
 /// # Errors
 /// The thread cannot be started, or has ended.
-pub(super) fn run_on_starter<T: Send + 'static>(
+pub(super) async fn run_on_starter<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    let (sender, done) = mpsc::channel();
+    let (sender, done) = oneshot::channel();
     let work = move || {
         // A panic is passed to the caller. It must not end this thread, because that would kill
         // programs that were started before.
         let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
     };
     enqueue(Box::new(work))?;
-    match done.recv() {
+    match done.await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(panic)) => resume_unwind(panic),
         Err(_) => Err(io::Error::other("the thread that starts programs has ended")),
@@ -49,4 +51,28 @@ fn enqueue(work: StarterJob) -> io::Result<()> {
         }
     };
     sender.send(work).map_err(|_| io::Error::other("the thread that starts programs has ended"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_is_done_on_one_thread_that_survives_a_panic() {
+        let name = || std::thread::current().id();
+        let first = run_on_starter(name).await.expect("done");
+        let panicked = tokio::spawn(run_on_starter::<()>(|| panic!("intended"))).await;
+        assert!(panicked.is_err_and(|error| error.is_panic()));
+        assert_eq!(run_on_starter(name).await.expect("done"), first);
+        assert_ne!(first, std::thread::current().id());
+    }
+
+    #[tokio::test]
+    async fn the_result_of_work_that_nobody_waits_for_is_dropped() {
+        let (held, dropped) = oneshot::channel::<()>();
+        let work = run_on_starter(move || held);
+        // The first poll passes the work to the thread.
+        drop(tokio::time::timeout(std::time::Duration::ZERO, work).await);
+        assert!(dropped.await.is_err());
+    }
 }
