@@ -2,10 +2,44 @@
 //! cannot be read.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::stable_read::{self, ReadOutcome, ReadRequest};
+use super::stable_read::{self, FileSnapshot, ReadOutcome, ReadRequest};
 use super::{DOCUMENT_LIMIT, FileError, WorkspaceInner, memory};
+use crate::disk::Stamp;
 use aetheel_model::prompt::{Document, Documents};
+
+/// The last complete text of a document, for when it has not changed or cannot be read.
+#[derive(Debug)]
+pub(super) struct KnownDocument {
+    text: String,
+    warnings: Vec<String>,
+    /// The stamp that the file has until its next change.
+    stamp: Option<Stamp>,
+}
+
+impl KnownDocument {
+    fn new(document: Document, whole: FileSnapshot) -> Self {
+        let file = document.file();
+        let stamp = whole.rested.then_some(whole.stamp);
+        let mut warnings = Vec::new();
+        if whole.cut {
+            let part = if document == Document::Memory { "last" } else { "first" };
+            warnings.push(format!("{file} is larger than 1 MiB: only the {part} MiB is used"));
+        }
+        let (text, valid) = whole.text();
+        if !valid {
+            warnings
+                .push(format!("{file} is not valid UTF-8: invalid bytes are shown as \u{fffd}"));
+        }
+        Self { text, warnings, stamp }
+    }
+
+    /// Returns a text that is not in a file with a known stamp.
+    fn unstamped(text: &str) -> Self {
+        Self { text: text.to_owned(), warnings: Vec::new(), stamp: None }
+    }
+}
 
 impl WorkspaceInner {
     pub(super) fn path(&self, document: Document) -> PathBuf {
@@ -28,65 +62,74 @@ impl WorkspaceInner {
 
     /// Reads all documents; see [`Workspace::read_documents`](super::Workspace::read_documents).
     pub(super) fn read(&self) -> Documents {
-        let known = self.last_texts.lock().clone();
-        let outcomes = {
+        let known = self.known_documents.lock().clone();
+        let mut outcomes = [const { None }; Document::ALL.len()];
+        {
             let _nobody_appends = self.appending.read();
             let appended = *self.memory_stamp.lock();
-            let wants = Document::ALL.map(|document| ReadRequest {
-                path: self.path(document),
+            let is_unchanged = |document: &Document| {
+                let stamp = known[*document as usize].as_ref().and_then(|known| known.stamp);
+                stamp.is_some()
+                    && stable_read::stamp(&self.path(*document)).is_ok_and(|now| now == stamp)
+            };
+            let changed: Vec<Document> =
+                Document::ALL.into_iter().filter(|document| !is_unchanged(document)).collect();
+            let request = |document: &Document| ReadRequest {
+                path: self.path(*document),
                 limit: DOCUMENT_LIMIT,
-                keep_end: document == Document::Memory,
-                expected: known[document as usize].is_some(),
-                ours: appended.filter(|_| document == Document::Memory),
-            });
-            stable_read::read(&wants)
-        };
+                keep_end: *document == Document::Memory,
+                expected: known[*document as usize].is_some(),
+                ours: appended.filter(|_| *document == Document::Memory),
+            };
+            let wants: Vec<ReadRequest> = changed.iter().map(request).collect();
+            for (document, outcome) in changed.into_iter().zip(stable_read::read(&wants)) {
+                outcomes[document as usize] = Some(outcome);
+            }
+        }
         let mut documents = Documents::default();
-        let mut last = self.last_texts.lock();
-        for (document, outcome) in Document::ALL.into_iter().zip(outcomes) {
+        for ((document, outcome), mut last) in Document::ALL.into_iter().zip(outcomes).zip(known) {
             let file = document.file();
-            let last = &mut last[document as usize];
+            let is_read = outcome.is_some();
             match outcome {
-                ReadOutcome::Whole(whole) => {
-                    if whole.cut {
-                        let part = if document == Document::Memory { "last" } else { "first" };
-                        documents.warnings.push(format!(
-                            "{file} is larger than 1 MiB: only the {part} MiB is used"
-                        ));
-                    }
-                    let (text, valid) = whole.text();
-                    if !valid {
-                        documents.warnings.push(format!(
-                            "{file} is not valid UTF-8: invalid bytes are shown as \u{fffd}"
-                        ));
-                    }
-                    *last = Some(text);
+                None => {}
+                Some(ReadOutcome::Whole(whole)) => {
+                    last = Some(Arc::new(KnownDocument::new(document, whole)));
                 }
-                ReadOutcome::Missing if document == Document::Memory => {
+                Some(ReadOutcome::Missing) if document == Document::Memory => {
                     match memory::create(&self.path(document)) {
-                        Ok(()) => *last = Some(memory::HEADER.to_owned()),
+                        Ok(()) => last = Some(Arc::new(KnownDocument::unstamped(memory::HEADER))),
                         Err(error) => {
                             documents.warnings.push(format!(
                                 "{file} is missing and cannot be created: {}",
                                 error.source
                             ));
-                            *last = None;
+                            last = None;
                         }
                     }
                 }
-                ReadOutcome::Missing => *last = None,
-                ReadOutcome::Unsettled => {
+                Some(ReadOutcome::Missing) => last = None,
+                Some(ReadOutcome::Unsettled) => {
                     documents
                         .warnings
                         .push(format!("{file} keeps changing: its last complete text is used"));
+                    documents.set(document, last.map(|known| known.text.clone()));
+                    continue;
                 }
-                ReadOutcome::Failed(error) => {
+                Some(ReadOutcome::Failed(error)) => {
                     documents.warnings.push(format!(
                         "{file} cannot be read: {error}; its last complete text is used"
                     ));
+                    documents.set(document, last.map(|known| known.text.clone()));
+                    continue;
                 }
             }
-            documents.set(document, last.clone());
+            if let Some(known) = &last {
+                documents.warnings.extend(known.warnings.iter().cloned());
+            }
+            documents.set(document, last.as_ref().map(|known| known.text.clone()));
+            if is_read {
+                self.known_documents.lock()[document as usize] = last;
+            }
         }
         documents
     }

@@ -84,6 +84,7 @@ pub use webhooks::{CallRate, Webhook, WebhookFile, WebhookScheme, Webhooks};
 
 use aetheel_model::event::{Lane, Sequence};
 use aetheel_model::prompt::{Document, Documents};
+use documents::KnownDocument;
 use followed::FollowedFile;
 
 use crate::disk::Stamp;
@@ -133,8 +134,7 @@ struct WorkspaceInner {
     memory_stamp: Mutex<Option<Stamp>>,
     /// The stamps of the files below `memory/` after this program's last appends.
     notes_stamps: Mutex<HashMap<PathBuf, Stamp>>,
-    /// The last complete text of each document, for when it cannot be read.
-    last_texts: Mutex<[Option<String>; 6]>,
+    known_documents: Mutex<[Option<Arc<KnownDocument>>; 6]>,
     channels: Mutex<FollowedFile<Channels>>,
     heartbeats: Mutex<FollowedFile<Heartbeats>>,
     jobs: Mutex<FollowedFile<CronJobs>>,
@@ -169,7 +169,7 @@ impl Workspace {
                 appending: RwLock::new(()),
                 memory_stamp: Mutex::default(),
                 notes_stamps: Mutex::default(),
-                last_texts: Mutex::default(),
+                known_documents: Mutex::default(),
                 channels: Mutex::new(FollowedFile::new(
                     folder.join("channels.md"),
                     Channels::parse,

@@ -14,6 +14,8 @@ use std::time::{Duration, SystemTime};
 use crate::disk::{self, Stamp};
 
 const TRIES: usize = 6;
+/// Bytes of space that the standard library needs for a read without a trial.
+const MIN_SPACE: usize = 64;
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// Minimum time for which a file must be unchanged. Longer than a busy machine usually delays a
 /// writer, and short compared with a turn.
@@ -50,6 +52,8 @@ pub(super) struct FileSnapshot {
     pub stamp: Stamp,
     /// Whether the file is longer than the limit.
     pub cut: bool,
+    /// Whether every later write of the file changes its stamp.
+    pub rested: bool,
     keep_end: bool,
 }
 
@@ -114,19 +118,19 @@ fn read_attempt(
     if cut && want.keep_end {
         file.seek(SeekFrom::Start(stamp.size() - want.limit))?;
     }
-    let mut bytes = Vec::new();
+    // With space for the whole file and a little more, two calls read it and find its end.
+    let capacity = usize::try_from(stamp.size().min(want.limit)).unwrap_or_default();
+    let mut bytes = Vec::with_capacity(capacity + MIN_SPACE);
     (&file).take(want.limit).read_to_end(&mut bytes)?;
     let same = Stamp::from(&file.metadata()?) == stamp
         && bytes.len() as u64 == stamp.size().min(want.limit);
     let unchanged = seen
         .filter(|(before, _)| *before == stamp)
         .map_or(Duration::ZERO, |(_, time)| time + RETRY_INTERVAL);
-    if same
-        && (stamp.age(now).is_some_and(|age| age >= REST_TIMEOUT)
-            || want.ours == Some(stamp)
-            || unchanged >= REST_TIMEOUT)
-    {
-        return Ok(ReadOutcome::Whole(FileSnapshot { bytes, stamp, cut, keep_end: want.keep_end }));
+    let rested = stamp.age(now).is_some_and(|age| age >= REST_TIMEOUT) || unchanged >= REST_TIMEOUT;
+    if same && (rested || want.ours == Some(stamp)) {
+        let keep_end = want.keep_end;
+        return Ok(ReadOutcome::Whole(FileSnapshot { bytes, stamp, cut, rested, keep_end }));
     }
     *seen = Some((stamp, unchanged));
     Ok(ReadOutcome::Unsettled)

@@ -406,3 +406,24 @@ fn the_example_settings_are_the_table_of_variables_with_their_defaults() {
     let (_, settings) = example.split_once("\n\n").unwrap();
     assert_eq!(settings.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>(), expected);
 }
+
+#[tokio::test]
+async fn an_unchanged_document_keeps_its_text_and_warnings_without_being_read_again() {
+    let (_folder, workspace) = workspace().await;
+    put(&workspace, "soul.md", b"calm \xff".as_slice());
+    let first = workspace.read_documents().await;
+    assert_eq!(first.get(Document::Soul), Some("calm \u{fffd}"));
+    assert_eq!(first.warnings.len(), 1);
+    let known = workspace.inner.known_documents.lock().clone();
+    let second = workspace.read_documents().await;
+    assert_eq!(second.get(Document::Soul), first.get(Document::Soul));
+    assert_eq!(second.warnings, first.warnings);
+    let is_same = |before: &Option<Arc<KnownDocument>>, now: &Option<Arc<KnownDocument>>| {
+        before.as_ref().zip(now.as_ref()).is_some_and(|(before, now)| Arc::ptr_eq(before, now))
+    };
+    let soul = Document::Soul as usize;
+    assert!(is_same(&known[soul], &workspace.inner.known_documents.lock()[soul]));
+    put(&workspace, "soul.md", "lively");
+    let third = workspace.read_documents().await;
+    assert_eq!((third.get(Document::Soul), third.warnings.len()), (Some("lively"), 0));
+}
