@@ -57,12 +57,19 @@ fn name_of(pid: i32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim_end().to_owned()
 }
 
-/// Returns the files that a process has open, without the standard streams and its runtime's own.
+/// Returns the files that a process has open, without the standard streams, its runtime's own, and
+/// the paths that the sandbox grants, which are open without access to their content.
 fn open_files(pid: i32) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let only_names = |number: &str| {
+        let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+        flags.is_some_and(|flags| flags & libc::O_PATH != 0)
+    };
     let named = entries.filter(|entry| {
-        entry.file_name().to_str().unwrap().len() > 1
-            || !"012".contains(entry.file_name().to_str().unwrap())
+        let number = entry.file_name().into_string().unwrap();
+        !["0", "1", "2"].contains(&number.as_str()) && !only_names(&number)
     });
     let targets = named.filter_map(|entry| fs::read_link(entry.path()).ok());
     targets
