@@ -233,7 +233,12 @@ mod tests {
             conversation_line(&known, at(7_300)),
             "fix it · 2 h ago · 0199a213… · from the agent · now"
         );
-        let none = ConversationList { label: "Demo".to_owned(), resumable: true, all: vec![] };
+        let none = ConversationList {
+            label: "Demo".to_owned(),
+            resumable: true,
+            forkable: true,
+            all: vec![],
+        };
         assert_eq!(
             session_rows(&none, at(0))[0].text,
             "There is no conversation with Demo here yet."
