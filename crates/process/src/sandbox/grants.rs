@@ -70,10 +70,7 @@ pub(super) fn compute(reach: &Reach, program: &Path, path: &OsStr) -> Result<Gra
     }
     let further = reach.programs.iter().map(PathBuf::as_path).filter(|other| *other != program);
     let programs = further.chain([program]);
-    for place in programs
-        .flat_map(|program| installation::paths_of(program, path))
-        .filter_map(|place| fs::canonicalize(place).ok())
-    {
+    for place in programs.flat_map(|program| installation::paths_of(program, path)) {
         grant_around(&place, &hidden, &mut granted.read);
     }
     Ok(granted)

@@ -13,8 +13,8 @@ const FIRST_LINE: u64 = 512;
 /// Longest chain of interpreters.
 const MAX_INTERPRETERS: usize = 3;
 
-/// Returns the paths that a program must be able to read and execute. `name` is as for
-/// [`find_program`].
+/// Returns the paths that a program must be able to read and execute, without links. `name` is as
+/// for [`find_program`].
 pub(super) fn paths_of(name: &Path, path: &OsStr) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut next = find_program(name, path).ok();
