@@ -111,12 +111,18 @@ struct OpenRecording {
 
 impl OpenRecording {
     fn create(target: &Arc<RecordingFile>) -> io::Result<Self> {
-        if let Some(folder) = target.path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        }
         let mut options = OpenOptions::new();
-        options.append(true).mode(0o600);
-        let file = options.create_new(!target.continues).open(&target.path)?;
+        options.append(true).mode(0o600).create_new(!target.continues);
+        let file = match options.open(&target.path) {
+            // The first recording of a day, or somebody removed the folder.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if let Some(folder) = target.path.parent() {
+                    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+                }
+                options.open(&target.path)?
+            }
+            opened => opened?,
+        };
         let written = file.metadata()?.len();
         Ok(Self { target: Arc::clone(target), file, waiting: Vec::new(), written, lines: 0 })
     }
