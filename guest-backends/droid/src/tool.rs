@@ -60,6 +60,18 @@ pub(crate) fn writes(name: &str, input: &Value) -> Option<FileDiff> {
     })
 }
 
+/// Returns the change that a tool use would make to a file, from its input.
+pub(crate) fn proposed(name: &str, path: &str, input: &Value) -> Option<FileDiff> {
+    let text = |key: &str| input.text(key).map(str::to_owned);
+    let (old_text, new_text, unified) = match name {
+        "Create" => (None, Some(text("content")?), None),
+        "Edit" => (text("old_str"), Some(text("new_str")?), None),
+        "ApplyPatch" => (None, None, Some(text("input").or_else(|| text("patch"))?)),
+        _ => return None,
+    };
+    Some(FileDiff { path: path.to_owned(), old_text, new_text, unified, ..FileDiff::default() })
+}
+
 /// Returns the text of a result, which is a string or a list of blocks.
 pub(crate) fn text(content: &Value) -> String {
     match content {

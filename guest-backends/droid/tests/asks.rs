@@ -245,6 +245,13 @@ fn the_level_edit_allows_nothing_else() {
 fn edits_are_reported_with_diffs() {
     let mut play = asked("live-create-edit");
     answer(&mut play, 1, Decision::AllowOnce).until(|action| matches!(action, Action::Ask(_)));
+    let proposed: Vec<_> = asks(&play.actions).iter().map(|ask| ask.diffs.clone()).collect();
+    assert_eq!(proposed[0][0].new_text.as_deref(), Some("one\ntwo"));
+    let edit = &proposed[1][0];
+    assert_eq!(
+        (edit.path.as_str(), edit.old_text.as_deref(), edit.new_text.as_deref()),
+        ("/srv/proj/README.md", Some("hello"), Some("goodbye"))
+    );
     answer(&mut play, 2, Decision::AllowOnce).finish().check();
     let diffs: Vec<_> = events(&play.actions, 1)
         .into_iter()

@@ -93,22 +93,29 @@ fn unhappy(error: &str, interrupted: bool) -> ToolStatus {
     }
 }
 
+/// Returns the changes that a permission request is about, from its metadata.
+pub(crate) fn proposed(metadata: &Value) -> Vec<FileDiff> {
+    let listed: Vec<FileDiff> = metadata.list("files").iter().filter_map(diff).collect();
+    if listed.is_empty() { diff(metadata).into_iter().collect() } else { listed }
+}
+
+/// Reads the change of one file.
+fn diff(file: &Value) -> Option<FileDiff> {
+    let path =
+        ["filePath", "file", "filepath", "relativePath"].iter().find_map(|key| file.text(key))?;
+    let unified = ["patch", "diff"]
+        .iter()
+        .find_map(|key| file.text(key))
+        .filter(|patch| !patch.is_empty())?;
+    Some(FileDiff {
+        path: path.to_owned(),
+        unified: Some(unified.to_owned()),
+        ..FileDiff::default()
+    })
+}
+
 /// Returns the changes that tools report for files.
 fn diffs(name: &str, input: &Value, metadata: &Value) -> Vec<FileDiff> {
-    let diff = |file: &Value| {
-        let path = ["filePath", "file", "filepath", "relativePath"]
-            .iter()
-            .find_map(|key| file.text(key))?;
-        let unified = ["patch", "diff"]
-            .iter()
-            .find_map(|key| file.text(key))
-            .filter(|patch| !patch.is_empty())?;
-        Some(FileDiff {
-            path: path.to_owned(),
-            unified: Some(unified.to_owned()),
-            ..FileDiff::default()
-        })
-    };
     let found: Vec<FileDiff> = match &metadata["filediff"] {
         Value::Null => metadata.list("files").iter().filter_map(diff).collect(),
         file => diff(file).into_iter().collect(),

@@ -55,6 +55,9 @@ fn an_edit_permission_contains_the_diff() {
         "{start:?}"
     );
     assert_eq!(play.asks()[0].always_label.as_deref(), Some("Allow edit * in this session"));
+    let diff = &play.asks()[0].diffs[0];
+    assert_eq!(diff.path, "/srv/proj/c.txt");
+    assert!(diff.unified.as_deref().unwrap().contains("\n+one\n+two\n"), "{diff:?}");
 }
 
 #[test]

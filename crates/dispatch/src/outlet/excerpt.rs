@@ -41,37 +41,30 @@ fn change(diff: &FileDiff) -> String {
     lines.join("\n")
 }
 
-/// Returns the effect of a tool, as far as its input shows it.
+/// Returns the effect of a tool, as far as its target and its input show it. Fields of the input
+/// have no meaning here, because every agent has its own: a component that knows them reports the
+/// command as the target, and the changes of files as the changes of its question.
 pub(super) fn of_tool(tool: &ToolStart) -> Option<Excerpt> {
     let input: Value = serde_json::from_str(&tool.input).unwrap_or_default();
     let text =
         |language, text: String| (!text.trim().is_empty()).then_some(Excerpt { language, text });
     let target = tool.target.clone().unwrap_or_default();
+    let has_target = !target.trim().is_empty();
     match tool.kind.as_str() {
-        "bash" => {
-            let command = if target.trim().is_empty() {
-                first_string(&input, &["command", "cmd", "script"]).unwrap_or_default()
-            } else {
-                target
-            };
-            text("sh", command)
-        }
+        "bash" if has_target => text("sh", target),
+        "bash" => match &input {
+            // A single text is the command.
+            Value::Object(fields) if fields.len() == 1 && fields.values().all(Value::is_string) => {
+                text("sh", fields.values().filter_map(Value::as_str).collect())
+            }
+            _ => text("", fields(&input, "")),
+        },
         "file_write" | "file_edit" => {
-            let mut changes = Vec::new();
-            collect_changes(&input, 0, &mut changes);
-            let path = if changes.iter().any(|change| change.contains(&target)) {
-                String::new()
-            } else {
-                target
-            };
-            let whole = std::iter::once(path)
-                .chain(changes)
-                .filter(|part| !part.trim().is_empty())
-                .collect::<Vec<_>>()
-                .join("\n");
-            text("diff", whole)
+            let parts = [target.clone(), fields(&input, &target)];
+            let parts = parts.into_iter().filter(|part| !part.trim().is_empty());
+            text("", parts.collect::<Vec<_>>().join("\n"))
         }
-        _ if !target.trim().is_empty() => text("", target),
+        _ if has_target => text("", target),
         _ => match &input {
             Value::Object(fields) if !fields.is_empty() => {
                 text("json", serde_json::to_string_pretty(&input).unwrap_or_default())
@@ -81,52 +74,26 @@ pub(super) fn of_tool(tool: &ToolStart) -> Option<Excerpt> {
     }
 }
 
-/// Returns the first of these fields that is a string.
-fn first_string(input: &Value, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|name| input[*name].as_str()).map(str::to_owned)
-}
-
-/// Collects the file changes in a tool's input. Agents write them in different forms: as a unified
-/// diff, as the text before and after, or as the whole new file.
-fn collect_changes(input: &Value, depth: u8, found: &mut Vec<String>) {
-    let signed = |sign: char, text: &str| {
-        text.lines().map(|line| format!("{sign}{line}")).collect::<Vec<_>>().join("\n")
+/// Formats the fields of an input, one after the other, without those that equal the target. Texts
+/// of several lines begin on a line of their own.
+fn fields(input: &Value, target: &str) -> String {
+    let Value::Object(fields) = input else {
+        return match input {
+            Value::Null => String::new(),
+            other => serde_json::to_string_pretty(other).unwrap_or_default(),
+        };
     };
-    if let Value::Object(fields) = input {
-        if let Some(diff) = first_string(input, &["diff", "unified_diff", "unified", "patch"]) {
-            return found.push(diff.trim_end().to_owned());
+    let shown = |(name, value): (&String, &Value)| match value {
+        Value::Null => None,
+        Value::String(text) if text == target => None,
+        Value::String(text) if text.contains('\n') => Some(format!("{name}:\n{}", text.trim_end())),
+        Value::String(text) => Some(format!("{name}: {text}")),
+        Value::Object(_) | Value::Array(_) => {
+            Some(format!("{name}:\n{}", serde_json::to_string_pretty(value).unwrap_or_default()))
         }
-        let old =
-            first_string(input, &["old_string", "old_text", "oldText", "old_str", "oldString"]);
-        let new = first_string(
-            input,
-            &["new_string", "new_text", "newText", "new_str", "newString", "content"],
-        );
-        if let Some(new) = new {
-            let path = first_string(input, &["path", "file_path", "filePath"]).unwrap_or_default();
-            let parts = [path, signed('-', &old.unwrap_or_default()), signed('+', &new)];
-            return found.push(
-                parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"),
-            );
-        }
-        if depth < 4 {
-            for (name, value) in fields {
-                // An object may have paths as its keys.
-                let at = found.len();
-                collect_changes(value, depth + 1, found);
-                if found.len() > at
-                    && name.contains(['/', '.'])
-                    && !found[at].contains(name.as_str())
-                {
-                    found[at] = format!("{name}\n{}", found[at]);
-                }
-            }
-        }
-    } else if let Value::Array(items) = input
-        && depth < 4
-    {
-        items.iter().for_each(|item| collect_changes(item, depth + 1, found));
-    }
+        other => Some(format!("{name}: {other}")),
+    };
+    fields.iter().filter_map(shown).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -154,7 +121,11 @@ pub(super) mod tests {
     #[test]
     fn a_command_is_shown_completely_from_target_or_input() {
         assert_eq!(shown("bash", Some("ls\nrm x"), &json!({})), "ls\nrm x");
-        assert_eq!(shown("bash", None, &json!({"command": "make"})), "make");
+        assert_eq!(shown("bash", None, &json!({"line": "make"})), "make");
+        assert_eq!(
+            shown("bash", None, &json!({"line": "make", "timeout": 5})),
+            "line: make\ntimeout: 5"
+        );
         assert_eq!(
             shown("web_fetch", Some("https://example.com"), &json!({"prompt": "p"})),
             "https://example.com"
@@ -164,32 +135,20 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn changes_are_found_in_every_input_format() {
+    fn a_change_without_diffs_shows_every_field_of_any_agents_input() {
         for (input, expected) in [
             (
-                json!({"file_path": "a.rs", "old_string": "one\ntwo", "new_string": "three"}),
-                "a.rs\n-one\n-two\n+three",
+                json!({"where": "a.rs", "was": "one\ntwo", "becomes": "three"}),
+                "a.rs\nbecomes: three\nwas:\none\ntwo",
             ),
-            (json!({"file_path": "a.rs", "content": "all"}), "a.rs\n+all"),
-            (
-                json!({"changes": {"src/a.rs": {"update": {"unified_diff": "@@ -1 +1 @@\n-x\n+y\n"}}}}),
-                "a.rs\nsrc/a.rs\n@@ -1 +1 @@\n-x\n+y",
-            ),
-            (
-                json!({"content": [{"type": "diff", "path": "/a.rs", "oldText": null, "newText": "y"}]}),
-                "/a.rs\n+y",
-            ),
-            (
-                json!({"edits": [{"old_str": "x", "new_str": "y"}, {"old_str": "p", "new_str": "q"}]}),
-                "a.rs\n-x\n+y\n-p\n+q",
-            ),
+            (json!({"all": "x", "none": null, "mode": 1}), "a.rs\nall: x\nmode: 1"),
+            (json!({"edits": [{"to": "y"}]}), "a.rs\nedits:\n[\n  {\n    \"to\": \"y\"\n  }\n]"),
             (json!({}), "a.rs"),
+            (json!(null), "a.rs"),
         ] {
-            assert_eq!(
-                shown("file_edit", Some("a.rs"), &input).replace("a.rs\nsrc/a.rs", "src/a.rs"),
-                expected.replace("a.rs\nsrc/a.rs", "src/a.rs")
-            );
+            assert_eq!(shown("file_edit", Some("a.rs"), &input), expected);
         }
+        assert_eq!(shown("file_write", None, &json!([1])), "[\n  1\n]");
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! and waits forever. An unknown request gets an answer that refuses both kinds of requests of
 //! Droid 0.225.2.
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::text::one_line;
-use aetheel_backend_sdk::wit::{Answer, AskKind, Choice, Decision, Question, ToolStart};
+use aetheel_backend_sdk::wit::{
+    Answer, AskKind, Choice, Decision, FileChange, FileDiff, Question, ToolStart,
+};
+use aetheel_backend_sdk::{Emit, Offer};
 use serde_json::json;
 
 use super::Droid;
@@ -71,7 +73,7 @@ impl Droid {
             turn.key,
             title,
             kind,
-            always,
+            Offer { diffs: proposed(params), ..Offer::from(always) },
             Ask { id: id.to_owned(), wants },
             context.out(),
         );
@@ -220,6 +222,27 @@ fn about(asked: &Json) -> ToolStart {
         tool.target = Some(target.to_owned());
     }
     tool
+}
+
+/// Returns the changes of files that a request is about, or nothing if any of its tool uses is
+/// something else, which the changes would hide.
+fn proposed(params: &Json) -> Vec<FileDiff> {
+    let change = |asked: &Json| {
+        let (used, details) = (&asked["toolUse"], &asked["details"]);
+        let path = details.text("filePath").or_else(|| used["input"].text("file_path"))?;
+        let diff = tool::proposed(used.text("name")?, path, &used["input"])?;
+        Some(match details.text("moveTo") {
+            Some(to) => FileDiff {
+                path: to.to_owned(),
+                old_path: Some(diff.path),
+                change: FileChange::Renamed,
+                ..diff
+            },
+            None => diff,
+        })
+    };
+    let changes: Option<Vec<FileDiff>> = params.list("toolUses").iter().map(change).collect();
+    changes.unwrap_or_default()
 }
 
 fn questions(params: &Json) -> (String, AskKind, Option<String>, Wants) {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::text::one_line;
@@ -67,7 +68,7 @@ impl OpenCode {
         }
         let child = request.text("sessionID") != known.native.as_deref();
         let name = turn.name;
-        let (title, ask_kind, what, always) = if kind == "question.asked" {
+        let (title, ask_kind, what, offer) = if kind == "question.asked" {
             let questions = request.list("questions");
             let title = questions
                 .first()
@@ -77,7 +78,7 @@ impl OpenCode {
                 title.to_owned(),
                 AskKind::Questions(questions.iter().enumerate().map(question).collect()),
                 What::Questions(questions.len()),
-                None,
+                Offer::default(),
             )
         } else {
             let permission = request.text("permission").unwrap_or_default().to_owned();
@@ -106,12 +107,13 @@ impl OpenCode {
                     TITLE,
                 )
             });
-            (title, AskKind::Permission(start), What::Permission(permission, always), label)
+            let offer = Offer { diffs: tool::proposed(&request["metadata"]), ..Offer::from(label) };
+            (title, AskKind::Permission(start), What::Permission(permission, always), offer)
         };
         let ask = self.link.key();
         self.asks.insert(ask, Open { session, request: id.to_owned(), what, child });
         let title = one_line(&title, TITLE);
-        context.emit(TurnRef { session, turn: name.turn }).ask(ask, title, ask_kind, always);
+        context.emit(TurnRef { session, turn: name.turn }).ask(ask, title, ask_kind, offer);
     }
 
     pub(super) fn answered(&mut self, ask: u32, decision: &Decision, context: &mut LinkContext) {
