@@ -454,7 +454,7 @@ impl Driver<'_> {
             lost: self.examined.lost.as_deref(),
         };
         let ending = Ending::of(outcome, failure, stopped, agent)
-            .with_readable_message(&stderr)
+            .with_readable_message(&stderr, &self.backend.descriptor().stderr_noise)
             .unless_orphaned(observed.orphaned)
             .unless_unread(&seen);
         let silent = ending == Ending::Completed && seen.is_silent();

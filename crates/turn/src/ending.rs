@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{FinishedTurnSlot, Generation, GuestFailure, reason};
+use aetheel_model::agent::descriptor::StderrNoise;
 use aetheel_model::agent::{AgentFailure, FailureKind, SessionReady, TurnOutcome, Usage};
 use aetheel_model::baseline::Positions;
 use aetheel_model::fold::Transcript;
@@ -77,11 +78,11 @@ impl Ending {
     }
 
     /// Replaces the message of an agent's failure by one for people, which contains only the reason
-    /// from `stderr`.
+    /// from `stderr`, without the `noise` that the component lists.
     #[must_use]
-    pub fn with_readable_message(mut self, stderr: &str) -> Self {
+    pub fn with_readable_message(mut self, stderr: &str, noise: &StderrNoise) -> Self {
         if let Self::Agent(failure) = &mut self {
-            failure.message = reason::readable_message(&failure.message, stderr);
+            failure.message = reason::readable_message(&failure.message, stderr, noise);
         }
         self
     }

@@ -242,9 +242,11 @@ impl Conversations {
         };
         match asked {
             Ok(None) => Err(LaneRequestError::NotOpen),
-            Ok(Some((QueryResult::Failed(failure), _))) => {
-                Err(refused(&readable_message(&failure.message, "")))
-            }
+            Ok(Some((QueryResult::Failed(failure), _))) => Err(refused(&readable_message(
+                &failure.message,
+                "",
+                &backend.descriptor().stderr_noise,
+            ))),
             Ok(Some((_, renamed))) => {
                 if let Some(id) = renamed.and_then(|id| SessionId::new(&id).ok()) {
                     let kept =

@@ -158,7 +158,11 @@ impl BackendControl {
             }
             QueryResult::Failed(failure) => Err(PingError::Failed {
                 name: name.to_owned(),
-                message: one_line(&readable_message(&failure.message, "")),
+                message: one_line(&readable_message(
+                    &failure.message,
+                    "",
+                    &backend.descriptor().stderr_noise,
+                )),
             }),
             other => Err(PingError::Unexpected { name: name.to_owned(), answer: other }),
         }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Safety;
+pub use super::noise::StderrNoise;
 pub use super::state::{StateAccess, StatePath};
 
 /// How many turns and sessions share one link.
@@ -246,6 +247,9 @@ pub struct Descriptor {
     /// translated with them.
     #[serde(default)]
     pub tools: BTreeMap<String, Vec<String>>,
+    /// Lines on the agent's stderr that never explain its end.
+    #[serde(default, skip_serializing_if = "StderrNoise::is_empty")]
+    pub stderr_noise: StderrNoise,
     /// JSON Schema of `settings.options`.
     #[serde(default)]
     pub options: serde_json::Value,
@@ -392,6 +396,7 @@ impl Descriptor {
                 faults.push(format!("environment variable `{name}` may not be used by a backend"));
             }
         }
+        faults.extend(self.stderr_noise.faults());
         faults.extend(super::state::faults(&self.state, &self.environment.pass));
         faults
     }

@@ -11,6 +11,7 @@ pub mod capability;
 pub mod descriptor;
 mod input;
 pub mod labels;
+mod noise;
 pub mod options;
 mod report;
 mod state;

@@ -7,6 +7,7 @@ use super::{BATCH, LinkTask};
 use crate::link::LinkReport;
 use crate::recording::{self, EntryKind};
 use crate::{OutputLine, ProcessCommand, ProcessEvent, reason};
+use aetheel_model::agent::descriptor::StderrNoise;
 use aetheel_model::agent::{
     AgentFailure, AgentLine, Exit, Exited, FailureKind, Input, ProcKey, TimedInput,
 };
@@ -65,7 +66,7 @@ impl LinkTask {
     pub(super) fn report_exit(&self, how: Exit, stderr_tail: &str) {
         let failure = AgentFailure {
             kind: FailureKind::Crashed,
-            message: exit_message(stderr_tail, how),
+            message: exit_message(stderr_tail, how, &self.deps.backend.descriptor().stderr_noise),
             retry_after_ms: None,
         };
         self.turns.report_all(|| LinkReport::AgentFailed(failure.clone()));
@@ -130,8 +131,8 @@ impl LinkTask {
 }
 
 /// Returns the failure message of an agent that exited without ending its turn.
-fn exit_message(stderr: &str, how: Exit) -> String {
-    let tail = reason::reason(stderr);
+fn exit_message(stderr: &str, how: Exit, noise: &StderrNoise) -> String {
+    let tail = reason::reason(stderr, noise);
     let how = match how {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("signal {signal}"),
