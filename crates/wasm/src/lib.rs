@@ -46,6 +46,7 @@ mod options;
 mod previous;
 mod profile;
 mod registry;
+mod release;
 mod report;
 mod requested;
 mod rollback;

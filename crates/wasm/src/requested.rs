@@ -4,10 +4,9 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
+use super::release;
 use aetheel_model::agent::Descriptor;
-use aetheel_model::agent::capability::{
-    Capabilities, Capability, describe, lines, not_covered, shipped,
-};
+use aetheel_model::agent::capability::{Capabilities, Capability, describe, lines, not_covered};
 use aetheel_model::plain::hex;
 
 /// Maximum number of sentences in a log line.
@@ -32,7 +31,7 @@ impl RequestedCapabilities {
     /// or because it is shipped. Returns `None` if all are accepted.
     #[must_use]
     pub fn of(descriptor: &Descriptor, accepted: Option<&Capabilities>) -> Option<Self> {
-        let shipped = shipped(&descriptor.name);
+        let shipped = release::accepted(&descriptor.name);
         let unknown = shipped.is_none() && accepted.is_none();
         let known: Capabilities =
             shipped.into_iter().flatten().chain(accepted.into_iter().flatten().cloned()).collect();

@@ -8,7 +8,6 @@
 
 mod bounds;
 mod lines;
-mod shipped;
 mod words;
 
 use std::collections::BTreeSet;
@@ -20,7 +19,6 @@ use super::descriptor::{
 
 pub use bounds::overreach;
 pub use lines::{CapabilityError, lines, parse};
-pub use shipped::shipped;
 pub use words::describe;
 
 /// All forms that can be neutralised.
