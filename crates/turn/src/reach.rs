@@ -11,17 +11,12 @@ use std::{fs, io};
 use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::descriptor::{StateAccess, StatePath};
 
-/// Variables whose values are paths that the agent has to read.
-const PATH_VARIABLES: &[&str] = &[
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "NODE_EXTRA_CA_CERTS",
-    "CODEX_CA_CERTIFICATE",
-    "FACTORY_EXTRA_CA_CERTS",
-    "GOOGLE_APPLICATION_CREDENTIALS",
-    "GEMINI_SYSTEM_MD",
-    "OPENCODE_CONFIG",
-];
+/// Variables whose values are the paths of certificates that any program has to read.
+const CERTIFICATE_VARIABLES: [&str; 3] = ["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"];
+
+/// A part of the names of such variables of single agents. Certificates are not secret, so the
+/// component need not say that it reads them.
+const CERTIFICATES: &str = "_CA_CERT";
 
 /// The files that one process may access, in addition to the system's own folders and its program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +66,11 @@ impl ReachPolicy {
             own_sandbox: descriptor.own_sandbox,
             ..Reach::default()
         };
-        let named = PATH_VARIABLES.iter().filter_map(|name| variable(name)).map(PathBuf::from);
+        let passed = descriptor.environment.pass.iter().map(String::as_str);
+        let certificates = passed.filter(|name| name.contains(CERTIFICATES));
+        let mut names = Vec::from(CERTIFICATE_VARIABLES);
+        names.extend(certificates.chain(descriptor.path_variables()));
+        let named = names.into_iter().filter_map(&variable).map(PathBuf::from);
         reach.read.extend(named.filter(|path| path.is_absolute()));
         for state in &descriptor.state {
             let Some(place) = state.place(&variable) else { continue };
@@ -107,6 +106,39 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn the_component_names_the_variables_whose_paths_its_agent_reads() {
+        let reads = |environment: &str| {
+            let json = format!(
+                r#"{{"name":"x","version":"1","programs":[{{"name":"x"}}],"environment":{environment},
+                "credentials":[{{"variable":"X_LOGIN_FILE"}},{{"variable":"X_KEY"}}]}}"#
+            );
+            let descriptor = Descriptor::parse(&json).unwrap();
+            let variable = |name: &str| match name {
+                "X_KEY" => Some("no-path".to_owned()),
+                "HOME" => None,
+                other => Some(format!("/{other}")),
+            };
+            let reach = ReachPolicy::default().reach(&descriptor, variable);
+            let own = reach.read.iter().filter(|path| {
+                path.starts_with("/X_LOGIN_FILE")
+                    || path.starts_with("/X_SETTINGS")
+                    || path.starts_with("/X_EXTRA_CA_CERTS")
+            });
+            own.map(|path| path.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            reads(r#"{"pass":["X_SETTINGS","X_MODE"],"paths":["X_SETTINGS"]}"#),
+            ["/X_SETTINGS"]
+        );
+        assert_eq!(reads(r#"{"pass":["X_SETTINGS"]}"#), ["/X_LOGIN_FILE"], "it does not say");
+        assert_eq!(
+            reads(r#"{"pass":["X_EXTRA_CA_CERTS"],"paths":[]}"#),
+            ["/X_EXTRA_CA_CERTS"],
+            "certificates are not secret"
+        );
+    }
 
     #[test]
     fn missing_state_is_created_privately_and_existing_state_is_unchanged() {

@@ -165,6 +165,10 @@ pub struct Environment {
     pub set: Vec<String>,
     /// Variables whose values the host passes on.
     pub pass: Vec<String>,
+    /// The variables of `pass` and of the credentials whose values are absolute paths that the
+    /// agent reads. `None` if the component does not say; then these are all credentials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<Vec<String>>,
 }
 
 /// A credential that shows that the agent is signed in.
@@ -312,6 +316,24 @@ impl Descriptor {
         self.features.contains(&feature)
     }
 
+    /// Returns the variables that may contain a secret.
+    fn credential_variables(&self) -> impl Iterator<Item = &String> {
+        self.credentials.iter().filter_map(|credential| match credential {
+            Credential::Variable(name) => Some(name),
+            Credential::File(_) => None,
+        })
+    }
+
+    /// Returns the variables whose values may be paths that the agent reads.
+    pub fn path_variables(&self) -> impl Iterator<Item = &str> {
+        let (listed, others) = match &self.environment.paths {
+            Some(paths) => (Some(paths.iter()), None),
+            None => (None, Some(self.credential_variables())),
+        };
+        let all = listed.into_iter().flatten().chain(others.into_iter().flatten());
+        all.map(String::as_str)
+    }
+
     /// Returns the descriptor for an agent that runs once for each turn.
     #[must_use]
     pub fn as_one_shot(&self) -> Self {
@@ -385,16 +407,21 @@ impl Descriptor {
                 ));
             }
         }
-        let credentials = self.credentials.iter().filter_map(|credential| match credential {
-            Credential::Variable(name) => Some(name),
-            Credential::File(_) => None,
-        });
-        for name in self.environment.set.iter().chain(&self.environment.pass).chain(credentials) {
+        let used = self.environment.set.iter().chain(&self.environment.pass);
+        for name in used.chain(self.credential_variables()) {
             if !is_variable_name(name) {
                 faults.push(format!("environment variable {name:?} is not a name"));
             } else if FORBIDDEN_VARIABLES.contains(&name.as_str()) {
                 faults.push(format!("environment variable `{name}` may not be used by a backend"));
             }
+        }
+        let declared = |path: &&String| {
+            self.environment.pass.contains(path) || self.credential_variables().any(|it| it == *path)
+        };
+        for path in self.environment.paths.iter().flatten().filter(|path| !declared(path)) {
+            faults.push(format!(
+                "`environment.paths` names `{path}`, which is neither in `pass` nor a credential"
+            ));
         }
         faults.extend(self.stderr_noise.faults());
         faults.extend(super::state::faults(&self.state, &self.environment.pass));
@@ -445,6 +472,25 @@ mod tests {
         let once = live.as_one_shot();
         assert_eq!((live.sharing, once.sharing), (LinkSharing::Link, LinkSharing::Turn));
         assert!(live.has(Feature::Steer) && !once.has(Feature::Steer) && once.has(Feature::Resume));
+    }
+
+    #[test]
+    fn a_component_names_the_variables_that_are_paths() {
+        let of = |environment: &str| {
+            let json = format!(
+                r#"{{"name":"x","version":"1","programs":[{{"name":"x"}}],"environment":{environment},
+                "credentials":[{{"variable":"X_LOGIN"}},{{"file":"~/.x"}}]}}"#
+            );
+            Descriptor::parse(&json).map_err(|error| error.to_string())
+        };
+        let paths = |environment: &str| -> Vec<String> {
+            of(environment).expect("valid").path_variables().map(str::to_owned).collect()
+        };
+        assert_eq!(paths(r#"{"pass":["X_CERT","X_MODE"],"paths":["X_CERT"]}"#), ["X_CERT"]);
+        assert_eq!(paths(r#"{"pass":["X_CERT"]}"#), ["X_LOGIN"], "the component does not say");
+        assert!(paths(r#"{"paths":[]}"#).is_empty());
+        let error = of(r#"{"pass":["X_CERT"],"paths":["X_OTHER"]}"#).expect_err("refused");
+        assert!(error.contains("names `X_OTHER`"), "{error}");
     }
 
     #[test]

@@ -76,6 +76,7 @@ fn written(capability: &Capability) -> (String, Vec<String>) {
         Capability::Sets(name) => line("sets", &[], vec![quoted(name)]),
         Capability::Passes(name) => line("passes", &[], vec![quoted(name)]),
         Capability::Secret(name) => line("secrets", &[], vec![quoted(name)]),
+        Capability::ReadsPathOf(name) => line("reads-path-of", &[], vec![quoted(name)]),
         Capability::SignInFile(path) => line("sign-in-files", &[], vec![quoted(path)]),
         Capability::State(StatePath { path, access, moved_by, below }) => {
             let access = if *access == StateAccess::Write { "write" } else { "read" };
@@ -168,6 +169,7 @@ pub fn parse(key: &str, text: &str) -> Option<Result<Vec<Capability>, Capability
         "sets",
         "passes",
         "secrets",
+        "reads-path-of",
         "sign-in-files",
         "as-root",
         "leaves",
@@ -205,6 +207,7 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, CapabilityError>
         ("sets", [_, ..]) => each(Capability::Sets),
         ("passes", [_, ..]) => each(Capability::Passes),
         ("secrets", [_, ..]) => each(Capability::Secret),
+        ("reads-path-of", [_, ..]) => each(Capability::ReadsPathOf),
         ("sign-in-files", [_, ..]) => each(Capability::SignInFile),
         ("state", [access, path, moved @ ..]) if moved.len() <= 2 => {
             let access = match access.as_str() {

@@ -47,6 +47,9 @@ pub enum Capability {
     Passes(String),
     /// Passes the gateway's value of a secret on.
     Secret(String),
+    /// Lets its confined agent read the file or folder that the gateway's value of a variable
+    /// names.
+    ReadsPathOf(String),
     /// Uses a file as proof that its agent is signed in.
     SignInFile(String),
     /// Gives its confined agent access to one of the operator's paths.
@@ -118,6 +121,10 @@ impl Capability {
         }
         all.extend(descriptor.environment.set.iter().cloned().map(Self::Sets));
         all.extend(descriptor.environment.pass.iter().cloned().map(Self::Passes));
+        // A file that a credential names is a part of that secret.
+        let passed = |name: &&str| descriptor.environment.pass.iter().any(|passed| passed == name);
+        let paths = descriptor.path_variables().filter(passed);
+        all.extend(paths.map(|name| Self::ReadsPathOf(name.to_owned())));
         all.extend(descriptor.credentials.iter().map(|credential| match credential {
             Credential::Variable(name) => Self::Secret(name.clone()),
             Credential::File(path) => Self::SignInFile(path.clone()),

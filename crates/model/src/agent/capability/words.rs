@@ -51,6 +51,9 @@ fn sentence(capability: &Capability) -> String {
             format!("pass the gateway's variable {} to its agent", code(name))
         }
         Capability::Secret(name) => format!("pass the secret {} to its agent", code(name)),
+        Capability::ReadsPathOf(name) => {
+            format!("let its agent read the file or folder that the variable {} names", code(name))
+        }
         Capability::SignInFile(path) => {
             format!("use {} as proof that its agent is signed in", code(path))
         }
