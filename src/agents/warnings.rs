@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::configured;
 use super::options::NoOptions;
 use super::{AgentRegistry, PROFILED};
-use crate::agent::tool_names;
+use crate::agent::{declared_names, tool_names};
 use crate::backend::RequestedCapabilities;
 use crate::config::suggestion;
 use crate::finding::Finding;
@@ -35,7 +35,7 @@ impl AgentRegistry {
         let backends: Vec<_> = self.names().iter().filter_map(|name| self.get(name)).collect();
         let own = || backends.iter().map(|backend| backend.descriptor());
         let names: Vec<&str> = tool_names()
-            .chain(own().flat_map(|own| own.tools.values().flatten()).map(String::as_str))
+            .chain(own().flat_map(declared_names))
             .collect();
         let warning = |name: String| {
             let meant = suggestion(&name, names.iter().copied());

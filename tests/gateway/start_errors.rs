@@ -237,7 +237,7 @@ async fn an_unknown_tool_is_reported_with_a_suggestion() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(
         ended.stdout.contains("warning: ALLOWED_TOOLS names `Red`")
-            && ended.stdout.contains("did you mean `Read`?"),
+            && ended.stdout.contains("did you mean `read`?"),
         "{}",
         ended.stdout
     );
@@ -513,7 +513,7 @@ async fn misspelt_names_are_reported_together_with_other_errors() {
     std::fs::write(&file, "ALOWED_USERS=7\nMAX_QUEUE_DEPTH=many\n").unwrap();
     let ended = installation.run(&["check", "--env-file", file.to_str().unwrap()], "").await;
     assert_eq!(ended.code, 78, "{ended:?}");
-    for part in ["did you mean `ALLOWED_USERS`?", "did you mean `Read`?", "MAX_QUEUE_DEPTH"] {
+    for part in ["did you mean `ALLOWED_USERS`?", "did you mean `read`?", "MAX_QUEUE_DEPTH"] {
         assert!(ended.stderr.contains(part), "{part} is missing in {}", ended.stderr);
     }
 }

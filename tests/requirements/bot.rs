@@ -130,7 +130,11 @@ async fn requirement_08_everything_is_set_by_environment_variables() {
     let default = |name: &str| {
         VARIABLES.iter().find(|variable| variable.name == name).map(|variable| variable.default)
     };
-    assert_eq!(default("ALLOWED_TOOLS"), Some("Read,Glob,Grep,WebSearch,WebFetch"), "8.2");
+    assert_eq!(
+        default("ALLOWED_TOOLS"),
+        Some("file_read,file_search,content_search,web_search,web_fetch"),
+        "8.2"
+    );
     assert_eq!(default("PERMISSION_MODE"), Some("bypassPermissions"), "8.2");
     // Not the required 120000: two minutes stop a coding agent in the middle of its work.
     assert_eq!(default("QUERY_TIMEOUT_MS"), Some("3600000"), "8.2");

@@ -39,7 +39,10 @@ async fn requirement_04_a_prompt_goes_to_the_agent_with_tools_mode_session_and_s
     fs::write(installation.path("config/soul.md"), "Be as kind as can be.").unwrap();
     let _bot = serving(&installation).await;
     let first = ask_claude(&local, &installation, CHANNEL, "what do you see?").await;
-    assert!(first.contains(" --tools Read,Glob,Grep,WebSearch,WebFetch "), "4.1: {first}");
+    assert!(
+        first.contains(" --tools Read,NotebookRead,Glob,LS,Grep,WebSearch,WebFetch "),
+        "4.1: {first}"
+    );
     assert!(first.contains(" --dangerously-skip-permissions "), "4.1: {first}");
     let session = argument_after(&first, "--session-id").expect("4.3: a new session").to_owned();
     assert!(!first.contains("--resume"), "4.3: {first}");

@@ -251,6 +251,9 @@ pub struct Descriptor {
     /// translated with them.
     #[serde(default)]
     pub tools: BTreeMap<String, Vec<String>>,
+    /// Further names that operators may write for the kinds of this agent's tools, by unified kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_aliases: BTreeMap<String, Vec<String>>,
     /// Lines on the agent's stderr that never explain its end.
     #[serde(default, skip_serializing_if = "StderrNoise::is_empty")]
     pub stderr_noise: StderrNoise,

@@ -22,7 +22,9 @@ pub use ask::*;
 pub use descriptor::Descriptor;
 pub use input::*;
 pub use report::*;
-pub use tools::{AllowedTools, allowed_tools_for, is_read_only, permits, tool_names};
+pub use tools::{
+    AllowedTools, allowed_tools_for, declared_names, is_read_only, permits, tool_names,
+};
 
 /// A conversation on a link.
 pub type SessionKey = u32;

@@ -33,25 +33,18 @@ impl AllowedTools {
         }
     }
 
-    /// Returns the entries that are neither a tool of Claude Code, nor a unified kind, nor a tool
-    /// in one of these descriptors. Tools of MCP servers (`mcp__…`) are never returned, because
-    /// they cannot be known.
+    /// Returns the entries that are neither a unified kind, nor a tool or an alias in one of these
+    /// descriptors. Tools of MCP servers (`mcp__…`) are never returned, because they cannot be
+    /// known.
     pub fn unknown<'a>(&self, descriptors: impl Iterator<Item = &'a Descriptor>) -> Vec<String> {
         let Self::Only(entries) = self else { return Vec::new() };
         let mut unknown: Vec<String> = entries
             .iter()
-            .filter(|entry| !is_known(name_of(entry)) && !entry.starts_with("mcp__"))
+            .filter(|entry| unified(name_of(entry)).is_none() && !entry.starts_with("mcp__"))
             .cloned()
             .collect();
         for descriptor in descriptors {
-            let own = |name: &str| {
-                descriptor
-                    .tools
-                    .values()
-                    .flatten()
-                    .chain(&descriptor.write_tools)
-                    .any(|own| own == name)
-            };
+            let own = |name: &str| declared_names(descriptor).any(|own| own == name);
             unknown.retain(|entry| !own(name_of(entry)));
         }
         unknown
@@ -60,11 +53,13 @@ impl AllowedTools {
 
 /// Returns the names that are understood for every agent, for suggestions.
 pub fn tool_names<'a>() -> impl Iterator<Item = &'a str> {
-    KINDS.iter().flat_map(|(theirs, kind)| [*theirs, *kind])
+    KINDS.into_iter().chain(SHORT)
 }
 
-fn is_known(name: &str) -> bool {
-    tool_names().any(|known| known == name)
+/// Returns the names of tools that a descriptor declares, for any kind.
+pub fn declared_names(descriptor: &Descriptor) -> impl Iterator<Item = &str> {
+    let kinds = descriptor.tools.values().chain(descriptor.tool_aliases.values());
+    kinds.flatten().chain(&descriptor.write_tools).map(String::as_str)
 }
 
 /// Returns the tool that an entry is about, such as `Bash` for the rule `Bash(git:*)`.
@@ -105,28 +100,49 @@ fn fault_of(entry: &str) -> Option<String> {
     }
 }
 
-/// Names that the operator may use for kinds of tools. They are the tool names of Claude Code, from
-/// which the default of `ALLOWED_TOOLS` is made.
-const KINDS: [(&str, &str); 12] = [
-    ("Bash", "bash"),
-    ("Read", "file_read"),
-    ("Write", "file_write"),
-    ("Edit", "file_edit"),
-    ("Glob", "file_search"),
-    ("Grep", "content_search"),
-    ("WebSearch", "web_search"),
-    ("WebFetch", "web_fetch"),
-    ("Agent", "agent_spawn"),
-    ("TodoWrite", "todo"),
-    ("AskUserQuestion", "ask_user"),
-    ("Skill", "skill"),
+/// The unified kinds that the operator may name.
+const KINDS: [&str; 12] = [
+    "bash",
+    "file_read",
+    "file_write",
+    "file_edit",
+    "file_search",
+    "content_search",
+    "web_search",
+    "web_fetch",
+    "agent_spawn",
+    "todo",
+    "ask_user",
+    "skill",
 ];
+
+/// Kinds that need no `file_`.
+const SHORT: [&str; 3] = ["read", "write", "edit"];
+
+/// Returns the unified kind with this name. Capital letters, `_` and `-` make no difference, and
+/// `read`, `write` and `edit` need no `file_`.
+fn unified(name: &str) -> Option<&'static str> {
+    let plain = |text: &str| text.replace(['_', '-'], "").to_ascii_lowercase();
+    let name = plain(name);
+    let name = if SHORT.contains(&name.as_str()) { format!("file{name}") } else { name };
+    KINDS.into_iter().find(|kind| plain(kind) == name)
+}
+
+/// Returns the kind that a name means for an agent: a unified kind, or an alias of the descriptor.
+fn kind_of<'a>(name: &str, descriptor: &'a Descriptor) -> Option<&'a str> {
+    unified(name).or_else(|| {
+        let mut aliases = descriptor.tool_aliases.iter();
+        aliases
+            .find(|(_, names)| names.iter().any(|alias| alias == name))
+            .map(|(kind, _)| kind.as_str())
+    })
+}
 
 /// Translates the allowed tools into the list of the contract, in which an empty list allows
 /// everything.
 ///
-/// An entry is one of the agent's own names, a unified kind such as `file_read`, or a name of
-/// Claude Code. Kinds and names of Claude Code without a tool of the agent are left out. The list
+/// An entry is one of the agent's own names, a unified kind such as `file_read`, or an alias that
+/// the descriptor declares for a kind. Kinds without a tool of the agent are left out. The list
 /// stays unchanged if the descriptor does not name the agent's tools, or if no entry would remain,
 /// because an empty list would allow everything. If no tool is allowed, the list contains only the
 /// word `none`, which is not a tool of any agent.
@@ -145,13 +161,12 @@ pub fn allowed_tools_for(allowed: &AllowedTools, descriptor: &Descriptor) -> Vec
     for entry in list {
         // The rest of a rule is only meaningful to the agent.
         let name = name_of(entry);
-        let kind = KINDS.iter().find(|(theirs, kind)| *theirs == name || *kind == name);
-        match kind {
+        match kind_of(name, descriptor) {
             // In another agent's words, the entry would lose its rule and allow more than was
             // listed.
             Some(_) if name != entry && !own.values().flatten().any(|own| own == name) => {}
-            Some((_, kind)) if !own.values().flatten().any(|own| own == name) => {
-                names.extend(own.get(*kind).into_iter().flatten().cloned())
+            Some(kind) if !own.values().flatten().any(|own| own == name) => {
+                names.extend(own.get(kind).into_iter().flatten().cloned())
             }
             // It is the agent's own name, or unknown, such as that of an MCP server's tool.
             _ => names.push(entry.clone()),
@@ -174,9 +189,7 @@ pub fn permits(
 ) -> bool {
     let AllowedTools::Only(list) = allowed else { return true };
     list.iter().map(|entry| name_of(entry)).any(|name| {
-        let kind = KINDS
-            .iter()
-            .any(|(theirs, kind)| *kind == tool.kind && (*theirs == name || *kind == name));
+        let kind = kind_of(name, descriptor) == Some(tool.kind.as_str());
         let own =
             descriptor.tools.get(&tool.kind).is_some_and(|own| own.iter().any(|own| own == name));
         kind || own || (trusted && name == tool.native_name)
@@ -267,22 +280,48 @@ mod tests {
     }
 
     #[test]
-    fn names_of_claude_code_kinds_and_the_agents_own_names_are_understood() {
-        let opencode = r#"{"bash":["bash"],"file_read":["read"],"file_search":["glob","list"],"web_fetch":["webfetch"]}"#;
+    fn kinds_in_any_spelling_and_the_agents_own_names_are_understood() {
+        let tools = r#"{"bash":["sh"],"file_read":["cat"],"file_search":["glob","list"],"web_fetch":["get"]}"#;
         assert_eq!(
-            translated(opencode, &["Read", "Glob", "Grep", "WebFetch"]),
-            ["read", "glob", "list", "webfetch"]
+            translated(tools, &["Read", "file_search", "Grep", "WebFetch"]),
+            ["cat", "glob", "list", "Grep", "get"]
         );
+        assert_eq!(translated(tools, &["Bash", "web-fetch", "FILE_READ"]), ["sh", "get", "cat"]);
+        assert_eq!(translated(tools, &["content_search", "get", "glob"]), ["get", "glob"]);
         assert_eq!(
-            translated(opencode, &["file_search", "webfetch", "glob"]),
-            ["glob", "list", "webfetch"]
-        );
-        assert_eq!(
-            translated(opencode, &["Read", "docs_search"]),
-            ["read", "docs_search"],
+            translated(tools, &["Read", "docs_search"]),
+            ["cat", "docs_search"],
             "tools of a server are unknown"
         );
         assert_eq!(translated(r#"{"bash":["Bash"]}"#, &["Bash(git log:*)"]), ["Bash(git log:*)"]);
+    }
+
+    #[test]
+    fn a_component_decides_which_other_names_its_kinds_have() {
+        let descriptor = |aliases: &str| {
+            let json = format!(
+                r#"{{"name":"x","version":"1","programs":[{{"name":"x"}}],"tools":{{"file_search":["find"]}}{aliases}}}"#
+            );
+            Descriptor::parse(&json).expect("valid")
+        };
+        let only = |name: &str| AllowedTools::Only(vec![name.to_owned()]);
+        let (with, without) =
+            (descriptor(r#","tool-aliases":{"file_search":["Locate"]}"#), descriptor(""));
+        assert_eq!(allowed_tools_for(&only("Locate"), &with), ["find"]);
+        assert_eq!(allowed_tools_for(&only("Locate"), &without), ["Locate"], "it is not a tool");
+        let tool = ToolStart {
+            id: "t".into(),
+            parent: None,
+            kind: "file_search".into(),
+            native_name: "whatever".into(),
+            title: String::new(),
+            target: None,
+            input: "{}".into(),
+        };
+        assert!(permits(&only("Locate"), &with, &tool, false));
+        assert!(!permits(&only("Locate"), &without, &tool, false));
+        assert!(only("Locate").unknown(std::iter::once(&with)).is_empty());
+        assert_eq!(only("Locate").unknown(std::iter::once(&without)), ["Locate"]);
     }
 
     #[test]

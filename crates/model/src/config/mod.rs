@@ -69,8 +69,8 @@ settings! {
         backend_max_turns: u32 = "BACKEND_MAX_TURNS", "25", number(1, 10_000),
             "Maximum number of rounds with the model in a turn";
         /// The tools that agents may use.
-        allowed_tools: AllowedTools = "ALLOWED_TOOLS", "Read,Glob,Grep,WebSearch,WebFetch", allowed_tools(),
-            "The only tools the agent may use; by the agent's own names, Claude Code's names or unified kinds (`file_read`); `*` for all, `none` for none";
+        allowed_tools: AllowedTools = "ALLOWED_TOOLS", "file_read,file_search,content_search,web_search,web_fetch", allowed_tools(),
+            "The only tools the agent may use; by unified kinds (`file_read`), the agent's own names, or other names that its backend declares; `*` for all, `none` for none";
         /// The highest safety level; channels and people can only lower it.
         safety: Safety = "PERMISSION_MODE", "bypassPermissions", one_of(&PERMISSION_MODES),
             "Actions that the agent may take without asking: `bypassPermissions`, `acceptEdits`, `default` or `plan`";
@@ -369,7 +369,9 @@ mod tests {
         assert_eq!(
             config.allowed_tools,
             AllowedTools::Only(
-                ["Read", "Glob", "Grep", "WebSearch", "WebFetch"].map(str::to_owned).into()
+                ["file_read", "file_search", "content_search", "web_search", "web_fetch"]
+                    .map(str::to_owned)
+                    .into()
             )
         );
         assert_eq!((config.safety, config.mode), (Safety::Danger, Mode::Build));

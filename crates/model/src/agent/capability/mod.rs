@@ -61,7 +61,8 @@ pub enum Capability {
     AsRoot { at: Safety, unless: Option<String> },
     /// Does not neutralise a form that agents may expand in people's text.
     Leaves(Expands),
-    /// Gives the agent one of its tools if the operator allows a kind of tool.
+    /// Gives the agent one of its tools if the operator allows a kind of tool, or its tools of a
+    /// kind if the operator allows this name.
     Tool { kind: String, name: String },
     /// How it treats a setting of the operator's that limits an agent.
     Limit { limit: Limit, kept: LimitSupport },
@@ -138,7 +139,7 @@ impl Capability {
         all.extend(
             EXPANDS.into_iter().filter(|kind| !descriptor.expands.contains(kind)).map(Self::Leaves),
         );
-        for (kind, names) in &descriptor.tools {
+        for (kind, names) in descriptor.tools.iter().chain(&descriptor.tool_aliases) {
             all.extend(
                 names.iter().map(|name| Self::Tool { kind: kind.clone(), name: name.clone() }),
             );
