@@ -5,9 +5,6 @@ use crate::config::AUTO;
 use crate::finding::Finding;
 use crate::turn::Backends as _;
 
-/// The backends that are tried first, in this order. The others follow by name, profiles last.
-const PREFERRED: [&str; 2] = ["droid", "opencode"];
-
 /// Result of the detection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detection {
@@ -50,10 +47,13 @@ impl Detection {
 /// Inspects the agents in order, and runs each one without a problem to get its version. Stops at
 /// the first agent that responds.
 pub async fn detect(agents: &AgentRegistry) -> Detection {
-    let (profiles, components): (Vec<String>, Vec<String>) =
-        agents.names().into_iter().partition(|name| agents.is_profile(name));
+    let candidates = agents.names().into_iter().map(|name| AutoCandidate {
+        is_profile: agents.is_profile(&name),
+        rank: agents.get(&name).and_then(|backend| backend.descriptor().rank),
+        name,
+    });
     let mut detected = Detection::default();
-    for name in in_order(components, profiles) {
+    for name in in_order(candidates.collect()) {
         match unusable_reason(agents, &name).await {
             None => {
                 detected.name = Some(name);
@@ -87,23 +87,58 @@ async fn unusable_reason(agents: &AgentRegistry, name: &str) -> Option<String> {
         .filter(|reasons| !reasons.is_empty())
 }
 
-/// Returns the order in which backends are tried.
-fn in_order(components: Vec<String>, profiles: Vec<String>) -> Vec<String> {
-    let others =
-        components.into_iter().chain(profiles).filter(|name| !PREFERRED.contains(&name.as_str()));
-    PREFERRED.map(str::to_owned).into_iter().chain(others).collect()
+/// A backend that could be selected.
+struct AutoCandidate {
+    name: String,
+    is_profile: bool,
+    /// The rank in its descriptor.
+    rank: Option<u32>,
+}
+
+/// Returns the order in which backends are tried: by rank, then those without a rank by name, and
+/// profiles last.
+fn in_order(mut candidates: Vec<AutoCandidate>) -> Vec<String> {
+    candidates.sort_by(|a, b| {
+        let key = |it: &AutoCandidate| (it.is_profile, it.rank.is_none(), it.rank);
+        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    candidates.into_iter().map(|candidate| candidate.name).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::Descriptor;
+
+    fn candidate(name: &str, rank: Option<u32>) -> AutoCandidate {
+        AutoCandidate { name: name.to_owned(), is_profile: false, rank }
+    }
 
     #[test]
-    fn droid_goes_before_opencode_and_opencode_before_all_others() {
-        let components = ["claude", "codex", "droid", "opencode"].map(str::to_owned).to_vec();
+    fn ranks_decide_the_order_and_backends_without_one_follow_by_name() {
+        let profile = AutoCandidate { is_profile: true, ..candidate("amp", Some(1)) };
+        let candidates = vec![
+            profile,
+            candidate("b", None),
+            candidate("second", Some(20)),
+            candidate("a", None),
+            candidate("first", Some(10)),
+        ];
+        assert_eq!(in_order(candidates), ["first", "second", "a", "b", "amp"]);
+    }
+
+    #[test]
+    fn the_shipped_components_have_the_ranks_of_the_requirements() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("guest-backends");
+        let names = ["acp", "claude", "codex", "demo", "droid", "gemini", "opencode"];
+        let candidates = names.map(|name| {
+            let path = folder.join(name).join("src/descriptor.json");
+            let json = std::fs::read_to_string(path).expect("a descriptor");
+            candidate(name, Descriptor::parse(&json).expect("valid").rank)
+        });
         assert_eq!(
-            in_order(components, vec!["amp".to_owned()]),
-            ["droid", "opencode", "claude", "codex", "amp"]
+            in_order(candidates.into()),
+            ["claude", "droid", "opencode", "acp", "codex", "demo", "gemini"]
         );
     }
 

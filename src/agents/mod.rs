@@ -2,11 +2,11 @@
 //! agents work on this machine.
 //!
 //! [`AgentRegistry`] builds a backend from a loaded component and the operator's configuration. A
-//! launch profile in `acp.md` makes a backend for one agent from the component for the Agent Client
-//! Protocol (ACP). A backend runs *live* (one process for many turns) or *once a turn* (one process
-//! for each turn). The registry examines every agent, and again when its component, profile or
-//! program changes. It does not load components or start turns. Tested by
-//! `tests/gateway/backends.rs`.
+//! launch profile in `acp.md` makes a backend for one agent from the component that declares
+//! profiles in its descriptor (for agents that speak the Agent Client Protocol, ACP). A backend
+//! runs *live* (one process for many turns) or *once a turn* (one process for each turn). The
+//! registry examines every agent, and again when its component, profile or program changes. It does
+//! not load components or start turns. Tested by `tests/gateway/backends.rs`.
 
 pub mod acceptance;
 pub mod auto;
@@ -36,9 +36,6 @@ use configured::{ConfiguredBackend, OperatorChoice};
 use findings::{Examiner, Findings, ProgramLocation};
 use options::OptionChoices;
 use programs::Programs;
-
-/// The component for ACP agents. It has no agent of its own; each launch profile provides one.
-pub const PROFILED: &str = "acp";
 
 /// How often the configuration files and the agents' programs are checked for changes.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
@@ -130,9 +127,27 @@ impl AgentRegistry {
         self.read().profiles.contains_key(name)
     }
 
+    /// Returns whether launch profiles make backends of this component, which then has no agent of
+    /// its own.
+    pub fn takes_profiles(&self, component: &str) -> bool {
+        self.components.get(component).is_some_and(|it| it.descriptor().takes_profiles())
+    }
+
+    /// Returns the component that launch profiles use: the first that serves, or else the first
+    /// that waits for approval.
+    fn profiled(&self) -> Option<String> {
+        let serving = self.components.names().into_iter().find(|name| self.takes_profiles(name));
+        serving.or_else(|| {
+            let waiting = self.unapproved();
+            let mut waiting = waiting.iter().map(|(_, wants)| &wants.descriptor);
+            waiting.find(|it| it.takes_profiles()).map(|it| it.name.clone())
+        })
+    }
+
     /// Returns the name of a backend's component.
     pub fn component_of(&self, name: &str) -> String {
-        (if self.profile(name).is_some() { PROFILED } else { name }).to_owned()
+        let profiled = self.profile(name).and_then(|_| self.profiled());
+        profiled.unwrap_or_else(|| name.to_owned())
     }
 
     /// Subscribes to the reports about loads of components.
@@ -175,7 +190,7 @@ impl AgentRegistry {
         loop {
             tokio::select! {
                 report = reports.recv() => match report {
-                    Ok(LoadReport::Loaded { name, .. }) if name == PROFILED => {
+                    Ok(LoadReport::Loaded { name, .. }) if self.takes_profiles(&name) => {
                         let profiles: Vec<String> = self.read().profiles.keys().cloned().collect();
                         self.examine_again(profiles).await;
                     }
@@ -246,7 +261,7 @@ impl AgentRegistry {
         let mut profiles = BTreeMap::new();
         let mut news = Vec::new();
         for (name, profile) in &read.all {
-            if name != PROFILED && self.components.get(name).is_some() {
+            if !self.takes_profiles(name) && self.components.get(name).is_some() {
                 warnings.push(format!(
                     "acp.md: profile `{name}` is left out: a backend has the same name"
                 ));
@@ -286,9 +301,10 @@ impl AgentRegistry {
     /// Returns the component of a backend, and the profile that it runs with.
     fn base(&self, name: &str) -> Option<ProfiledComponent> {
         if let Some(profile) = self.profile(name) {
-            return Some((self.components.get(PROFILED)?, Some(profile)));
+            return Some((self.components.get(&self.profiled()?)?, Some(profile)));
         }
-        self.components.get(name).filter(|_| name != PROFILED).map(|backend| (backend, None))
+        let component = self.components.get(name)?;
+        (!component.descriptor().takes_profiles()).then_some((component, None))
     }
 
     /// Builds a backend from a component, with the operator's choices for it.
@@ -323,7 +339,7 @@ impl AgentRegistry {
 
     /// Returns the profile with this name, unless a component has the same name.
     fn profile(&self, name: &str) -> Option<Arc<RevisedProfile>> {
-        let free = name == PROFILED || self.components.get(name).is_none();
+        let free = self.takes_profiles(name) || self.components.get(name).is_none();
         self.read().profiles.get(name).filter(|_| free).cloned()
     }
 
@@ -365,8 +381,7 @@ impl Backends for AgentRegistry {
             return Some(backend);
         }
         let profile = self.profile(name);
-        let component = if profile.is_some() { PROFILED } else { name };
-        let kept = self.components.kept_components(component).await;
+        let kept = self.components.kept_components(&self.component_of(name)).await;
         kept.into_iter().find_map(|earlier| {
             let earlier = earlier as Arc<dyn Backend>;
             self.build(name, earlier, profile.clone()).filter(is_it)
@@ -393,12 +408,10 @@ impl Backends for AgentRegistry {
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names = self.components.names();
-        let profiles = names
-            .iter()
-            .any(|name| name == PROFILED)
+        let (profiled, mut names): (Vec<String>, Vec<String>) =
+            self.components.names().into_iter().partition(|name| self.takes_profiles(name));
+        let profiles = (!profiled.is_empty())
             .then(|| self.read().profiles.keys().cloned().collect::<Vec<_>>());
-        names.retain(|name| name != PROFILED);
         names.extend(profiles.into_iter().flatten());
         names.sort_unstable();
         names.dedup();

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::AgentRegistry;
 use super::configured;
 use super::options::NoOptions;
-use super::{AgentRegistry, PROFILED};
 use crate::agent::{declared_names, tool_names};
 use crate::backend::RequestedCapabilities;
 use crate::config::suggestion;
@@ -34,9 +34,7 @@ impl AgentRegistry {
     pub fn tool_warnings(&self) -> Vec<Finding> {
         let backends: Vec<_> = self.names().iter().filter_map(|name| self.get(name)).collect();
         let own = || backends.iter().map(|backend| backend.descriptor());
-        let names: Vec<&str> = tool_names()
-            .chain(own().flat_map(declared_names))
-            .collect();
+        let names: Vec<&str> = tool_names().chain(own().flat_map(declared_names)).collect();
         let warning = |name: String| {
             let meant = suggestion(&name, names.iter().copied());
             Finding::warning(
@@ -74,7 +72,7 @@ impl AgentRegistry {
     /// backends.
     pub fn option_warnings(&self) -> Vec<Finding> {
         let faults = self.options.faults(|name| match self.components.component(name) {
-            _ if self.is_profile(name) || name == PROFILED => Err(NoOptions::Profile),
+            _ if self.is_profile(name) || self.takes_profiles(name) => Err(NoOptions::Profile),
             Some(component) => Ok(component.descriptor().clone()),
             None => Err(NoOptions::NotServing),
         });

@@ -38,7 +38,7 @@ pub enum CliCommand {
     /// Set Aetheel up by answering questions; every question is a flag too
     #[command(after_help = "Examples:
   aetheel init
-  aetheel init --yes --token-file token.txt --backend claude --users 123456789012345678
+  aetheel init --yes --token-file token.txt --backend NAME --users 123456789012345678
   aetheel init --yes --then install-unit")]
     Init(InitArgs),
     /// Take over from OpenClaw, cc-connect, Kimaki or Hermes Agent: personality, memory, schedules

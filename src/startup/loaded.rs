@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::confinement;
 use super::{StartRefusal, shipped};
+use crate::agents::AgentRegistry;
 use crate::agents::auto;
 use crate::agents::findings::Examiner;
-use crate::agents::{AgentRegistry, PROFILED};
 use crate::backend::{AdmissionError, Engine, LoadReport, Registry, RegistryOptions, TrustGate};
 use crate::cli::exit;
 use crate::config::{AUTO, Config, suggestion};
@@ -91,6 +91,12 @@ impl LoadedBackends {
             if config.agent_backend == AUTO { Some(auto::detect(&agents).await) } else { None };
         let default = match &detected {
             Some(auto::Detection { name: Some(name), .. }) => Ok(name.clone()),
+            // Without any backend, the way to get some is the next step.
+            Some(_) if agents.names().is_empty() => {
+                let refused =
+                    reports.iter().any(|report| matches!(report, LoadReport::Refused { .. }));
+                Err(StartRefusal::new(exit::CONFIG, vec![no_backend(config, &agents, refused)]))
+            }
             Some(nothing) => Err(StartRefusal::new(exit::UNAVAILABLE, nothing.faults())),
             None if agents.get(&config.agent_backend).is_some() => Ok(config.agent_backend.clone()),
             None => {
@@ -154,13 +160,13 @@ fn no_backend(config: &Config, agents: &AgentRegistry, refused: bool) -> Finding
     let (wanted, names, by) = (&config.agent_backend, agents.names(), config.agent_backend_source);
     let folder = shipped::serving_folder(config);
     let folder = folder.display();
-    if wanted == PROFILED {
+    if agents.takes_profiles(wanted) {
         return invalid(format!("{by} {wanted:?} has no agent of its own"))
             .with_hint("name one of the profiles in acp.md");
     }
     if agents.is_profile(wanted) {
         return invalid(format!(
-            "{by} {wanted:?} is a profile of acp.md, but {folder} has no backend `{PROFILED}` to run it"
+            "{by} {wanted:?} is a profile of acp.md, but {folder} has no backend that runs profiles"
         ));
     }
     if names.is_empty() && refused {

@@ -27,7 +27,7 @@ use crate::progress;
 use crate::redact::Redactor;
 use crate::supervisor;
 use crate::turn::recording::Recorder;
-use crate::turn::{Host, Launcher};
+use crate::turn::{Backends as _, Host, Launcher};
 use crate::web::webhooks::WebhookSecrets;
 use crate::workspace::{BootReport, FileError, Journal, Lock, LockError, TurnRetention, Workspace};
 
@@ -132,7 +132,9 @@ impl PreparedStart {
         if let Some(loaded) = loaded.as_ref().filter(|_| shipped::missing(&config).is_none()) {
             match &loaded.default {
                 Ok(name) => {
-                    config.set_backend(name);
+                    let backend = loaded.agents.get(name);
+                    let own_command = backend.is_some_and(|it| it.descriptor().own_command);
+                    config.set_backend(name, own_command);
                     findings = loaded.agents.examine_default(name).await;
                     found.extend(findings.iter().flat_map(|findings| findings.of_default(name)));
                     found.extend(unknown::backends(&config, &loaded.agents));

@@ -34,7 +34,7 @@ fn full() -> Value {
             ],
         }],
         "understands": [">=2.0, <3"],
-        "environment": { "set": ["CLAUDE_CODE_X"], "pass": ["HTTPS_PROXY"] },
+        "environment": { "set": ["CLAUDE_CODE_X"], "pass": ["HTTPS_PROXY"], "paths": ["HTTPS_PROXY"] },
         "credentials": [{ "variable": "ANTHROPIC_API_KEY" }, { "file": "~/.claude/.credentials.json" }],
         "state": [
             { "path": "~/.claude/", "moved-by": "HTTPS_PROXY", "below": "a/.b" },
@@ -48,6 +48,8 @@ fn full() -> Value {
         "efforts": [{ "id": "high", "label": "High" }],
         "models": [{ "id": "opus", "label": "Opus" }],
         "write-tools": ["Write"],
+        "rank": 10, "own-command": true, "profiles": false,
+        "stderr-noise": { "contains": ["the cache is warm"], "starts-with": ["[boot]"] },
         "options": { "type": "object" },
         "line-limit": 1048576,
     })
@@ -62,6 +64,9 @@ fn the_host_accepts_descriptors_that_the_schema_accepts() {
         small(&json!({ "features": ["resume", "teleport"], "colour": "blue" })),
         small(&json!({ "options": null, "line-limit": null, "root": null })),
         small(&json!({ "sharing": "session" })),
+        small(&json!({ "tool-aliases": { "file_search": ["Locate"] } })),
+        small(&json!({ "rank": null, "profiles": null, "environment": { "paths": null } })),
+        small(&json!({ "stderr-noise": {} })),
     ] {
         assert_eq!(both(&sample), (true, true), "{sample}");
     }
@@ -110,6 +115,13 @@ fn the_host_refuses_descriptors_that_the_schema_refuses() {
         small(&json!({ "efforts": [{ "id": "high" }] })),
         small(&json!({ "models": ["opus"] })),
         small(&json!({ "write-tools": "Write" })),
+        small(&json!({ "rank": -1 })),
+        small(&json!({ "own-command": "yes" })),
+        small(&json!({ "profiles": "yes" })),
+        small(&json!({ "tool-aliases": { "file_search": "Locate" } })),
+        small(&json!({ "stderr-noise": { "contains": ["e"] } })),
+        small(&json!({ "stderr-noise": { "starts-with": ["     "] } })),
+        small(&json!({ "stderr-noise": { "contains": vec!["long enough"; 33] } })),
         small(&json!({ "line-limit": -1 })),
         small(&json!({ "line-limit": 4294967296_u64 })),
     ] {

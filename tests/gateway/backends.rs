@@ -43,8 +43,9 @@ fn versions() -> serde_json::Value {
 fn three(installation: &Installation) {
     let key = json!([{ "variable": "FACTORY_API_KEY" }]);
     let program = |name: &str| json!([{ "name": name, "version-arguments": versions() }]);
-    install(installation, "droid", json!({ "programs": program("droid"), "credentials": key }));
-    install(installation, "opencode", json!({ "programs": program("opencode") }));
+    let droid = json!({ "programs": program("droid"), "credentials": key, "rank": 20 });
+    install(installation, "droid", droid);
+    install(installation, "opencode", json!({ "programs": program("opencode"), "rank": 30 }));
     install(installation, "aider", json!({ "programs": program("aider") }));
 }
 
@@ -554,7 +555,7 @@ async fn an_unsupported_run_mode_is_ignored_with_a_warning() {
 /// A component for ACP agents that runs `goose acp` and ends the turn when it exits.
 fn acp(installation: &Installation) -> Vec<u8> {
     let mut wat = Wat::new("acp", "acp-1");
-    wat.descriptor = json!({ "sharing": "turn", "features": ["resume", "plan"], "programs": [{ "name": "acp-agent" }] });
+    wat.descriptor = json!({ "sharing": "turn", "features": ["resume", "plan"], "programs": [{ "name": "acp-agent" }], "profiles": true });
     let spawn = Spawn {
         proc: 1,
         program: "goose".to_owned(),

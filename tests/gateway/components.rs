@@ -252,8 +252,10 @@ async fn rolling_back_a_profile_rolls_back_its_component() {
     copy_program(&installation.path("bin/mini"), &installation.path("bin/goose"));
     fs::write(installation.path("config/acp.md"), "## goose\n- command: goose acp\n").unwrap();
     for version in ["1.0.0", "2.0.0"] {
-        Wat::new("acp", version).accepted_in(&installation.path("config"));
-        let file = download(&installation, "acp-new.wasm", &Wat::new("acp", version).build());
+        let mut wat = Wat::new("acp", version);
+        wat.descriptor = json!({ "profiles": true });
+        wat.accepted_in(&installation.path("config"));
+        let file = download(&installation, "acp-new.wasm", &wat.build());
         assert_eq!(install(&installation, &file, &[]).await.code, 0);
         let ended = installation.run(&["console"], "hello\n").await;
         assert_eq!((ended.stdout, ended.code), (format!("{version}\n"), 0), "{}", ended.stderr);

@@ -316,7 +316,9 @@ fn starts(descriptor: &Descriptor) -> Vec<StartTurn> {
                 system_prompt: has(Feature::SystemPrompt)
                     .then(|| format!("--append {PROMPT}\n$(id) \"quoted\" ü")),
                 allowed_tools: if has(Feature::AllowedTools) {
-                    vec!["Read".into(), "--evil".into()]
+                    let known = descriptor.tools.values().flatten().next();
+                    let known = known.cloned().unwrap_or_else(|| "kit-tool".into());
+                    vec![known, "--evil".into()]
                 } else {
                     Vec::new()
                 },

@@ -71,10 +71,10 @@ pub(super) fn table(rows: &[BackendRow]) -> Vec<String> {
     lines
 }
 
-/// Returns the backend to propose: Claude Code if it can work, otherwise the first that can. The
-/// demo agent is never proposed.
+/// Returns the backend to propose: the one that `auto` selected, otherwise the first that can work.
+/// The demo agent is never proposed.
 pub(super) fn proposed(rows: &[BackendRow]) -> Option<&str> {
     let mut able = rows.iter().filter(|row| row.available && !row.is_demo());
     let first = able.clone().next();
-    able.find(|row| row.name == "claude").or(first).map(|row| row.name.as_str())
+    able.find(|row| row.default).or(first).map(|row| row.name.as_str())
 }

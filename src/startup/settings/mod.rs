@@ -15,7 +15,7 @@ use secrecy::SecretString;
 use self::sources::SourceValues;
 use crate::cli::Common;
 use crate::cluster::Cluster;
-use crate::config::{self, Config, VARIABLES};
+use crate::config::{self, AUTO, Config, VARIABLES};
 use crate::finding::Finding;
 use crate::process;
 use crate::redact::Redactor;
@@ -106,15 +106,15 @@ pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
     let asked = backend.is_some();
     if let Some(backend) = backend {
         let configured = variables.insert("AGENT_BACKEND".to_owned(), backend.clone());
-        if configured.as_deref().unwrap_or("claude") != backend {
+        let configured = configured.as_deref().unwrap_or(AUTO);
+        if configured != backend {
             // These settings belong to the configured backend. Another backend has other programs
             // and models.
-            let meant_for = configured.as_deref().unwrap_or("claude");
             let dropped = ["BACKEND_CLI_PATH", "BACKEND_MODEL"]
                 .into_iter()
                 .filter(|name| variables.remove(*name).is_some_and(is_set));
             found.warnings.extend(dropped.map(|name| {
-                format!("{name} is left out: it is meant for `{meant_for}`, not for `{backend}`")
+                format!("{name} is left out: it is meant for `{configured}`, not for `{backend}`")
             }));
         }
     }

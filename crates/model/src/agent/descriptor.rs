@@ -166,7 +166,7 @@ pub struct Environment {
     /// Variables whose values the host passes on.
     pub pass: Vec<String>,
     /// The variables of `pass` and of the credentials whose values are absolute paths that the
-    /// agent reads. `None` if the component does not say; then these are all credentials.
+    /// agent reads. With `None`, all credentials count as such variables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<Vec<String>>,
 }
@@ -251,6 +251,18 @@ pub struct Descriptor {
     /// translated with them.
     #[serde(default)]
     pub tools: BTreeMap<String, Vec<String>>,
+    /// Position in the automatic choice of a backend, the lowest first. Backends without a rank
+    /// follow by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// Whether the name of the backend is a second name of the command `/ask` where it is the
+    /// default.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_command: bool,
+    /// Whether the component has no agent of its own, and each launch profile of the operator makes
+    /// a backend of it. With `None`, its options decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiles: Option<bool>,
     /// Further names that operators may write for the kinds of this agent's tools, by unified kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_aliases: BTreeMap<String, Vec<String>>,
@@ -317,6 +329,16 @@ impl Descriptor {
     #[must_use]
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
+    }
+
+    /// Returns whether launch profiles of the operator make backends of this component. Without the
+    /// field, it takes profiles if its options require the program that a profile names.
+    #[must_use]
+    pub fn takes_profiles(&self) -> bool {
+        self.profiles.unwrap_or_else(|| {
+            let required = self.options["required"].as_array();
+            required.is_some_and(|required| required.iter().any(|name| name == "program"))
+        })
     }
 
     /// Returns the variables that may contain a secret.
@@ -419,7 +441,8 @@ impl Descriptor {
             }
         }
         let declared = |path: &&String| {
-            self.environment.pass.contains(path) || self.credential_variables().any(|it| it == *path)
+            self.environment.pass.contains(path)
+                || self.credential_variables().any(|it| it == *path)
         };
         for path in self.environment.paths.iter().flatten().filter(|path| !declared(path)) {
             faults.push(format!(
@@ -494,6 +517,18 @@ mod tests {
         assert!(paths(r#"{"paths":[]}"#).is_empty());
         let error = of(r#"{"pass":["X_CERT"],"paths":["X_OTHER"]}"#).expect_err("refused");
         assert!(error.contains("names `X_OTHER`"), "{error}");
+    }
+
+    #[test]
+    fn a_component_takes_profiles_if_it_says_so_or_requires_a_program() {
+        let takes = |more: &str| {
+            let json = format!(r#"{{"name":"x","version":"1","programs":[{{"name":"x"}}]{more}}}"#);
+            Descriptor::parse(&json).expect("valid").takes_profiles()
+        };
+        assert!(takes(r#","profiles":true"#));
+        assert!(takes(r#","options":{"required":["program"]}"#), "it was built before the field");
+        assert!(!takes(r#","profiles":false,"options":{"required":["program"]}"#));
+        assert!(!takes(""));
     }
 
     #[test]

@@ -39,14 +39,14 @@ settings! {
         discord_bot_token: Option<SecretString> = "DISCORD_BOT_TOKEN", "", secret(),
             "Token of the Discord bot; needed by `aetheel run`, never given to an agent";
         /// The backend of channels that did not choose another one; [`AUTO`] until one was found.
-        agent_backend: String = "AGENT_BACKEND", "claude", text(),
-            "Name of the backend that answers, or `auto`";
+        agent_backend: String = "AGENT_BACKEND", "auto", text(),
+            "Name of the backend that answers, or `auto`: the first that can work here";
         /// The other backends that people may choose.
         allowed_backends: Vec<String> = "ALLOWED_BACKENDS", "", list(),
             "Backends people may choose besides `AGENT_BACKEND` and, in its own channel, the one `channels.md` names, separated by commas";
         /// The run mode of agents, for all backends and for single ones.
         backend_run: RunModes = "BACKEND_RUN", "", runs(),
-            "`live`, `one-shot`, or a list such as `claude=one-shot,codex=live`; unset: each backend's preference";
+            "`live`, `one-shot`, or a list with names of backends, such as `NAME=one-shot`; unset: each backend's preference";
         /// The program of `agent_backend`.
         backend_cli_path: Option<PathBuf> = "BACKEND_CLI_PATH", "", program(),
             "Path of the program of `AGENT_BACKEND`; unset: it is looked up in `PATH`";
@@ -219,7 +219,7 @@ settings! {
             "Parts of the line below an answer: `backend`, `model`, `time`, `tokens`, `cost`, separated by commas; `none`: no such line";
         /// The second name of the command `/ask`.
         command_alias: Option<String> = "COMMAND_ALIAS", "", optional(),
-            "Second name of `/ask` and, with `-reset`, of `/reset`; while claude is the backend, it is `claude`";
+            "Second name of `/ask` and, with `-reset`, of `/reset`; unset: the name of the backend that answers, if its descriptor says so (`own-command`)";
         /// The URL of Discord, without a trailing slash.
         discord_api_base: String = "DISCORD_API_BASE", "https://discord.com", address(),
             "Discord's address; for proxies and tests";
@@ -270,10 +270,8 @@ pub const REMOVED: &[(&str, &str)] =
 /// The value of `AGENT_BACKEND` with which the gateway searches for a backend when it starts.
 pub const AUTO: &str = "auto";
 
-/// Returns the additional name of the commands `/ask` and `/reset` for a backend.
-fn alias_of(backend: &str) -> Option<String> {
-    (backend == "claude").then(|| backend.to_owned())
-}
+/// Maximum length of a second name of a command, so that Discord accepts it with `-reset`.
+const MAX_ALIAS: usize = 26;
 
 /// Returns the folder of compiled backends, for commands that need no other setting.
 #[must_use]
@@ -300,10 +298,12 @@ const PERMISSION_MODES: [(&str, Safety); 4] = [
 ];
 
 impl Config {
-    /// Sets the backend that was found, if the setting was [`AUTO`].
-    pub fn set_backend(&mut self, name: &str) {
+    /// Sets the backend that answers, after [`AUTO`] was resolved. `own_command` is whether its
+    /// descriptor declares its name as a second name of `/ask`.
+    pub fn set_backend(&mut self, name: &str, own_command: bool) {
         name.clone_into(&mut self.agent_backend);
-        self.command_alias = self.command_alias.take().or_else(|| alias_of(name));
+        let own = || (own_command && name.len() <= MAX_ALIAS).then(|| name.to_owned());
+        self.command_alias = self.command_alias.take().or_else(own);
     }
 
     /// Reads the configuration from variables. An empty value counts as unset.
@@ -324,7 +324,6 @@ impl Config {
         if config.project_roots.is_empty() {
             config.project_roots = vec![config.workspace_dir.clone()];
         }
-        config.command_alias = config.command_alias.or_else(|| alias_of(&config.agent_backend));
         if config.agent_env.iter().any(|name| name == "DISCORD_BOT_TOKEN") {
             read.fault(
                 "AGENT_ENV must not name `DISCORD_BOT_TOKEN`: agents never get it".to_owned(),
@@ -336,14 +335,14 @@ impl Config {
             read.fault("BACKEND_TRUST=signed needs BACKEND_SIGNERS: the public keys whose signatures are accepted".to_owned());
         }
         if let Some(alias) = &config.command_alias
-            && !(alias.len() <= 26
+            && !(alias.len() <= MAX_ALIAS
                 && !alias.is_empty()
                 && alias.bytes().all(|b| {
                     b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_'
                 }))
         {
             read.fault(format!(
-                "COMMAND_ALIAS {alias:?} must be 1 to 26 lower-case letters, digits, `-` or `_`"
+                "COMMAND_ALIAS {alias:?} must be 1 to {MAX_ALIAS} lower-case letters, digits, `-` or `_`"
             ));
         }
         (config, read.faults)
@@ -365,7 +364,7 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_requirements() {
         let config = read(&[]).expect("defaults are valid");
-        assert_eq!(config.agent_backend, "claude");
+        assert_eq!(config.agent_backend, AUTO);
         assert_eq!(
             config.allowed_tools,
             AllowedTools::Only(
@@ -382,7 +381,7 @@ mod tests {
             (5, 100, 25)
         );
         assert_eq!(config.config_dir, PathBuf::from("./config"));
-        assert_eq!(config.command_alias.as_deref(), Some("claude"));
+        assert_eq!(config.command_alias, None);
         assert_eq!(config.limits, ResourceLimits::default());
     }
 
@@ -537,14 +536,18 @@ mod tests {
     }
 
     #[test]
-    fn a_claude_backend_that_was_found_has_its_command_names() {
-        let mut config = read(&[("AGENT_BACKEND", AUTO)]).expect("valid");
-        assert_eq!(config.command_alias, None);
-        config.set_backend("claude");
-        assert_eq!(
-            (config.agent_backend.as_str(), config.command_alias.as_deref()),
-            ("claude", Some("claude"))
-        );
+    fn the_descriptor_decides_whether_a_backend_has_its_own_command() {
+        let alias = |set: &[(&str, &str)], name: &str, own_command| {
+            let mut config = read(set).expect("valid");
+            assert_eq!(config.agent_backend, AUTO);
+            config.set_backend(name, own_command);
+            assert_eq!(config.agent_backend, name);
+            config.command_alias
+        };
+        assert_eq!(alias(&[], "sprocket", true).as_deref(), Some("sprocket"));
+        assert_eq!(alias(&[], "sprocket", false), None);
+        assert_eq!(alias(&[], &"s".repeat(27), true), None, "Discord has no room for `-reset`");
+        assert_eq!(alias(&[("COMMAND_ALIAS", "it")], "sprocket", true).as_deref(), Some("it"));
     }
 
     #[test]

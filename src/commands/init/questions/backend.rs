@@ -52,7 +52,9 @@ impl SetupQuestions<'_> {
                 let name = asking.ask("Which one answers", &proposed)?;
                 match (unknown(&name), cannot_work(&name)) {
                     (Some(fault), _) => print(&fault),
-                    (None, _) if name.is_empty() => print("Name one, for example claude."),
+                    (None, _) if name.is_empty() => {
+                        print("Name one of the backends of this machine.")
+                    }
                     (None, None) => return Ok(name),
                     (None, Some(why)) => {
                         print(&why);

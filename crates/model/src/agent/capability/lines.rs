@@ -106,6 +106,7 @@ fn written(capability: &Capability) -> (String, Vec<String>) {
                 LIMITS.iter().find(|(known, _)| known == limit).map_or("", |(_, word)| word);
             line(key, &[], vec![limit.to_owned()])
         }
+        Capability::Profiles => line("profiles", &["yes"], vec![]),
         Capability::Shares(sharing) => line(
             "shares",
             &[],
@@ -176,7 +177,7 @@ pub fn parse(key: &str, text: &str) -> Option<Result<Vec<Capability>, Capability
     ];
     let known = known
         .into_iter()
-        .chain(["state", "own-sandbox", "tools", "shares"])
+        .chain(["state", "own-sandbox", "tools", "profiles", "shares"])
         .chain(SAFETIES.map(|(_, key, _)| key))
         .chain(KEEPING.map(|(_, key)| key));
     known
@@ -226,6 +227,7 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, CapabilityError>
             .iter()
             .map(|name| Capability::Tool { kind: kind.clone(), name: name.clone() })
             .collect()),
+        ("profiles", [word]) if word == "yes" => Ok(vec![Capability::Profiles]),
         ("shares", [word]) => {
             let known = SHARING.iter().find(|(_, known)| known == word);
             known

@@ -66,6 +66,8 @@ pub enum Capability {
     Tool { kind: String, name: String },
     /// How it treats a setting of the operator's that limits an agent.
     Limit { limit: Limit, kept: LimitSupport },
+    /// Runs the agents of the operator's launch profiles.
+    Profiles,
     /// How many conversations one agent serves.
     Shares(LinkSharing),
 }
@@ -154,6 +156,7 @@ impl Capability {
             };
             all.insert(Self::Limit { limit, kept });
         }
+        all.extend(descriptor.takes_profiles().then_some(Self::Profiles));
         all.insert(Self::Shares(descriptor.sharing));
         all
     }

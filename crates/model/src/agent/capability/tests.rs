@@ -115,6 +115,21 @@ fn every_extension_is_described_in_plain_words() {
             r#"["plan","allowed-tools"],"live-only":["plan"]"#,
             "be trusted to enforce the mode `plan` in live runs, and not in one-shot runs",
         ),
+        (
+            r#""pass":["X_URL"]"#,
+            r#""pass":["X_URL"],"paths":["X_URL"]"#,
+            "let its agent read the file or folder that the variable `X_URL` names",
+        ),
+        (
+            r#""tools":{"file_read":["Read"]}"#,
+            r#""tools":{"file_read":["Read"]},"tool-aliases":{"bash":["Run"]}"#,
+            "treat its tool `Run` as one of kind `bash` in ALLOWED_TOOLS",
+        ),
+        (
+            r#""version":"1""#,
+            r#""version":"1","profiles":true"#,
+            "run the agents of the profiles in acp.md",
+        ),
         (r#""sharing":"session""#, r#""sharing":"link""#, "have one agent serve all conversations"),
     ] {
         let said_now = more(&[(from, to)]);
@@ -140,7 +155,8 @@ fn equal_and_smaller_capabilities_are_covered() {
         &[(r#"{"path":"~/.x/","access":"read","moved-by":"X_URL"}"#, "")],
         &[(
             r#""version":"1""#,
-            r#""version":"9","label":"Another","models":[{"id":"m","label":"M"}],"understands":["^9"]"#,
+            r#""version":"9","label":"Another","models":[{"id":"m","label":"M"}],"understands":["^9"],"rank":1,"own-command":true,
+            "stderr-noise":{"contains":["is warm"]}"#,
         )],
     ] {
         assert_eq!(more(changes), Vec::<String>::new(), "{changes:?}");
@@ -173,6 +189,13 @@ fn lines_are_short_and_parse_to_the_same_capabilities() {
     sorted.sort_unstable();
     assert_eq!(found, sorted);
     assert_eq!(read_back(&of(BEFORE)), of(BEFORE));
+    let more = Capabilities::from([
+        Capability::Profiles,
+        Capability::ReadsPathOf("X_CERT".to_owned()),
+        Capability::OwnSandbox,
+    ]);
+    assert_eq!(lines(&more), ["reads-path-of: X_CERT", "own-sandbox: yes", "profiles: yes"]);
+    assert_eq!(read_back(&more), more);
     assert!(parse("sha256", "abc").is_none());
     for (key, text) in [
         ("program", "a b"),

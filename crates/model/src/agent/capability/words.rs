@@ -110,6 +110,7 @@ fn sentence(capability: &Capability) -> String {
                 LimitSupport::Never => format!("not enforce {limit}"),
             }
         }
+        Capability::Profiles => "run the agents of the profiles in acp.md".to_owned(),
         Capability::Shares(sharing) => match sharing {
             LinkSharing::Turn => "start one agent for each turn".to_owned(),
             LinkSharing::Session => "have one agent serve all turns of a conversation".to_owned(),

@@ -219,7 +219,7 @@ impl Profile {
 
     fn check(&self) -> Result<Descriptor, DescriptorError> {
         self.apply(&Descriptor::parse(
-            r#"{"name":"acp","version":"1","programs":[{"name":"acp"}]}"#,
+            r#"{"name":"profile","version":"1","programs":[{"name":"agent"}]}"#,
         )?)
     }
 
@@ -249,6 +249,7 @@ impl Profile {
         descriptor.credentials.clone_from(&self.credentials);
         descriptor.state.clone_from(&self.state);
         descriptor.own_sandbox = self.own_sandbox;
+        (descriptor.profiles, descriptor.rank, descriptor.own_command) = (Some(false), None, false);
         descriptor.environment.pass.extend(self.pass.iter().cloned());
         descriptor.environment.set.extend(self.set.keys().cloned());
         descriptor.models.clone_from(&self.models);
