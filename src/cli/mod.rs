@@ -183,6 +183,26 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Check whether a restarted gateway could continue with an agent: cut a recording at many
+    /// points and rebuild its link from each; change nothing. Exit code 0 if it can always, else 1
+    #[command(after_help = "Examples:
+  aetheel simulate-crash 7c1f7e52
+  aetheel simulate-crash channel:123456789012345678 --points 0
+  aetheel simulate-crash recordings/2026-11-22/7c1f7e52.jsonl --json | jq '.failed'")]
+    SimulateCrash {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// A recording, the id of a turn, or a channel for its last turn
+        #[arg(value_name = "RECORDING|TURN|CHANNEL")]
+        recording: PathBuf,
+        /// Number of points at equal distances; 0 for every input and action
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        points: usize,
+        /// Print JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
     /// Replace the program, if it passes its rehearsal, and restart the running gateway with it
     /// while agents continue
     #[command(after_help = "Examples:
@@ -228,7 +248,7 @@ pub enum CliCommand {
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["init", "migrate", "check", "doctor", "completions"]),
     ("Run", &["run", "console", "hold", "upgrade", "rehearse"]),
-    ("Look", &["health", "costs", "recover"]),
+    ("Look", &["health", "costs", "recover", "simulate-crash"]),
     ("Backends", &["backend"]),
     ("Several machines", &["nodes", "drain", "cluster"]),
 ];
@@ -251,7 +271,7 @@ pub fn command() -> clap::Command {
         clause.split(", and ").next().unwrap_or_default().to_owned()
     };
     let groups = GROUPS.map(|(title, names)| {
-        let lines = names.iter().map(|name| format!("  {name:<12} {}", about(name)));
+        let lines = names.iter().map(|name| format!("  {name:<14} {}", about(name)));
         format!("{title}:\n{}", lines.collect::<Vec<_>>().join("\n"))
     });
     let hint = "`aetheel COMMAND --help` has examples. Settings are environment variables: docs/configuration.md.";
@@ -340,7 +360,7 @@ mod tests {
         grouped.sort_unstable();
         assert_eq!(grouped, visible);
         let help = command.clone().render_help().to_string();
-        assert!(help.contains("Set up:\n  init         Set Aetheel up"), "{help}");
+        assert!(help.contains("Set up:\n  init           Set Aetheel up"), "{help}");
         assert_eq!(help.matches("Answer in Discord until stopped").count(), 1, "{help}");
     }
 }

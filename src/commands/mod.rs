@@ -128,6 +128,12 @@ pub fn run(cli: Cli) -> u8 {
             let wish = rehearse::RehearseOptions { recordings, json };
             with_settings(&common, None, |settings| block_on(rehearse::run(settings, wish)))
         }
+        CliCommand::SimulateCrash { common, recording, points, json } => {
+            let wish = backend::simulate_crash::SimulateCrashOptions { recording, points, json };
+            with_sound_settings(&common, |settings| {
+                block_on(backend::simulate_crash::run(settings, wish))
+            })
+        }
         // The settings are not read here: the secrets stay in the environment for the rehearsal.
         CliCommand::Upgrade { common, binary, ignore_recordings } => {
             block_on(upgrade::run(&common, binary, ignore_recordings))

@@ -5,6 +5,7 @@ mod asks;
 mod attachments;
 mod baselines;
 mod bounds;
+mod checkpoints;
 mod drift;
 mod health;
 mod heard;

@@ -27,28 +27,33 @@ use crate::support::shelf::Shelf;
 const ANN: u64 = 4;
 
 /// One gateway process with a folder. Its agents belong to the shelf and outlive it.
-struct Gateway {
+pub(super) struct Gateway {
     dispatcher: Dispatcher,
-    collected: Arc<Collected>,
+    pub(super) collected: Arc<Collected>,
     journal: Journal,
     recorder: Recorder,
-    runtime: tokio::runtime::Runtime,
+    pub(super) runtime: tokio::runtime::Runtime,
 }
 
-struct Setup {
-    backends: Arc<dyn Backends>,
-    safety: Safety,
+pub(super) struct Setup {
+    pub(super) backend: &'static str,
+    pub(super) backends: Arc<dyn Backends>,
+    pub(super) safety: Safety,
 }
 
 impl Setup {
     fn of(understanding: Understanding) -> Self {
         let backend = ScriptedBackend::with_feature(understanding, Some("steer"));
-        Self { backends: Arc::new(OneBackend(Arc::new(backend))), safety: Safety::Edit }
+        Self::with(Arc::new(OneBackend(Arc::new(backend))))
+    }
+
+    fn with(backends: Arc<dyn Backends>) -> Self {
+        Self { backend: "scripted", backends, safety: Safety::Edit }
     }
 }
 
 impl Gateway {
-    fn begin(folder: &Path, shelf: &Shelf, setup: Setup) -> Self {
+    pub(super) fn begin(folder: &Path, shelf: &Shelf, setup: Setup) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -60,7 +65,7 @@ impl Gateway {
         let launcher = Arc::new(shelf.clone());
         let (dispatcher, journal, recorder) = runtime.block_on(async {
             let mut parts =
-                parts(folder, "scripted", setup.backends, launcher, &collected, limits).await;
+                parts(folder, setup.backend, setup.backends, launcher, &collected, limits).await;
             parts.choices.safety = setup.safety;
             let journal = parts.workspace.journal().await.unwrap();
             parts.journal = Some(journal.clone());
@@ -73,7 +78,7 @@ impl Gateway {
         Self { dispatcher, collected, journal, recorder, runtime }
     }
 
-    fn ask(&self, prompt: &str) {
+    pub(super) fn ask(&self, prompt: &str) {
         let key = Some(format!("test:{prompt}"));
         let submitted = NewEvent { asker: Some(UserId::discord(ANN)), key, ..message(7, prompt) };
         self.runtime
@@ -89,7 +94,7 @@ impl Gateway {
         (answer.text, answer.failure)
     }
 
-    fn wait_until(&self, what: &str, holds: impl Fn() -> bool) {
+    pub(super) fn wait_until(&self, what: &str, holds: impl Fn() -> bool) {
         let wait = async {
             while !holds() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -101,12 +106,12 @@ impl Gateway {
         assert!(met.is_ok(), "never: {what}");
     }
 
-    fn wait_for_text(&self, text: &str) {
+    pub(super) fn wait_for_text(&self, text: &str) {
         self.wait_until(text, || self.collected.shown.lock().unwrap().contains(&text_event(text)));
     }
 
     /// Drops everything in memory. Its threads, which a kill would end, write nothing more.
-    fn die(self) {
+    pub(super) fn die(self) {
         self.runtime.block_on(self.journal.flush());
         self.runtime.shutdown_timeout(Duration::from_secs(60));
         self.recorder.flush();
@@ -144,7 +149,7 @@ fn dead_halfway() -> (tempfile::TempDir, Shelf, Arc<ScriptedLauncher>) {
     (folder, shelf, agents)
 }
 
-fn recording(folder: &Path) -> PathBuf {
+pub(super) fn recording(folder: &Path) -> PathBuf {
     let day = std::fs::read_dir(folder.join("recordings")).unwrap().next().unwrap().unwrap().path();
     std::fs::read_dir(day).unwrap().next().unwrap().unwrap().path()
 }
@@ -394,7 +399,7 @@ fn a_running_turn_moves_only_to_a_generation_whose_replay_agrees() {
         let shelf = Shelf::new(agents.clone());
         let loads = Arc::new(Replaceable::default());
         loads.load(ScriptedBackend::new(plain()).of_generation(1, "a"));
-        let setup = Setup { backends: loads.clone(), safety: Safety::Edit };
+        let setup = Setup::with(loads.clone());
         let gateway = Gateway::begin(folder.path(), &shelf, setup);
         gateway.ask("go");
         gateway.wait_for_text("one, ");
@@ -426,7 +431,7 @@ fn a_component_replaced_while_down_continues_the_turn_only_if_its_replay_agrees(
         let generation = |number, understanding, digest| {
             let loads = Replaceable::default();
             loads.load(ScriptedBackend::new(understanding).of_generation(number, digest));
-            Setup { backends: Arc::new(loads), safety: Safety::Edit }
+            Setup::with(Arc::new(loads))
         };
         let first = Gateway::begin(folder.path(), &shelf, generation(1, plain(), "a"));
         first.ask("go");

@@ -52,6 +52,7 @@ mod schedules;
 mod secret_access;
 mod secrets;
 mod signals;
+mod simulate_crash;
 mod start_errors;
 mod status;
 mod terminal;

@@ -13,7 +13,7 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::program::{Ended, Installation, aetheel, built, copy_program, rebuilt};
 
 /// Returns an installation with a recording of the demo agent for each prompt.
-async fn with_recordings(prompts: &[&str]) -> Installation {
+pub(super) async fn with_recordings(prompts: &[&str]) -> Installation {
     let installation = Installation::new();
     for prompt in prompts {
         let ended = installation.run(&["console"], &format!("{prompt}\n")).await;
@@ -32,7 +32,7 @@ async fn rehearse(installation: &Installation, more: &[&str]) -> (Ended, Value) 
 }
 
 /// Returns the files of all recordings.
-fn files(installation: &Installation) -> Vec<PathBuf> {
+pub(super) fn files(installation: &Installation) -> Vec<PathBuf> {
     let days = fs::read_dir(installation.path("recordings")).unwrap();
     days.flat_map(|day| fs::read_dir(day.unwrap().path()).unwrap())
         .map(|file| file.unwrap().path())
@@ -40,7 +40,7 @@ fn files(installation: &Installation) -> Vec<PathBuf> {
 }
 
 /// Replaces a word in the inputs (`in`) or actions (`out`) of all recordings, so that they differ.
-fn change_recordings(installation: &Installation, of: &str, from: &str, to: &str) {
+pub(super) fn change_recordings(installation: &Installation, of: &str, from: &str, to: &str) {
     let of = format!("\"{of}\":");
     for file in files(installation) {
         let text = fs::read_to_string(&file).unwrap();

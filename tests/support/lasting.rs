@@ -2,6 +2,7 @@
 //! SESSION`, `prompt SESSION TURN TEXT`, `stop TURN`, `answer ASK DECISION`, `steer TURN TEXT` and
 //! `bye` on stdin. Its output lines are `SESSION TURN WORD REST`.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aetheel::agent::{
@@ -35,6 +36,8 @@ pub struct LastingBackend {
     generation: Generation,
     /// Whether it loads the state that an older generation saved.
     pub loads: bool,
+    /// How many inputs its guests got.
+    pub handled: Arc<AtomicUsize>,
 }
 
 impl LastingBackend {
@@ -50,6 +53,7 @@ impl LastingBackend {
                 digest: generation.to_string().repeat(64),
             },
             loads: true,
+            handled: Arc::default(),
         }
     }
 }
@@ -66,7 +70,8 @@ impl Backend for LastingBackend {
 
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
         let memory = Memory { generation: self.generation.number, ..Memory::default() };
-        Ok(Box::new(LastingGuest { memory, loads: self.loads }))
+        let handled = Arc::clone(&self.handled);
+        Ok(Box::new(LastingGuest { memory, loads: self.loads, handled }))
     }
 }
 
@@ -96,11 +101,13 @@ impl Backends for Replaceable {
 struct LastingGuest {
     memory: Memory,
     loads: bool,
+    handled: Arc<AtomicUsize>,
 }
 
 #[async_trait]
 impl Guest for LastingGuest {
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
+        self.handled.fetch_add(inputs.len(), Ordering::Relaxed);
         Ok(inputs.into_iter().flat_map(|input| self.memory.take(input.input)).collect())
     }
 

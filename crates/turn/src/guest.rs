@@ -91,15 +91,16 @@ pub trait Guest: Send {
     /// [`GuestFailure`], which ends the link.
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure>;
 
-    /// Returns the guest's state for [`Guest::load`] of a newer generation, or `None` if this guest
-    /// cannot be moved. Called only between turns of a long-lived link.
+    /// Returns the guest's state for [`Guest::load`] of a newer generation, or of a fresh guest after
+    /// a restart of the gateway. Returns `None` if this guest cannot be moved now. Called only
+    /// between turns of a long-lived link.
     ///
     /// # Errors
     /// [`GuestFailure`], which ends the link.
     async fn save(&mut self) -> Result<Option<String>, GuestFailure>;
 
-    /// Loads the state of an older generation, with descriptor version `saved_by`, into a guest
-    /// that has not been called yet.
+    /// Loads the state of another guest, of the descriptor version `saved_by`, into a guest that has
+    /// not been called yet.
     ///
     /// # Errors
     /// [`GuestFailure::Refused`] if the state does not fit. Any failure ends this guest.

@@ -10,12 +10,14 @@
 //!   its guest may start, from the operator's settings (`host`).
 //! * Recordings: `recording` writes, keeps and reads them, `replay` replays one to a guest,
 //!   `reread` finds a lost answer in one, and `transcript` converts a recorded turn to a
-//!   transcript. `conservation` detects answers that were lost.
+//!   transcript. `crash` checks whether a link could be rebuilt from one. `conservation` detects
+//!   answers that were lost.
 
 mod audience;
 mod blob;
 mod clock;
 pub mod conservation;
+pub mod crash;
 mod driver;
 mod ending;
 mod guard;
@@ -46,7 +48,7 @@ pub use launch::{
     AgentProcess, Launch, LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent,
     SurvivingProcess, Survivor,
 };
-pub use link::{OnUnknown, UnknownOutput, UnsolicitedTurn};
+pub use link::{OnUnknown, RebuildError, UnknownOutput, UnsolicitedTurn};
 pub use links::{ContinuedTurn, ContinuedTurns, FinishedTurnSlot, Links, QueryError};
 pub use plan::{ARGUMENT_LIMIT, PlanFault};
 pub use reach::{Reach, ReachPolicy};

@@ -26,6 +26,7 @@ pub(super) mod replay;
 mod resolve;
 pub(super) mod rollback;
 mod serving;
+pub(super) mod simulate_crash;
 mod templates;
 mod test;
 

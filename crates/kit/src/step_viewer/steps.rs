@@ -265,6 +265,7 @@ impl TurnSteps {
                 EntryKind::Moved { digest, .. } => {
                     read.notes.push(format!("another generation took over: {digest}"));
                 }
+                EntryKind::Checkpoint(_) => read.notes.push("a checkpoint".to_owned()),
                 EntryKind::Lost(lines) => {
                     read.notes.push(format!("{} lost here", counted(lines, "line")))
                 }

@@ -138,6 +138,13 @@ impl LinkFiles {
         true
     }
 
+    /// Returns the names of the files, sorted.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.paths.keys().cloned().collect();
+        names.sort();
+        names
+    }
+
     /// Returns the path of the private folder, once it exists.
     pub(super) fn folder_path(&self) -> Option<&Path> {
         self.folder.as_ref().map(|folder| folder.path.as_path())

@@ -1,9 +1,9 @@
 //! A link: one guest with the agent processes it talks to, serving one turn or many.
 //!
-//! A link runs in one task (`task`), which owns the guest. The task uses `turns` (open turns, their
-//! sessions and questions), `replies` (replies that callers wait for), `processes`, `net` (HTTP and
-//! its event streams) and `files`. `plan` decides what a guest may start. `driver` converts the
-//! link's reports into a result. `tests/dispatch` and `tests/links/` test this module.
+//! A link runs in one task (`task`), which owns the guest. The task uses `turns` (open turns and
+//! their questions), `sessions`, `replies` (replies that callers wait for), `processes`, `net`
+//! (HTTP and its event streams) and `files`. `plan` decides what a guest may start. `driver`
+//! converts the link's reports into a result. `tests/dispatch` and `tests/links/` test this module.
 
 mod action_error;
 mod files;
@@ -12,6 +12,7 @@ mod limits;
 mod net;
 mod processes;
 mod replies;
+mod sessions;
 mod task;
 mod turns;
 
@@ -24,14 +25,16 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(super) use self::files::remove as remove_folder;
 pub(super) use self::keepsake::Keepsake;
-pub(super) use self::task::{OpenSession, RebuildError, RebuiltTurn};
+pub use self::task::RebuildError;
+pub(super) use self::task::{FailedRebuild, OpenSession, RebuiltTurn, open_guest, replay_entries};
 
 use super::conservation::Examination;
-use super::recording::{Recording, RecordingEntry};
+use super::recording::{Recording, RecordingTail};
 use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher, Survivor};
 use aetheel_model::agent::{
     AgentEventKind, AgentFailure, Ask, AskDecision, AskKey, PromptPart, QueryKind, QueryResult,
-    SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone, TurnRef, Unrecognised, Usage,
+    SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone, TurnKey, TurnRef, Unrecognised,
+    Usage,
 };
 use aetheel_model::event::Lane;
 
@@ -219,6 +222,10 @@ pub(super) struct ResumedLink<Life> {
     /// The turns that are still open.
     pub(super) turns: Vec<RebuiltTurn>,
     pub(super) sessions: Vec<OpenSession>,
+    /// The highest key of a turn so far.
+    pub(super) last_turn: TurnKey,
+    /// The number of inputs that the guest replayed.
+    pub(super) replayed: u64,
     /// The future that drives the link. It must be polled for the link to make progress.
     pub(super) run: Life,
 }
@@ -257,20 +264,29 @@ impl Link {
         (link, task::run(parts, recording, received, state))
     }
 
-    /// Rebuilds a link that outlived the gateway, with its turns and sessions.
+    /// Rebuilds a link that outlived the gateway, with its turns and sessions, from a part of its
+    /// recording.
     ///
     /// # Errors
-    /// Returns why the link cannot continue. The caller must then end its processes.
+    /// Returns why the link cannot continue. If no other attempt succeeds, the caller must end its
+    /// processes.
     pub(super) async fn resume(
         parts: LinkDeps,
         recording: Recording,
-        entries: &[RecordingEntry],
+        tail: &RecordingTail,
         left: (&Survivor, Keepsake),
-    ) -> Result<ResumedLink<impl Future<Output = ()> + Send + 'static + use<>>, RebuildError> {
+    ) -> Result<ResumedLink<impl Future<Output = ()> + Send + 'static + use<>>, Box<FailedRebuild>>
+    {
         let (link, received, state) = Self::new(&parts, &recording);
-        let (rebuilt, life) =
-            task::resume(parts, recording, (entries, left), received, state).await?;
-        Ok(ResumedLink { link, turns: rebuilt.turns, sessions: rebuilt.sessions, run: life })
+        let (rebuilt, life) = task::resume(parts, recording, (tail, left), received, state).await?;
+        Ok(ResumedLink {
+            link,
+            turns: rebuilt.turns,
+            sessions: rebuilt.sessions,
+            last_turn: rebuilt.last_turn,
+            replayed: rebuilt.replayed,
+            run: life,
+        })
     }
 
     pub(super) fn downgrade(&self) -> WeakLink {

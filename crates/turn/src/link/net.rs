@@ -71,6 +71,13 @@ impl Net {
         !self.requests.is_empty() || !self.streams.is_empty()
     }
 
+    /// Returns the keys of the open requests, and of the open streams.
+    pub(super) fn open_keys(&self) -> (Vec<u32>, Vec<u32>) {
+        let mut streams: Vec<u32> = self.streams.keys().copied().collect();
+        streams.sort_unstable();
+        (self.requests.iter().copied().collect(), streams)
+    }
+
     /// Waits for the next input. Never completes if no request or stream is open. Dropping the
     /// future loses nothing.
     pub(super) async fn next(&mut self) -> Input {

@@ -1,6 +1,6 @@
 //! Manages the processes of a link: limits their number, and passes on commands and events.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Poll;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::action_error::ActionError;
 use super::limits::{AT_ONCE, STARTS};
+use crate::recording::CheckpointProcess;
 use crate::{AgentProcess, ProcessCommand, ProcessEvent};
 use aetheel_model::agent::{BasicAuth, ProcKey};
 
@@ -25,6 +26,8 @@ pub(super) struct LinkProcesses {
 struct RecordingProgress {
     /// The number of recorded lines of each process. The end of a process counts as one line.
     lines: BTreeMap<ProcKey, u64>,
+    /// The number of commands that were sent to each process.
+    commands: BTreeMap<ProcKey, u64>,
     /// Outstanding confirmations: the number of lines that the recording must have, the process,
     /// and the number of its lines to confirm then.
     acks: VecDeque<(u64, ProcKey, u64)>,
@@ -232,16 +235,41 @@ impl LinkProcesses {
     }
 
     /// Sends a command to a process. Returns false if the process is not running.
-    pub(super) fn command(&self, proc: ProcKey, command: ProcessCommand) -> bool {
-        let running = self.running.get(&proc);
+    pub(super) fn command(&mut self, proc: ProcKey, command: ProcessCommand) -> bool {
+        let Some(running) = self.running.get(&proc) else { return false };
+        *self.records.commands.entry(proc).or_default() += 1;
         // A process that has ended ignores commands; its exit event follows.
-        running.map(|running| running.process.commands.send(command)).is_some()
+        let _ = running.process.commands.send(command);
+        true
     }
 
     /// Sends a command to all processes. Returns false if none of them is running.
-    pub(super) fn command_all(&self, command: &ProcessCommand) -> bool {
-        let alive =
-            |running: &&RunningProcess| running.process.commands.send(command.clone()).is_ok();
-        self.running.values().filter(alive).count() > 0
+    pub(super) fn command_all(&mut self, command: &ProcessCommand) -> bool {
+        let mut any = false;
+        for (proc, running) in &self.running {
+            *self.records.commands.entry(*proc).or_default() += 1;
+            any |= running.process.commands.send(command.clone()).is_ok();
+        }
+        any
+    }
+
+    /// Sets the numbers of commands that were sent to the processes before a restart of the
+    /// gateway.
+    pub(super) fn set_command_counts(&mut self, counts: BTreeMap<ProcKey, u64>) {
+        self.records.commands = counts;
+    }
+
+    /// Returns the processes for a checkpoint: those that run, and those whose output is recorded.
+    pub(super) fn checkpoint(&self) -> Vec<CheckpointProcess> {
+        let known: BTreeSet<ProcKey> =
+            self.running.keys().chain(self.records.lines.keys()).copied().collect();
+        let count = |counts: &BTreeMap<ProcKey, u64>, proc| counts.get(&proc).copied();
+        let process = |proc| CheckpointProcess {
+            proc,
+            lines: count(&self.records.lines, proc).unwrap_or_default(),
+            commands: count(&self.records.commands, proc).unwrap_or_default(),
+            running: self.running.contains_key(&proc),
+        };
+        known.into_iter().map(process).collect()
     }
 }

@@ -36,6 +36,16 @@ impl Replies {
         self.next_key();
     }
 
+    /// Returns the last key.
+    pub(super) fn last_key(&self) -> u32 {
+        self.last_key
+    }
+
+    /// Skips the keys up to this one, which were used before a restart of the gateway.
+    pub(super) fn skip_to(&mut self, key: u32) {
+        self.last_key = self.last_key.max(key);
+    }
+
     /// Registers a message to a running turn and returns its key.
     pub(super) fn steer(&mut self, reply_tx: oneshot::Sender<SteerOutcome>) -> u32 {
         let message = self.next_key();

@@ -1,17 +1,15 @@
-//! The turns of a link, their sessions and their questions.
+//! The turns of a link and their questions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
 use super::LinkReport;
 use super::action_error::ActionError;
+use super::sessions::{LinkSession, LinkSessions};
 use crate::conservation::Examination;
-use aetheel_model::agent::{
-    Ask, AskDecision, AskKey, AskKind, Safety, SessionKey, TurnKey, TurnRef,
-};
-use aetheel_model::event::Lane;
+use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind, SessionKey, TurnKey, TurnRef};
 
 pub(super) struct OpenTurn {
     pub(super) turn: TurnRef,
@@ -23,13 +21,6 @@ pub(super) struct OpenTurn {
     pub(super) done: bool,
 }
 
-/// The settings of a session's last turn.
-pub(super) struct LinkSession {
-    pub(super) lane: Lane,
-    pub(super) cwd: String,
-    pub(super) safety: Safety,
-}
-
 struct OpenAsk {
     turn: TurnKey,
     /// The ids of its questions whose answers are secret.
@@ -39,13 +30,13 @@ struct OpenAsk {
 #[derive(Default)]
 pub(super) struct LinkTurns {
     open: BTreeMap<TurnKey, OpenTurn>,
-    sessions: HashMap<SessionKey, LinkSession>,
+    pub(super) sessions: LinkSessions,
     asks: BTreeMap<AskKey, OpenAsk>,
 }
 
 impl LinkTurns {
     pub(super) fn begin(&mut self, open: OpenTurn, session: LinkSession) {
-        self.sessions.insert(open.turn.session, session);
+        self.sessions.turn_begins(open.turn, session);
         self.open.insert(open.turn.turn, open);
     }
 
@@ -85,7 +76,7 @@ impl LinkTurns {
     /// Returns the open turn and its session, if exactly one turn is open.
     pub(super) fn only(&self) -> Option<(&OpenTurn, &LinkSession)> {
         let only = self.open.values().next().filter(|_| self.open.len() == 1)?;
-        Some((only, self.sessions.get(&only.turn.session)?))
+        Some((only, self.sessions.get(only.turn.session)?))
     }
 
     pub(super) fn ids(&self) -> Vec<&str> {
@@ -132,15 +123,6 @@ impl LinkTurns {
     /// Returns the open turn of a session, if there is one.
     pub(super) fn of_session(&self, session: SessionKey) -> Option<&OpenTurn> {
         self.open.values().find(|open| open.turn.session == session)
-    }
-
-    pub(super) fn session(&self, session: SessionKey) -> Option<&LinkSession> {
-        self.sessions.get(&session)
-    }
-
-    /// Removes a session. Returns false if it is not known.
-    pub(super) fn close_session(&mut self, session: SessionKey) -> bool {
-        self.sessions.remove(&session).is_some()
     }
 
     /// Adds a question. Returns false if its turn is not open or its key is in use.

@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 
 use super::{ContinuedTurn, KeptLink, LaneSession, LinkKey, Links, TurnSlot};
 use crate::link::{
-    Keepsake, Link, LinkRequest, OpenSession, RebuildError, RebuiltTurn, remove_folder,
+    FailedRebuild, Keepsake, Link, LinkRequest, OpenSession, RebuildError, RebuiltTurn,
+    ResumedLink, remove_folder,
 };
-use crate::recording::{ParsedRecording, Recorder, Recording, RecordingEntry, ResumeError};
+use crate::recording::{Header, Recorder, Recording, RecordingTail, ResumeError, TailError};
 use crate::{Backend, Backends, Survivor};
 use aetheel_model::agent::TurnRef;
 use aetheel_model::agent::descriptor::LinkSharing;
@@ -27,6 +28,8 @@ enum ReviveError {
     Keepsake(#[from] serde_json::Error),
     #[error(transparent)]
     Recording(#[from] ResumeError),
+    #[error(transparent)]
+    Tail(#[from] TailError),
     #[error("its backend `{0}` is no longer installed")]
     NoBackend(String),
     #[error(transparent)]
@@ -75,27 +78,48 @@ impl Links {
             return Err(ReviveError::TooManyAttempts(survivor.attach_count));
         }
         let keepsake = Keepsake::read(&survivor.keepsake)?;
-        let (recording, ParsedRecording { header, entries, .. }) =
+        let FormerRecording { mut recording, header, text, positions } =
             resume(self.0.recorder.clone(), keepsake.recording.clone()).await?;
         let name = &header.backend;
-        let backend = match backends.by_digest(name, &header.digest).await {
-            Some(backend) => backend,
-            // Another generation may be used if it returns the recorded actions.
-            None => backends.get(name).ok_or_else(|| ReviveError::NoBackend(name.clone()))?,
-        };
-        let parts = self.parts(&survivor.run, &backend, keepsake.cwd.clone());
-        let resumed = Link::resume(parts, recording, &entries, (survivor, keepsake)).await?;
-        let latest = latest_turn(&entries);
-        self.0.turns.fetch_max(latest.saturating_add(1), Ordering::Relaxed);
-        let key = self.keep_revived(&backend, &resumed.link, resumed.sessions);
-        self.register(name, &resumed.link);
-        self.0.tasks.spawn(resumed.run);
-        let (link, turns) = (&survivor.run, resumed.turns.len());
-        tracing::info!(link, turns, backend = name, generation = %backend.generation(), "a link outlived the gateway and continues");
-        for turn in resumed.turns {
-            self.keep_continued(turn, &backend, &resumed.link, key.clone());
+        let mut failure = ReviveError::NoBackend(name.clone());
+        for position in positions {
+            let tail = match parse(&text, position).await {
+                Ok(tail) => tail,
+                Err(error) => {
+                    let why = with_causes(&error);
+                    let link = &survivor.run;
+                    tracing::warn!(
+                        link,
+                        why,
+                        "a part of a recording cannot be used; a longer part is tried"
+                    );
+                    failure = error;
+                    continue;
+                }
+            };
+            for backend in candidates(backends, name, tail.digest(&header)).await {
+                let parts = self.parts(&survivor.run, &backend, keepsake.cwd.clone());
+                let left = (survivor, keepsake.clone());
+                match Link::resume(parts, recording, &tail, left).await {
+                    Ok(resumed) => {
+                        keep_resumed(self, resumed, &tail, &backend, &survivor.run);
+                        return Ok(());
+                    }
+                    Err(failed) => {
+                        let FailedRebuild { error, recording: unchanged } = *failed;
+                        if !error.allows_another_attempt() {
+                            return Err(error.into());
+                        }
+                        let (link, why) = (&survivor.run, with_causes(&error));
+                        let (checkpoint, generation) =
+                            (tail.checkpoint.is_some(), backend.generation());
+                        tracing::info!(link, checkpoint, %generation, why, "an attempt to rebuild a link failed");
+                        (recording, failure) = (unchanged, error.into());
+                    }
+                }
+            }
         }
-        Ok(())
+        Err(failure)
     }
 
     /// Keeps a long-lived link with its sessions and returns its key. If another link already has
@@ -160,16 +184,59 @@ impl Links {
     }
 }
 
-/// Continues the recording of a link. Also returns its present content.
-async fn resume(
-    recorder: Recorder,
-    path: PathBuf,
-) -> Result<(Recording, ParsedRecording), ReviveError> {
-    let read = tokio::task::spawn_blocking(move || recorder.resume(&path)).await;
+/// Keeps a rebuilt link and its turns, and drives it.
+fn keep_resumed(
+    links: &Links,
+    resumed: ResumedLink<impl Future<Output = ()> + Send + 'static>,
+    tail: &RecordingTail,
+    backend: &Arc<dyn Backend>,
+    link: &str,
+) {
+    let name = &backend.descriptor().name;
+    links.0.turns.fetch_max(resumed.last_turn.saturating_add(1), Ordering::Relaxed);
+    let key = links.keep_revived(backend, &resumed.link, resumed.sessions);
+    links.register(name, &resumed.link);
+    links.0.tasks.spawn(resumed.run);
+    let turns = resumed.turns.len();
+    let (checkpoint, inputs) = (tail.checkpoint.is_some(), resumed.replayed);
+    tracing::info!(link, turns, backend = name, generation = %backend.generation(), checkpoint, inputs, "a link outlived the gateway and continues");
+    for turn in resumed.turns {
+        links.keep_continued(turn, backend, &resumed.link, key.clone());
+    }
+}
+
+/// A recording of an earlier gateway process.
+struct FormerRecording {
+    recording: Recording,
+    header: Header,
+    text: Arc<str>,
+    /// The parts from which the link may be rebuilt.
+    positions: Vec<usize>,
+}
+
+/// Continues the recording of a link.
+async fn resume(recorder: Recorder, path: PathBuf) -> Result<FormerRecording, ReviveError> {
+    let read = move || {
+        let (recording, header, text) = recorder.resume(&path)?;
+        let positions = RecordingTail::positions(&text);
+        Ok::<_, ResumeError>(FormerRecording { recording, header, text: text.into(), positions })
+    };
+    let read = tokio::task::spawn_blocking(read).await;
     Ok(read.map_err(|_| ReviveError::BrokeOff)??)
 }
 
-/// Returns the highest turn key in a recording.
-fn latest_turn(entries: &[RecordingEntry]) -> u32 {
-    entries.iter().filter_map(|entry| Some(entry.turn_start()?.turn)).max().unwrap_or(0)
+/// Parses a part of a recording.
+async fn parse(text: &Arc<str>, position: usize) -> Result<RecordingTail, ReviveError> {
+    let text = Arc::clone(text);
+    let parsed = tokio::task::spawn_blocking(move || RecordingTail::parse(&text, position)).await;
+    Ok(parsed.map_err(|_| ReviveError::BrokeOff)??)
+}
+
+/// Returns the generations of a backend that may read a recording: that of the component which read
+/// it before, and the one that serves, which is used if it returns the recorded actions.
+async fn candidates(backends: &dyn Backends, name: &str, digest: &str) -> Vec<Arc<dyn Backend>> {
+    let former = backends.by_digest(name, digest).await;
+    let known = former.as_ref().map(|former| former.generation().clone());
+    let serving = backends.get(name).filter(|serving| Some(serving.generation()) != known.as_ref());
+    former.into_iter().chain(serving).collect()
 }

@@ -231,6 +231,39 @@ impl RecordingsFolder {
         done
     }
 
+    /// Continues a recording that was cut because a line could not be written. `checkpoint` is the
+    /// line of a checkpoint, before which its link added `lines` lines. Does nothing if the
+    /// recording was not cut, or has no space.
+    ///
+    /// # Errors
+    /// The system's error. The recording stays cut.
+    pub(super) fn resume_at(
+        &mut self,
+        target: &Arc<RecordingFile>,
+        t: f64,
+        lines: u64,
+        checkpoint: &str,
+    ) -> io::Result<()> {
+        let is_cut = target.cut.load(Ordering::Relaxed) && !target.full.load(Ordering::Relaxed);
+        let size = checkpoint.len() as u64 + LAST_LINE_BYTES;
+        let Some(recording) = self.open.get(&target.path).filter(|_| is_cut) else { return Ok(()) };
+        if recording.bytes() + size > self.limits.max_recording_bytes() || !self.make_room(size) {
+            return Ok(());
+        }
+        let lost = lines.saturating_sub(self.open.get(&target.path).map_or(0, |open| open.lines));
+        let lost = serde_json::to_string(&RecordingEntry { t, kind: EntryKind::Lost(lost) })
+            .map_err(io::Error::other)?;
+        self.append(target, &lost)?;
+        self.append(target, checkpoint)?;
+        if let Some(recording) = self.open.get_mut(&target.path) {
+            recording.lines = lines + 1;
+        }
+        target.cut.store(false, Ordering::Relaxed);
+        self.flush_one(&target.path).inspect_err(|_| target.end())?;
+        tracing::info!(recording = %target.path.display(), "a recording that was cut continues with a checkpoint");
+        Ok(())
+    }
+
     /// Ends a recording early, with a last line that says why.
     fn cut(&mut self, target: &Arc<RecordingFile>, t: f64, size: u64, why: &str) -> io::Result<()> {
         target.end();
@@ -392,6 +425,37 @@ mod tests {
             .collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn a_cut_recording_continues_with_a_checkpoint_after_a_note_about_the_gap() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut recordings = RecordingsFolder::open(folder.path().to_owned(), room(1 << 20));
+        let file = RecordingFile::at(folder.path().join("2026-01-02").join("a.jsonl"));
+        let target = Arc::new(file.written_ahead());
+        let written = target.written.as_ref().unwrap().subscribe();
+        recordings.resume_at(&target, 0.5, 0, "not cut").unwrap();
+        recordings.line(&target, 1.0, LINE).unwrap();
+        recordings.cut(&target, 2.0, 10, "it could not be written to the disk").unwrap();
+        recordings.line(&target, 3.0, "dropped").unwrap();
+        assert_eq!(*written.borrow(), u64::MAX);
+        recordings.resume_at(&target, 4.0, 5, "the checkpoint").unwrap();
+        assert_eq!(*written.borrow(), 6);
+        recordings.line(&target, 5.0, "the next line").unwrap();
+        recordings.flush().unwrap();
+        assert_eq!(*written.borrow(), 7);
+        let text = fs::read_to_string(&target.path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines[0], lines.len()), (LINE, 5), "{text}");
+        assert!(lines[1].contains(r#""cut":"#), "{text}");
+        // Two lines of five were written: the first one and the reason.
+        assert_eq!(lines[2], r#"{"t":4.0,"lost":3}"#);
+        assert_eq!(lines[3..], ["the checkpoint", "the next line"]);
+        target.full.store(true, Ordering::Relaxed);
+        target.end();
+        recordings.resume_at(&target, 6.0, 8, "too large").unwrap();
+        recordings.flush().unwrap();
+        assert_eq!(fs::read_to_string(&target.path).unwrap(), text);
     }
 
     const LINE: &str = r#"{"t":1.0,"host":"0123456789012345678901234567890123456789012345678901234567890123456789"}"#;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::checkpoint::Checkpoint;
 use aetheel_model::agent::{Action, HostCommand, Input, StartTurn, TimedInput, TurnKey};
 
 /// The version of the format. A reader refuses higher versions.
@@ -93,6 +94,8 @@ pub enum EntryKind {
         /// The state that `save` returned.
         state: String,
     },
+    /// The state of the link between two turns. After a crash, a guest can continue from here.
+    Checkpoint(Box<Checkpoint>),
     /// The number of lines lost before this one because the disk was too slow.
     Lost(u64),
     /// The recording ends here although its link continues. Contains the reason.

@@ -7,6 +7,7 @@
 //! recordings, and `lines` reads large ones line by line. `docs/recordings.md` describes the
 //! format.
 
+mod checkpoint;
 mod folder;
 mod format;
 mod lines;
@@ -18,9 +19,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
+use self::checkpoint::CheckpointLine;
+pub use self::checkpoint::{
+    Checkpoint, CheckpointProcess, CheckpointSession, CheckpointTimer, MAX_STATE_BYTES, MAX_TRIED,
+    RecordingTail, TailError,
+};
 pub use self::folder::RecordingLimits;
 use self::folder::{RecordingFile, RecordingsFolder};
 pub use self::format::{
@@ -69,8 +75,16 @@ struct OutLine<'a> {
     action: &'a Action,
 }
 
+/// The time of any line.
+#[derive(Deserialize)]
+struct RecordingTime {
+    t: f64,
+}
+
 enum RecorderMessage {
     Line(Arc<RecordingFile>, f64, String),
+    /// Continue a cut recording with this checkpoint, before which the link added so many lines.
+    Resume(Arc<RecordingFile>, f64, u64, String),
     Close(Arc<RecordingFile>),
     /// Keep the first file under the second name, with everything recorded so far.
     Keep(PathBuf, PathBuf, oneshot::Sender<std::io::Result<()>>),
@@ -127,22 +141,24 @@ impl Recorder {
         recording
     }
 
-    /// Continues a recording that a previous gateway process wrote ahead, and returns its content.
-    /// An incomplete last line is removed. Blocks.
+    /// Continues a recording that a previous gateway process wrote ahead, and returns its header and
+    /// its text. An incomplete last line is removed. The lines between the header and the last one
+    /// are not parsed ([`RecordingTail::parse`]). Blocks.
     ///
     /// # Errors
     /// [`ResumeError`] if the file cannot be read or changed, or is not a recording.
-    pub fn resume(&self, path: &Path) -> Result<(Recording, ParsedRecording), ResumeError> {
-        let mut text = std::fs::read_to_string(path)?;
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        if whole < text.len() {
+    pub fn resume(&self, path: &Path) -> Result<(Recording, Header, String), ResumeError> {
+        let bytes = std::fs::read(path)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if whole < bytes.len() {
             std::fs::OpenOptions::new().write(true).open(path)?.set_len(whole as u64)?;
-            text.truncate(whole);
         }
-        let tape = ParsedRecording::read(&text)?;
-        let started: jiff::Timestamp =
-            tape.header.started.parse().map_err(|_| ResumeError::Undated)?;
-        let last = tape.entries.last().map_or(0.0, |entry| entry.t.max(0.0));
+        // Damaged lines before a checkpoint are not needed.
+        let text = String::from_utf8_lossy(&bytes[..whole]).into_owned();
+        let header = Header::parse(text.lines().next().ok_or(ReadError::Empty)?.as_bytes())?;
+        let last = text.lines().skip(1).last().map(serde_json::from_str::<RecordingTime>);
+        let last = last.and_then(Result::ok).map_or(0.0, |last| last.t.max(0.0));
+        let started: jiff::Timestamp = header.started.parse().map_err(|_| ResumeError::Undated)?;
         // The link's time never goes backwards, even if the system clock did.
         let since = jiff::Timestamp::now().duration_since(started).as_secs_f64();
         let since = Duration::try_from_secs_f64(since.max(last / 1000.0)).unwrap_or_default();
@@ -150,7 +166,7 @@ impl Recorder {
         let target = RecordingFile::at(path.to_owned()).written_ahead().continued();
         let mut recording = self.recording(target, opened);
         recording.bytes = whole as u64;
-        Ok((recording, tape))
+        Ok((recording, header, text))
     }
 
     fn path(&self, header: &Header) -> PathBuf {
@@ -278,6 +294,20 @@ pub enum ResumeError {
     Undated,
 }
 
+/// The reason why a checkpoint is not recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointRefusal {
+    /// It contains a value that recordings must not contain.
+    #[error("it contains a secret")]
+    Secret,
+    /// The state has this size, in bytes.
+    #[error("the state has {0} bytes, and at most {MAX_STATE_BYTES} are recorded")]
+    TooLarge(usize),
+    /// The recording was cut, or has no space for it.
+    #[error("the recording has no space for it")]
+    Full,
+}
+
 /// The recording of one link. Dropping it closes the recording.
 pub struct Recording {
     recorder: Recorder,
@@ -291,7 +321,7 @@ pub struct Recording {
     events: usize,
     /// Whether a secret was removed from the last line.
     masked: bool,
-    /// Whether the recording contains the line [`MASKED`].
+    /// Whether the recording contains the line [`MASKED`] after its last checkpoint.
     says_masked: bool,
 }
 
@@ -373,6 +403,50 @@ impl Recording {
         self.line(t, &RecordingEntry { t, kind: what });
     }
 
+    /// Adds a checkpoint and returns its size in bytes.
+    ///
+    /// # Errors
+    /// [`CheckpointRefusal`], and nothing is added.
+    pub fn checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<usize, CheckpointRefusal> {
+        let size = checkpoint.state.len();
+        if size > MAX_STATE_BYTES {
+            return Err(CheckpointRefusal::TooLarge(size));
+        }
+        let t = self.now();
+        let Ok(text) = serde_json::to_string(&CheckpointLine::new(t, checkpoint)) else {
+            return Err(CheckpointRefusal::Full);
+        };
+        // Beyond that size, the link ends anyway.
+        let most = self.recorder.limits.max_recording_bytes() / 2;
+        if self.target.full.load(Ordering::Relaxed) || self.bytes + text.len() as u64 > most {
+            return Err(CheckpointRefusal::Full);
+        }
+        let before = text.as_ptr();
+        let text = self.recorder.redactor.redact(text);
+        if text.as_ptr() != before {
+            return Err(CheckpointRefusal::Secret);
+        }
+        let size = text.len();
+        if self.target.cut.load(Ordering::Relaxed) {
+            // The disk may have space again.
+            let target = Arc::clone(&self.target);
+            let message = RecorderMessage::Resume(target, t, self.sent, text);
+            self.sent += 1;
+            let _ = self.recorder.sender.send(message);
+        } else {
+            self.push(t, text);
+        }
+        self.bytes += size as u64;
+        self.says_masked = false;
+        Ok(size)
+    }
+
+    /// Returns the size of the recording so far, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Adds a line, or counts it as lost if the disk is too slow. Returns its size in bytes.
     fn line(&mut self, t: f64, line: &impl Serialize) -> usize {
         if self.lost > 0
@@ -414,6 +488,12 @@ impl Recording {
         let text = self.recorder.redactor.redact(text);
         // The redactor returns the same allocation if it removed nothing.
         self.masked = text.as_ptr() != before;
+        self.push(t, text);
+        Ok(size)
+    }
+
+    /// Sends a line without secrets to the thread.
+    fn push(&mut self, t: f64, text: String) {
         self.recorder.backlog.fetch_add(1, Ordering::Relaxed);
         self.sent += 1;
         let line = RecorderMessage::Line(Arc::clone(&self.target), t, text);
@@ -421,7 +501,6 @@ impl Recording {
             // Without the thread nothing is recorded; the start reported that.
             self.target.end();
         }
-        Ok(size)
     }
 }
 
@@ -453,6 +532,9 @@ fn write_all(
             RecorderMessage::Line(target, t, line) => {
                 backlog.fetch_sub(1, Ordering::Relaxed);
                 recordings.line(&target, t, &line)
+            }
+            RecorderMessage::Resume(target, t, lines, checkpoint) => {
+                recordings.resume_at(&target, t, lines, &checkpoint)
             }
             RecorderMessage::Close(target) => recordings.close(&target),
             RecorderMessage::Keep(from, to, reply_tx) => {
@@ -626,8 +708,8 @@ mod tests {
         let mut text = fs::read_to_string(&path).unwrap();
         text.push_str(r#"{"t":1,"ho"#);
         fs::write(&path, &text).unwrap();
-        let (mut recording, tape) = recorder.resume(&path).unwrap();
-        assert_eq!((tape.header.link.as_str(), tape.entries.len()), ("t1", 600));
+        let (mut recording, header, text) = recorder.resume(&path).unwrap();
+        assert_eq!((header.link.as_str(), text.lines().count()), ("t1", 601));
         assert!(recording.now() >= last, "its time continues");
         recording.host(EntryKind::Host("further".to_owned()));
         recording.wait_written().await;
@@ -646,6 +728,39 @@ mod tests {
         recording.wait_written().await;
         assert_eq!(*recording.progress().unwrap().borrow(), u64::MAX);
         assert!(recorder.resume(recording.path()).is_err());
+    }
+
+    #[test]
+    fn a_checkpoint_with_a_secret_or_a_large_state_is_not_recorded() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut recording = hiding("sk-canary-value", folder.path()).begin_ahead(&header("t1"));
+        let mut add = |state: String| {
+            let checkpoint = Checkpoint { state, ..Checkpoint::default() }.sealed();
+            recording.checkpoint(&checkpoint)
+        };
+        let secret = add("its key is sk-canary-value".to_owned());
+        assert!(matches!(secret, Err(CheckpointRefusal::Secret)));
+        let large = add("x".repeat(MAX_STATE_BYTES + 1));
+        assert!(matches!(large, Err(CheckpointRefusal::TooLarge(_))));
+        assert!(add("plain".to_owned()).is_ok());
+    }
+
+    #[test]
+    fn a_masked_input_after_a_checkpoint_is_marked_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = hiding("sk-canary-value", folder.path());
+        let mut recording = recorder.begin_ahead(&header("t1"));
+        let masked = TimedInput { at_ms: 1.0, input: from_agent("with sk-canary-value") };
+        recording.input(&masked);
+        recording.checkpoint(&Checkpoint::default().sealed()).unwrap();
+        recording.input(&masked);
+        let path = recording.path().to_owned();
+        drop(recording);
+        recorder.flush();
+        let text = fs::read_to_string(&path).unwrap();
+        let marks = |text: &str| text.lines().filter(|line| line.contains(MASKED)).count();
+        assert_eq!(marks(&text), 2);
+        assert_eq!(marks(&text[RecordingTail::positions(&text)[0]..]), 1);
     }
 
     #[test]

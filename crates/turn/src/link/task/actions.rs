@@ -24,6 +24,7 @@ impl LinkTask {
     /// inputs are only recorded.
     pub(super) async fn call_guest(&mut self) {
         let inputs = std::mem::take(&mut self.inputs);
+        self.checkpoints.add_inputs(inputs.len() as u64);
         inputs.iter().for_each(|input| self.recording.input(input));
         self.inputs_recorded(&inputs);
         self.ledger.inputs(inputs.iter().map(|timed| &timed.input));
@@ -40,6 +41,9 @@ impl LinkTask {
                 for action in actions {
                     self.counters.actions += self.recording.action(&action) as u64;
                     self.apply(action).await;
+                }
+                if self.turns.is_empty() {
+                    self.checkpoints.request_between_turns();
                 }
                 // The sandbox bounds one call. These limits bound all calls together.
                 self.counters.calls += 1;
@@ -112,15 +116,18 @@ impl LinkTask {
             Action::CancelTimer(timer) => {
                 self.timers.remove(&timer);
             }
-            Action::SessionReady(ready) => match self.turns.of_session(ready.session) {
-                Some(open) => drop(open.reports.send(LinkReport::Session(ready))),
-                // Some agents continue under another id after a session was compacted.
-                None => {
-                    if !self.replies.session_ready(ready) {
-                        self.dropped("session-ready", &ActionError::NoOpenTurn);
+            Action::SessionReady(ready) => {
+                self.turns.sessions.set_native(ready.session, &ready.native_id);
+                match self.turns.of_session(ready.session) {
+                    Some(open) => drop(open.reports.send(LinkReport::Session(ready))),
+                    // Some agents continue under another id after a session was compacted.
+                    None => {
+                        if !self.replies.session_ready(ready) {
+                            self.dropped("session-ready", &ActionError::NoOpenTurn);
+                        }
                     }
                 }
-            },
+            }
             Action::Event(event) => {
                 if let AgentEventKind::Unrecognised(unknown) = &event.kind {
                     self.unknown_output(unknown);

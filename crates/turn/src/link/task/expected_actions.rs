@@ -5,13 +5,13 @@
 use std::collections::VecDeque;
 use std::io;
 
-use crate::recording::{self, EntryKind, RecordingEntry};
+use crate::recording::{self, Checkpoint, EntryKind, RecordingEntry, RecordingTail};
 use crate::{Backend, Guest, GuestFailure, LaunchError};
 use aetheel_model::agent::{Action, AgentEventKind, HostCommand, Input, TimedInput};
 
 /// The reason why a link cannot be rebuilt.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RebuildError {
+pub enum RebuildError {
     /// The recording does not have all inputs of the old guest.
     #[error("its recording is incomplete: {0}")]
     Incomplete(&'static str),
@@ -33,6 +33,14 @@ pub(crate) enum RebuildError {
     /// A process cannot be taken over.
     #[error("its agent cannot be taken over")]
     Process(#[from] LaunchError),
+}
+
+impl RebuildError {
+    /// Returns whether the link may be rebuilt from another point of its recording, or with another
+    /// component.
+    pub(crate) fn allows_another_attempt(&self) -> bool {
+        matches!(self, Self::Incomplete(_) | Self::Unreadable | Self::Guest(_) | Self::Differs)
+    }
 }
 
 /// The recorded actions that a guest has not returned yet, in order.
@@ -58,7 +66,9 @@ impl ExpectedActions {
                 }
                 EntryKind::Lost(_) => "lines are missing",
                 EntryKind::Cut(_) => "it was cut",
-                EntryKind::Moved { .. } => "the link moved to another version by its state",
+                EntryKind::Moved { .. } => {
+                    "the link moved to another version by its state, and no later checkpoint can be used"
+                }
                 EntryKind::In(Input::Command(HostCommand::Shutdown)) => {
                     return Err(RebuildError::Leaving);
                 }
@@ -101,31 +111,73 @@ impl ExpectedActions {
     }
 }
 
-/// Replays a recording to a fresh guest, so that it reaches the state of the recorded one.
+/// Opens a guest, with the state of a checkpoint if there is one.
 ///
 /// # Errors
-/// [`RebuildError`] if the guest returns other or additional actions.
-pub(super) async fn replay_recording(
+/// [`GuestFailure`] if the guest cannot be opened or refuses the state.
+pub(crate) async fn open_guest(
     backend: &dyn Backend,
-    entries: &[RecordingEntry],
-) -> Result<Box<dyn Guest>, RebuildError> {
-    let mut deeds = ExpectedActions::of(entries)?;
+    checkpoint: Option<&Checkpoint>,
+) -> Result<Box<dyn Guest>, GuestFailure> {
     let mut guest = backend.open().await?;
+    if let Some(checkpoint) = checkpoint {
+        guest.load(&checkpoint.state, &checkpoint.saved_by).await?;
+    }
+    Ok(guest)
+}
+
+/// Replays a part of a recording to a guest that has its state, so that the guest reaches the state
+/// of the recorded one. `performed` are compared actions that it returned before, and `sparse` is
+/// whether agent events before the part are missing in the recording. Returns the compared actions
+/// of the guest that are not recorded.
+///
+/// # Errors
+/// [`RebuildError`] if the guest returns other actions.
+pub(crate) async fn replay_entries(
+    guest: &mut dyn Guest,
+    entries: &[RecordingEntry],
+    performed: Vec<Action>,
+    sparse: bool,
+) -> Result<Vec<Action>, RebuildError> {
+    let (mut deeds, mut more) = (ExpectedActions::of(entries)?, Vec::new());
+    deeds.sparse |= sparse;
+    for action in performed {
+        if !deeds.consume(&action)? {
+            more.push(action);
+        }
+    }
     let mut inputs = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         let EntryKind::In(input) = &entry.kind else { continue };
         inputs.push(TimedInput { at_ms: entry.t, input: input.clone() });
-        let more = entries.get(at + 1).map(|next| &next.kind);
-        if matches!(more, Some(EntryKind::In(_))) && inputs.len() < super::BATCH {
+        let next = entries.get(at + 1).map(|next| &next.kind);
+        if matches!(next, Some(EntryKind::In(_))) && inputs.len() < super::BATCH {
             continue;
         }
         for action in guest.handle(std::mem::take(&mut inputs)).await? {
             if is_compared(&action) && !deeds.consume(&action)? {
-                return Err(RebuildError::Differs);
+                more.push(action);
             }
         }
     }
-    if deeds.is_empty() { Ok(guest) } else { Err(RebuildError::Differs) }
+    if deeds.is_empty() { Ok(more) } else { Err(RebuildError::Differs) }
+}
+
+/// Replays a part of a recording to a fresh guest, so that the guest can replace the recorded one.
+///
+/// # Errors
+/// [`RebuildError`] if the guest returns other or additional actions.
+pub(super) async fn replay_tail(
+    backend: &dyn Backend,
+    tail: &RecordingTail,
+) -> Result<Box<dyn Guest>, RebuildError> {
+    // Without all inputs, no guest is needed to know the result.
+    ExpectedActions::of(&tail.entries)?;
+    let mut guest = open_guest(backend, tail.checkpoint.as_ref()).await?;
+    match replay_entries(&mut *guest, &tail.entries, Vec::new(), false).await? {
+        more if more.is_empty() => Ok(guest),
+        _ => Err(RebuildError::Differs),
+    }
 }
 
 /// Returns whether an action must be the same as the recorded one, because people or the agent

@@ -86,7 +86,7 @@ impl LinkTask {
         }
         let host = &self.deps.host;
         let descriptor = self.deps.backend.descriptor();
-        let session = spawn.session.and_then(|session| self.turns.session(session));
+        let session = spawn.session.and_then(|session| self.turns.sessions.get(session));
         // A process without a session serves all sessions, so it gets the lowest safety level.
         let safety = session.map_or(Safety::Default, |session| session.safety);
         let cwd = session.map_or_else(|| self.deps.cwd.clone(), |session| (&session.cwd).into());

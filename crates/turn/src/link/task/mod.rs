@@ -3,10 +3,12 @@
 //! This module waits for events and serves requests. `actions` calls the guest and performs its
 //! actions, `launch` starts its processes, `output` processes the agent's output, `closing` ends
 //! the link, `renewal` moves it to a newer generation, and `log` sets the span of its log lines.
-//! `held` handles links that outlive the gateway, and `rebuild` restores one. `expected_actions`
-//! checks whether a guest agrees with the recorded actions.
+//! `held` handles links that outlive the gateway, `checkpoint` records their state between turns,
+//! and `rebuild` restores one. `expected_actions` checks whether a guest agrees with the recorded
+//! actions.
 
 mod actions;
+mod checkpoint;
 mod closing;
 mod expected_actions;
 mod held;
@@ -25,8 +27,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument as _, Span};
 
+use self::checkpoint::Checkpoints;
 use self::closing::ClosingState;
-pub(crate) use self::expected_actions::RebuildError;
+pub use self::expected_actions::RebuildError;
+pub(crate) use self::expected_actions::{open_guest, replay_entries};
 use self::held::next_progress;
 use self::rebuild::Rebuilt;
 pub(crate) use self::rebuild_state::{OpenSession, RebuiltTurn};
@@ -35,10 +39,11 @@ use super::files::{BodySources, LinkFiles};
 use super::net::Net;
 use super::processes::LinkProcesses;
 use super::replies::Replies;
-use super::turns::{LinkSession, LinkTurns, OpenTurn};
+use super::sessions::LinkSession;
+use super::turns::{LinkTurns, OpenTurn};
 use super::{Begin, Keepsake, LinkDeps, LinkReport, LinkRequest, LinkState};
 use crate::conservation::OutputLedger;
-use crate::recording::{EntryKind, Recording, RecordingEntry};
+use crate::recording::{EntryKind, Recording, RecordingTail};
 use crate::{Guest, GuestFailure, Survivor};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{
@@ -61,6 +66,7 @@ struct LinkTask {
     counters: TurnCounters,
     unsolicited: UnsolicitedTurns,
     ledger: OutputLedger,
+    checkpoints: Checkpoints,
     turns: LinkTurns,
     replies: Replies,
     processes: LinkProcesses,
@@ -116,22 +122,31 @@ pub(super) async fn run(
     }
 }
 
-/// Rebuilds a link that outlived the gateway. Returns its turns and sessions, and the future that
-/// drives it.
+/// A link that could not be rebuilt.
+pub(crate) struct FailedRebuild {
+    pub(crate) error: RebuildError,
+    /// The recording, for another attempt.
+    pub(crate) recording: Recording,
+}
+
+/// Rebuilds a link that outlived the gateway from a part of its recording. Returns its turns and
+/// sessions, and the future that drives it.
 pub(super) async fn resume(
     mut parts: LinkDeps,
     recording: Recording,
-    (entries, (survivor, keepsake)): (&[RecordingEntry], (&Survivor, Keepsake)),
+    (tail, (survivor, keepsake)): (&RecordingTail, (&Survivor, Keepsake)),
     requests: mpsc::UnboundedReceiver<LinkRequest>,
     state: Arc<LinkState>,
-) -> Result<(Rebuilt, impl Future<Output = ()> + Send + 'static + use<>), RebuildError> {
+) -> Result<(Rebuilt, impl Future<Output = ()> + Send + 'static + use<>), Box<FailedRebuild>> {
     if let Some(bound) = parts.launcher.bind().await {
         parts.launcher = bound;
     }
     let guest = parts.backend.open().await;
     let mut task = LinkTask::new(parts, recording, guest, state);
-    let rebuilt = task.rebuild(entries, survivor, keepsake).await?;
-    Ok((rebuilt, task.run_loop(requests)))
+    match task.rebuild(tail, survivor, keepsake).await {
+        Ok(rebuilt) => Ok((rebuilt, task.run_loop(requests))),
+        Err(error) => Err(Box::new(FailedRebuild { error, recording: task.recording })),
+    }
 }
 
 impl LinkTask {
@@ -151,6 +166,7 @@ impl LinkTask {
             counters: TurnCounters::default(),
             unsolicited: UnsolicitedTurns::default(),
             ledger: OutputLedger::default(),
+            checkpoints: Checkpoints::default(),
             turns: LinkTurns::default(),
             replies: Replies::default(),
             processes: LinkProcesses::default(),
@@ -194,6 +210,7 @@ impl LinkTask {
             self.call_guest().await;
             return true;
         }
+        self.record_due_checkpoint().await;
         if self.is_over() {
             return false;
         }
@@ -266,7 +283,7 @@ impl LinkTask {
             LinkRequest::End(turn, ending) => self.end(turn, ending),
             LinkRequest::Query(query) => self.query(query),
             LinkRequest::CloseSession(session) => {
-                if self.turns.close_session(session) {
+                if self.turns.sessions.close(session) {
                     self.input(Input::Command(HostCommand::CloseSession(session)));
                 }
             }
@@ -316,7 +333,7 @@ impl LinkTask {
         self.agent_version = self.deps.host.agent_version(self.name());
         self.turns.begin(
             OpenTurn { turn, id, event, reports, done: false },
-            LinkSession { lane, cwd: start.cwd.clone(), safety: start.settings.safety },
+            LinkSession::of(lane, &start),
         );
         self.state.set_turns(self.turns.len());
         self.renew_span();
@@ -333,6 +350,7 @@ impl LinkTask {
         self.recording.host(EntryKind::Ending { turn: open.id, how: ending });
         self.body_sources.forget_blobs(turn.turn);
         self.ack_recorded();
+        self.checkpoints.request();
         if open.done {
             self.turn_ended();
         } else {

@@ -1,5 +1,5 @@
-//! Rebuilds a link after the gateway was restarted: a fresh guest replays the recording and reaches
-//! the state of the old one.
+//! Rebuilds a link after the gateway was restarted: a fresh guest replays the recording, or loads
+//! the state of a checkpoint and replays the rest, and reaches the state of the old one.
 //!
 //! The guest's actions are compared with the recorded ones and are not performed again. Unfinished
 //! work at the end of the recording is completed: commands that the holder did not receive are
@@ -13,13 +13,14 @@ use tokio::time::Instant;
 use super::LinkTask;
 use super::expected_actions::RebuildError;
 use super::rebuild_state::{OpenSession, RebuildState, RebuiltTurn, RecordedClock};
-use crate::link::turns::{LinkSession, OpenTurn};
+use crate::link::sessions::LinkSession;
+use crate::link::turns::OpenTurn;
 use crate::link::{Keepsake, LinkReport};
-use crate::recording::{EntryKind, RecordingEntry};
+use crate::recording::{EntryKind, RecordingTail};
 use crate::{Blob, ProcessCommand, Survivor};
 use aetheel_model::agent::{
     Action, Exit, HostCommand, HttpFailed, Input, PromptPart, Spawned, StartTurn, StreamClosed,
-    TimedInput, TurnRef,
+    TimedInput, TurnKey, TurnRef,
 };
 
 /// The reason that a guest gets for requests and streams that were open when the gateway ended.
@@ -29,27 +30,35 @@ const RESTARTED: &str = "the gateway was restarted";
 pub(crate) struct Rebuilt {
     pub(crate) turns: Vec<RebuiltTurn>,
     pub(crate) sessions: Vec<OpenSession>,
+    /// The highest key of a turn so far.
+    pub(crate) last_turn: TurnKey,
+    /// The number of inputs that the guest got.
+    pub(crate) replayed: u64,
 }
 
 impl LinkTask {
-    /// Replays the recording to the guest and takes over the link's processes.
+    /// Replays a part of the recording to the guest and takes over the link's processes.
     ///
     /// # Errors
-    /// [`RebuildError`]. In that case, nothing was changed except that a line was added to the
-    /// recording.
+    /// [`RebuildError`]. If it [allows another attempt](RebuildError::allows_another_attempt),
+    /// nothing was changed.
     pub(super) async fn rebuild(
         &mut self,
-        entries: &[RecordingEntry],
+        tail: &RecordingTail,
         survivor: &Survivor,
         keepsake: Keepsake,
     ) -> Result<Rebuilt, RebuildError> {
+        let entries = &tail.entries;
         let mut notes = RebuildState::of(entries)?;
         if let Some(folder) = &keepsake.folder {
             self.files.take_over(folder).map_err(RebuildError::Folder)?;
         }
         self.body_sources.take_over(keepsake.secrets.clone());
         self.rebuilding = true;
-        self.recording.host(EntryKind::Host(format!("{RESTARTED}: the link goes on from here")));
+        if let Some(checkpoint) = &tail.checkpoint {
+            notes.start_from(checkpoint, survivor)?;
+            self.load_checkpoint(checkpoint).await?;
+        }
         let mut now = 0.0;
         for (at, entry) in entries.iter().enumerate() {
             now = entry.t.max(now);
@@ -84,10 +93,33 @@ impl LinkTask {
         if self.closing.is_ending() && self.turns.is_empty() {
             return Err(RebuildError::Leaving);
         }
+        for surviving in &survivor.processes {
+            let lines = notes.line_counts.get(&surviving.proc).copied().unwrap_or_default();
+            if lines < surviving.recorded {
+                return Err(RebuildError::Incomplete("lines of its agent are missing"));
+            }
+        }
+        self.recording.host(EntryKind::Host(format!("{RESTARTED}: the link goes on from here")));
+        for action in std::mem::take(&mut notes.unrecorded) {
+            self.counters.actions += self.recording.action(&action) as u64;
+        }
         self.adopt_processes(&mut notes, survivor, &keepsake).await?;
+        self.processes.set_command_counts(std::mem::take(&mut notes.commands));
+        self.checkpoints.add_inputs(notes.replayed);
         self.rebuilding = false;
         self.resume_turns(&mut notes, now);
-        Ok(Rebuilt { turns: notes.turns, sessions: notes.sessions.into_values().collect() })
+        let sessions = self.turns.sessions.iter().map(|(key, session)| OpenSession {
+            lane: session.lane.clone(),
+            key,
+            cwd: session.cwd.clone(),
+            native: session.native.clone(),
+        });
+        Ok(Rebuilt {
+            sessions: sessions.collect(),
+            turns: notes.turns,
+            last_turn: self.turns.sessions.last_turn(),
+            replayed: notes.replayed,
+        })
     }
 
     /// Applies an input of the recording to the state of the link, except for its guest.
@@ -155,8 +187,7 @@ impl LinkTask {
             }
             HostCommand::Query(_) => self.replies.skip(),
             HostCommand::CloseSession(session) => {
-                self.turns.close_session(*session);
-                notes.sessions.remove(session);
+                self.turns.sessions.close(*session);
             }
             HostCommand::Shutdown => return Err(RebuildError::Leaving),
         }
@@ -192,21 +223,10 @@ impl LinkTask {
             self.ledger.clear();
             self.state.set_output(false);
         }
-        let session = OpenSession {
-            lane: lane.clone(),
-            key: start.session,
-            cwd: start.cwd.clone(),
-            native: start.native_id.clone(),
-        };
-        notes
-            .sessions
-            .entry(start.session)
-            .and_modify(|known| known.native = known.native.take().or(session.native.clone()))
-            .or_insert(session);
         self.agent_version = self.deps.host.agent_version(self.name());
         self.turns.begin(
             OpenTurn { turn, id, event, reports, done: false },
-            LinkSession { lane, cwd: start.cwd.clone(), safety: start.settings.safety },
+            LinkSession::of(lane, start),
         );
         self.state.set_turns(self.turns.len());
         self.counters = super::TurnCounters::default();
@@ -226,11 +246,12 @@ impl LinkTask {
         let inputs = std::mem::take(&mut self.inputs);
         self.ledger.inputs(inputs.iter().map(|timed| &timed.input));
         let guest = self.guest.as_mut().map_err(|failure| failure.clone())?;
+        notes.replayed += inputs.len() as u64;
         let actions = guest.handle(inputs).await?;
         self.ledger.actions(&actions);
         for action in actions {
             if !notes.expected.consume(&action)? {
-                self.counters.actions += self.recording.action(&action) as u64;
+                notes.unrecorded.push(action.clone());
             }
             self.apply_recorded_action(notes, survivor, action, t).await;
         }
@@ -288,11 +309,6 @@ impl LinkTask {
                     Action::AskWithdrawn(ask) => {
                         notes.clocks.values_mut().for_each(|clock| clock.answered(*ask, t));
                     }
-                    Action::SessionReady(ready) => {
-                        if let Some(session) = notes.sessions.get_mut(&ready.session) {
-                            session.native = Some(ready.native_id.clone());
-                        }
-                    }
                     _ => {}
                 }
                 self.apply(other).await;
@@ -311,9 +327,6 @@ impl LinkTask {
         for surviving in &survivor.processes {
             let proc = surviving.proc;
             let lines = notes.line_counts.get(&proc).copied().unwrap_or_default();
-            if lines < surviving.recorded {
-                return Err(RebuildError::Incomplete("lines of its agent are missing"));
-            }
             let spawn = notes.pending_spawns.iter().position(|spawn| spawn.proc == proc);
             let starting = spawn.map(|at| notes.pending_spawns.remove(at));
             let process = self.deps.launcher.adopt(&self.deps.id, proc, lines).await?;

@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 
 use super::expected_actions::{ExpectedActions, RebuildError};
 use crate::link::LinkReport;
-use crate::recording::{RecordingEntry, open_turns};
+use crate::recording::{Checkpoint, RecordingEntry, open_turns};
 use crate::{ProcessCommand, Survivor};
-use aetheel_model::agent::{AskKey, ProcKey, SessionKey, Spawn, StartTurn, TurnKey};
+use aetheel_model::agent::{Action, AskKey, ProcKey, SessionKey, Spawn, StartTurn, TurnKey};
 use aetheel_model::event::Lane;
 
 /// A turn that began before a restart of the gateway and continues.
@@ -43,10 +43,13 @@ pub(crate) struct OpenSession {
 pub(super) struct RebuildState {
     /// The recorded actions that the guest has not returned yet.
     pub(super) expected: ExpectedActions,
+    /// The actions of the guest that are not recorded.
+    pub(super) unrecorded: Vec<Action>,
+    /// The number of inputs that the guest got.
+    pub(super) replayed: u64,
     /// The reports of turns whose end is not in the recording, by correlation id.
     pub(super) open: BTreeMap<String, mpsc::UnboundedReceiver<LinkReport>>,
     pub(super) turns: Vec<RebuiltTurn>,
-    pub(super) sessions: BTreeMap<SessionKey, OpenSession>,
     /// The turn that begins with the next `start-turn` command.
     pub(super) next_turn: Option<(String, u64, Lane)>,
     /// Requested processes that are not known to have started.
@@ -130,9 +133,38 @@ impl RebuildState {
             .collect();
         Ok(Self { expected: ExpectedActions::of(entries)?, open, ..Self::default() })
     }
-}
 
-impl RebuildState {
+    /// Adds what a checkpoint says about processes, requests, streams and timers.
+    ///
+    /// # Errors
+    /// [`RebuildError::Incomplete`] if a process did not receive all commands from before the
+    /// checkpoint.
+    pub(super) fn start_from(
+        &mut self,
+        checkpoint: &Checkpoint,
+        survivor: &Survivor,
+    ) -> Result<(), RebuildError> {
+        for process in &checkpoint.processes {
+            let proc = process.proc;
+            let living = survivor.processes.iter().find(|living| living.proc == proc);
+            if process.running && living.is_some_and(|living| living.commands < process.commands) {
+                return Err(RebuildError::Incomplete(
+                    "its agent did not receive a command from before the checkpoint",
+                ));
+            }
+            self.line_counts.insert(proc, process.lines);
+            self.commands.insert(proc, process.commands);
+            if process.running {
+                self.running.insert(proc);
+            }
+        }
+        self.requests.extend(&checkpoint.requests);
+        self.streams.extend(&checkpoint.streams);
+        let timers = checkpoint.timers.iter().map(|timer| (timer.timer, timer.at_ms as f64));
+        self.timers.extend(timers);
+        Ok(())
+    }
+
     /// Counts a command to a process. Returns true if the process did not receive it.
     pub(super) fn is_pending(&mut self, survivor: &Survivor, proc: ProcKey) -> bool {
         let count = self.commands.entry(proc).or_default();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{LinkTask, RebuildError, expected_actions};
-use crate::recording::{EntryKind, ParsedRecording};
-use crate::{Backend, GuestFailure};
+use crate::recording::{EntryKind, RecordingTail};
+use crate::{Backend, Guest, GuestFailure};
 use aetheel_model::plain::with_causes;
 
 impl LinkTask {
@@ -36,29 +36,61 @@ impl LinkTask {
         false
     }
 
-    /// Moves to a generation whose guest returns the same actions for the recording.
+    /// Moves to a generation whose guest returns the same actions for the recording. If the
+    /// recording does not have all inputs of the present guest, the part after a checkpoint is
+    /// used.
     ///
     /// # Errors
     /// Returns an error if the recording is incomplete or its guest returns other actions.
     async fn renew_by_recording(&mut self, backend: &Arc<dyn Backend>) -> Result<(), RebuildError> {
         self.recording.wait_written().await;
         let path = self.recording.path().to_owned();
-        let read =
-            move || ParsedRecording::read(&std::fs::read_to_string(path).unwrap_or_default());
-        let read = tokio::task::spawn_blocking(read).await;
-        let Ok(Ok(ParsedRecording { entries, .. })) = read else {
-            return Err(RebuildError::Unreadable);
+        // Between two turns, the guest saves its state, and the recording then contains it.
+        let most = if self.turns.is_empty() { 1 } else { usize::MAX };
+        let read = move || -> Result<Vec<RecordingTail>, RebuildError> {
+            let text = std::fs::read_to_string(path).map_err(|_| RebuildError::Unreadable)?;
+            let tails = RecordingTail::positions(&text).into_iter().rev().take(most);
+            Ok(tails.filter_map(|position| RecordingTail::parse(&text, position).ok()).collect())
         };
+        let tails = tokio::task::spawn_blocking(read).await;
+        let tails = tails.unwrap_or(Err(RebuildError::Unreadable))?;
+        let mut refusal = RebuildError::Unreadable;
+        for tail in tails {
+            match expected_actions::replay_tail(&**backend, &tail).await {
+                Ok(guest) => {
+                    self.renewed_by(backend, guest, tail.checkpoint.is_some());
+                    return Ok(());
+                }
+                Err(error) => {
+                    let is_incomplete = matches!(error, RebuildError::Incomplete(_));
+                    refusal = error;
+                    if !is_incomplete {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Continues with a guest that replayed the recording, or the part after a checkpoint.
+    fn renewed_by(
+        &mut self,
+        backend: &Arc<dyn Backend>,
+        guest: Box<dyn Guest>,
+        by_checkpoint: bool,
+    ) {
         let (from, to) = (self.deps.backend.generation(), backend.generation());
-        let guest = expected_actions::replay_recording(&**backend, &entries).await?;
         let turns = self.turns.len();
         tracing::info!(%from, %to, turns, "link moved to the new version: its actions for the recording are the same");
+        let since = if by_checkpoint { " since a checkpoint" } else { "" };
         self.recording.host(EntryKind::Host(format!(
-            "from here on generation {to}, which replayed all of the above"
+            "from here on generation {to}, which replayed all of the above{since}"
         )));
         self.guest = Ok(guest);
         self.set_backend(Arc::clone(backend));
-        Ok(())
+        // The next checkpoint names the new component.
+        self.checkpoints.request();
     }
 
     fn set_backend(&mut self, backend: Arc<dyn Backend>) {
@@ -92,11 +124,15 @@ impl LinkTask {
                 self.recording.host(EntryKind::Moved {
                     generation: to.number,
                     digest: to.digest.clone(),
-                    saved_by,
-                    state,
+                    saved_by: saved_by.clone(),
+                    state: state.clone(),
                 });
                 self.guest = Ok(guest);
                 self.set_backend(backend);
+                if self.is_held() && self.is_between_turns() {
+                    // Without it, a restarted gateway could not rebuild the link.
+                    self.record_checkpoint(state, saved_by);
+                }
                 true
             }
             Err(failure) => {

@@ -36,6 +36,11 @@ impl UnsolicitedTurns {
         fits
     }
 
+    /// Returns whether no turn is open.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// Returns the transcript of an open turn.
     pub(super) fn transcript(&mut self, turn: TurnRef) -> Option<&mut Transcript> {
         let (session, transcript) = self.open.get_mut(&turn.turn)?;
@@ -66,7 +71,7 @@ impl LinkTask {
                 return self.dropped("turn-begun", &ActionError::TooManyUnsolicited);
             }
         }
-        if self.turns.session(turn.session).is_none() || !self.unsolicited.begin(turn) {
+        if self.turns.sessions.get(turn.session).is_none() || !self.unsolicited.begin(turn) {
             self.dropped("turn-begun", &ActionError::BadUnsolicited);
         }
     }
@@ -78,7 +83,8 @@ impl LinkTask {
             return;
         }
         let text = done.text.map_or_else(|| transcript.text(), bounded);
-        let Some(session) = self.turns.session(session).filter(|_| !text.trim().is_empty()) else {
+        let Some(session) = self.turns.sessions.get(session).filter(|_| !text.trim().is_empty())
+        else {
             return;
         };
         tracing::info!(lane = %session.lane, "the agent began a turn by itself and answered");

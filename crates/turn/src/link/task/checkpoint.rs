@@ -1,0 +1,220 @@
+//! Records checkpoints of a link that outlives the gateway, and restores a link from one.
+//!
+//! A checkpoint is recorded when no turn is open, and the drivers of all turns have finished. So it
+//! delays no answer. A guest that cannot save its state then is asked again after its next inputs.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
+use super::{LinkTask, RebuildError};
+use crate::link::sessions::LinkSession;
+use crate::recording::{Checkpoint, CheckpointRefusal, CheckpointSession, CheckpointTimer};
+use aetheel_model::plain::with_causes;
+
+/// Number of inputs between two turns after which a checkpoint is recorded.
+const INPUTS_BETWEEN_TURNS: u64 = 1_000;
+/// Size of a checkpoint, in bytes, beyond which the next one waits until the recording has grown by
+/// that size. So the recording never consists mostly of checkpoints.
+const LARGE_BYTES: u64 = 16 << 10;
+
+/// The checkpoints of a link.
+#[derive(Debug, Default)]
+pub(super) struct Checkpoints {
+    /// Whether a checkpoint should be recorded as soon as possible.
+    is_due: bool,
+    /// Whether the guest or the link could not be saved when a checkpoint was due.
+    is_missed: bool,
+    /// The number of inputs of the link.
+    inputs: u64,
+    /// The number of inputs before the last checkpoint.
+    recorded_inputs: u64,
+    /// The size of the recording after the last checkpoint, and the size of that checkpoint, in
+    /// bytes.
+    recorded_at: u64,
+    recorded_size: u64,
+    /// Whether the log contains the reason why checkpoints of this link are refused.
+    is_refusal_logged: bool,
+}
+
+impl Checkpoints {
+    /// Counts inputs of the guest.
+    pub(super) fn add_inputs(&mut self, count: u64) {
+        self.inputs += count;
+    }
+
+    /// Requests a checkpoint.
+    pub(super) fn request(&mut self) {
+        self.is_due = true;
+    }
+
+    /// Requests a checkpoint after inputs between two turns, if one is missing or the last one is
+    /// old.
+    pub(super) fn request_between_turns(&mut self) {
+        let age = self.inputs - self.recorded_inputs;
+        self.is_due |= self.is_missed || age >= INPUTS_BETWEEN_TURNS;
+    }
+
+    /// Returns whether the recording, which has this size, has grown by less than a large checkpoint
+    /// since the last one.
+    fn is_too_early(&self, bytes: u64) -> bool {
+        let grown = bytes.saturating_sub(self.recorded_at);
+        self.recorded_size > LARGE_BYTES && grown < self.recorded_size
+    }
+
+    /// Notes that a checkpoint was recorded.
+    fn recorded(&mut self, size: u64, bytes: u64) {
+        self.is_missed = false;
+        self.recorded_inputs = self.inputs;
+        (self.recorded_size, self.recorded_at) = (size, bytes);
+    }
+}
+
+impl LinkTask {
+    /// Records a checkpoint if one is due.
+    pub(super) async fn record_due_checkpoint(&mut self) {
+        if !std::mem::take(&mut self.checkpoints.is_due) || !self.is_held() || self.is_one_shot() {
+            return;
+        }
+        if self.checkpoints.is_too_early(self.recording.bytes()) || !self.is_between_turns() {
+            self.checkpoints.is_missed = true;
+            return;
+        }
+        let Ok(guest) = self.guest.as_mut() else { return };
+        let began = Instant::now();
+        match guest.save().await {
+            Ok(Some(state)) => {
+                let took_ms = began.elapsed().as_secs_f64() * 1000.0;
+                tracing::debug!(took_ms, bytes = state.len(), "the backend saved its state");
+                let descriptor = self.deps.backend.descriptor();
+                let saved_by = descriptor.version.clone();
+                self.record_checkpoint(state, saved_by);
+            }
+            Ok(None) => self.checkpoints.is_missed = true,
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    /// Returns whether the link has no turn, question or unprocessed input.
+    pub(super) fn is_between_turns(&self) -> bool {
+        self.inputs.is_empty()
+            && self.turns.is_empty()
+            && !self.turns.has_asks()
+            && self.unsolicited.is_empty()
+            && !self.closing.is_ending()
+    }
+
+    /// Records a checkpoint with a state that a guest of the present generation continues from.
+    pub(super) fn record_checkpoint(&mut self, state: String, saved_by: String) {
+        let (requests, streams) = self.net.open_keys();
+        let (now, present) = (self.recording.now(), Instant::now());
+        let timers = self.timers.iter().map(|(timer, at)| {
+            let left = at.saturating_duration_since(present).as_secs_f64() * 1000.0;
+            CheckpointTimer { timer: *timer, at_ms: (now + left) as i64 }
+        });
+        let sessions = self.turns.sessions.iter().map(|(key, session)| CheckpointSession {
+            key,
+            lane: session.lane.to_string(),
+            cwd: session.cwd.clone(),
+            safety: session.safety,
+            native: session.native.clone(),
+        });
+        let checkpoint = Checkpoint {
+            digest: self.deps.backend.generation().digest.clone(),
+            saved_by,
+            state,
+            inputs: self.checkpoints.inputs,
+            last_turn: self.turns.sessions.last_turn(),
+            last_reply: self.replies.last_key(),
+            sessions: sessions.collect(),
+            processes: self.processes.checkpoint(),
+            requests,
+            streams,
+            timers: timers.collect(),
+            files: self.files.names(),
+            sha256: String::new(),
+        };
+        match self.recording.checkpoint(&checkpoint.sealed()) {
+            Ok(size) => {
+                let inputs = self.checkpoints.inputs;
+                tracing::debug!(inputs, bytes = size, "recorded a checkpoint");
+                self.checkpoints.recorded(size as u64, self.recording.bytes());
+            }
+            Err(refusal) => self.checkpoint_refused(&refusal),
+        }
+    }
+
+    /// Logs the first refusal, because the same one is likely after each turn.
+    fn checkpoint_refused(&mut self, refusal: &CheckpointRefusal) {
+        if std::mem::replace(&mut self.checkpoints.is_refusal_logged, true) {
+            return;
+        }
+        let why = with_causes(refusal);
+        tracing::info!(
+            why,
+            "checkpoints of the link are not recorded; after a crash it is rebuilt from the beginning of its recording"
+        );
+    }
+
+    /// Restores the guest and the link from a checkpoint.
+    ///
+    /// # Errors
+    /// [`RebuildError`] if the guest refuses the state, or something of the link is missing.
+    pub(super) async fn load_checkpoint(
+        &mut self,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), RebuildError> {
+        let mut sessions = BTreeMap::new();
+        for session in &checkpoint.sessions {
+            let lane = session.lane.parse();
+            let lane = lane.map_err(|_| RebuildError::Incomplete("a lane is invalid"))?;
+            let (cwd, native) = (session.cwd.clone(), session.native.clone());
+            let safety = session.safety;
+            sessions.insert(session.key, LinkSession { lane, cwd, safety, native });
+        }
+        if !checkpoint.files.iter().all(|name| self.files.restore(name)) {
+            return Err(RebuildError::Incomplete("a file of its guest is missing"));
+        }
+        let guest = self.guest.as_mut().map_err(|failure| failure.clone())?;
+        guest.load(&checkpoint.state, &checkpoint.saved_by).await?;
+        self.turns.sessions.restore(sessions, checkpoint.last_turn);
+        self.replies.skip_to(checkpoint.last_reply);
+        self.agent_version = self.deps.host.agent_version(self.name());
+        self.checkpoints.add_inputs(checkpoint.inputs);
+        self.checkpoints.recorded_inputs = checkpoint.inputs;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_between_turns_is_due_after_many_inputs_or_a_missed_one() {
+        let mut checkpoints = Checkpoints::default();
+        checkpoints.add_inputs(INPUTS_BETWEEN_TURNS - 1);
+        checkpoints.request_between_turns();
+        assert!(!checkpoints.is_due);
+        checkpoints.add_inputs(1);
+        checkpoints.request_between_turns();
+        assert!(std::mem::take(&mut checkpoints.is_due));
+        checkpoints.recorded(10, 100);
+        checkpoints.add_inputs(1);
+        checkpoints.request_between_turns();
+        assert!(!checkpoints.is_due);
+        checkpoints.is_missed = true;
+        checkpoints.request_between_turns();
+        assert!(checkpoints.is_due);
+    }
+
+    #[test]
+    fn large_checkpoints_take_at_most_half_of_a_recording() {
+        let mut checkpoints = Checkpoints::default();
+        checkpoints.recorded(LARGE_BYTES, 100);
+        assert!(!checkpoints.is_too_early(101));
+        checkpoints.recorded(LARGE_BYTES + 1, 100);
+        assert!(checkpoints.is_too_early(100 + LARGE_BYTES));
+        assert!(!checkpoints.is_too_early(101 + LARGE_BYTES));
+    }
+}
