@@ -39,9 +39,9 @@ async fn a_good_backend_is_described() {
     );
     assert_eq!(
         (inspection.contract.as_str(), inspection.size),
-        ("aetheel:backend@0.2.0", bytes.len() as u64)
+        ("aetheel:backend@0.2.1", bytes.len() as u64)
     );
-    assert_eq!(inspection.imports, ["aetheel:backend/types@0.2.0"]);
+    assert_eq!(inspection.imports, ["aetheel:backend/types@0.2.1"]);
     assert_eq!(inspection.digest.len(), 64);
 }
 
@@ -131,11 +131,11 @@ async fn a_forbidden_import_is_named() {
     let mut wat = Wat::new("spy", "1");
     wat.wit_imports = "import host;".to_owned();
     wat.wit_packages = "interface host { shout: func(); }".to_owned();
-    wat.module = r#"(import "aetheel:backend/host@0.2.0" "shout" (func $shout))"#.to_owned();
+    wat.module = r#"(import "aetheel:backend/host@0.2.1" "shout" (func $shout))"#.to_owned();
     wat.on_timer = "(call $shout)".to_owned();
     let error = refusal(wat).await;
     assert!(
-        matches!(&error, AdmissionError::ForbiddenImport(name) if name == "aetheel:backend/host@0.2.0"),
+        matches!(&error, AdmissionError::ForbiddenImport(name) if name == "aetheel:backend/host@0.2.1"),
         "{error}"
     );
 

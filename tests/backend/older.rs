@@ -115,5 +115,5 @@ async fn examining_a_component_of_the_previous_contract_names_that_contract() {
     std::fs::write(&path, component("demo")).unwrap();
     assert_eq!(engine.inspect(&path).await.unwrap().contract, "aetheel:backend@0.1.1");
     std::fs::write(&path, Wat::new("mini", "1").build()).unwrap();
-    assert_eq!(engine.inspect(&path).await.unwrap().contract, "aetheel:backend@0.2.0");
+    assert_eq!(engine.inspect(&path).await.unwrap().contract, "aetheel:backend@0.2.1");
 }

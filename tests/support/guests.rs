@@ -70,7 +70,7 @@ impl Wat {
             name: name.to_owned(),
             version: version.to_owned(),
             descriptor: serde_json::json!({}),
-            contract: "0.2.0".to_owned(),
+            contract: "0.2.1".to_owned(),
             wit_changes: Vec::new(),
             wit_packages: String::new(),
             wit_imports: String::new(),
@@ -99,7 +99,7 @@ impl Wat {
     pub fn wit(&self) -> String {
         let types = include_str!("../../wit/types.wit");
         let backend = include_str!("../../wit/backend.wit");
-        let package = "package aetheel:backend@0.2.0;";
+        let package = "package aetheel:backend@0.2.1;";
         assert!(
             types.contains(package) && backend.contains(package),
             "the version of the contract has changed"
