@@ -15,8 +15,9 @@ const FILE_MAX: usize = 160;
 
 /// Beginnings of names of functions that only report a failure. The function that failed called
 /// them.
-const REPORTING: [&str; 8] =
-    ["std::", "core::", "alloc::", "<core::", "__rust", "rust_", "panic_", "abort"];
+const REPORTING: [&str; 6] = ["std::", "core::", "alloc::", "__rust", "rust_", "panic_"];
+/// Parts of the paths of Rust's standard library. Its functions are not named, unless all are.
+const LIBRARY: [&str; 3] = ["/library/std/src/", "/library/core/src/", "/library/alloc/src/"];
 
 /// A function on the stack of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +47,14 @@ impl StackFrame {
 
     fn is_reporting(&self) -> bool {
         let label = self.label();
-        self.is_named() && REPORTING.iter().any(|beginning| label.starts_with(beginning))
+        let reports =
+            label == "abort" || REPORTING.iter().any(|beginning| label.starts_with(beginning));
+        self.is_named() && reports
+    }
+
+    fn is_library(&self) -> bool {
+        let file = self.file.as_deref().unwrap_or_default();
+        LIBRARY.iter().any(|part| file.contains(part))
     }
 
     fn described(&self) -> String {
@@ -73,15 +81,21 @@ fn frames_of(info: &FrameInfo) -> Vec<StackFrame> {
         let name = info.func_name().map(str::to_owned);
         return vec![StackFrame { name, index, file: None, line: None }];
     }
-    let symbols = info.symbols().iter();
-    symbols
+    let mut frames: Vec<StackFrame> = info
+        .symbols()
+        .iter()
         .map(|symbol| StackFrame {
-            name: symbol.name().or(info.func_name()).map(str::to_owned),
+            name: symbol.name().map(str::to_owned),
             index,
             file: symbol.file().map(str::to_owned),
             line: symbol.line(),
         })
-        .collect()
+        .collect();
+    // The last one is the function itself. Line tables have its name without its path.
+    if let (Some(last), Some(name)) = (frames.last_mut(), info.func_name()) {
+        last.name = Some(name.to_owned());
+    }
+    frames
 }
 
 /// Describes the stack of a guest that failed, or returns `None` if the failure has no stack.
@@ -91,8 +105,11 @@ pub(super) fn describe(error: &Error) -> Option<String> {
 }
 
 fn described(frames: &[StackFrame]) -> Option<String> {
-    let failed = frames.iter().position(|frame| !frame.is_reporting()).unwrap_or(0);
-    let mut shown = frames[failed..].iter().take(FUNCTIONS_MAX).map(StackFrame::described);
+    let ours = |frame: &StackFrame| !frame.is_reporting() && !frame.is_library();
+    let failed = frames.iter().position(ours).unwrap_or(0);
+    let callers = frames.iter().skip(failed + 1).filter(|frame| !frame.is_library());
+    let shown = frames.get(failed).into_iter().chain(callers);
+    let mut shown = shown.take(FUNCTIONS_MAX).map(StackFrame::described);
     let innermost = shown.next()?;
     let callers: Vec<String> = shown.collect();
     let stripped = if !frames.iter().any(StackFrame::is_named) {
@@ -146,7 +163,9 @@ pub(super) mod tests {
             frame("_ZN3std9panicking11begin_panic17h0123456789abcdefE", None),
             frame("rust_begin_unwind", None),
             frame("_ZN4core9panicking9panic_fmt17h0123456789abcdefE", Some(("panicking.rs", 75))),
+            frame("unwrap", Some(("/rustc/1234/library/core/src/option.rs", 9))),
             frame("_ZN4mini4line17h0123456789abcdefE", Some(("src/lib.rs", 42))),
+            frame("with", Some(("/rustc/1234/library/std/src/thread/local.rs", 9))),
             frame("handle", None),
         ];
         assert_eq!(

@@ -241,7 +241,7 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert_eq!(text.matches("# TYPE ").count(), 5, "{text}");
-        assert!(!text.contains("paused") && !text.contains("cut-off"), "{text}");
+        assert!(!text.contains("paused") && !text.contains("kind=\"cut-off"), "{text}");
         drop(open);
         assert!(page(&registry).contains(r#"open{backend="gemini",generation="1@abc"} 0"#));
     }

@@ -1,8 +1,8 @@
 //! Records in which functions guests spend their time, by sampling their stacks.
 //!
 //! A sample is taken at each tick of the engine in which a guest runs. Guests notice ticks at the
-//! beginning of functions and loops only, so a sample names the next function that begins. Time of
-//! the host is not sampled.
+//! beginning of functions and loops only, so a sample names the next function that begins. While the
+//! host copies inputs or actions, that is the guest's `cabi_realloc` or `cabi_post_…`.
 
 mod firefox;
 
