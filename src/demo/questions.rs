@@ -74,8 +74,8 @@ impl DemoAgent<'_> {
 
     /// Asks for permission to change a file.
     pub(super) fn ask_to_edit(&mut self) -> Result<(), DemoHalt> {
-        let input = json!({"diff": "--- notes.txt\n+++ notes.txt\n@@ -1,2 +1,2 @@\n A list\n-of old things\n+of new things"});
-        let question = json!({"title": "Change notes.txt?", "tool": "edit", "about": "notes.txt", "input": input});
+        let change = json!({"path": "notes.txt", "diff": "@@ -1,2 +1,2 @@\n A list\n-of old things\n+of new things"});
+        let question = json!({"title": "Change notes.txt?", "tool": "edit", "about": "notes.txt", "diffs": [change]});
         match self.ask(question)? {
             DemoDecision::Allow => self.text("I would have changed it, if I were a real agent."),
             other => self.refused(other),

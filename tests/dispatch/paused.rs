@@ -124,7 +124,8 @@ async fn prompts_for_a_paused_backend_wait_in_order_and_are_answered_once() {
     place.ask(8, "elsewhere");
     // One notice for the first prompt of each lane, though there is only one slot.
     let notices = place.collected.notices(2).await;
-    let about: Vec<_> = notices.iter().map(|notice| (notice.channel, notice.about)).collect();
+    let mut about: Vec<_> = notices.iter().map(|notice| (notice.channel, notice.about)).collect();
+    about.sort_by_key(|(channel, _)| channel.map(|id| id.to_string()));
     assert_eq!(about, [7, 8].map(|id| (Some(ChannelId::discord(id)), Some(MessageId::discord(1)))));
     assert!(notices[0].text.contains("Your message waits"), "{}", notices[0].text);
     assert!(place.launcher.prompts().is_empty());

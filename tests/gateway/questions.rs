@@ -23,8 +23,7 @@ async fn a_script_answers_questions_line_by_line_and_its_end_dismisses_the_rest(
 I would like to run something. Done, this once.
 ? Change notes.txt?
   edit
-  | --- notes.txt
-  | +++ notes.txt
+  | notes.txt
   | @@ -1,2 +1,2 @@
   |  A list
   | -of old things

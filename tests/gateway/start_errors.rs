@@ -231,7 +231,7 @@ async fn an_invalid_pin_is_reported_with_its_line() {
 #[tokio::test]
 async fn an_unknown_tool_is_reported_with_a_suggestion() {
     let ended = Installation::new()
-        .with("ALLOWED_TOOLS", "Red,Grep,mcp__docs__search")
+        .with("ALLOWED_TOOLS", "Red,content_search,mcp__docs__search")
         .run(&["check"], "")
         .await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);

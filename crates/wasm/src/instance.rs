@@ -282,13 +282,10 @@ fn failure(store: &Store<StoreState>, error: &wasmtime::Error) -> GuestFailure {
     if cause.contains(FUEL_ERROR) {
         return GuestFailure::CutOff("it returned more than 32 MiB in one call".to_owned());
     }
-    let cause = match error.downcast_ref::<I32Exit>() {
-        Some(exit) => format!("it called exit with status {}", exit.0),
-        None => cause,
-    };
-    let cause = match backtrace::describe(error) {
-        Some(stack) => format!("{cause}; {stack}"),
-        None => cause,
+    let cause = match (error.downcast_ref::<I32Exit>(), backtrace::describe(error)) {
+        (Some(exit), _) => format!("it called exit with status {}", exit.0),
+        (None, Some(stack)) => format!("{cause}; {stack}"),
+        (None, None) => cause,
     };
     let words = store.data().log.stderr_tail();
     GuestFailure::Trapped(if words.is_empty() {

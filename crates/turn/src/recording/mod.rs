@@ -12,11 +12,13 @@ mod folder;
 mod format;
 mod lines;
 mod retention;
+mod tail;
+mod writer;
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Sender, SyncSender};
+use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -24,8 +26,8 @@ use tokio::sync::{oneshot, watch};
 
 use self::checkpoint::CheckpointLine;
 pub use self::checkpoint::{
-    Checkpoint, CheckpointProcess, CheckpointSession, CheckpointTimer, MAX_STATE_BYTES, MAX_TRIED,
-    RecordingTail, TailError,
+    Checkpoint, CheckpointProcess, CheckpointRefusal, CheckpointSession, CheckpointTimer,
+    MAX_STATE_BYTES,
 };
 pub use self::folder::RecordingLimits;
 use self::folder::{RecordingFile, RecordingsFolder};
@@ -33,6 +35,8 @@ pub use self::format::{
     EntryKind, FORMAT, Header, ParsedRecording, ReadError, RecordingEntry, open_turns,
 };
 pub use self::lines::{RecordingLine, RecordingLines};
+pub use self::tail::{MAX_TRIED, RecordingTail, TailError};
+use self::writer::{RecorderMessage, write_all};
 use aetheel_model::agent::{Action, Input, TimedInput};
 use aetheel_model::figures;
 use aetheel_model::redact::Redactor;
@@ -41,8 +45,6 @@ use aetheel_model::supervisor;
 /// Maximum number of lines of all turns that wait for the disk. Lines that are written ahead count,
 /// but are never dropped.
 const MAX_BACKLOG_LINES: usize = 20_000;
-/// Number of messages after which awaited lines are written even if more messages arrive.
-const FLUSH_EVERY: u32 = 256;
 /// Maximum size of a recording that is read for people, in bytes.
 pub const MAX_READ_BYTES: u64 = 256 << 20;
 /// Marks a recording in which a secret was removed from an input: a guest that replays it does not
@@ -79,17 +81,6 @@ struct OutLine<'a> {
 #[derive(Deserialize)]
 struct RecordingTime {
     t: f64,
-}
-
-enum RecorderMessage {
-    Line(Arc<RecordingFile>, f64, String),
-    /// Continue a cut recording with this checkpoint, before which the link added so many lines.
-    Resume(Arc<RecordingFile>, f64, u64, String),
-    Close(Arc<RecordingFile>),
-    /// Keep the first file under the second name, with everything recorded so far.
-    Keep(PathBuf, PathBuf, oneshot::Sender<std::io::Result<()>>),
-    Tidy(oneshot::Sender<std::io::Result<usize>>),
-    Flush(SyncSender<()>),
 }
 
 /// Writes recordings. Cheap to clone.
@@ -294,20 +285,6 @@ pub enum ResumeError {
     Undated,
 }
 
-/// The reason why a checkpoint is not recorded.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckpointRefusal {
-    /// It contains a value that recordings must not contain.
-    #[error("it contains a secret")]
-    Secret,
-    /// The state has this size, in bytes.
-    #[error("the state has {0} bytes, and at most {MAX_STATE_BYTES} are recorded")]
-    TooLarge(usize),
-    /// The recording was cut, or has no space for it.
-    #[error("the recording has no space for it")]
-    Full,
-}
-
 /// The recording of one link. Dropping it closes the recording.
 pub struct Recording {
     recorder: Recorder,
@@ -418,7 +395,8 @@ impl Recording {
         };
         // Beyond that size, the link ends anyway.
         let most = self.recorder.limits.max_recording_bytes() / 2;
-        if self.target.full.load(Ordering::Relaxed) || self.bytes + text.len() as u64 > most {
+        let is_full = most > 0 && self.bytes + text.len() as u64 > most;
+        if self.target.full.load(Ordering::Relaxed) || is_full {
             return Err(CheckpointRefusal::Full);
         }
         let before = text.as_ptr();
@@ -507,60 +485,6 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         let _ = self.recorder.sender.send(RecorderMessage::Close(Arc::clone(&self.target)));
-    }
-}
-
-fn write_all(
-    receiver: &mpsc::Receiver<RecorderMessage>,
-    backlog: &AtomicUsize,
-    mut recordings: RecordingsFolder,
-) {
-    let (mut failed, mut since_flush) = (false, 0);
-    loop {
-        let next = match receiver.try_recv() {
-            Ok(next) if since_flush < FLUSH_EVERY => Some(next),
-            next => {
-                since_flush = 0;
-                // Waiting links are notified. The error appears again with the next line.
-                let _ = recordings.flush_awaited();
-                next.ok()
-            }
-        };
-        let Some(message) = next.or_else(|| receiver.recv().ok()) else { return };
-        since_flush += 1;
-        let result = match message {
-            RecorderMessage::Line(target, t, line) => {
-                backlog.fetch_sub(1, Ordering::Relaxed);
-                recordings.line(&target, t, &line)
-            }
-            RecorderMessage::Resume(target, t, lines, checkpoint) => {
-                recordings.resume_at(&target, t, lines, &checkpoint)
-            }
-            RecorderMessage::Close(target) => recordings.close(&target),
-            RecorderMessage::Keep(from, to, reply_tx) => {
-                // The caller may have stopped waiting.
-                let _ = reply_tx.send(recordings.keep(&from, &to));
-                Ok(())
-            }
-            RecorderMessage::Tidy(reply_tx) => {
-                let _ = reply_tx.send(recordings.tidy());
-                Ok(())
-            }
-            RecorderMessage::Flush(done) => {
-                let result = recordings.flush();
-                let _ = done.send(());
-                result
-            }
-        };
-        match result {
-            Ok(()) => failed = false,
-            // Logged once until a write succeeds, because every line fails on a full disk.
-            Err(error) if !failed => {
-                failed = true;
-                tracing::warn!(%error, "cannot write recordings; check RECORDINGS_DIR and the disk");
-            }
-            Err(_) => {}
-        }
     }
 }
 
