@@ -466,7 +466,7 @@ pub(super) fn as_ordinary_user(
 fn the_sandbox_also_holds_for_an_ordinary_user() {
     // If not root, the other tests already ran as an ordinary user.
     if is_root() {
-        as_ordinary_user("process::confined::", "ordinary_user", 11, &[]);
+        as_ordinary_user("process::confined::", "ordinary_user", 12, &[]);
     }
 }
 
