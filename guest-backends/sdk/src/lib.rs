@@ -105,13 +105,13 @@ pub trait Backend: Default + 'static {
     /// if the backend cannot continue, never for unexpected output of the agent.
     fn handle(&mut self, input: TimedInput, out: &mut Vec<Action>) -> Result<(), String>;
 
-    /// Returns the state of an idle link for another version of the backend. The default returns
-    /// `None`, which means that the link cannot move.
+    /// Returns the state of an idle link, for another version of the backend or for this one after a
+    /// restart of the host. The default returns `None`, which means that the link cannot move.
     fn save(&self) -> Option<String> {
         None
     }
 
-    /// Restores the state that `save` of another version returned.
+    /// Restores the state that `save` of this or another version returned.
     ///
     /// # Errors
     /// Fails if the state does not fit. The default always fails.
