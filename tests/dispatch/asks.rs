@@ -302,7 +302,7 @@ async fn answers_match_the_kind_of_question_and_secret_ones_are_neither_shown_no
     assert_eq!(settled[0].1.summary(), "Answered by user 4: 3 · yes · (a secret)");
     desk.collected.answers(1).await;
     desk.dispatcher.turns.idle().await;
-    let recording = only_recording(&desk);
+    let recording = only_recording(&desk).await;
     assert!(recording.contains("***") && !recording.contains("74123"), "{recording}");
 }
 

@@ -12,8 +12,10 @@ async fn recorded_ending(local: &LocalDiscord, installation: &Installation, id: 
     local
         .wait_for("the end of the recording", |_| {
             let recording = installation.recordings().remove(id)?;
-            let last: Value = serde_json::from_str(recording.lines().last()?).ok()?;
-            last["ending"]["how"].as_str().map(str::to_owned)
+            recording.lines().find_map(|line| {
+                let entry: Value = serde_json::from_str(line).ok()?;
+                entry["ending"]["how"].as_str().map(str::to_owned)
+            })
         })
         .await
 }
