@@ -69,8 +69,12 @@ export class Emit {
     this.event(new c.EventKindText(new c.Text(part, text, replace, null)));
   }
 
+  notice(text: string): void {
+    this.event(new c.EventKindNotice(new c.Notice(c.Level.Info, null, text)));
+  }
+
   unrecognised(what: string, path: string | null, output: string): void {
-    this.event(new c.EventKindUnrecognised(new c.Unrecognised(what, path, head(output, SAMPLE))));
+    this.event(new c.EventKindUnrecognised(new c.Unrecognised(c.Difference.Unknown, what, path, head(output, SAMPLE))));
   }
 }
 
@@ -226,7 +230,7 @@ export class Gemini {
     } else if (type == "error") {
       const said = or(message.text("message"), "");
       this.error = said;
-      if (or(message.text("severity"), "") == "warning") emit.event(new c.EventKindNotice(said));
+      if (or(message.text("severity"), "") == "warning") emit.notice(said);
     } else if (type == "result") {
       return this.result(message, emit);
     } else {
@@ -240,7 +244,7 @@ export class Gemini {
     if (id === null) return emit.unrecognised("init line without a session", "session_id", raw);
     const resumed = this.resumed;
     if (resumed !== null && resumed != id) {
-      emit.event(new c.EventKindNotice("Gemini CLI began a new session: the earlier conversation is lost"));
+      emit.notice("Gemini CLI began a new session: the earlier conversation is lost");
     }
     this.unkept = id;
     this.model = message.text("model");
@@ -263,7 +267,7 @@ export class Gemini {
     const id = this.unkept;
     if (id === null) return;
     this.unkept = null;
-    emit.out.push(new c.ActionSessionReady(new c.SessionReady(emit.turn.session, id, this.model, null)));
+    emit.out.push(new c.ActionSessionReady(new c.SessionReady(emit.turn.session, id, this.model, null, [])));
   }
 
   private tool(message: Json, emit: Emit): void {

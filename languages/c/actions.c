@@ -50,11 +50,14 @@ void add_text(struct actions *actions, uint32_t part, struct text text, bool rep
 }
 
 void add_notice(struct actions *actions, struct text text) {
-    add_event(actions, AETHEEL_BACKEND_TYPES_EVENT_KIND_NOTICE)->val.notice = copied(text);
+    aetheel_backend_types_notice_t *added = &add_event(actions, AETHEEL_BACKEND_TYPES_EVENT_KIND_NOTICE)->val.notice;
+    added->level = AETHEEL_BACKEND_TYPES_LEVEL_INFO;
+    added->text = copied(text);
 }
 
 void add_unrecognised(struct actions *actions, string what, const char *path, struct text output) {
     aetheel_backend_types_unrecognised_t *added = &add_event(actions, AETHEEL_BACKEND_TYPES_EVENT_KIND_UNRECOGNISED)->val.unrecognised;
+    added->difference = AETHEEL_BACKEND_TYPES_DIFFERENCE_UNKNOWN;
     added->what = what;
     if (*path) added->path = some(copied(text_of(path)));
     added->sample = copied(text_head(output, SAMPLE));

@@ -83,10 +83,13 @@ void Actions::text(std::uint32_t part, std::string_view text, bool replace) {
     event(AETHEEL_BACKEND_TYPES_EVENT_KIND_TEXT).val.text = {part, copied(text), replace, {}};
 }
 
-void Actions::notice(std::string_view text) { event(AETHEEL_BACKEND_TYPES_EVENT_KIND_NOTICE).val.notice = copied(text); }
+void Actions::notice(std::string_view text) {
+    event(AETHEEL_BACKEND_TYPES_EVENT_KIND_NOTICE).val.notice = {AETHEEL_BACKEND_TYPES_LEVEL_INFO, {}, copied(text)};
+}
 
 void Actions::unrecognised(std::string_view what, std::string_view path, std::string_view output) {
     OptionString where{};
     if (!path.empty()) where = {true, copied(path)};
-    event(AETHEEL_BACKEND_TYPES_EVENT_KIND_UNRECOGNISED).val.unrecognised = {copied(what), where, copied(head(output, sample))};
+    event(AETHEEL_BACKEND_TYPES_EVENT_KIND_UNRECOGNISED).val.unrecognised = {
+        AETHEEL_BACKEND_TYPES_DIFFERENCE_UNKNOWN, copied(what), where, copied(head(output, sample))};
 }

@@ -34,11 +34,15 @@ func (e *emitter) text(part uint32, text string, replace bool) {
 	e.event(t.MakeEventKindText(t.Text{Part: part, Text: text, Replace: replace, Parent: w.None[string]()}))
 }
 
-func (e *emitter) notice(text string) { e.event(t.MakeEventKindNotice(text)) }
+func (e *emitter) notice(text string) {
+	e.event(t.MakeEventKindNotice(t.Notice{Level: t.Level_Info, Key: w.None[string](), Text: text}))
+}
 
 // unrecognised reports unknown output: a description without values, the path, and the output.
 func (e *emitter) unrecognised(what, path, output string) {
-	e.event(t.MakeEventKindUnrecognised(t.Unrecognised{What: what, Path: some(path, path != ""), Sample: head(output, sampleBytes)}))
+	e.event(t.MakeEventKindUnrecognised(t.Unrecognised{
+		Difference: t.Difference_Unknown, What: what, Path: some(path, path != ""), Sample: head(output, sampleBytes),
+	}))
 }
 
 func (e *emitter) done(turn t.TurnRef, result turnResult) {

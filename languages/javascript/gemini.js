@@ -86,8 +86,12 @@ export class Emit {
     this.event({ tag: "text", val: { part, text, replace, parent: null } });
   }
 
+  notice(text) {
+    this.event({ tag: "notice", val: { level: "info", key: null, text } });
+  }
+
   unrecognised(what, path, output) {
-    this.event({ tag: "unrecognised", val: { what, path, sample: head(output, SAMPLE) } });
+    this.event({ tag: "unrecognised", val: { difference: "unknown", what, path, sample: head(output, SAMPLE) } });
   }
 }
 
@@ -229,7 +233,7 @@ export class Gemini {
       }
       case "error":
         this.error = text(message, "message") ?? "";
-        if (text(message, "severity") === "warning") emit.event({ tag: "notice", val: this.error });
+        if (text(message, "severity") === "warning") emit.notice(this.error);
         break;
       case "result":
         return this.result(message, emit);
@@ -246,7 +250,7 @@ export class Gemini {
     const id = text(message, "session_id");
     if (id === null) return emit.unrecognised("init line without a session", "session_id", raw);
     if (this.resumed !== null && this.resumed !== id) {
-      emit.event({ tag: "notice", val: "Gemini CLI began a new session: the earlier conversation is lost" });
+      emit.notice("Gemini CLI began a new session: the earlier conversation is lost");
     }
     this.unkept = { id, model: text(message, "model") };
     if (this.resumed !== null) this.kept(emit);
@@ -268,7 +272,7 @@ export class Gemini {
     if (this.unkept === null) return;
     const { id, model } = this.unkept;
     this.unkept = null;
-    emit.out.push({ tag: "session-ready", val: { session: emit.turn.session, nativeId: id, model, title: null } });
+    emit.out.push({ tag: "session-ready", val: { session: emit.turn.session, nativeId: id, model, title: null, tools: [] } });
   }
 
   tool(message, emit) {

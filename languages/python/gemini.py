@@ -120,8 +120,11 @@ class Emit:
     def text(self, part: int, text: str, replace: bool = False) -> None:
         self.event(t.EventKind_Text(t.Text(part, text, replace, None)))
 
+    def notice(self, text: str) -> None:
+        self.event(t.EventKind_Notice(t.Notice(t.Level.INFO, None, text)))
+
     def unrecognised(self, what: str, path: str | None, output: str) -> None:
-        self.event(t.EventKind_Unrecognised(t.Unrecognised(what, path, head(output, SAMPLE))))
+        self.event(t.EventKind_Unrecognised(t.Unrecognised(t.Difference.UNKNOWN, what, path, head(output, SAMPLE))))
 
 
 class Answer:
@@ -250,7 +253,7 @@ class Gemini:
             case "error":
                 self.error = text(message, "message") or ""
                 if text(message, "severity") == "warning":
-                    emit.event(t.EventKind_Notice(self.error))
+                    emit.notice(self.error)
             case "result":
                 return self.result(message, emit)
             case None:
@@ -265,7 +268,7 @@ class Gemini:
             emit.unrecognised("init line without a session", "session_id", raw)
             return
         if self.resumed is not None and self.resumed != native_id:
-            emit.event(t.EventKind_Notice("Gemini CLI began a new session: the earlier conversation is lost"))
+            emit.notice("Gemini CLI began a new session: the earlier conversation is lost")
         self.unkept = (native_id, text(message, "model"))
         if self.resumed is not None:
             self.kept(emit)
@@ -289,7 +292,7 @@ class Gemini:
         if self.unkept is not None:
             native_id, model = self.unkept
             self.unkept = None
-            emit.out.append(t.Action_SessionReady(t.SessionReady(emit.turn.session, native_id, model, None)))
+            emit.out.append(t.Action_SessionReady(t.SessionReady(emit.turn.session, native_id, model, None, [])))
 
     def tool(self, message: dict, emit: Emit) -> None:
         name = text(message, "tool_name") or ""

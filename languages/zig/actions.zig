@@ -93,13 +93,19 @@ pub const Actions = struct {
 
     pub fn notice(self: *Actions, said: []const u8) Error!void {
         const string = try copied(said);
-        (try self.event(c.AETHEEL_BACKEND_TYPES_EVENT_KIND_NOTICE)).val.notice = string;
+        const level: u8 = @intCast(c.AETHEEL_BACKEND_TYPES_LEVEL_INFO);
+        (try self.event(c.AETHEEL_BACKEND_TYPES_EVENT_KIND_NOTICE)).val.notice = .{ .level = level, .text = string };
     }
 
     /// Reports unknown output: a description without values, the path of the field, and the output.
     pub fn unrecognised(self: *Actions, what: String, path: ?[]const u8, output: []const u8) Error!void {
         const where = try copiedOption(path);
         const sample = try copied(head(output, sample_bytes));
-        (try self.event(c.AETHEEL_BACKEND_TYPES_EVENT_KIND_UNRECOGNISED)).val.unrecognised = .{ .what = what, .path = where, .sample = sample };
+        (try self.event(c.AETHEEL_BACKEND_TYPES_EVENT_KIND_UNRECOGNISED)).val.unrecognised = .{
+            .difference = @intCast(c.AETHEEL_BACKEND_TYPES_DIFFERENCE_UNKNOWN),
+            .what = what,
+            .path = where,
+            .sample = sample,
+        };
     }
 };

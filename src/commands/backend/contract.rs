@@ -15,7 +15,7 @@ pub(super) const FILES: [(&str, &str); 4] = [
 ];
 
 /// The interface that a component must export.
-pub(super) const EXPORT: &str = "aetheel:backend/backend@0.2.1";
+pub(super) const EXPORT: &str = "aetheel:backend/backend@0.3.0";
 
 const WORLD: &str = "agent-backend";
 

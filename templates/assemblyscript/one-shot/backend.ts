@@ -96,7 +96,7 @@ function line(raw: string, now: c.TurnRef, out: c.Action[]): void {
   const type = text(said, "type");
   if (type == "session") {
     const id = text(said, "id");
-    if (isId(id)) out.push(new c.ActionSessionReady(new c.SessionReady(now.session, id, null, null)));
+    if (isId(id)) out.push(new c.ActionSessionReady(new c.SessionReady(now.session, id, null, null, [])));
   } else if (type == "text") {
     event(new c.EventKindText(new c.Text(0, text(said, "text"), false, null)), now, out);
   } else if (type == "tool") {
@@ -112,7 +112,8 @@ function line(raw: string, now: c.TurnRef, out: c.Action[]): void {
   } else {
     // Unknown output is reported, because it shows that the agent changed.
     const what = known ? `line type ${quoted(type)}` : "line that is not a JSON object";
-    event(new c.EventKindUnrecognised(new c.Unrecognised(what, known ? "type" : null, raw.slice(0, 500))), now, out);
+    const path = known ? "type" : null;
+    event(new c.EventKindUnrecognised(new c.Unrecognised(c.Difference.Unknown, what, path, raw.slice(0, 500))), now, out);
   }
 }
 

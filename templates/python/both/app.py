@@ -143,7 +143,7 @@ class Link:
         said = parse(raw)
         match text(said, "type"):
             case "session" if re.fullmatch("[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}", text(said, "id")):
-                out.append(t.Action_SessionReady(t.SessionReady(self.turn.session, text(said, "id"), None, None)))
+                out.append(t.Action_SessionReady(t.SessionReady(self.turn.session, text(said, "id"), None, None, [])))
             case "text":
                 self.event(t.EventKind_Text(t.Text(0, text(said, "text"), False, None)), out)
             case "tool":
@@ -166,7 +166,7 @@ class Link:
             case kind:
                 # Unknown output is reported, because it shows that the agent changed.
                 what = f"line type {json.dumps(kind)}" if said else "line that is not a JSON object"
-                self.event(t.EventKind_Unrecognised(t.Unrecognised(what, "type" if said else None, raw[:500])), out)
+                self.event(t.EventKind_Unrecognised(t.Unrecognised(t.Difference.UNKNOWN, what, "type" if said else None, raw[:500])), out)
 
     def ask(self, said: dict, out: list[t.Action]) -> None:
         """Handles the agent's request for permission to use a tool."""
@@ -176,7 +176,7 @@ class Link:
         always = text(said, "always") or None
         title = f"{tool.native_name}: {tool.title}"[:160]
         kind = t.AskKind_Permission(tool)
-        out.append(t.Action_Ask(t.Ask(self.asked, self.turn.session, self.turn.turn, title, kind, always, [], [], False)))
+        out.append(t.Action_Ask(t.Ask(self.asked, self.turn.session, self.turn.turn, title, kind, always, [], [], False, None, None)))
 
     def decided(self, id: str, decision: t.Decision, out: list[t.Action]) -> None:
         """Sends a decision to the agent. A dismissed question is answered with no."""

@@ -114,7 +114,7 @@ class Conversation:
         said = parse(raw)
         match text(said, "type"):
             case "session" if re.fullmatch("[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}", text(said, "id")):
-                out.append(t.Action_SessionReady(t.SessionReady(self.turn.session, text(said, "id"), None, None)))
+                out.append(t.Action_SessionReady(t.SessionReady(self.turn.session, text(said, "id"), None, None, [])))
             case "text":
                 self.event(t.EventKind_Text(t.Text(0, text(said, "text"), False, None)), out)
             case "tool":
@@ -130,7 +130,7 @@ class Conversation:
             case kind:
                 # Unknown output is reported, because it shows that the agent changed.
                 what = f"line type {json.dumps(kind)}" if said else "line that is not a JSON object"
-                self.event(t.EventKind_Unrecognised(t.Unrecognised(what, "type" if said else None, raw[:500])), out)
+                self.event(t.EventKind_Unrecognised(t.Unrecognised(t.Difference.UNKNOWN, what, "type" if said else None, raw[:500])), out)
 
     def event(self, kind: t.EventKind, out: list[t.Action]) -> None:
         out.append(t.Action_Event(t.Event(self.turn.session, self.turn.turn, kind)))

@@ -87,7 +87,7 @@ function line(raw: string, turn: TurnRef, out: Action[]): void {
   switch (said.type) {
     case "session":
       if (!/^[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}$/.test(text(said.id))) break;
-      out.push({ tag: "session-ready", val: { session: turn.session, nativeId: text(said.id), model: null, title: null } });
+      out.push({ tag: "session-ready", val: { session: turn.session, nativeId: text(said.id), model: null, title: null, tools: [] } });
       break;
     case "text":
       event({ tag: "text", val: { part: 0, text: text(said.text), replace: false, parent: null } });
@@ -110,7 +110,8 @@ function line(raw: string, turn: TurnRef, out: Action[]): void {
       // Unknown output is reported, because it shows that the agent changed.
       const known = Object.keys(said).length > 0;
       const what = known ? `line type ${JSON.stringify(text(said.type))}` : "line that is not a JSON object";
-      event({ tag: "unrecognised", val: { what, path: known ? "type" : null, sample: raw.slice(0, 500).toWellFormed() } });
+      const [path, sample] = [known ? "type" : null, raw.slice(0, 500).toWellFormed()];
+      event({ tag: "unrecognised", val: { difference: "unknown", what, path, sample } });
     }
   }
 }
