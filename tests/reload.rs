@@ -189,7 +189,7 @@ async fn a_refused_component_leaves_the_old_generation_serving_and_is_reported()
     assert!(matches!(*scene.refused(1, "1").await, AdmissionError::Compile(_)));
     fs::write(scene.file(), "").unwrap();
     assert!(matches!(*scene.refused(1, "1").await, AdmissionError::NotWasm(_)));
-    fs::write(scene.file(), Wat { contract: "0.3.0".to_owned(), ..Wat::new("mini", "2") }.build())
+    fs::write(scene.file(), Wat { contract: "0.4.0".to_owned(), ..Wat::new("mini", "2") }.build())
         .unwrap();
     assert!(matches!(*scene.refused(1, "1").await, AdmissionError::ContractVersion(_)));
     let crashing = Wat {

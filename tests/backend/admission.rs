@@ -39,16 +39,16 @@ async fn a_good_backend_is_described() {
     );
     assert_eq!(
         (inspection.contract.as_str(), inspection.size),
-        ("aetheel:backend@0.2.1", bytes.len() as u64)
+        ("aetheel:backend@0.3.0", bytes.len() as u64)
     );
-    assert_eq!(inspection.imports, ["aetheel:backend/types@0.2.1"]);
+    assert_eq!(inspection.imports, ["aetheel:backend/types@0.3.0"]);
     assert_eq!(inspection.digest.len(), 64);
 }
 
 #[tokio::test]
 async fn a_patch_version_of_the_contract_fits() {
-    let wat = Wat { contract: "0.2.7".to_owned(), ..Wat::new("mini", "1") };
-    assert_eq!(examine(&wat.build()).await.unwrap().contract, "aetheel:backend@0.2.7");
+    let wat = Wat { contract: "0.3.7".to_owned(), ..Wat::new("mini", "1") };
+    assert_eq!(examine(&wat.build()).await.unwrap().contract, "aetheel:backend@0.3.7");
 }
 
 #[tokio::test]
@@ -131,11 +131,11 @@ async fn a_forbidden_import_is_named() {
     let mut wat = Wat::new("spy", "1");
     wat.wit_imports = "import host;".to_owned();
     wat.wit_packages = "interface host { shout: func(); }".to_owned();
-    wat.module = r#"(import "aetheel:backend/host@0.2.1" "shout" (func $shout))"#.to_owned();
+    wat.module = r#"(import "aetheel:backend/host@0.3.0" "shout" (func $shout))"#.to_owned();
     wat.on_timer = "(call $shout)".to_owned();
     let error = refusal(wat).await;
     assert!(
-        matches!(&error, AdmissionError::ForbiddenImport(name) if name == "aetheel:backend/host@0.2.1"),
+        matches!(&error, AdmissionError::ForbiddenImport(name) if name == "aetheel:backend/host@0.3.0"),
         "{error}"
     );
 
@@ -169,14 +169,14 @@ async fn an_unknown_function_of_an_allowed_interface_is_named() {
 
 #[tokio::test]
 async fn another_version_of_the_contract_is_named_together_with_ours() {
-    let error = refusal(Wat { contract: "0.3.0".to_owned(), ..Wat::new("future", "1") }).await;
+    let error = refusal(Wat { contract: "0.4.0".to_owned(), ..Wat::new("future", "1") }).await;
     assert!(
-        matches!(&error, AdmissionError::ContractVersion(version) if version == "0.3.0"),
+        matches!(&error, AdmissionError::ContractVersion(version) if version == "0.4.0"),
         "{error}"
     );
     assert_eq!(
         error.to_string(),
-        "implements aetheel:backend/backend@0.3.0, this host supports 0.2 and 0.1"
+        "implements aetheel:backend/backend@0.4.0, this host supports 0.3 and 0.2 and 0.1"
     );
 }
 

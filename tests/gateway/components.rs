@@ -120,7 +120,7 @@ async fn an_installed_component_serves_and_a_rollback_restores_the_previous_one(
     );
     for part in [
         &format!("backend mini: version 2.0.0 ({}), in place of 1.0.0 (", &digest(&second)[..12]),
-        "contract: aetheel:backend@0.2.1\n",
+        "contract: aetheel:backend@0.3.0\n",
         "new features: resume\n",
         "new variables: MINI_KEY (passed on)\n",
         &format!("installed as {}\n", installation.backend("mini").display()),

@@ -18,7 +18,7 @@ fn inspect_describes_a_component_and_its_measurements() {
     assert_eq!(done.code, Some(0), "{done:?}");
     for part in [
         "gemini 0.",
-        "aetheel:backend@0.2.1",
+        "aetheel:backend@0.3.0",
         "sha-256",
         "128.0 MiB",
         "its self-test and 2 recordings",
@@ -32,7 +32,7 @@ fn inspect_describes_a_component_and_its_measurements() {
     let json = bench.run(&["inspect", bench.component(), "--json"]).json();
     assert_eq!(
         (json["contract"].as_str(), json["descriptor"]["name"].as_str()),
-        (Some("aetheel:backend@0.2.1"), Some("gemini"))
+        (Some("aetheel:backend@0.3.0"), Some("gemini"))
     );
     assert_eq!(json["sha256"].as_str().unwrap().len(), 64);
     let (used, limit) =

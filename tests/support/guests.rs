@@ -27,6 +27,8 @@ pub struct Wat {
     pub descriptor: Value,
     /// Version of the contract's package.
     pub contract: String,
+    /// The types of the contract, as WIT.
+    pub types: &'static str,
     /// Replacements in the WIT: old text, new text.
     pub wit_changes: Vec<(String, String)>,
     /// More packages, and the imports of the world from them.
@@ -58,6 +60,10 @@ pub struct Wat {
     pub later: Option<(u8, Vec<Action>)>,
 }
 
+/// Version of the contract's package, and of the last older one.
+pub const CONTRACT: &str = "0.3.0";
+const CONTRACT_0_2: &str = "0.2.1";
+
 /// Tags of the inputs `timer` and `exited` in the contract.
 pub const TIMER: u8 = 10;
 pub const EXITED: u8 = 4;
@@ -70,7 +76,8 @@ impl Wat {
             name: name.to_owned(),
             version: version.to_owned(),
             descriptor: serde_json::json!({}),
-            contract: "0.2.1".to_owned(),
+            contract: CONTRACT.to_owned(),
+            types: include_str!("../../wit/types.wit"),
             wit_changes: Vec::new(),
             wit_packages: String::new(),
             wit_imports: String::new(),
@@ -90,6 +97,15 @@ impl Wat {
         }
     }
 
+    /// Makes the same backend for contract 0.2.
+    pub fn of_contract_0_2(name: &str, version: &str) -> Self {
+        Self {
+            contract: CONTRACT_0_2.to_owned(),
+            types: include_str!("../../wit/frozen/0.2.1/types.wit"),
+            ..Self::new(name, version)
+        }
+    }
+
     /// Returns the bytes of the component.
     pub fn build(&self) -> Vec<u8> {
         component(&self.module(), &self.wit())
@@ -97,15 +113,15 @@ impl Wat {
 
     /// Returns the WIT that this guest is built against.
     pub fn wit(&self) -> String {
-        let types = include_str!("../../wit/types.wit");
-        let backend = include_str!("../../wit/backend.wit");
-        let package = "package aetheel:backend@0.2.1;";
-        assert!(
-            types.contains(package) && backend.contains(package),
-            "the version of the contract has changed"
-        );
-        let mut wit = format!("{types}\n{}\n", backend.replace(package, ""));
-        wit = wit.replace(package, &format!("package aetheel:backend@{};", self.contract));
+        let without_package = |text: &'static str| {
+            let (package, rest) = text.split_once('\n').expect("several lines");
+            assert!(package.starts_with("package aetheel:backend@"), "{package}");
+            rest
+        };
+        // The functions are the same in all versions.
+        let backend = without_package(include_str!("../../wit/backend.wit"));
+        let types = without_package(self.types);
+        let mut wit = format!("package aetheel:backend@{};\n{types}\n{backend}\n", self.contract);
         wit =
             wit.replace("  export backend;", &format!("  {}\n  export backend;", self.wit_imports));
         for (from, to) in &self.wit_changes {
@@ -157,7 +173,7 @@ impl Wat {
         let described = memory.text_area(&descriptor.to_string());
         // Fixed answers use the layout of the unchanged contract. A changed contract is refused
         // before they are used.
-        let layout = Layout::of(&Self::new("x", "1").wit());
+        let layout = Layout::of(&Self { types: self.types, ..Self::new("x", "1") }.wit());
         let nothing = memory.answer(&layout, &[]);
         memory.keys.clear();
         let turn =
