@@ -14,13 +14,14 @@
 //! | `t KEY` | a timer ran out |
 //! | `r KEY STATUS BODY` | an HTTP answer |
 //! | `v DATA` | an event of the first stream |
+//! | `c KEY TEXT` | a call of a tool of the host ended |
 
 use aetheel_backend_sdk::Backend;
 use aetheel_backend_sdk::disturb::survive;
 use aetheel_backend_sdk::fixture::start;
 use aetheel_backend_sdk::wit::{
-    Answer, Command, Decision, Delivery, Exit, Exited, HttpResponse, Input, Line, Part, Pipe,
-    Query, QueryKind, SpawnFailed, Spawned, Steer, StreamEvent, StreamOpened, TurnRef,
+    Answer, Command, Decision, Exit, Exited, HttpResponse, Input, Line, Part, Pipe, Query,
+    QueryKind, SpawnFailed, Spawned, Steer, StreamEvent, StreamOpened, ToolResult, TurnRef,
 };
 
 /// Checks the conditions of `disturb::survive`.
@@ -95,7 +96,6 @@ impl Story {
                 turn: self.turn,
                 message: self.key,
                 parts: vec![Part::Text(rest.to_owned())],
-                delivery: Delivery::Steer,
                 fresh_id: start("").fresh_id,
             })),
             "y" => decided(Decision::AllowOnce),
@@ -118,6 +118,15 @@ impl Story {
                 id: None,
                 data: rest.to_owned(),
             }),
+            "c" => {
+                let (call, text) = rest.split_once(' ').unwrap_or((rest, ""));
+                let call = call.parse().unwrap_or(1);
+                Input::ToolResult(ToolResult {
+                    call,
+                    text: text.to_owned(),
+                    failed: text.is_empty(),
+                })
+            }
             _ => return,
         };
         self.inputs.push(input);
