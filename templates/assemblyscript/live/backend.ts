@@ -120,7 +120,7 @@ function line(raw: string, now: c.TurnRef, out: c.Action[]): void {
   } else {
     // Unknown output is reported, because it shows that the agent changed.
     const what = known ? `line type ${quoted(type)}` : "line that is not a JSON object";
-    const path = known ? "type" : null;
+    const path: string | null = known ? "type" : null;
     event(new c.EventKindUnrecognised(new c.Unrecognised(c.Difference.Unknown, what, path, raw.slice(0, 500))), now, out);
   }
 }

@@ -109,8 +109,8 @@ function line(raw, turn, out) {
       // Unknown output is reported, because it shows that the agent changed.
       const known = Object.keys(said).length > 0;
       const what = known ? `line type ${JSON.stringify(text(said.type))}` : "line that is not a JSON object";
-      const [path, sample] = [known ? "type" : null, raw.slice(0, 500).toWellFormed()];
-      event({ tag: "unrecognised", val: { difference: "unknown", what, path, sample } });
+      const path = known ? "type" : null;
+      event({ tag: "unrecognised", val: { difference: "unknown", what, path, sample: raw.slice(0, 500).toWellFormed() } });
     }
   }
 }
