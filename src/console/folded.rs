@@ -37,10 +37,14 @@ pub(super) struct Folded {
 }
 
 impl Folded {
-    /// Adds output of a running tool.
-    pub(super) fn add_output(&mut self, id: &str, text: &str) {
+    /// Adds output of a running tool, or replaces it.
+    pub(super) fn add_output(&mut self, id: &str, text: &str, replace: bool) {
         if self.running.len() < MAX_PARTS || self.running.contains_key(id) {
-            add(self.running.entry(id.to_owned()).or_default(), text);
+            let output = self.running.entry(id.to_owned()).or_default();
+            if replace {
+                output.clear();
+            }
+            add(output, text);
         }
     }
 

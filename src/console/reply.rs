@@ -10,7 +10,9 @@ use super::folded::{self, Folded, shortened};
 use super::outlet::{AnswerCounts, ConsoleState};
 use super::questions::OpenQuestions;
 use super::status::context_left;
-use crate::agent::{AgentEventKind, TaskStatus, TextEvent, ToolEnd, ToolStart, ToolStatus};
+use crate::agent::{
+    AgentEventKind, DiagnosticLevel, TaskStatus, TextEvent, ToolEnd, ToolStart, ToolStatus,
+};
 use crate::dispatch::{
     DeliveryError, OpenQuestion, QuestionDismissal, Reply, Settlement, TurnAnswer,
 };
@@ -202,7 +204,7 @@ impl Reply for ConsoleReply {
         }
         match event {
             AgentEventKind::Text(TextEvent { parent: Some(parent), text, .. }) => {
-                self.shared.folded().add_output(parent, text)
+                self.shared.folded().add_output(parent, text, false)
             }
             AgentEventKind::Text(text) => self.text(text),
             AgentEventKind::Task(task) if task.background || task.status != TaskStatus::Running => {
@@ -227,7 +229,7 @@ impl Reply for ConsoleReply {
                 }
             }
             AgentEventKind::ToolOutput(output) => {
-                self.shared.folded().add_output(&output.id, &output.text)
+                self.shared.folded().add_output(&output.id, &output.text, output.replace)
             }
             AgentEventKind::ToolEnd(end) => {
                 self.ended(end, transcript.tool(&end.id).map(|tool| &tool.start))
@@ -241,7 +243,14 @@ impl Reply for ConsoleReply {
             AgentEventKind::Retry(failure) => {
                 self.aside(&format!("↻ the agent is retrying: {}", one_line(&failure.message)))
             }
-            AgentEventKind::Notice(notice) => self.notice(notice),
+            AgentEventKind::Notice(notice) if notice.level >= DiagnosticLevel::Info => {
+                self.notice(&notice.text)
+            }
+            AgentEventKind::Compaction(compaction) => {
+                if let Some(line) = compaction.line() {
+                    self.notice(&line);
+                }
+            }
             _ => {}
         }
     }
@@ -442,6 +451,7 @@ mod tests {
             AgentEventKind::ToolOutput(ToolOutput {
                 id: "1".to_owned(),
                 text: "a\nb\n".to_owned(),
+                replace: false,
             }),
             end("1", ToolStatus::Ok, None),
             tool("2", None, "Bash", None),
@@ -479,7 +489,8 @@ mod tests {
         let notice = || "The limit is near.".to_owned();
         let notices = vec![notice(), "Another.".to_owned()];
         let (shown, _) =
-            shown(&[AgentEventKind::Notice(notice())], TurnAnswer { notices, ..answer("") }).await;
+            shown(&[AgentEventKind::Notice(notice().into())], TurnAnswer { notices, ..answer("") })
+                .await;
         assert_eq!(shown, "· The limit is near.\n· Another.\n[Agent · 1.5 s]\n");
     }
 

@@ -340,7 +340,7 @@ mod tests {
         };
         let print = |id: &str, text: &str| {
             let (id, text) = (id.to_owned(), text.to_owned());
-            AgentEventKind::ToolOutput(ToolOutput { id, text })
+            AgentEventKind::ToolOutput(ToolOutput { id, text, replace: false })
         };
         told(&mut status, tool("a", None, "bash"), 60);
         told(&mut status, print("a", "1\n2\n3\n4\n"), 70);

@@ -176,7 +176,7 @@ async fn another_version_of_the_contract_is_named_together_with_ours() {
     );
     assert_eq!(
         error.to_string(),
-        "implements aetheel:backend/backend@0.4.0, this host supports 0.3 and 0.2 and 0.1"
+        "implements aetheel:backend/backend@0.4.0, this host supports 0.3, 0.2 and 0.1"
     );
 }
 

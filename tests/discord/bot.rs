@@ -533,6 +533,8 @@ fn ask_of(question: &OpenQuestion) -> Ask {
         options: vec![],
         diffs: vec![],
         changeable: false,
+        parent: None,
+        deadline_ms: None,
     }
 }
 
@@ -585,7 +587,7 @@ impl Turn {
     /// Adds output of the running tool.
     pub fn tool_prints(&mut self, text: &str) {
         let (id, text) = ("t1".to_owned(), text.to_owned());
-        self.report(AgentEventKind::ToolOutput(ToolOutput { id, text }));
+        self.report(AgentEventKind::ToolOutput(ToolOutput { id, text, replace: false }));
     }
 
     pub fn tool_done(&mut self) {

@@ -102,6 +102,8 @@ fn ask(what: &str) -> Ask {
         options,
         diffs: vec![],
         changeable: what == "change",
+        parent: None,
+        deadline_ms: None,
     }
 }
 
@@ -121,7 +123,7 @@ fn asking() -> Understanding {
         Input::Command(HostCommand::Answer(answer)) => {
             let told = serde_json::to_string(&answer.decision).unwrap();
             Ok(vec![
-                event(AgentEventKind::Notice(told.clone())),
+                event(AgentEventKind::Notice(told.clone().into())),
                 Action::Write(Write { proc: 1, body: vec![Chunk::Text(format!("{told}\n"))] }),
             ])
         }

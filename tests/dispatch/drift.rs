@@ -45,6 +45,7 @@ fn reader(narrow: bool) -> Understanding {
                         what,
                         path: Some("type".to_owned()),
                         sample,
+                        ..Unrecognised::default()
                     }))]
                 }
             },

@@ -235,6 +235,7 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
             what: "riddle".to_owned(),
             path: None,
             sample: String::new(),
+            ..Unrecognised::default()
         }))
     };
     let tool = || {

@@ -53,6 +53,8 @@ fn asking() -> Understanding {
                 options: vec![],
                 diffs: vec![],
                 changeable: false,
+                parent: None,
+                deadline_ms: None,
             };
             Ok(vec![Action::Ask(ask)])
         }

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use aetheel::agent::{
-    Action, Chunk, Exit, HostCommand, Input, PromptPart, SteerDelivery, SteerOutcome,
-    SteerResult as Report, Write,
+    Action, Chunk, Exit, HostCommand, Input, PromptPart, SteerOutcome, SteerResult as Report, Write,
 };
 use aetheel::dispatch::{PromptRefusal, SteeringResult};
 use aetheel::event::NewEvent;
@@ -21,7 +20,6 @@ fn steerable(outcome: Option<SteerOutcome>) -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
         Input::Command(HostCommand::Steer(steer)) => {
-            assert_eq!(steer.delivery, SteerDelivery::Steer);
             let [PromptPart::Text(text)] = &steer.parts[..] else { panic!("{:?}", steer.parts) };
             let write = Action::Write(Write { proc: 1, body: vec![Chunk::Text(text.clone())] });
             let report =

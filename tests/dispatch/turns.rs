@@ -443,6 +443,8 @@ async fn impossible_requests_are_answered_so_that_no_guest_waits_forever() {
                 options: vec![],
                 diffs: vec![],
                 changeable: false,
+                parent: None,
+                deadline_ms: None,
             }),
         ])),
         Input::HttpFailed(failed) => Some(Ok({

@@ -179,7 +179,12 @@ async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_res
     }
     // The second version does not recognise the output that the first one could read.
     let event = |kind| Action::Event(AgentEvent { session: 1, turn: 1, kind });
-    let unknown = Unrecognised { what: "telling".to_owned(), path: None, sample: "{}".to_owned() };
+    let unknown = Unrecognised {
+        what: "telling".to_owned(),
+        path: None,
+        sample: "{}".to_owned(),
+        ..Unrecognised::default()
+    };
     let wat = Wat {
         descriptor: json!({ "programs": [{ "name": "mini", "version-arguments": ["--version"] }] }),
         on_start: Some(vec![

@@ -128,6 +128,7 @@ fn an_id_that_could_be_a_flag_is_found() {
         native_id: "--x".into(),
         model: None,
         title: None,
+        tools: vec![],
     });
     mentions(
         &found(&Wat { on_start: Some(vec![ready, done()]), ..Wat::new("evil", "1") }, "limits"),

@@ -200,7 +200,12 @@ fn any_film() -> Arc<TurnSteps> {
 
 #[test]
 fn steps_have_their_input_actions_and_notes_and_can_be_searched() {
-    let unknown = Unrecognised { what: "hologram".into(), path: None, sample: "{}".into() };
+    let unknown = Unrecognised {
+        what: "hologram".into(),
+        path: None,
+        sample: "{}".into(),
+        ..Unrecognised::default()
+    };
     let text = text_of([
         turn("ab12", 1, 1),
         start(1, 1),

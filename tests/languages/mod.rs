@@ -180,7 +180,6 @@ fn turns() -> Vec<(String, Vec<TimedInput>)> {
         turn: 1,
         message: 7,
         parts: vec![PromptPart::Text("more".into())],
-        delivery: aetheel::agent::SteerDelivery::Steer,
         fresh_id: FRESH.into(),
     };
     let cases = vec![

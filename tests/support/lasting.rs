@@ -233,6 +233,7 @@ impl Memory {
                     native_id: format!("short-{session}"),
                     model: None,
                     title: None,
+                    tools: vec![],
                 };
                 let answer = Action::QueryAnswer(QueryAnswer {
                     query: query.query,
@@ -257,6 +258,7 @@ impl Memory {
                 native_id: rest.to_owned(),
                 model: None,
                 title: None,
+                tools: vec![],
             })],
             "text" => {
                 let text = format!("{rest} (by {})", self.generation);
@@ -286,6 +288,8 @@ impl Memory {
                     options,
                     diffs,
                     changeable: false,
+                    parent: None,
+                    deadline_ms: None,
                 })]
             }
             "withdraw" => vec![Action::AskWithdrawn(7)],

@@ -204,13 +204,14 @@ pub fn plain() -> Understanding {
             }
             Input::Line(line) => match line.text.split_once(' ').unwrap_or((&line.text, "")) {
                 ("text", text) => vec![event(text_event(text))],
-                ("notice", text) => vec![event(AgentEventKind::Notice(text.to_owned()))],
+                ("notice", text) => vec![event(AgentEventKind::Notice(text.into()))],
                 ("session", id) => {
                     vec![Action::SessionReady(SessionReady {
                         session: 1,
                         native_id: id.to_owned(),
                         model: None,
                         title: None,
+                        tools: vec![],
                     })]
                 }
                 ("done", _) => vec![done(TurnOutcome::Completed)],

@@ -9,7 +9,7 @@ use aetheel_model::agent::descriptor::{Feature, LinkSharing, OneShot};
 use aetheel_model::agent::{
     AgentLine, AgentQuery, AskAnswer, AskDecision, Attachment, Descriptor, Exit, Exited,
     HostCommand, HttpFailed, HttpResponse, Input, Mode, Pipe, PromptPart, QueryKind, Safety,
-    SpawnFailed, Spawned, StartTurn, Steer, SteerDelivery, StreamClosed, StreamEvent, StreamOpened,
+    SpawnFailed, Spawned, StartTurn, Steer, StreamClosed, StreamEvent, StreamOpened, ToolResult,
     TurnRef, TurnSettings,
 };
 
@@ -147,12 +147,7 @@ fn commands(base: &[TrialStep], rng: &mut SeededRng, trials: &mut Vec<GuestTrial
         add("interrupted", vec![interrupt()]);
         add("interrupted twice", vec![interrupt(), interrupt()]);
         add("a nonexistent turn interrupted", vec![foreign_turn()]);
-        add(
-            "steered",
-            [SteerDelivery::Steer, SteerDelivery::Queue, SteerDelivery::Replace]
-                .map(|wish| steer(turn, wish))
-                .to_vec(),
-        );
+        add("steered", vec![steer(turn)]);
         add("sent every query", queries(turn.session));
         add("sent inputs with unknown keys", about_unknown_keys());
         let mut cut = with_more(&base[..at], at, [interrupt()]);
@@ -393,7 +388,7 @@ fn foreign_turn() -> TrialStep {
     })))
 }
 
-fn steer(turn: TurnRef, delivery: SteerDelivery) -> TrialStep {
+fn steer(turn: TurnRef) -> TrialStep {
     let (session, turn) = (turn.session, turn.turn);
     let parts = vec![PromptPart::Text(format!("--stop {PROMPT}"))];
     let fresh_id = "00000000-0000-4000-8000-000000000001".to_owned();
@@ -402,21 +397,12 @@ fn steer(turn: TurnRef, delivery: SteerDelivery) -> TrialStep {
         turn,
         message: 900,
         parts,
-        delivery,
         fresh_id,
     })))
 }
 
 fn queries(session: u32) -> Vec<TrialStep> {
-    let kinds = [
-        QueryKind::Health,
-        QueryKind::Models,
-        QueryKind::Sessions,
-        QueryKind::Rename("--x\n".into()),
-        QueryKind::Compact,
-        QueryKind::DeleteSession("--x".into()),
-        QueryKind::Raw("{".into()),
-    ];
+    let kinds = [QueryKind::Health, QueryKind::Models, QueryKind::Sessions, QueryKind::Compact];
     let ask = |(number, kind): (usize, QueryKind)| {
         let session = (number % 2 == 0).then_some(session);
         TrialStep::foreign(Input::Command(HostCommand::Query(AgentQuery {
@@ -447,6 +433,7 @@ fn about_unknown_keys() -> Vec<TrialStep> {
         }),
         Input::StreamClosed(StreamClosed { stream: key, message: None }),
         Input::Timer(key),
+        Input::ToolResult(ToolResult { call: key, text: "x".into(), failed: false }),
         Input::Command(HostCommand::Answer(AskAnswer {
             ask: key,
             decision: AskDecision::AllowAlways,

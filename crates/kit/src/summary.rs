@@ -212,6 +212,12 @@ fn summarize_action(action: &Action) -> Option<ActionSummary> {
             shortened(&serde_json::to_string(&answer.answer).unwrap_or_default(), 200),
         ),
         Action::Diagnostic(line) => quiet("log", shortened(&line.text, 200)),
+        Action::ToolRequest(request) => Some((
+            Some(request.turn),
+            "calls".into(),
+            format!("{}: {}", request.name, shortened(&request.input, 160)),
+            Style::Plain,
+        )),
         Action::Write(_)
         | Action::CloseStdin(_)
         | Action::PutFile(_)
@@ -287,7 +293,13 @@ fn event_line(event: &AgentEventKind) -> Option<(String, String, Style)> {
             line("quota", all.iter().map(used).collect::<Vec<_>>().join(", "), Style::Quiet)
         }
         AgentEventKind::Retry(failure) => line("retry", failed(failure), Style::Bad),
-        AgentEventKind::Notice(text) => line("notice", shortened(text, 200), Style::Plain),
+        AgentEventKind::Notice(notice) => {
+            line("notice", shortened(&notice.text, 200), Style::Plain)
+        }
+        AgentEventKind::Compaction(compaction) => {
+            let text = compaction.line().unwrap_or_else(|| "compaction began".to_owned());
+            line("compaction", text, Style::Quiet)
+        }
         AgentEventKind::Mode(mode) => line("mode", mode.clone(), Style::Quiet),
         AgentEventKind::Title(title) => line("title", title.clone(), Style::Quiet),
         AgentEventKind::Unrecognised(unknown) => {

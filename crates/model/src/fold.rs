@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::agent::{
-    AgentEventKind, AgentTask, Artifact, PlanEntry, Quota, TextEvent, ToolEnd, ToolOutput,
-    ToolStart, ToolStatus, Unrecognised, Usage,
+    AgentEventKind, AgentNotice, AgentTask, Artifact, DiagnosticLevel, PlanEntry, Quota, TextEvent,
+    ToolEnd, ToolOutput, ToolStart, ToolStatus, Unrecognised, Usage,
 };
 
 /// Maximum number of artifacts of one turn that are kept.
@@ -51,7 +51,10 @@ impl ToolUse {
         last
     }
 
-    fn print(&mut self, text: &str) {
+    fn print(&mut self, ToolOutput { text, replace, .. }: &ToolOutput) {
+        if *replace {
+            self.tail.clear();
+        }
         let text = &text[text.ceil_char_boundary(text.len().saturating_sub(TAIL))..];
         self.tail.push_str(text);
         let excess = self.tail.ceil_char_boundary(self.tail.len().saturating_sub(TAIL));
@@ -76,6 +79,8 @@ pub struct Transcript {
     tasks: Vec<AgentTask>,
     quota: Vec<Quota>,
     notices: Vec<String>,
+    /// The index of each notice with a key in `notices`, by its key.
+    notice_indexes: HashMap<String, usize>,
     retry: Option<String>,
     unrecognised: BTreeMap<String, u32>,
     /// Whether unknown output came after the last beginning and end of a tool.
@@ -115,9 +120,10 @@ impl Transcript {
                     });
                 }
             }
-            AgentEventKind::ToolOutput(ToolOutput { id, text }) => {
-                if let Some(at) = self.tool_indexes.get(id).filter(|at| self.running.contains(at)) {
-                    self.tools[*at].print(text);
+            AgentEventKind::ToolOutput(output) => {
+                let known = self.tool_indexes.get(&output.id);
+                if let Some(at) = known.filter(|at| self.running.contains(at)) {
+                    self.tools[*at].print(output);
                 }
             }
             AgentEventKind::ToolEnd(end) => {
@@ -127,8 +133,11 @@ impl Transcript {
             AgentEventKind::Plan(plan) => self.plan.clone_from(plan),
             AgentEventKind::Usage(usage) => self.usage = Some(usage.clone()),
             AgentEventKind::Retry(failure) => self.retry = Some(failure.message.clone()),
-            AgentEventKind::Notice(notice) if self.notices.len() < NOTICES => {
-                self.notices.push(notice.clone())
+            AgentEventKind::Notice(notice) => self.notice(notice),
+            AgentEventKind::Compaction(compaction) => {
+                if let Some(line) = compaction.line() {
+                    self.notice(&line.into());
+                }
             }
             AgentEventKind::Unrecognised(Unrecognised { what, .. }) => {
                 self.unknown_last = true;
@@ -150,11 +159,26 @@ impl Transcript {
             AgentEventKind::Quota(quota) => {
                 self.quota = quota.iter().take(QUOTAS).cloned().collect()
             }
-            AgentEventKind::Notice(_)
-            | AgentEventKind::Artifact(_)
+            AgentEventKind::Artifact(_)
             | AgentEventKind::Mode(_)
             | AgentEventKind::Title(_)
             | AgentEventKind::Raw(_) => {}
+        }
+    }
+
+    /// Adds a notice for people, or replaces the one with the same key.
+    fn notice(&mut self, notice: &AgentNotice) {
+        if notice.level < DiagnosticLevel::Info {
+            return;
+        }
+        let known = notice.key.as_ref().and_then(|key| self.notice_indexes.get(key));
+        if let Some(at) = known {
+            self.notices[*at].clone_from(&notice.text);
+        } else if self.notices.len() < NOTICES {
+            if let Some(key) = &notice.key {
+                self.notice_indexes.insert(key.clone(), self.notices.len());
+            }
+            self.notices.push(notice.text.clone());
         }
     }
 
@@ -385,9 +409,10 @@ mod tests {
         };
         for id in 0..10_000 {
             transcript.apply(&AgentEventKind::Task(task(id)));
-            transcript.apply(&AgentEventKind::Notice("look".to_owned()));
+            transcript.apply(&AgentEventKind::Notice("look".into()));
             let (path, sample) = (None, String::new());
-            let unknown = Unrecognised { what: id.to_string(), path, sample };
+            let unknown =
+                Unrecognised { what: id.to_string(), path, sample, ..Unrecognised::default() };
             transcript.apply(&AgentEventKind::Unrecognised(unknown));
         }
         transcript.apply(&AgentEventKind::Quota(vec![quota; 10_000]));
@@ -441,7 +466,11 @@ mod tests {
             while !rest.is_empty() {
                 let (piece, more) = rest.split_at(rest.ceil_char_boundary(size));
                 let (id, text) = ("t1".to_owned(), piece.to_owned());
-                transcript.apply(&AgentEventKind::ToolOutput(ToolOutput { id, text }));
+                transcript.apply(&AgentEventKind::ToolOutput(ToolOutput {
+                    id,
+                    text,
+                    replace: false,
+                }));
                 rest = more;
             }
             transcript

@@ -9,6 +9,9 @@ use tokio::time::Instant;
 use super::Host;
 use aetheel_model::agent::AskKey;
 
+/// How much earlier than its agent a question expires, so that the agent still gets the decision.
+const EARLIER: Duration = Duration::from_secs(2);
+
 pub(super) struct TurnTimer {
     started: Instant,
     /// When `QUERY_TIMEOUT_MS` elapses.
@@ -75,11 +78,14 @@ impl TurnTimer {
         self.tool_running = runs;
     }
 
-    /// Adds an open question and pauses the limits of the turn.
-    pub(super) fn open_ask(&mut self, ask: AskKey) {
+    /// Adds an open question and pauses the limits of the turn. `deadline` is the time after which
+    /// the agent stops waiting for the answer.
+    pub(super) fn open_ask(&mut self, ask: AskKey, deadline: Option<Duration>) {
         let now = Instant::now();
         self.paused.get_or_insert(now);
-        self.asks.insert(ask, now + self.ask_timeout);
+        let before = deadline.map(|deadline| deadline - EARLIER.min(deadline / 2));
+        let timeout = before.map_or(self.ask_timeout, |before| before.min(self.ask_timeout));
+        self.asks.insert(ask, now + timeout);
     }
 
     /// Removes a question. If it was the last open one, the limits of the turn continue. Returns
@@ -151,6 +157,23 @@ mod tests {
     }
 
     #[test]
+    fn a_question_expires_before_its_agent_stops_waiting() {
+        let second = Duration::from_secs(1);
+        for (deadline, expires) in [
+            (None, 600 * second),
+            (Some(900 * second), 600 * second),
+            (Some(60 * second), 58 * second),
+            (Some(second), second / 2),
+        ] {
+            let mut clock = clock();
+            let before = Instant::now();
+            clock.open_ask(1, deadline);
+            let at = clock.next_expiry().expect("it is open");
+            assert!(before + expires <= at && at <= Instant::now() + expires, "{deadline:?}");
+        }
+    }
+
+    #[test]
     fn a_silent_agent_is_overdue_unless_one_of_its_tools_runs() {
         let mut clock = clock();
         let began = clock.started;
@@ -169,7 +192,7 @@ mod tests {
     #[test]
     fn limits_are_paused_while_a_question_is_open() {
         let mut clock = clock();
-        clock.open_ask(1);
+        clock.open_ask(1, None);
         assert_eq!((clock.overdue(clock.budget + IDLE), clock.limit()), (None, None));
         assert!(clock.close_ask(1));
         assert_eq!(clock.overdue(Instant::now()), None);

@@ -21,7 +21,7 @@ use super::stop::{Cause, stopped};
 use super::{Answerer, AskCloseReason, Audience, Backend, Blob, GuestFailure, Host};
 use aetheel_model::agent::descriptor::{Feature, LinkSharing};
 use aetheel_model::agent::{
-    AgentEventKind, AgentFailure, AskDecision, AskKey, PromptPart, StartTurn, SteerOutcome,
+    AgentEventKind, AgentFailure, Ask, AskDecision, AskKey, PromptPart, StartTurn, SteerOutcome,
 };
 use aetheel_model::event::Lane;
 use aetheel_model::figures;
@@ -129,6 +129,11 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
     driver.finish()
 }
 
+/// Returns how long the agent waits for the answer to its question.
+fn deadline_of(ask: &Ask) -> Option<Duration> {
+    ask.deadline_ms.map(|ms| Duration::from_millis(ms.into()))
+}
+
 /// Waits until the audience is ready for more of the turn. Returns a reason to stop if one arrives
 /// first.
 async fn pause(
@@ -224,7 +229,7 @@ impl Driver<'_> {
             },
             Some(LinkReport::Ask(ask)) => {
                 self.observed.asked = true;
-                self.timer.open_ask(ask.ask);
+                self.timer.open_ask(ask.ask, deadline_of(&ask));
                 tracing::debug!(
                     ask = ask.ask,
                     title = ask.title.escape_debug().to_string(),
@@ -314,7 +319,7 @@ impl Driver<'_> {
             self.timer.resume(spent, elapsed);
         }
         for ask in asks.into_values() {
-            self.timer.open_ask(ask.ask);
+            self.timer.open_ask(ask.ask, deadline_of(&ask));
             self.audience.ask_again(&ask, Answerer::new(ask.ask, self.decide.clone()));
         }
         if stopping && self.may_stop() {

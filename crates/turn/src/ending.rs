@@ -436,7 +436,7 @@ mod tests {
                 "blank" => transcript.apply(&AgentEventKind::Text(text(" \n"))),
                 "thinking" => transcript.apply(&AgentEventKind::Thinking(text("Hm"))),
                 "notice" => {
-                    transcript.apply(&AgentEventKind::Notice("The model was changed.".to_owned()))
+                    transcript.apply(&AgentEventKind::Notice("The model was changed.".into()))
                 }
                 "plan" => transcript.apply(&AgentEventKind::Plan(vec![PlanEntry {
                     text: "do it".to_owned(),
@@ -463,6 +463,7 @@ mod tests {
                         what: "line type \"foo\"".to_owned(),
                         path: None,
                         sample: String::new(),
+                        ..Unrecognised::default()
                     };
                     transcript.apply(&AgentEventKind::Unrecognised(unknown));
                 }
@@ -583,6 +584,7 @@ mod tests {
                 what: format!("{n:02}\n{}", "x".repeat(500)),
                 path: None,
                 sample: String::new(),
+                ..Unrecognised::default()
             };
             transcript.apply(&aetheel_model::agent::AgentEventKind::Unrecognised(unknown));
         }

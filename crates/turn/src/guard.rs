@@ -211,8 +211,13 @@ mod tests {
     #[test]
     fn a_session_id_that_could_be_a_flag_is_refused() {
         let mut guard = Guard::default();
-        let ready =
-            |id: &str| SessionReady { session: 1, native_id: id.into(), model: None, title: None };
+        let ready = |id: &str| SessionReady {
+            session: 1,
+            native_id: id.into(),
+            model: None,
+            title: None,
+            tools: vec![],
+        };
         for bad in ["", "-x", "--help", "a b", "a/b", "é", ".x", &"x".repeat(129)] {
             assert!(guard.session(ready(bad)).is_err(), "{bad:?}");
         }

@@ -97,7 +97,7 @@ pub fn check(
         .ok_or_else(|| PlanFault::Program(spawn.program.clone()))?;
     let mut arguments = Vec::with_capacity(spawn.arguments.len());
     for (number, value) in spawn.arguments.iter().enumerate() {
-        if matches!(value, ArgumentValue::Secret(_)) {
+        if matches!(value, ArgumentValue::Secret(_) | ArgumentValue::ToolServer(_)) {
             // Every user of the machine can read the arguments of every process.
             return Err(PlanFault::Unsupported("a secret as an argument"));
         }
@@ -140,6 +140,7 @@ fn fill(value: &ArgumentValue, known: ValueSources<'_>) -> Result<Option<String>
             .get(name)
             .map(|secret| Some(secret.clone()))
             .ok_or_else(|| PlanFault::Secret(name.clone())),
+        ArgumentValue::ToolServer(_) => Err(PlanFault::Unsupported("the address of the tools")),
     }
 }
 

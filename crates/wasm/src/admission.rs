@@ -9,7 +9,7 @@ use wasmtime::component::types::ComponentItem;
 use super::candidates::Candidate;
 use super::component::ComponentBackend;
 use super::engine::{Compiled, Engine};
-use super::error::{AdmissionError, CONTRACT, SUPPORTED};
+use super::error::{AdmissionError, CONTRACT, ContractVersion, SUPPORTED};
 use super::instance::{Blueprint, Instance, StartFailure};
 use super::sandbox::{self, WASI};
 use super::self_test;
@@ -92,8 +92,8 @@ impl Engine {
         check_magic(&bytes)?;
         let compiled = self.compile(&bytes).await?;
         let imports = check_imports(&compiled)?;
-        let (contract, is_older) = check_contract(&compiled)?;
-        let blueprint = Blueprint::new(compiled, bytes, is_older, self.limits())?;
+        let (contract, version) = check_contract(&compiled)?;
+        let blueprint = Blueprint::new(compiled, bytes, version, self.limits())?;
         let descriptor = run_self_test(&blueprint).await?;
         let (descriptor, blueprint) =
             self_test::run_own_cases(path, descriptor, Arc::new(blueprint)).await?;
@@ -148,9 +148,8 @@ fn check_imports(compiled: &Compiled) -> Result<Vec<String>, AdmissionError> {
     Ok(names)
 }
 
-/// Returns the contract's name and version in the component, and whether it is older than the
-/// newest one that this host supports.
-fn check_contract(compiled: &Compiled) -> Result<(String, bool), AdmissionError> {
+/// Returns the contract's name and version in the component.
+fn check_contract(compiled: &Compiled) -> Result<(String, ContractVersion), AdmissionError> {
     let wasm = compiled.runtime.wasm();
     let exported = compiled.component.component_type();
     let versions: Vec<&str> = exported
@@ -161,13 +160,13 @@ fn check_contract(compiled: &Compiled) -> Result<(String, bool), AdmissionError>
                 .map(|(_, version)| version)
         })
         .collect();
-    for supported in SUPPORTED {
+    for (supported, contract) in SUPPORTED {
         let fits = |version: &&&str| {
             version.strip_prefix(supported).is_some_and(|patch| patch.starts_with('.'))
                 && !version.contains('-')
         };
         if let Some(version) = versions.iter().find(fits) {
-            return Ok((format!("aetheel:backend@{version}"), supported != SUPPORTED[0]));
+            return Ok((format!("aetheel:backend@{version}"), contract));
         }
     }
     Err(versions.last().map_or(AdmissionError::NoContract, |version| {

@@ -1,15 +1,27 @@
-//! The code that wasmtime generates from `wit/` and from the previous contract, and nothing else.
-//! Only `convert` and `instance` use it.
+//! The code that wasmtime generates from `wit/` and from the older versions of the contract, and
+//! nothing else. Only `convert` and `instance` use it.
 #![allow(missing_docs, clippy::all, reason = "generated")]
 
-wasmtime::component::bindgen!({
-    path: "../../wit",
-    world: "agent-backend",
-    exports: { default: async },
-});
+/// The bindings of the newest contract.
+pub(super) mod v0_3 {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "agent-backend",
+        exports: { default: async },
+    });
+}
 
-/// The bindings of the previous contract, from the frozen `wit/frozen/0.1.1`.
-pub(super) mod older {
+/// The bindings of the last version 0.2, which is frozen.
+pub(super) mod v0_2 {
+    wasmtime::component::bindgen!({
+        path: "../../wit/frozen/0.2.1",
+        world: "agent-backend",
+        exports: { default: async },
+    });
+}
+
+/// The bindings of the last version 0.1, which is frozen.
+pub(super) mod v0_1 {
     wasmtime::component::bindgen!({
         path: "../../wit/frozen/0.1.1",
         world: "agent-backend",

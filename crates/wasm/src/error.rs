@@ -15,7 +15,25 @@ use aetheel_turn::GuestFailure;
 pub(super) const CONTRACT: &str = "aetheel:backend/backend";
 /// The versions of the contract that this host supports: major and minor number, the newest first.
 /// Patch versions are compatible.
-pub(super) const SUPPORTED: [&str; 2] = ["0.2", "0.1"];
+pub(super) const SUPPORTED: [(&str, ContractVersion); 3] = [
+    ("0.3", ContractVersion::V0_3),
+    ("0.2", ContractVersion::V0_2),
+    ("0.1", ContractVersion::V0_1),
+];
+
+/// Returns the supported versions for people.
+fn supported() -> String {
+    let [newer @ .., oldest] = SUPPORTED.map(|(version, _)| version);
+    format!("{} and {oldest}", newer.join(", "))
+}
+
+/// A version of the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ContractVersion {
+    V0_3,
+    V0_2,
+    V0_1,
+}
 
 /// The reason why a component does not serve. The caller adds the path of the file.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +74,7 @@ pub enum AdmissionError {
     #[error("does not export `{CONTRACT}`: it is not a backend, or not the whole file")]
     NoContract,
     /// The component exports a version of the contract that this host does not support.
-    #[error("implements {CONTRACT}@{version}, this host supports {supported}", version = .0, supported = SUPPORTED.join(" and "))]
+    #[error("implements {CONTRACT}@{version}, this host supports {supported}", version = .0, supported = supported())]
     ContractVersion(String),
     /// The types or functions of the component differ from the contract that it names.
     #[error("does not fit the contract it names: {0}")]

@@ -10,11 +10,11 @@ use wasmtime::{PoolConcurrencyLimitError, Store};
 use wasmtime_wasi::I32Exit;
 
 use super::backtrace;
-use super::bindings::{AgentBackend, AgentBackendIndices, older};
+use super::bindings::{v0_1, v0_2, v0_3};
 use super::convert::{self, Excess};
 use super::deadline::limited;
 use super::engine::{Compiled, Runtime};
-use super::error::AdmissionError;
+use super::error::{AdmissionError, ContractVersion};
 use super::profile::StackProfile;
 use super::sandbox::{self, GuestLimitError, StoreState};
 use aetheel_model::agent::{Action, TimedInput};
@@ -49,7 +49,7 @@ struct Linked {
 struct Overflow {
     runtime: Runtime,
     bytes: Arc<[u8]>,
-    is_older: bool,
+    contract: ContractVersion,
     compile: Duration,
     linked: OnceCell<Linked>,
 }
@@ -72,32 +72,34 @@ pub(super) struct Instance {
 
 /// The exports of the contract that the component implements.
 enum Exports {
-    Newest(AgentBackend),
-    Older(older::AgentBackend),
+    V0_3(v0_3::AgentBackend),
+    V0_2(v0_2::AgentBackend),
+    V0_1(v0_1::AgentBackend),
 }
 
 /// The indices of the exports of the contract that the component implements.
 enum ExportIndices {
-    Newest(AgentBackendIndices),
-    Older(older::AgentBackendIndices),
+    V0_3(v0_3::AgentBackendIndices),
+    V0_2(v0_2::AgentBackendIndices),
+    V0_1(v0_1::AgentBackendIndices),
 }
 
 impl Blueprint {
-    /// Links a component and looks up the exports, of the older contract if `is_older`.
+    /// Links a component and looks up the exports of its contract.
     ///
     /// # Errors
     /// [`AdmissionError`] names an import that cannot be linked, or the missing export.
     pub(super) fn new(
         compiled: Compiled,
         bytes: Arc<[u8]>,
-        is_older: bool,
+        contract: ContractVersion,
         limits: &ResourceLimits,
     ) -> Result<Self, AdmissionError> {
-        let linked = Linked::new(&compiled.runtime, &compiled.component, is_older)?;
+        let linked = Linked::new(&compiled.runtime, &compiled.component, contract)?;
         let overflow = compiled.overflow.map(|runtime| Overflow {
             runtime,
             bytes,
-            is_older,
+            contract,
             compile: limits.compile,
             linked: OnceCell::new(),
         });
@@ -139,7 +141,7 @@ impl Overflow {
                 "the memory pool of backends is full, so more guests get new memory; hint: a larger GUEST_POOL makes their turns cheaper"
             );
             let component = self.runtime.compile(self.bytes.clone(), self.compile).await?;
-            Linked::new(&self.runtime, &component, self.is_older)
+            Linked::new(&self.runtime, &component, self.contract)
         };
         self.linked.get_or_try_init(link).await.map_err(|error: AdmissionError| {
             StartFailure::Guest(GuestFailure::Trapped(error.to_string()))
@@ -151,15 +153,22 @@ impl Linked {
     fn new(
         runtime: &Runtime,
         component: &Component,
-        is_older: bool,
+        contract: ContractVersion,
     ) -> Result<Self, AdmissionError> {
         let unlinked = |error: wasmtime::Error| AdmissionError::Link(format!("{error:#}"));
         let mut linker = runtime.linker().clone();
         sandbox::stub_unused(&mut linker, component).map_err(unlinked)?;
         let ready = linker.instantiate_pre(component).map_err(unlinked)?;
-        let exports = match is_older {
-            true => older::AgentBackendIndices::new(&ready).map(ExportIndices::Older),
-            false => AgentBackendIndices::new(&ready).map(ExportIndices::Newest),
+        let exports = match contract {
+            ContractVersion::V0_3 => {
+                v0_3::AgentBackendIndices::new(&ready).map(ExportIndices::V0_3)
+            }
+            ContractVersion::V0_2 => {
+                v0_2::AgentBackendIndices::new(&ready).map(ExportIndices::V0_2)
+            }
+            ContractVersion::V0_1 => {
+                v0_1::AgentBackendIndices::new(&ready).map(ExportIndices::V0_1)
+            }
         };
         let exports =
             exports.map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
@@ -182,8 +191,9 @@ impl Linked {
             Err(late) => return Err(StartFailure::Guest(GuestFailure::CutOff(late.to_string()))),
         };
         let exports = match &self.exports {
-            ExportIndices::Newest(found) => found.load(&mut store, &instance).map(Exports::Newest),
-            ExportIndices::Older(found) => found.load(&mut store, &instance).map(Exports::Older),
+            ExportIndices::V0_3(found) => found.load(&mut store, &instance).map(Exports::V0_3),
+            ExportIndices::V0_2(found) => found.load(&mut store, &instance).map(Exports::V0_2),
+            ExportIndices::V0_1(found) => found.load(&mut store, &instance).map(Exports::V0_1),
         };
         let exports = exports.map_err(|error| StartFailure::Types(format!("{error:#}")))?;
         Ok(Some(Instance { store, exports, call: limits.call }))
@@ -194,8 +204,9 @@ impl Linked {
 macro_rules! call {
     ($self:ident.$export:ident($($argument:expr),*)) => {
         match &$self.exports {
-            Exports::Newest(exports) => call!($self, exports.$export($($argument),*)),
-            Exports::Older(exports) => call!($self, exports.$export($($argument),*)),
+            Exports::V0_3(exports) => call!($self, exports.$export($($argument),*)),
+            Exports::V0_2(exports) => call!($self, exports.$export($($argument),*)),
+            Exports::V0_1(exports) => call!($self, exports.$export($($argument),*)),
         }
     };
     ($self:ident, $exports:ident.$export:ident($($argument:expr),*)) => {{
@@ -205,6 +216,14 @@ macro_rules! call {
             Ok(Err(error)) => Err(failure(&$self.store, &error)),
             Err(late) => Err(GuestFailure::CutOff(late.to_string())),
         }
+    }};
+}
+
+/// Passes inputs to a guest of one version of the contract, and converts them and the actions.
+macro_rules! handle {
+    ($self:ident, $exports:ident, $version:ident, $inputs:ident) => {{
+        let inputs = convert::$version::inputs($inputs);
+        convert::$version::actions(call!($self, $exports.call_handle(&inputs))?.map_err(refused)?)
     }};
 }
 
@@ -235,16 +254,9 @@ impl Instance {
         inputs: Vec<TimedInput>,
     ) -> Result<Vec<Action>, GuestFailure> {
         let actions = match &self.exports {
-            Exports::Newest(exports) => {
-                let inputs = convert::inputs(inputs);
-                convert::actions(call!(self, exports.call_handle(&inputs))?.map_err(refused)?)
-            }
-            Exports::Older(exports) => {
-                let inputs = convert::older::inputs(inputs);
-                convert::older::actions(
-                    call!(self, exports.call_handle(&inputs))?.map_err(refused)?,
-                )
-            }
+            Exports::V0_3(exports) => handle!(self, exports, v0_3, inputs),
+            Exports::V0_2(exports) => handle!(self, exports, v0_2, inputs),
+            Exports::V0_1(exports) => handle!(self, exports, v0_1, inputs),
         };
         actions.map_err(excess_failure)
     }

@@ -136,7 +136,7 @@ mod tests {
             input: String::new(),
         }));
         let (id, text) = ("t".to_owned(), output.to_owned());
-        transcript.apply(&AgentEventKind::ToolOutput(ToolOutput { id, text }));
+        transcript.apply(&AgentEventKind::ToolOutput(ToolOutput { id, text, replace: false }));
         transcript
     }
 

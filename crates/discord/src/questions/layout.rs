@@ -26,6 +26,8 @@ const MAX_MENU_OPTIONS: usize = 25;
 /// Maximum number of characters of the label of a button and of an option.
 const BUTTON_LABEL: usize = 80;
 const OPTION_LABEL: usize = 100;
+/// Maximum length of the example in the field of a modal window, in characters.
+const MAX_PLACEHOLDER_CHARS: usize = 100;
 const MAX_ROW_BUTTONS: usize = 5;
 /// Maximum number of characters of a text in a modal window.
 const WINDOW: usize = 4_000;
@@ -270,16 +272,18 @@ pub(super) fn modal(question: &OpenQuestion, choice: PressChoice) -> Value {
         _ => ("Deny", "What should the agent know?".to_owned(), String::new()),
     };
     // Secrets, and forms other than text, need only one line.
-    let style = if asked.is_some_and(|asked| asked.secret || asked.form != AnswerForm::Text) {
-        1
-    } else {
-        2
-    };
+    let needs_line =
+        |asked: &Question| asked.secret || asked.single_line || asked.form != AnswerForm::Text;
+    let style = if asked.is_some_and(needs_line) { 1 } else { 2 };
     let label = short_line(&label, 45);
     let label = if label.is_empty() { "Your answer" } else { &label };
-    json!({"custom_id": choice.custom_id(&question.id), "title": title, "components": [{"type": 1, "components": [{
+    let mut field = json!({
         "type": 4, "custom_id": "text", "style": style, "label": label, "required": true, "max_length": WINDOW, "value": value,
-    }]}]})
+    });
+    if let Some(example) = asked.and_then(|asked| asked.placeholder.as_deref()) {
+        field["placeholder"] = short_line(example, MAX_PLACEHOLDER_CHARS).into();
+    }
+    json!({"custom_id": choice.custom_id(&question.id), "title": title, "components": [{"type": 1, "components": [field]}]})
 }
 
 /// Returns the last message of a question, with its result.

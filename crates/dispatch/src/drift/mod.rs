@@ -99,7 +99,7 @@ impl DriftMonitor {
             generation,
             agent_version,
             link,
-            unknown: Unrecognised { what, path, sample },
+            unknown: Unrecognised { what, path, sample, .. },
         } = *output;
         let key = self.key(backend, generation, agent_version, what);
         let generation = generation.to_string();
@@ -148,7 +148,12 @@ impl DriftMonitor {
             _ => None,
         };
         if let Some(what) = what {
-            let unknown = Unrecognised { what: what.to_owned(), path: None, sample: String::new() };
+            let unknown = Unrecognised {
+                what: what.to_owned(),
+                path: None,
+                sample: String::new(),
+                ..Unrecognised::default()
+            };
             self.on_unknown(&UnknownOutput {
                 backend,
                 generation,

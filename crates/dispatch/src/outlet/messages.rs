@@ -235,6 +235,19 @@ fn agent_failure(failure: &AgentFailure) -> (String, Option<&'static str>) {
         FailureKind::Overloaded => {
             ("The agent's service is overloaded or failing.", later.as_str(), None)
         }
+        FailureKind::Quota => (
+            "An allowance of the agent's account is used up.",
+            "Wait until it is renewed, or choose another agent with `/backend`.",
+            None,
+        ),
+        FailureKind::Network => {
+            ("The agent cannot reach its service.", later.as_str(), Some("network"))
+        }
+        FailureKind::Configuration => (
+            "The agent refuses its own configuration.",
+            "Tell the operator.",
+            Some("agent configuration"),
+        ),
         FailureKind::BadRequest => (
             "The agent, or its service, refused the request.",
             "Ask in other words, or begin a new conversation with `/reset`.",

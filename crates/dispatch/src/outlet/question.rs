@@ -136,6 +136,7 @@ impl OpenQuestion {
                             })
                             .collect(),
                         preset: question.preset.iter().map(|value| clean(value)).collect(),
+                        placeholder: question.placeholder.as_deref().map(clean),
                         // A question without options needs free text.
                         free_text: question.free_text
                             || (question.options.is_empty() && question.form != AnswerForm::YesNo),
@@ -173,7 +174,11 @@ impl OpenQuestion {
             }
             _ => None,
         };
-        Self { id, title: single_line(&clean(&ask.title)), subject, always, options, input, asker }
+        let mut title = single_line(&clean(&ask.title));
+        if ask.parent.is_some() {
+            title.push_str(" (a sub-agent asks)");
+        }
+        Self { id, title, subject, always, options, input, asker }
     }
 
     /// Returns the words that decide a question, each with its label and its decision. Not meant
@@ -289,6 +294,8 @@ mod tests {
             options: Vec::new(),
             diffs: Vec::new(),
             changeable: false,
+            parent: None,
+            deadline_ms: None,
         };
         let question = OpenQuestion::of("q".to_owned(), &ask, None, &redactor);
         assert_eq!(question.title, "Run ***?");

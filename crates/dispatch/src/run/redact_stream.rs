@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 
 use aetheel_model::agent::{
-    AgentEventKind, AgentFailure, AgentTask, Artifact, ArtifactBody, PlanEntry, Quota, TextEvent,
-    ToolEnd, ToolOutput,
+    AgentEventKind, AgentFailure, AgentNotice, AgentTask, Artifact, ArtifactBody, PlanEntry, Quota,
+    TextEvent, ToolEnd, ToolOutput,
 };
 use aetheel_model::plain::{Cleaner, clean_text, one_line};
 use aetheel_model::redact::Redactor;
@@ -82,7 +82,8 @@ impl<'a> StreamRedactor<'a> {
             AgentEventKind::ToolEnd(end) => {
                 let held = self.outputs.remove(&end.id).map(|output| output.held);
                 if let Some(text) = held.filter(|held| !held.is_empty()) {
-                    show(&AgentEventKind::ToolOutput(ToolOutput { id: end.id.clone(), text }));
+                    let (id, replace) = (end.id.clone(), false);
+                    show(&AgentEventKind::ToolOutput(ToolOutput { id, text, replace }));
                 }
                 let output = end.output.as_ref().map(|output| self.plain(output));
                 show(&AgentEventKind::ToolEnd(ToolEnd { output, ..end.clone() }));
@@ -108,7 +109,10 @@ impl<'a> StreamRedactor<'a> {
                     ..failure.clone()
                 }));
             }
-            AgentEventKind::Notice(notice) => show(&AgentEventKind::Notice(self.line(notice))),
+            AgentEventKind::Notice(notice) => {
+                let text = self.line(&notice.text);
+                show(&AgentEventKind::Notice(AgentNotice { text, ..notice.clone() }));
+            }
             AgentEventKind::Mode(mode) => show(&AgentEventKind::Mode(self.line(mode))),
             AgentEventKind::Title(title) => show(&AgentEventKind::Title(self.line(title))),
             AgentEventKind::Task(task) => {
@@ -140,9 +144,10 @@ impl<'a> StreamRedactor<'a> {
                     ..artifact.clone()
                 }));
             }
-            AgentEventKind::Usage(_) | AgentEventKind::Unrecognised(_) | AgentEventKind::Raw(_) => {
-                show(event)
-            }
+            AgentEventKind::Usage(_)
+            | AgentEventKind::Compaction(_)
+            | AgentEventKind::Unrecognised(_)
+            | AgentEventKind::Raw(_) => show(event),
         }
     }
 
@@ -167,12 +172,16 @@ impl<'a> StreamRedactor<'a> {
             return;
         }
         let growing = self.outputs.entry(output.id.clone()).or_default();
+        if output.replace {
+            *growing = Default::default();
+        }
         let mut whole = std::mem::take(&mut growing.held);
         whole.push_str(&growing.cleaner.clean(&output.text));
         whole = self.redactor.redact(whole);
         growing.held = whole.split_off(whole.len() - self.redactor.partial_secret_bytes(&whole));
-        if !whole.is_empty() {
-            show(&AgentEventKind::ToolOutput(ToolOutput { id: output.id.clone(), text: whole }));
+        if output.replace || !whole.is_empty() {
+            let (id, replace) = (output.id.clone(), output.replace);
+            show(&AgentEventKind::ToolOutput(ToolOutput { id, text: whole, replace }));
         }
     }
 
@@ -282,7 +291,10 @@ mod tests {
                 // Two tools run at the same time.
                 for id in ["a", "b"] {
                     let (id, text) = (id.to_owned(), text.clone());
-                    stream.pass(&AgentEventKind::ToolOutput(ToolOutput { id, text }), &mut show);
+                    stream.pass(
+                        &AgentEventKind::ToolOutput(ToolOutput { id, text, replace: false }),
+                        &mut show,
+                    );
                 }
             }
             stream.pass(&end("a"), &mut show);
@@ -396,7 +408,11 @@ mod tests {
         let events = [
             AgentEventKind::ToolStart(start),
             AgentEventKind::ToolEnd(end),
-            AgentEventKind::ToolOutput(ToolOutput { id: "t".into(), text: odd.clone() }),
+            AgentEventKind::ToolOutput(ToolOutput {
+                id: "t".into(),
+                text: odd.clone(),
+                replace: false,
+            }),
             AgentEventKind::Thinking(TextEvent {
                 part: 0,
                 text: odd.clone(),
@@ -408,7 +424,7 @@ mod tests {
                 status: aetheel_model::agent::PlanStatus::Active,
             }]),
             AgentEventKind::Retry(failure),
-            AgentEventKind::Notice(odd.clone()),
+            AgentEventKind::Notice(odd.clone().into()),
             AgentEventKind::Mode(odd.clone()),
             AgentEventKind::Title(odd.clone()),
         ];

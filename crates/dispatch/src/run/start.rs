@@ -53,6 +53,8 @@ pub(super) async fn start_input(
             options: backend.options().to_owned(),
         },
         parts: quotation.into_iter().chain([words]).map(PromptPart::Text).collect(),
+        agent_version: None,
+        tools: Vec::new(),
     };
     (start, in_force.planning)
 }

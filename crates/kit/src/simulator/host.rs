@@ -27,6 +27,7 @@ pub(super) struct SimulatedHost<'a> {
     pub(super) timers: OpenTimers,
     connections: OpenConnections,
     asks: BTreeSet<u32>,
+    calls: BTreeSet<u32>,
     launches: Launches<'a>,
     /// Whether the agent's output was changed, so that ids in it are not checked.
     forged: bool,
@@ -40,6 +41,7 @@ impl<'a> SimulatedHost<'a> {
             timers: OpenTimers::default(),
             connections: OpenConnections::default(),
             asks: BTreeSet::new(),
+            calls: BTreeSet::new(),
             launches: Launches::of(descriptor),
             forged,
         }
@@ -65,6 +67,7 @@ impl<'a> SimulatedHost<'a> {
             Input::HttpFailed(failed) => drop(self.connections.requests.remove(&failed.request)),
             Input::StreamClosed(closed) => drop(self.connections.streams.remove(&closed.stream)),
             Input::Timer(timer) => self.timers.remove(*timer),
+            Input::ToolResult(result) => drop(self.calls.remove(&result.call)),
             _ => {}
         }
     }
@@ -135,6 +138,13 @@ impl<'a> SimulatedHost<'a> {
                 self.asks.insert(ask.ask);
             }
             Action::AskWithdrawn(ask) => drop(self.asks.remove(ask)),
+            Action::ToolRequest(request) => {
+                self.running("a tool request", (request.session, request.turn), report);
+                if !self.calls.insert(request.call) {
+                    let got = format!("a tool request with the open call key {}", request.call);
+                    report.add(Rule::Keys, got, "a new key for each call");
+                }
+            }
             Action::TurnDone(done) => match self.turns.end((done.session, done.turn)) {
                 Some(2) => report.add(
                     Rule::EndsOnce,

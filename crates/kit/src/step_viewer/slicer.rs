@@ -263,6 +263,7 @@ fn flags_of(action: &Action) -> u8 {
             | AgentEventKind::Plan(_)
             | AgentEventKind::Retry(_)
             | AgentEventKind::Notice(_)
+            | AgentEventKind::Compaction(_)
             | AgentEventKind::Artifact(_) => VISIBLE,
             AgentEventKind::Unrecognised(_) => UNRECOGNISED,
             _ => 0,

@@ -13,6 +13,7 @@ pub enum ArgumentValue {
     Port,
     Secret(String),
     Inherit,
+    ToolServer(SessionKey),
 }
 
 /// A piece of the body of a message, assembled by the host.
@@ -22,6 +23,7 @@ pub enum Chunk {
     Text(String),
     Base64(u32),
     Secret(String),
+    ToolServer(SessionKey),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -112,6 +114,18 @@ pub struct SetTimer {
     pub after_ms: u32,
 }
 
+/// The agent calls a tool of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ToolRequest {
+    pub call: u32,
+    pub session: SessionKey,
+    pub turn: TurnKey,
+    pub name: String,
+    /// The input as the text of a JSON object.
+    pub input: String,
+}
+
 /// An action that a guest requests or reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -135,4 +149,5 @@ pub enum Action {
     TurnDone(TurnDone),
     QueryAnswer(QueryAnswer),
     Diagnostic(Diagnostic),
+    ToolRequest(ToolRequest),
 }

@@ -70,6 +70,10 @@ pub struct Question {
     pub optional: bool,
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub preset: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placeholder: Option<String>,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub single_line: bool,
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub secret: bool,
 }
@@ -119,4 +123,10 @@ pub struct Ask {
     pub diffs: Vec<FileDiff>,
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub changeable: bool,
+    /// The tool use whose sub-agent asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The time after which the agent stops waiting, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u32>,
 }

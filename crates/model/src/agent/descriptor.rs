@@ -71,6 +71,8 @@ pub enum Feature {
     /// A variable among the credentials is not enough: the agent must also have been signed in,
     /// which created one of the credential files.
     OwnSignIn,
+    /// Offers the agent the tools of the host.
+    HostTools,
     /// A feature of a newer contract; ignored.
     #[serde(other)]
     Unknown,

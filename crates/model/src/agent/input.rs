@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::report::is_nothing;
 use super::{ProcKey, SessionKey, TurnKey};
 
 /// How much the agent may do without asking. Each level includes the previous one.
@@ -77,6 +78,16 @@ pub enum PromptPart {
     File(Attachment),
 }
 
+/// A tool of the host that the agent may call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HostTool {
+    pub name: String,
+    pub description: String,
+    /// The JSON Schema of the input, as text.
+    pub input_schema: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct StartTurn {
@@ -89,6 +100,10 @@ pub struct StartTurn {
     pub one_shot: bool,
     pub settings: TurnSettings,
     pub parts: Vec<PromptPart>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub tools: Vec<HostTool>,
 }
 
 impl StartTurn {
@@ -105,16 +120,10 @@ impl StartTurn {
             one_shot: true,
             settings: TurnSettings::plain(safety),
             parts: vec![PromptPart::Text(prompt.to_owned())],
+            agent_version: None,
+            tools: Vec::new(),
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SteerDelivery {
-    Steer,
-    Queue,
-    Replace,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -124,7 +133,6 @@ pub struct Steer {
     pub turn: TurnKey,
     pub message: u32,
     pub parts: Vec<PromptPart>,
-    pub delivery: SteerDelivery,
     pub fresh_id: String,
 }
 
@@ -162,10 +170,7 @@ pub enum QueryKind {
     Health,
     Models,
     Sessions,
-    Rename(String),
     Compact,
-    DeleteSession(String),
-    Raw(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -264,6 +269,15 @@ pub struct StreamClosed {
     pub message: Option<String>,
 }
 
+/// The result of a call of a tool of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ToolResult {
+    pub call: u32,
+    pub text: String,
+    pub failed: bool,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostCommand {
@@ -291,6 +305,7 @@ pub enum Input {
     StreamEvent(StreamEvent),
     StreamClosed(StreamClosed),
     Timer(u32),
+    ToolResult(ToolResult),
 }
 
 /// An input and its time, in milliseconds since the link was opened.

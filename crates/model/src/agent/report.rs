@@ -9,7 +9,10 @@ pub enum FailureKind {
     NotFound,
     Authentication,
     RateLimited,
+    Quota,
     Overloaded,
+    Network,
+    Configuration,
     BadRequest,
     ModelNotFound,
     ContextFull,
@@ -38,6 +41,8 @@ pub struct SessionReady {
     pub native_id: String,
     pub model: Option<String>,
     pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub tools: Vec<String>,
 }
 
 /// Text of an answer or of thinking. `part` distinguishes the texts of one turn.
@@ -98,6 +103,9 @@ pub struct ToolStart {
 pub struct ToolOutput {
     pub id: String,
     pub text: String,
+    /// Whether the text replaces the output so far.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub replace: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -223,12 +231,101 @@ pub struct Quota {
     pub exhausted: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// How output differs from what the parser of a guest knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputDifference {
+    #[default]
+    Unknown,
+    Missing,
+    Changed,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Unrecognised {
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub difference: OutputDifference,
     pub what: String,
     pub path: Option<String>,
     pub sample: String,
+}
+
+/// A line for people, in addition to the answer. A plain one is a string in recordings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "RecordedNotice", into = "RecordedNotice")]
+pub struct AgentNotice {
+    pub level: DiagnosticLevel,
+    /// A later notice of the turn with the same key replaces this one.
+    pub key: Option<String>,
+    pub text: String,
+}
+
+impl From<String> for AgentNotice {
+    fn from(text: String) -> Self {
+        Self { level: DiagnosticLevel::Info, key: None, text }
+    }
+}
+
+impl From<&str> for AgentNotice {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum RecordedNotice {
+    Plain(String),
+    Whole {
+        level: DiagnosticLevel,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        text: String,
+    },
+}
+
+impl From<RecordedNotice> for AgentNotice {
+    fn from(recorded: RecordedNotice) -> Self {
+        match recorded {
+            RecordedNotice::Plain(text) => text.into(),
+            RecordedNotice::Whole { level, key, text } => Self { level, key, text },
+        }
+    }
+}
+
+impl From<AgentNotice> for RecordedNotice {
+    fn from(AgentNotice { level, key, text }: AgentNotice) -> Self {
+        match (level, key) {
+            (DiagnosticLevel::Info, None) => Self::Plain(text),
+            (level, key) => Self::Whole { level, key, text },
+        }
+    }
+}
+
+/// The agent shortened the history of the session, or began to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Compaction {
+    pub done: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_before: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_after: Option<u32>,
+}
+
+impl Compaction {
+    /// Returns a line for people once the history is shorter.
+    #[must_use]
+    pub fn line(&self) -> Option<String> {
+        let sizes = match (self.tokens_before, self.tokens_after) {
+            (Some(before), Some(after)) => format!(" from {before} to {after} tokens"),
+            (Some(before), None) => format!(" from {before} tokens"),
+            (None, Some(after)) => format!(" to {after} tokens"),
+            (None, None) => String::new(),
+        };
+        self.done.then(|| format!("The agent shortened the history of this conversation{sizes}."))
+    }
 }
 
 /// One normalized output or action of the agent.
@@ -246,10 +343,12 @@ pub enum AgentEventKind {
     Task(AgentTask),
     Quota(Vec<Quota>),
     Retry(AgentFailure),
-    Notice(String),
+    Notice(AgentNotice),
+    Compaction(Compaction),
     Mode(String),
     Title(String),
     Unrecognised(Unrecognised),
+    /// Anything else. Only components of the contracts 0.1 and 0.2 report it.
     Raw(String),
 }
 
@@ -323,7 +422,6 @@ pub enum QueryResult {
     Models(Vec<Model>),
     Sessions(Vec<SessionInfo>),
     Done,
-    Raw(String),
     Failed(AgentFailure),
 }
 
@@ -334,7 +432,7 @@ pub struct QueryAnswer {
     pub answer: QueryResult,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiagnosticLevel {
     Debug,
@@ -350,7 +448,7 @@ pub struct Diagnostic {
     pub text: String,
 }
 
-/// Returns whether a field that the contract 0.1 lacked has its default. Such a field is left out,
+/// Returns whether a field that an older contract lacks has its default. Such a field is left out,
 /// so that recordings stay unchanged.
 pub(super) fn is_nothing<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()

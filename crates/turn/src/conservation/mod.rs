@@ -248,7 +248,11 @@ impl OutputLedger {
                 self.shown.stream(("aside", turn, format!("{}{of}", text.part)), &text.text);
             }
             AgentEventKind::ToolOutput(output) => {
-                self.shown.stream(("tool", turn, output.id.clone()), &output.text);
+                let stream = ("tool", turn, output.id.clone());
+                if output.replace {
+                    self.shown.withdraw(&stream);
+                }
+                self.shown.stream(stream, &output.text);
             }
             AgentEventKind::ToolStart(start) => {
                 self.shown.add_all(start);

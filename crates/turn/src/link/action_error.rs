@@ -46,6 +46,9 @@ pub(super) enum ActionError {
     /// The name is too long, or the link has the maximum number of secrets.
     #[error("a link has at most {SECRETS} secrets with names of 64 bytes")]
     TooManySecrets,
+    /// The host does not run a server for tools.
+    #[error("this gateway has no server for tools")]
+    NoToolServer,
     /// No open turn has an attachment with this key.
     #[error("there is no blob {0}")]
     NoBlob(u32),

@@ -318,6 +318,7 @@ impl BodySources {
             match chunk {
                 Chunk::Text(text) => bytes.extend_from_slice(text.as_bytes()),
                 Chunk::Secret(name) => bytes.extend_from_slice(self.secret(name)?.as_bytes()),
+                Chunk::ToolServer(_) => return Err(ActionError::NoToolServer),
                 Chunk::Base64(key) => {
                     let kept = self.blobs.get_mut(key).ok_or(ActionError::NoBlob(*key))?;
                     kept.sends_left =

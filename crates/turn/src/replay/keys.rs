@@ -15,6 +15,7 @@ enum KeyKind {
     Stream,
     Timer,
     Ask,
+    Call,
 }
 
 /// Keys in the order of their first use.
@@ -138,6 +139,7 @@ fn key_in_action(action: &Action) -> Option<(KeyKind, u32)> {
         Action::OpenStream(open) => (KeyKind::Stream, open.stream),
         Action::SetTimer(timer) => (KeyKind::Timer, timer.timer),
         Action::Ask(ask) => (KeyKind::Ask, ask.ask),
+        Action::ToolRequest(request) => (KeyKind::Call, request.call),
         _ => return None,
     })
 }
@@ -155,6 +157,7 @@ fn key_in_input(input: &Input) -> Option<(KeyKind, u32)> {
         Input::StreamEvent(it) => (KeyKind::Stream, it.stream),
         Input::StreamClosed(it) => (KeyKind::Stream, it.stream),
         Input::Timer(timer) => (KeyKind::Timer, *timer),
+        Input::ToolResult(it) => (KeyKind::Call, it.call),
         Input::Command(HostCommand::Answer(answer)) => (KeyKind::Ask, answer.ask),
         Input::Command(_) => return None,
     })
@@ -173,6 +176,7 @@ fn set_key(input: &mut Input, to: u32) {
         Input::StreamEvent(it) => it.stream = to,
         Input::StreamClosed(it) => it.stream = to,
         Input::Timer(timer) => *timer = to,
+        Input::ToolResult(it) => it.call = to,
         Input::Command(HostCommand::Answer(answer)) => answer.ask = to,
         Input::Command(_) => {}
     }

@@ -110,6 +110,7 @@ impl LineGuest {
                             native_id: id.to_owned(),
                             model: None,
                             title: None,
+                            tools: vec![],
                         })]
                     }
                     ("done", _) => self.end(TurnOutcome::Completed),

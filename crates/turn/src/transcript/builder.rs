@@ -10,9 +10,9 @@ use super::{
 };
 use crate::recording::{EntryKind, Header, RecordingEntry, SPARSE, UNSEEN};
 use aetheel_model::agent::{
-    Action, AgentEvent, AgentEventKind, ArtifactBody, Ask, AskAnswer, AskDecision, AskKey, AskKind,
-    HostCommand, Input, PromptPart, SessionKey, SessionReady, StartTurn, TextEvent, ToolEnd,
-    ToolStart, TurnDone, TurnKey,
+    Action, AgentEvent, AgentEventKind, AgentNotice, ArtifactBody, Ask, AskAnswer, AskDecision,
+    AskKey, AskKind, DiagnosticLevel, HostCommand, Input, PromptPart, SessionKey, SessionReady,
+    StartTurn, TextEvent, ToolEnd, ToolStart, TurnDone, TurnKey,
 };
 
 /// Maximum number of blocks of a turn. Further blocks are only counted.
@@ -49,6 +49,8 @@ pub(super) struct TranscriptBuilder {
     tools: HashMap<String, usize>,
     asks: HashMap<AskKey, usize>,
     tasks: HashMap<String, usize>,
+    /// The blocks of notices with a key.
+    notices: HashMap<String, usize>,
     plan: Option<usize>,
     /// The size of all stored texts, in bytes.
     kept: usize,
@@ -77,6 +79,7 @@ impl TranscriptBuilder {
             tools: HashMap::new(),
             asks: HashMap::new(),
             tasks: HashMap::new(),
+            notices: HashMap::new(),
             plan: None,
             kept: 0,
             line: 0,
@@ -236,7 +239,11 @@ impl TranscriptBuilder {
             AgentEventKind::ToolStart(start) => self.tool_start(start, at_ms),
             AgentEventKind::ToolOutput(output) => {
                 self.with_tool(&output.id, |builder, tool| {
-                    builder.add_to(&mut tool.output, &output.text);
+                    if output.replace {
+                        builder.replace_in(&mut tool.output, &output.text);
+                    } else {
+                        builder.add_to(&mut tool.output, &output.text);
+                    }
                 });
             }
             AgentEventKind::ToolEnd(end) => self.tool_end(end, at_ms),
@@ -265,14 +272,31 @@ impl TranscriptBuilder {
             AgentEventKind::Retry(failure) => {
                 self.push(at_ms, BlockKind::Retry(failure.message));
             }
-            AgentEventKind::Notice(notice) => {
-                self.push(at_ms, BlockKind::Notice(notice));
+            AgentEventKind::Notice(notice) => self.notice(notice, at_ms),
+            AgentEventKind::Compaction(compaction) => {
+                if let Some(line) = compaction.line() {
+                    self.notice(line.into(), at_ms);
+                }
             }
             AgentEventKind::Unrecognised(_) => self.transcript.unknown += 1,
             AgentEventKind::Quota(_)
             | AgentEventKind::Mode(_)
             | AgentEventKind::Title(_)
             | AgentEventKind::Raw(_) => {}
+        }
+    }
+
+    fn notice(&mut self, notice: AgentNotice, at_ms: u64) {
+        if notice.level < DiagnosticLevel::Info {
+            return;
+        }
+        let known = notice.key.as_ref().and_then(|key| self.notices.get(key));
+        if let Some(at) = known {
+            self.transcript.blocks[*at].kind = BlockKind::Notice(notice.text);
+        } else if let Some(at) = self.push(at_ms, BlockKind::Notice(notice.text))
+            && let Some(key) = notice.key
+        {
+            self.notices.insert(key, at);
         }
     }
 
@@ -368,9 +392,7 @@ impl TranscriptBuilder {
                 tool.output.bytes_left_out += diffs as u64;
             }
             if let Some(output) = &end.output {
-                builder.kept -= tool.output.text.len();
-                tool.output = BoundedText::default();
-                builder.add_to(&mut tool.output, output);
+                builder.replace_in(&mut tool.output, output);
             }
         });
     }
@@ -434,6 +456,13 @@ impl TranscriptBuilder {
         words.text.push_str(&text[..taken]);
         words.bytes_left_out += (text.len() - taken) as u64;
         self.kept += taken;
+    }
+
+    /// Replaces a text with as much of another one as the limits allow.
+    fn replace_in(&mut self, words: &mut BoundedText, text: &str) {
+        self.kept -= words.text.len();
+        *words = BoundedText::default();
+        self.add_to(words, text);
     }
 
     fn with_words(&mut self, at: usize, change: impl FnOnce(&mut Self, &mut BoundedText)) {

@@ -333,9 +333,9 @@ impl TurnTranscript {
         if let Some(usage) = usage {
             usage.models.iter_mut().for_each(|model| change(&mut model.model));
         }
-        if let Some(SessionReady { session: _, native_id, model, title }) = session {
+        if let Some(SessionReady { session: _, native_id, model, title, tools }) = session {
             change(native_id);
-            model.iter_mut().chain(title).for_each(&mut *change);
+            model.iter_mut().chain(title).chain(tools).for_each(&mut *change);
         }
         match outcome {
             Some(TurnOutcome::Failed(failure) | TurnOutcome::Lost(failure)) => {
@@ -405,7 +405,8 @@ impl AskBlock {
             AskKind::Questions(questions) => {
                 for question in questions {
                     let texts = [&mut question.text].into_iter().chain(&mut question.description);
-                    texts.chain(&mut question.preset).for_each(&mut *change);
+                    let texts = texts.chain(&mut question.preset).chain(&mut question.placeholder);
+                    texts.for_each(&mut *change);
                     for option in &mut question.options {
                         let texts = [&mut option.label].into_iter();
                         texts.chain(&mut option.description).for_each(&mut *change);

@@ -344,6 +344,8 @@ fn full(canary: &str) -> TurnTranscript {
             }],
             diffs: vec![diff()],
             changeable: false,
+            parent: None,
+            deadline_ms: None,
         };
         BlockKind::Asked(Box::new(AskBlock { ask, decision: Some(decision), withdrawn: false }))
     };
@@ -418,6 +420,7 @@ fn full(canary: &str) -> TurnTranscript {
             native_id: text(),
             model: Some(text()),
             title: Some(text()),
+            tools: vec![],
         }),
         outcome: Some(TurnOutcome::Failed(AgentFailure {
             kind: FailureKind::Other,

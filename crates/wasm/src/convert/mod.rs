@@ -5,12 +5,12 @@
 //! [`ACTIONS_MAX`] actions or a text of more than [`TEXT_MAX`] bytes is refused, except that the
 //! answer of a turn is cut. The total size was already limited by the hostcall fuel of the store.
 
-mod action;
-mod input;
-pub(super) mod older;
+mod same;
+pub(super) mod v0_1;
+pub(super) mod v0_2;
+pub(super) mod v0_3;
 
-use super::bindings::aetheel::backend::types as wit;
-use aetheel_model::agent::{Action, TimedInput};
+use aetheel_model::agent::{Action, AgentNotice, Input, TimedInput};
 
 /// Maximum number of actions that one call may return.
 pub(super) const ACTIONS_MAX: usize = 10_000;
@@ -28,30 +28,19 @@ pub(super) enum Excess {
     Text(usize),
 }
 
-/// Converts inputs to the generated types.
-pub(super) fn inputs(inputs: Vec<TimedInput>) -> Vec<wit::TimedInput> {
-    unbounded(inputs)
-}
-
-/// Converts the actions that a guest returned.
-///
-/// # Errors
-/// [`Excess`] if they exceed a limit.
-pub(super) fn actions(mut actions: Vec<wit::Action>) -> Result<Vec<Action>, Excess> {
-    for action in &mut actions {
-        if let wit::Action::TurnDone(done) = action {
-            shorten_answer(&mut done.text);
-        }
-    }
-    bounded(actions)
-}
-
 /// Cuts the answer of a turn to [`TEXT_MAX`]. Users see less than that of it, so a long answer is
 /// not a reason to end the link.
 fn shorten_answer(text: &mut Option<String>) {
     if let Some(text) = text {
         text.truncate(text.floor_char_boundary(TEXT_MAX));
     }
+}
+
+/// Removes inputs that contracts before 0.3 cannot express. They answer requests of a guest, which
+/// such a guest cannot send.
+fn expressible_before_0_3(mut inputs: Vec<TimedInput>) -> Vec<TimedInput> {
+    inputs.retain(|timed| !matches!(timed.input, Input::ToolResult(_)));
+    inputs
 }
 
 fn unbounded<T: Carry<U>, U>(inputs: Vec<T>) -> Vec<U> {
@@ -84,6 +73,14 @@ impl Carry<String> for String {
     }
 }
 
+/// Notices of contracts before 0.3 are plain texts.
+impl Carry<AgentNotice> for String {
+    fn carry(self, cap: usize) -> Result<AgentNotice, Excess> {
+        let text: String = self.carry(cap)?;
+        Ok(text.into())
+    }
+}
+
 impl<T: Carry<U>, U> Carry<Option<U>> for Option<T> {
     fn carry(self, cap: usize) -> Result<Option<U>, Excess> {
         self.map(|value| value.carry(cap)).transpose()
@@ -112,6 +109,24 @@ macro_rules! plain {
     )* };
 }
 plain!(u32 f64 bool);
+
+/// Defines the conversion of actions from the generated types that `wit` is in the calling module.
+macro_rules! checked_actions {
+    () => {
+        /// Converts the actions that a guest returned.
+        ///
+        /// # Errors
+        /// [`Excess`] if they exceed a limit.
+        pub(crate) fn actions(mut actions: Vec<wit::Action>) -> Result<Vec<Action>, Excess> {
+            for action in &mut actions {
+                if let wit::Action::TurnDone(done) = action {
+                    shorten_answer(&mut done.text);
+                }
+            }
+            bounded(actions)
+        }
+    };
+}
 
 /// Implements [`Carry`] for a record that has the same fields on both sides. A missing field does
 /// not compile.
@@ -143,4 +158,4 @@ macro_rules! variant {
         }
     };
 }
-use {record, variant};
+use {checked_actions, record, variant};

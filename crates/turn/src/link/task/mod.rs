@@ -47,8 +47,8 @@ use crate::recording::{EntryKind, Recording, RecordingTail};
 use crate::{Guest, GuestFailure, Survivor};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{
-    AgentQuery, AskAnswer, AskDecision, AskKey, Exit, HostCommand, Input, Steer, SteerDelivery,
-    TimedInput, TurnRef,
+    AgentQuery, AskAnswer, AskDecision, AskKey, Exit, HostCommand, Input, Steer, TimedInput,
+    TurnRef,
 };
 use aetheel_model::baseline::Baseline;
 
@@ -275,7 +275,6 @@ impl LinkTask {
                     turn: turn.turn,
                     message: self.replies.steer(reply_tx),
                     parts,
-                    delivery: SteerDelivery::Steer,
                     fresh_id: uuid::Uuid::new_v4().to_string(),
                 };
                 self.input(Input::Command(HostCommand::Steer(steer)));
@@ -297,7 +296,7 @@ impl LinkTask {
     }
 
     fn begin(&mut self, begin: Begin) {
-        let Begin { id, event, lane, start, blobs, reports } = begin;
+        let Begin { id, event, lane, mut start, blobs, reports } = begin;
         if !self.closing.is_ending() && self.files.is_missing() {
             tracing::warn!("the agent's private folder is gone; the turn gets another agent");
             self.retire();
@@ -331,6 +330,7 @@ impl LinkTask {
         }
         self.body_sources.add_blobs(turn.turn, blobs);
         self.agent_version = self.deps.host.agent_version(self.name());
+        start.agent_version.clone_from(&self.agent_version);
         self.turns.begin(
             OpenTurn { turn, id, event, reports, done: false },
             LinkSession::of(lane, &start),

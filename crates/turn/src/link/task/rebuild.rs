@@ -156,6 +156,7 @@ impl LinkTask {
             Input::StreamClosed(closed) => drop(notes.streams.remove(&closed.stream)),
             Input::StreamOpened(_) => {}
             Input::Timer(timer) => drop(notes.timers.remove(timer)),
+            Input::ToolResult(_) => {}
         }
         Ok(())
     }

@@ -393,6 +393,7 @@ fn input_text(input: &Input) -> (&'static str, String) {
         Input::SpawnFailed(_) => ("agent not started", json()),
         Input::Exited(_) => ("agent exited", json()),
         Input::Timer(_) => ("timer", json()),
+        Input::ToolResult(_) => ("gateway: the result of a tool", json()),
         Input::Command(command) => (
             match command {
                 HostCommand::StartTurn(_) => "gateway: the turn begins",
