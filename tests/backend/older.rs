@@ -107,7 +107,7 @@ async fn demo_decisions(older: &Older) -> Vec<(AskDecision, String)> {
     assert!(
         !questions[0].optional && !questions[0].secret && ask.options.is_empty() && !ask.changeable
     );
-    assert!(questions[0].placeholder.is_none() && !questions[0].multi_line);
+    assert!(questions[0].placeholder.is_none() && !questions[0].single_line);
     assert_eq!((&ask.parent, ask.deadline_ms), (&None, None));
     let mut told = Vec::new();
     for decision in [

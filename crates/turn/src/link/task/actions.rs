@@ -155,11 +155,13 @@ impl LinkTask {
             Action::QueryAnswer(answer) => self.replies.answered(answer.query, answer.answer),
             Action::TurnBegun(turn) => self.begin_unsolicited(turn),
             Action::Diagnostic(line) => self.diagnostic(line.level, &line.text),
-            Action::ToolRequest(request) => self.input(Input::ToolResult(aetheel_model::agent::ToolResult {
-                call: request.call,
-                text: "This gateway has no tools.".to_owned(),
-                failed: true,
-            })),
+            Action::ToolRequest(request) => {
+                self.input(Input::ToolResult(aetheel_model::agent::ToolResult {
+                    call: request.call,
+                    text: "This gateway has no tools.".to_owned(),
+                    failed: true,
+                }))
+            }
         }
     }
 
