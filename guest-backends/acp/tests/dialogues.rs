@@ -9,7 +9,7 @@ use aetheel_backend_sdk::fixture::{
     events, is_done, thoughts, tool_ends, tool_starts, unrecognised,
 };
 use aetheel_backend_sdk::wit::{
-    Action, Command, Delivery, EventKind, Exit, FailureKind, Outcome, Part, PlanStatus, QueryKind,
+    Action, Command, EventKind, Exit, FailureKind, Outcome, Part, PlanStatus, QueryKind,
     QueryResult, Steer, SteerOutcome, ToolStatus, TurnRef,
 };
 use support::{SESSION, answer, asked, done, failure, next, play, query, text, turn, with_modes};
@@ -439,7 +439,6 @@ fn steer(text: &str) -> Steer {
         turn: 1,
         message: 1,
         parts: vec![Part::Text(text.to_owned())],
-        delivery: Delivery::Steer,
         fresh_id: String::new(),
     }
 }

@@ -8,9 +8,6 @@ use serde_json::json;
 const IMAGES: [&str; 4] = ["image/gif", "image/jpeg", "image/png", "image/webp"];
 const IMAGE_BYTES: u32 = 3_750_000;
 
-/// Delivery of a message to a running turn: Claude Code's priority, and an id of the message.
-pub(crate) type Priority<'a> = (&'a str, &'a str);
-
 /// Returns all parts as text, files as their paths.
 pub(crate) fn text(parts: &[Part]) -> String {
     let parts: Vec<String> = parts
@@ -24,8 +21,8 @@ pub(crate) fn text(parts: &[Part]) -> String {
 }
 
 /// Returns a line of stream-json input. Without images its content equals the text of a one-shot
-/// run.
-pub(crate) fn message(parts: &[Part], priority: Option<Priority>) -> Vec<Chunk> {
+/// run. A message with an id joins the running turn.
+pub(crate) fn message(parts: &[Part], steered: Option<&str>) -> Vec<Chunk> {
     let mut chunks =
         vec![Chunk::Text(r#"{"type":"user","message":{"role":"user","content":"#.to_owned())];
     if parts.iter().any(|part| matches!(part, Part::Image(file) if fits(file))) {
@@ -33,10 +30,8 @@ pub(crate) fn message(parts: &[Part], priority: Option<Priority>) -> Vec<Chunk> 
     } else {
         push(&mut chunks, &json!(text(parts)).to_string());
     }
-    let end = match priority {
-        Some((priority, uuid)) => {
-            format!(r#","priority":{},"uuid":{}}}"#, json!(priority), json!(uuid))
-        }
+    let end = match steered {
+        Some(uuid) => format!(r#","priority":"next","uuid":{}}}"#, json!(uuid)),
         None => "}".to_owned(),
     };
     push(&mut chunks, &format!(r#"}},"parent_tool_use_id":null,"session_id":""{end}"#));

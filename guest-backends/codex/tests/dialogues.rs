@@ -8,9 +8,9 @@ use aetheel_backend_sdk::fixture::{
     answers, events, is_done, shown, thoughts, tool_ends, tool_starts, unrecognised,
 };
 use aetheel_backend_sdk::wit::{
-    Action, AskKind, Attachment, Chunk, Command, Decision, Delivery, EventKind, Failure,
-    FailureKind, Mode, Outcome, Part, QueryKind, QueryResult, Safety, StartTurn, Steer,
-    SteerOutcome, Steered, ToolStatus, TurnRef, Write,
+    Action, AskKind, Attachment, Chunk, Command, Decision, EventKind, FailureKind, Mode, Outcome,
+    Part, QueryKind, QueryResult, Safety, StartTurn, Steer, SteerOutcome, Steered, ToolStatus,
+    TurnRef, Write,
 };
 use codex::Backend;
 use serde_json::json;
@@ -305,13 +305,13 @@ fn users_are_notified_if_codex_uses_another_thread() {
     .until(is_done);
     assert!(
         events(&play.actions).any(
-            |event| matches!(event, EventKind::Notice(text) if text.contains("began a new one"))
+            |event| matches!(event, EventKind::Notice(notice) if notice.text.contains("began a new one"))
         )
     );
 }
 
 #[test]
-fn a_copy_is_a_new_session_and_sessions_are_listed_and_renamed() {
+fn a_copy_is_a_new_session_and_sessions_are_listed() {
     let mut play = play("live-fork-list-read-archive");
     play.start(StartTurn { native_id: Some(THREAD.to_owned()), fork: true, ..live("recall") });
     assert_eq!(until_done(&mut play).outcome, Outcome::Completed);
@@ -320,16 +320,8 @@ fn a_copy_is_a_new_session_and_sessions_are_listed_and_renamed() {
     );
     play.until_host("thread/list").command(query(1, None, QueryKind::Sessions));
     play.until(|action| matches!(action, Action::QueryAnswer(_)));
-    play.until_host("thread/name/set").command(query(
-        2,
-        Some(1),
-        QueryKind::Rename("renamed".to_owned()),
-    ));
-    play.until(|action| matches!(action, Action::QueryAnswer(_)));
     let answers = answers(&play.actions);
-    let [QueryResult::Sessions(sessions), QueryResult::Done] = answers[..] else {
-        panic!("{answers:?}")
-    };
+    let [QueryResult::Sessions(sessions)] = answers[..] else { panic!("{answers:?}") };
     assert_eq!(sessions.len(), 3);
     assert!(ids(&play.actions)[0].starts_with(&sessions[0].native_id));
     assert_eq!(sessions[0].updated.as_deref(), Some("2026-11-21T20:53:33Z"));
@@ -344,15 +336,9 @@ fn a_copy_is_a_new_session_and_sessions_are_listed_and_renamed() {
 fn models_have_their_efforts_and_health_the_sign_in() {
     let mut play = play("live-models-account-config");
     play.command(query(1, None, QueryKind::Models)).command(query(2, None, QueryKind::Health));
-    play.command(query(3, None, QueryKind::Raw("{}".to_owned())));
     play.until_host("modelProvider/list");
     let answers = answers(&play.actions);
-    let [
-        QueryResult::Failed(Failure { kind: FailureKind::Unsupported, .. }),
-        QueryResult::Models(models),
-        QueryResult::Health(health),
-    ] = answers[..]
-    else {
+    let [QueryResult::Models(models), QueryResult::Health(health)] = answers[..] else {
         panic!("{answers:?}")
     };
     assert_eq!((models[0].id.as_str(), models[0].label.as_str()), ("gpt-6.1-sol", "GPT-6.1-Sol"));
@@ -577,7 +563,7 @@ fn a_late_interrupt_and_a_late_message_have_no_effect() {
     let actions = play.actions.len();
     interrupt(&mut play);
     assert_eq!(play.actions.len(), actions);
-    play.command(Command::Steer(message(1, Delivery::Steer)));
+    play.command(Command::Steer(message(1)));
     assert_eq!(
         play.actions.last(),
         Some(&Action::Steered(Steered { message: 1, outcome: SteerOutcome::NotNow }))
@@ -585,17 +571,15 @@ fn a_late_interrupt_and_a_late_message_have_no_effect() {
     end(&mut play);
 }
 
-fn message(turn: u32, delivery: Delivery) -> Steer {
+fn message(turn: u32) -> Steer {
     let parts = vec![Part::Text("STEER please also say banana".to_owned())];
-    Steer { session: 1, turn, message: 1, parts, delivery, fresh_id: String::new() }
+    Steer { session: 1, turn, message: 1, parts, fresh_id: String::new() }
 }
 
 #[test]
 fn a_message_is_steered_into_the_running_turn() {
     let mut play = play("live-steer-mid-turn");
-    play.start(live("work"))
-        .until_host("turn/steer")
-        .command(Command::Steer(message(1, Delivery::Steer)));
+    play.start(live("work")).until_host("turn/steer").command(Command::Steer(message(1)));
     let steer = &play.written_with("turn/steer")[0]["params"];
     assert_eq!(steer["expectedTurnId"], "01a1ffe2-9e77-79b0-914b-0e45effca5fb");
     play.until(|action| matches!(action, Action::Steered(steered) if steered.outcome == SteerOutcome::Injected));
@@ -613,16 +597,6 @@ fn a_message_is_steered_into_the_running_turn() {
     assert_eq!(output, "one\n", "live output");
     assert_eq!(done.usage.clone().unwrap().input, 270, "three model requests");
     end(&mut play);
-
-    let mut queued = support::play("live-steer-mid-turn");
-    queued
-        .start(live("work"))
-        .until_host("turn/steer")
-        .command(Command::Steer(message(1, Delivery::Queue)));
-    assert_eq!(
-        queued.actions.last(),
-        Some(&Action::Steered(Steered { message: 1, outcome: SteerOutcome::NotNow }))
-    );
 }
 
 #[test]

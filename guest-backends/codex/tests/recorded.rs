@@ -94,7 +94,7 @@ fn missing_sessions_are_unknown() {
     );
     assert!(
         events(&actions).any(
-            |event| matches!(event, EventKind::Notice(text) if text.contains("began a new one"))
+            |event| matches!(event, EventKind::Notice(notice) if notice.text.contains("began a new one"))
         )
     );
     let forked = self::actions("fork");
@@ -132,7 +132,7 @@ fn attempts_are_retries_and_warnings_are_notices() {
     let remarks = actions("unknown-model");
     assert_eq!(done(&remarks).outcome, Outcome::Completed);
     assert!(events(&remarks).any(
-        |event| matches!(event, EventKind::Notice(text) if text.starts_with("Model metadata"))
+        |event| matches!(event, EventKind::Notice(notice) if notice.text.starts_with("Model metadata"))
     ));
 }
 

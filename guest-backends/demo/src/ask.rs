@@ -33,6 +33,8 @@ pub(crate) fn ask(fields: &Value, emit: &mut Emit) {
         options: fields.list("options").iter().map(option).collect(),
         diffs: fields.list("diffs").iter().map(diff).collect(),
         changeable: fields.is_true("changeable"),
+        parent: fields.text("parent").map(str::to_owned),
+        deadline_ms: fields.count("deadline"),
     };
     emit.ask(key, fields.string("title"), kind, offer);
 }
@@ -95,6 +97,8 @@ fn question(fields: &Value) -> Question {
         free_text: fields.is_true("words"),
         optional: fields.is_true("optional"),
         preset: fields.list("preset").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        placeholder: fields.text("example").map(str::to_owned),
+        multi_line: fields.is_true("lines"),
         secret: fields.is_true("secret"),
     }
 }

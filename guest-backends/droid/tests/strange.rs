@@ -9,8 +9,8 @@ use std::path::Path;
 use aetheel_backend_sdk::disturb::{Change, disturbed, survive};
 use aetheel_backend_sdk::fixture::{Fixture, line, run, start, unrecognised};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Command, Decision, Delivery, EventKind, Input, Line, Part, Pipe, Query,
-    QueryKind, Safety, SpawnFailed, Steer, TurnRef, Unrecognised,
+    Action, Answer, Command, Decision, EventKind, Input, Line, Part, Pipe, Query, QueryKind,
+    Safety, SpawnFailed, Steer, TurnRef, Unrecognised,
 };
 use droid::Backend;
 use proptest::prelude::*;
@@ -174,7 +174,6 @@ fn commands() -> impl Strategy<Value = Input> {
         turn: 1,
         message: 3,
         parts: vec![Part::Text("STEER".to_owned())],
-        delivery: Delivery::Steer,
         fresh_id: start("").fresh_id,
     };
     let mut other = live("again");

@@ -200,9 +200,7 @@ fn a_resumed_run_has_its_history_and_another_id_is_a_notice() {
         ..start("hi")
     };
     let actions = run::<Backend>(other, fixture.inputs());
-    assert!(
-        events(&actions).any(
-            |event| matches!(event, EventKind::Notice(notice) if notice.contains("new session"))
-        )
-    );
+    assert!(events(&actions).any(
+        |event| matches!(event, EventKind::Notice(notice) if notice.text.contains("new session"))
+    ));
 }

@@ -1,6 +1,7 @@
 //! Writes actions and inputs as JSON in the form of recordings: kebab-case, one key per variant.
 //!
-//! A serializer renames the generated names, so nothing here changes when the contract grows.
+//! A serializer renames the generated names. If the contract grows, only the lists of fields that
+//! are omitted change.
 
 use std::fmt::Display;
 
@@ -35,19 +36,28 @@ struct Record(&'static str, Map<String, Value>);
 
 /// Fields that contract 0.1 did not have. They are omitted if they have their default value, so
 /// that old recordings stay unchanged.
-const LATER: [(&str, &[&str]); 5] = [
+const LATER: [(&str, &[&str]); 11] = [
     ("Text", &["parent"]),
     ("FileDiff", &["change", "old_path", "binary"]),
     ("Usage", &["cache_write", "models"]),
-    ("Question", &["description", "form", "optional", "preset", "secret"]),
-    ("Ask", &["options", "diffs", "changeable"]),
+    (
+        "Question",
+        &["description", "form", "optional", "preset", "placeholder", "multi_line", "secret"],
+    ),
+    ("Ask", &["options", "diffs", "changeable", "parent", "deadline_ms"]),
+    ("StartTurn", &["agent_version", "tools"]),
+    ("SessionReady", &["tools"]),
+    ("ToolOutput", &["replace"]),
+    ("Unrecognised", &["difference"]),
+    ("Notice", &["key"]),
+    ("Compaction", &["tokens_before", "tokens_after"]),
 ];
 
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Array(items) => items.is_empty(),
-        Value::String(word) => word == "edited" || word == "text",
+        Value::String(word) => matches!(word.as_str(), "edited" | "text" | "unknown"),
         other => *other == 0,
     }
 }
@@ -195,7 +205,11 @@ impl SerializeStruct for Record {
         }
         Ok(())
     }
-    fn end(self) -> Result<Value, Error> {
+    fn end(mut self) -> Result<Value, Error> {
+        // Before contract 0.3 a notice was only a text.
+        if self.0 == "Notice" && self.1.len() == 2 && self.1["level"] == "info" {
+            return Ok(self.1.remove("text").unwrap_or_default());
+        }
         Ok(Value::Object(self.1))
     }
 }

@@ -46,6 +46,8 @@ impl Default for Question {
             free_text: false,
             optional: false,
             preset: Vec::new(),
+            placeholder: None,
+            multi_line: false,
             secret: false,
         }
     }

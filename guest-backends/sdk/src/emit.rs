@@ -4,8 +4,9 @@ use crate::Offer;
 use crate::json::{self, Value};
 use crate::text::{SAMPLE_BYTES, head};
 use crate::wit::{
-    Action, AskKind, Diagnostic, Event, EventKind, Failure, FailureKind, Level, Line, PlanEntry,
-    SessionReady, Text, ToolEnd, ToolOutput, ToolStart, TurnRef, Unrecognised, Usage,
+    Action, AskKind, Compaction, Diagnostic, Difference, Event, EventKind, Failure, FailureKind,
+    Level, Line, Notice, PlanEntry, SessionReady, Text, ToolEnd, ToolOutput, ToolRequest,
+    ToolStart, TurnRef, Unrecognised, Usage,
 };
 
 /// Writes the events of one turn.
@@ -83,7 +84,14 @@ impl<'a> Emit<'a> {
 
     /// Reports more output of a running tool.
     pub fn tool_output(&mut self, id: impl Into<String>, text: impl Into<String>) {
-        self.event(EventKind::ToolOutput(ToolOutput { id: id.into(), text: text.into() }));
+        let (id, text) = (id.into(), text.into());
+        self.event(EventKind::ToolOutput(ToolOutput { id, text, replace: false }));
+    }
+
+    /// Reports the whole output of a running tool so far, which replaces the earlier output.
+    pub fn whole_tool_output(&mut self, id: impl Into<String>, text: impl Into<String>) {
+        let (id, text) = (id.into(), text.into());
+        self.event(EventKind::ToolOutput(ToolOutput { id, text, replace: true }));
     }
 
     /// Reports the end of a tool.
@@ -112,13 +120,40 @@ impl<'a> Emit<'a> {
 
     /// Shows users a line in addition to the answer.
     pub fn notice(&mut self, text: impl Into<String>) {
-        self.event(EventKind::Notice(text.into()));
+        self.notice_with(Level::Info, None, text);
+    }
+
+    /// Shows users a line of this importance. A later line of the turn with the same key replaces
+    /// it.
+    pub fn notice_with(&mut self, level: Level, key: Option<&str>, text: impl Into<String>) {
+        let key = key.map(str::to_owned);
+        self.event(EventKind::Notice(Notice { level, key, text: text.into() }));
+    }
+
+    /// Reports that the agent shortened the history of the session (`done`), or began to. The
+    /// tokens are those of the context window before and after, if they are known.
+    pub fn compaction(&mut self, done: bool, before: Option<u32>, after: Option<u32>) {
+        let compaction = Compaction { done, tokens_before: before, tokens_after: after };
+        self.event(EventKind::Compaction(compaction));
     }
 
     /// Reports output that this parser does not know: `what` names it without values, `path` is its
     /// location.
     pub fn unrecognised(&mut self, what: impl Into<String>, path: Option<String>, output: &str) {
+        self.differing(Difference::Unknown, what, path, output);
+    }
+
+    /// Reports output that this parser cannot read, as [`Self::unrecognised`] does: a field that it
+    /// needs is missing or has another type.
+    pub fn differing(
+        &mut self,
+        difference: Difference,
+        what: impl Into<String>,
+        path: Option<String>,
+        output: &str,
+    ) {
         self.event(EventKind::Unrecognised(Unrecognised {
+            difference,
             what: what.into(),
             path,
             sample: head(output, SAMPLE_BYTES).to_owned(),
@@ -135,7 +170,7 @@ impl<'a> Emit<'a> {
         output: impl Display,
     ) -> &'v str {
         object.text(last_key(path)).unwrap_or_else(|| {
-            self.missing("text", path, output);
+            self.missing("text", object, path, output);
             ""
         })
     }
@@ -149,7 +184,7 @@ impl<'a> Emit<'a> {
         output: impl Display,
     ) -> &'v str {
         object.text(last_key(path)).filter(|id| !id.is_empty()).unwrap_or_else(|| {
-            self.missing("id", path, output);
+            self.missing("id", object, path, output);
             ""
         })
     }
@@ -162,7 +197,7 @@ impl<'a> Emit<'a> {
         output: impl Display,
     ) -> &'v [Value<'l>] {
         object.get(last_key(path)).and_then(Value::as_array).unwrap_or_else(|| {
-            self.missing("list", path, output);
+            self.missing("list", object, path, output);
             &[]
         })
     }
@@ -176,15 +211,21 @@ impl<'a> Emit<'a> {
     ) -> &'v Value<'l> {
         object.get(last_key(path)).filter(|value| value.as_object().is_some()).unwrap_or_else(
             || {
-                self.missing("object", path, output);
+                self.missing("object", object, path, output);
                 &Value::Null
             },
         )
     }
 
-    fn missing(&mut self, kind: &str, path: &str, output: impl Display) {
+    fn missing(&mut self, kind: &str, object: &Value, path: &str, output: impl Display) {
         let what = format!("no {kind} in `{path}`");
-        self.unrecognised(what, Some(path.to_owned()), &output.to_string());
+        // Some agents write null for a field without a value.
+        let difference = match object.get(last_key(path)) {
+            None | Some(Value::Null) => Difference::Missing,
+            Some(Value::String(text)) if text.is_empty() => Difference::Missing,
+            Some(_) => Difference::Changed,
+        };
+        self.differing(difference, what, Some(path.to_owned()), &output.to_string());
     }
 
     /// Parses a line of output that is a JSON object. Reports other lines as unrecognised and skips
@@ -207,6 +248,17 @@ impl<'a> Emit<'a> {
     /// Reports the agent's session. An id that the contract does not allow cannot be resumed and is
     /// reported as unrecognised.
     pub fn session_ready(&mut self, native_id: impl Into<String>, model: Option<String>) {
+        self.session_with_tools(native_id, model, Vec::new());
+    }
+
+    /// Reports the agent's session, as [`Self::session_ready`] does, with the agent's own names of
+    /// the tools that it can use.
+    pub fn session_with_tools(
+        &mut self,
+        native_id: impl Into<String>,
+        model: Option<String>,
+        tools: Vec<String>,
+    ) {
         let native_id = native_id.into();
         let fits = |letter: u8| {
             letter.is_ascii_alphanumeric() || matches!(letter, b'_' | b'.' | b':' | b'-')
@@ -217,8 +269,22 @@ impl<'a> Emit<'a> {
         {
             return self.unrecognised("invalid session id", None, &native_id);
         }
-        let ready = SessionReady { session: self.turn.session, native_id, model, title: None };
-        self.out.push(Action::SessionReady(ready));
+        self.out.push(Action::SessionReady(SessionReady {
+            session: self.turn.session,
+            native_id,
+            model,
+            title: None,
+            tools,
+        }));
+    }
+
+    /// Reports that the agent calls a tool of the host (`start-turn.tools`). `call` is a new key,
+    /// with which the host replies ([`Input::ToolResult`](crate::wit::Input::ToolResult)). `input`
+    /// is a JSON object.
+    pub fn tool_request(&mut self, call: u32, name: impl Into<String>, input: impl Into<String>) {
+        let TurnRef { session, turn } = self.turn;
+        let (name, input) = (name.into(), input.into());
+        self.out.push(Action::ToolRequest(ToolRequest { call, session, turn, name, input }));
     }
 
     /// Writes a line to the operator's log.
@@ -235,13 +301,15 @@ fn last_key(path: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn reports(read: impl Fn(&mut Emit)) -> Vec<(String, Option<String>, String)> {
+    type Report = (Difference, String, Option<String>, String);
+
+    fn reports(read: impl Fn(&mut Emit)) -> Vec<Report> {
         let mut out = Vec::new();
         read(&mut Emit::new(TurnRef { session: 1, turn: 1 }, &mut out));
         out.into_iter()
             .filter_map(|action| match action {
                 Action::Event(Event { kind: EventKind::Unrecognised(report), .. }) => {
-                    Some((report.what, report.path, report.sample))
+                    Some((report.difference, report.what, report.path, report.sample))
                 }
                 _ => None,
             })
@@ -262,16 +330,36 @@ mod tests {
             []
         );
         type Read = fn(&mut Emit, &Value);
-        let reads: [(Read, &str, &str); 4] = [
-            (|emit, inner| _ = emit.required_text(inner, "a.list", "x"), "text", "a.list"),
-            (|emit, inner| _ = emit.required_id(inner, "a.id", "x"), "id", "a.id"),
-            (|emit, inner| _ = emit.required_list(inner, "a.text", "x"), "list", "a.text"),
-            (|emit, inner| _ = emit.required_object(inner, "a.gone", "x"), "object", "a.gone"),
+        let reads: [(Read, &str, &str, Difference); 4] = [
+            (
+                |emit, inner| _ = emit.required_text(inner, "a.list", "x"),
+                "text",
+                "a.list",
+                Difference::Changed,
+            ),
+            (
+                |emit, inner| _ = emit.required_id(inner, "a.id", "x"),
+                "id",
+                "a.id",
+                Difference::Missing,
+            ),
+            (
+                |emit, inner| _ = emit.required_list(inner, "a.text", "x"),
+                "list",
+                "a.text",
+                Difference::Changed,
+            ),
+            (
+                |emit, inner| _ = emit.required_object(inner, "a.gone", "x"),
+                "object",
+                "a.gone",
+                Difference::Missing,
+            ),
         ];
-        for (read, kind, path) in reads {
+        for (read, kind, path, difference) in reads {
             let report = reports(|emit| read(emit, inner));
             let what = format!("no {kind} in `{path}`");
-            assert_eq!(report, [(what, Some(path.to_owned()), "x".to_owned())]);
+            assert_eq!(report, [(difference, what, Some(path.to_owned()), "x".to_owned())]);
         }
     }
 }

@@ -235,6 +235,8 @@ pub fn start(prompt: &str) -> StartTurn {
             options: "{}".to_owned(),
         },
         parts: vec![Part::Text(prompt.to_owned())],
+        agent_version: None,
+        tools: Vec::new(),
     }
 }
 
@@ -322,7 +324,7 @@ fn joined(actions: &[Action], pick: impl Fn(&EventKind) -> Option<&Text>) -> Vec
 pub fn notices(actions: &[Action]) -> Vec<&str> {
     events(actions)
         .filter_map(|event| match event {
-            EventKind::Notice(notice) => Some(notice.as_str()),
+            EventKind::Notice(notice) => Some(notice.text.as_str()),
             _ => None,
         })
         .collect()

@@ -1,7 +1,7 @@
 use crate::wit::{Ask, AskKind, AskOption, FileDiff, TurnRef};
 
-/// The details of a question in addition to its subject: the label for "always", the agent's own
-/// answers, and the proposed changes. Converts from an optional label.
+/// The details of a question in addition to its subject, such as the label for "always" and the
+/// agent's own answers. Converts from an optional label.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Offer {
     /// The label of the answer "always", or `None` if it is not offered.
@@ -12,6 +12,10 @@ pub struct Offer {
     pub diffs: Vec<FileDiff>,
     /// Whether the agent accepts another input instead of its own.
     pub changeable: bool,
+    /// The id of the tool use whose sub-agent asks, or `None` if the agent itself asks.
+    pub parent: Option<String>,
+    /// Milliseconds after which the agent stops waiting, or `None` if it waits as long as the host.
+    pub deadline_ms: Option<u32>,
 }
 
 impl From<Option<String>> for Offer {
@@ -23,7 +27,19 @@ impl From<Option<String>> for Offer {
 impl Offer {
     pub(crate) fn ask(self, ask: u32, turn: TurnRef, title: String, kind: AskKind) -> Ask {
         let TurnRef { session, turn } = turn;
-        let Self { always, options, diffs, changeable } = self;
-        Ask { ask, session, turn, title, kind, always_label: always, options, diffs, changeable }
+        let Self { always, options, diffs, changeable, parent, deadline_ms } = self;
+        Ask {
+            ask,
+            session,
+            turn,
+            title,
+            kind,
+            always_label: always,
+            options,
+            diffs,
+            changeable,
+            parent,
+            deadline_ms,
+        }
     }
 }

@@ -11,7 +11,6 @@ pub(crate) struct Abilities {
     pub(crate) fork: bool,
     pub(crate) close: bool,
     pub(crate) list: bool,
-    pub(crate) delete: bool,
     pub(crate) images: bool,
     pub(crate) system_prompt: bool,
     /// Whether sessions are loaded with a space before their id.
@@ -67,7 +66,6 @@ impl Abilities {
             fork: has("fork"),
             close: has("close"),
             list: has("list"),
-            delete: has("delete"),
             images: agent["promptCapabilities"].is_true("image"),
             system_prompt: has("systemPrompt"),
             steering,

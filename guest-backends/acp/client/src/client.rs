@@ -38,7 +38,6 @@ pub(crate) enum Call {
     Prompt(u32, u32),
     Steer(u32),
     List(u32),
-    Delete(u32),
     /// A request whose answer is ignored.
     Other,
 }
@@ -221,7 +220,7 @@ impl<A: Agent> live::Agent for Client<A> {
         self.asked.clear();
         for call in self.calls.clear() {
             match call {
-                Call::List(query) | Call::Delete(query) => context.refuse(query, why.clone()),
+                Call::List(query) => context.refuse(query, why.clone()),
                 Call::Steer(message) => context.steered(message, SteerOutcome::NotNow),
                 _ => {}
             }

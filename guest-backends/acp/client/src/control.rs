@@ -3,7 +3,7 @@
 
 use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::live::LinkContext;
-use aetheel_backend_sdk::wit::{Answer, AskKind, Decision, Delivery, Steer, SteerOutcome, TurnRef};
+use aetheel_backend_sdk::wit::{Answer, AskKind, Decision, Steer, SteerOutcome, TurnRef};
 use serde_json::json;
 
 use crate::abilities::Steering;
@@ -16,11 +16,8 @@ use crate::spent::Meter;
 
 impl<A: Agent> Client<A> {
     pub(crate) fn steered(&mut self, steer: &Steer, context: &mut LinkContext) {
-        let Steer { session: key, turn, message, parts, delivery, .. } = steer;
-        let session = self
-            .sessions
-            .get_mut(key)
-            .filter(|_| context.is_ready() && *delivery == Delivery::Steer);
+        let Steer { session: key, turn, message, parts, .. } = steer;
+        let session = self.sessions.get_mut(key).filter(|_| context.is_ready());
         let open = session.and_then(|session| Some((session.turn.as_mut()?, &session.called)));
         let Some((open, called)) = open.filter(|(open, _)| open.key.turn == *turn && open.runs())
         else {
@@ -186,7 +183,7 @@ impl<A: Agent> Client<A> {
             always: asked.options.always().filter(|_| always),
             options: asked.options.offered(always),
             diffs: tool.map(|tool| tool.diffs.clone()).unwrap_or_default(),
-            changeable: false,
+            ..Offer::default()
         };
         self.asked.ask(turn, title, kind, offer, asked, context.out());
     }

@@ -78,7 +78,6 @@ impl<A: Agent> Client<A> {
                 context.steered(message, outcome);
             }
             Call::List(query) => context.answer(query, query::listed(result)),
-            Call::Delete(query) => context.answer(query, query::deleted(result)),
             Call::Other => {}
         }
     }

@@ -4,7 +4,6 @@ use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{FailureKind, Query, QueryKind, QueryResult, SessionInfo};
-use serde_json::json;
 
 use crate::agent::Agent;
 use crate::client::{Call, Client};
@@ -15,9 +14,7 @@ impl<A: Agent> Client<A> {
     pub(crate) fn queried(&mut self, query: Query, context: &mut LinkContext) {
         let unsupported = |why| QueryResult::Failed(failure(FailureKind::Unsupported, why));
         let answer = match &query.kind {
-            QueryKind::Compact | QueryKind::Rename(_) | QueryKind::Raw(_) => {
-                unsupported("the agent does not support this query")
-            }
+            QueryKind::Compact => unsupported("the agent does not support this query"),
             _ if context.is_leaving() => unsupported("the agent is leaving"),
             _ if !context.is_ready() => return context.later(query),
             QueryKind::Health => QueryResult::Health(format!("{} answers", self.can.name)),
@@ -41,19 +38,7 @@ impl<A: Agent> Client<A> {
                     context.out(),
                 );
             }
-            QueryKind::DeleteSession(native) if self.can.delete => {
-                let params = json!({ "sessionId": native }).to_string();
-                return self.calls.request(
-                    context.proc(),
-                    "session/delete",
-                    &params,
-                    Call::Delete(query.query),
-                    context.out(),
-                );
-            }
-            QueryKind::Sessions | QueryKind::DeleteSession(_) => {
-                unsupported("the agent does not support this query")
-            }
+            QueryKind::Sessions => unsupported("the agent does not support this query"),
         };
         context.answer(query.query, answer);
     }
@@ -75,11 +60,4 @@ pub(crate) fn listed(result: Result<&Value, &Value>) -> QueryResult {
         }
         Err(error) => QueryResult::Failed(failure::failure(error)),
     }
-}
-
-pub(crate) fn deleted(result: Result<&Value, &Value>) -> QueryResult {
-    result.map_or_else(
-        |error| QueryResult::Failed(failure::open_failure(error)),
-        |_| QueryResult::Done,
-    )
 }

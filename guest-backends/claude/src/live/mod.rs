@@ -30,7 +30,7 @@ use std::collections::BTreeSet;
 use aetheel_backend_sdk::live::{self, Agent, Asks, LinkContext, Step};
 use aetheel_backend_sdk::one_shot::{Agent as _, INTERRUPT_GRACE_MS};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Delivery, Exited, Failure, FailureKind, Line, Outcome, Pipe, Query, QueryKind,
+    Action, Answer, Exited, Failure, FailureKind, Line, Outcome, Pipe, Query, QueryKind,
     QueryResult, Spawn, StartTurn, Steer, SteerOutcome, TurnRef, Write,
 };
 use aetheel_backend_sdk::{Grants, TurnResult, failure, without_result};
@@ -239,16 +239,10 @@ impl Conversation {
         if plan::checked(&steer.parts).is_err() {
             return SteerOutcome::Dropped;
         }
-        let (priority, outcome) = match steer.delivery {
-            Delivery::Steer => ("next", SteerOutcome::Injected),
-            Delivery::Queue => ("later", SteerOutcome::Queued),
-            Delivery::Replace => ("now", SteerOutcome::Injected),
-        };
-        turn.replaced |= steer.delivery == Delivery::Replace;
         turn.steered = true;
-        let body = prompt::message(&steer.parts, Some((priority, &steer.fresh_id)));
+        let body = prompt::message(&steer.parts, Some(&steer.fresh_id));
         context.action(Action::Write(Write { proc: context.proc(), body }));
-        outcome
+        SteerOutcome::Injected
     }
 }
 

@@ -13,9 +13,6 @@ pub(super) struct Turn {
     pub(super) at: TurnRef,
     /// Whether the agent began the turn.
     own: bool,
-    /// Whether a steered message replaced the prompt, so that the next result belongs to the old
-    /// one.
-    pub(super) replaced: bool,
     /// Whether messages were added to the turn, so that more results may follow the first.
     pub(super) steered: bool,
     result: Option<TurnResult>,
@@ -25,7 +22,7 @@ pub(super) struct Turn {
 impl Turn {
     /// Creates a turn that the host started.
     pub(super) fn from_host(at: TurnRef) -> Self {
-        Self { at, own: false, replaced: false, steered: false, result: None, answers: Vec::new() }
+        Self { at, own: false, steered: false, result: None, answers: Vec::new() }
     }
 
     /// Creates a turn that the agent began.
@@ -52,11 +49,6 @@ impl Turn {
     /// Records a result. `aside` marks a result about background work that ended rather than about
     /// a prompt.
     pub(super) fn result(&mut self, mut result: TurnResult, aside: bool, emit: &mut Emit) {
-        // This result only shows that the turn continues with another message.
-        if std::mem::take(&mut self.replaced) {
-            self.answers.clear();
-            return;
-        }
         if let Some(TurnResult { outcome: Outcome::Failed(failure), .. }) = &self.result {
             emit.notice(one_line(&failure.message, NOTICE));
         }

@@ -3,8 +3,8 @@
 use aetheel_backend_sdk::fixture::{ends, is_done, notices, shown};
 use aetheel_backend_sdk::one_shot::LINGER_MS;
 use aetheel_backend_sdk::wit::{
-    Action, Command, Delivery, Exit, Exited, FailureKind, Input, Outcome, Part, Signal,
-    SpawnFailed, StartTurn, Steer, Stop, ToolStatus,
+    Action, Command, Exit, Exited, FailureKind, Input, Outcome, Part, Signal, SpawnFailed,
+    StartTurn, Steer, Stop, ToolStatus,
 };
 
 use crate::{at, launches, recorded, scenarios, turn};
@@ -194,16 +194,9 @@ fn the_end_is_delayed_while_more_output_may_follow() {
     let mut play = recorded("no-state-events");
     play.start(turn(1)).until_agent("control_response").cut();
     let parts = vec![Part::Text("more".to_owned())];
-    let steer = Steer {
-        session: 1,
-        turn: 1,
-        message: 1,
-        parts,
-        delivery: Delivery::Queue,
-        fresh_id: String::new(),
-    };
+    let steer = Steer { session: 1, turn: 1, message: 1, parts, fresh_id: String::new() };
     play.command(Command::Steer(steer)).say(result);
-    assert!(play.done().is_empty(), "the queued message has its own result");
+    assert!(play.done().is_empty(), "the added message has its own result");
     play.say(&result.replace("ok", "and more")).elapse(f64::from(LINGER_MS));
     assert_eq!(play.done()[0].text.as_deref(), Some("ok\n\nand more"));
 }

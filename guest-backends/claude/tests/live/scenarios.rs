@@ -2,8 +2,8 @@
 
 use aetheel_backend_sdk::fixture::is_done;
 use aetheel_backend_sdk::wit::{
-    Action, Attachment, Command, Decision, Delivery, Exit, Mode, Part, Query, QueryKind, Safety,
-    StartTurn, Steer,
+    Action, Attachment, Command, Decision, Exit, Mode, Part, Query, QueryKind, Safety, StartTurn,
+    Steer,
 };
 
 use crate::{Conversation, at, decide, recorded, turn, with};
@@ -11,7 +11,7 @@ use crate::{Conversation, at, decide, recorded, turn, with};
 pub fn all() -> Vec<(&'static str, Conversation)> {
     let plain = ["retries", "turn-limit", "killed", "bad-line", "no-state-events"];
     let mut all: Vec<_> = plain.into_iter().map(|name| (name, single_turn(name))).collect();
-    let more: [(_, fn() -> Conversation); 20] = [
+    let more: [(_, fn() -> Conversation); 18] = [
         ("two-turns", two_turns),
         ("background-task", background_task),
         ("allow-once", || asked("allow-once", Decision::AllowOnce)),
@@ -24,9 +24,7 @@ pub fn all() -> Vec<(&'static str, Conversation)> {
         ("interrupt-tool", || interrupted("interrupt-tool")),
         ("interrupt-ask", || interrupted("interrupt-ask")),
         ("interrupt-at-once", interrupt_at_once),
-        ("steer", || steered("steer", Delivery::Steer)),
-        ("queue", || steered("queue", Delivery::Queue)),
-        ("replace", || steered("replace", Delivery::Replace)),
+        ("steer", steered),
         ("session-unknown", session_unknown),
         ("image", image),
         ("settings", settings),
@@ -132,21 +130,20 @@ pub fn interrupt_at_once() -> Conversation {
     play
 }
 
-pub fn steered(name: &str, delivery: Delivery) -> Conversation {
-    let mut play = recorded(name);
+pub fn steered() -> Conversation {
+    let mut play = recorded("steer");
     play.start(with(1, |settings| settings.safety = Safety::Danger));
-    play.until_host("11111111-2222").command(Command::Steer(steer(delivery)));
+    play.until_host("11111111-2222").command(Command::Steer(steer()));
     play.finish();
     play
 }
 
-pub fn steer(delivery: Delivery) -> Steer {
+pub fn steer() -> Steer {
     Steer {
         session: 1,
         turn: 1,
         message: 1,
         parts: vec![Part::Text("please also say banana".to_owned())],
-        delivery,
         fresh_id: "11111111-2222-4333-8444-555555555555".to_owned(),
     }
 }

@@ -2,8 +2,8 @@
 
 use aetheel_backend_sdk::fixture::{is_done, notices, ready, shown};
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Command, Delivery, Exit, Outcome, Safety, StartTurn, SteerOutcome, Steered,
-    TurnDone, Write,
+    Action, Chunk, Command, Exit, Outcome, Safety, StartTurn, SteerOutcome, Steered, TurnDone,
+    Write,
 };
 
 use crate::{at, launches, recorded, scenarios, turn, with};
@@ -127,34 +127,17 @@ fn a_conversation_has_one_turn_at_a_time() {
 }
 
 #[test]
-fn a_message_is_steered_queued_or_replaces_the_prompt() {
-    for (name, delivery, priority, outcome, text) in [
-        ("steer", Delivery::Steer, "next", SteerOutcome::Injected, "plan finished"),
-        (
-            "queue",
-            Delivery::Queue,
-            "later",
-            SteerOutcome::Queued,
-            "plan finished\n\nThis is the queued later message.",
-        ),
-        ("replace", Delivery::Replace, "now", SteerOutcome::Injected, "Now message handled."),
-    ] {
-        let play = scenarios::steered(name, delivery);
-        let said = play.written_with("banana");
-        assert_eq!(
-            (&said[0]["priority"], &said[0]["uuid"]),
-            (&priority.into(), &"11111111-2222-4333-8444-555555555555".into()),
-            "{name}"
-        );
-        assert!(play.actions.contains(&Action::Steered(Steered { message: 1, outcome })), "{name}");
-        assert_eq!(play.done().len(), 1, "{name}: one turn, whatever the number of results");
-        assert_eq!(play.done()[0].text.as_deref(), Some(text), "{name}");
-    }
+fn a_message_is_steered_into_the_running_turn() {
+    let play = scenarios::steered();
+    let said = play.written_with("banana");
     assert_eq!(
-        scenarios::steered("queue", Delivery::Queue).done()[0].usage.clone().unwrap().output,
-        60,
-        "the usage includes both results"
+        (&said[0]["priority"], &said[0]["uuid"]),
+        (&"next".into(), &"11111111-2222-4333-8444-555555555555".into())
     );
+    let injected = Steered { message: 1, outcome: SteerOutcome::Injected };
+    assert!(play.actions.contains(&Action::Steered(injected)));
+    assert_eq!(play.done().len(), 1);
+    assert_eq!(play.done()[0].text.as_deref(), Some("plan finished"));
 }
 
 #[test]
@@ -170,17 +153,16 @@ fn a_message_that_cannot_be_steered_is_deferred() {
             })
             .unwrap()
     };
-    play.start(turn(1)).command(Command::Steer(scenarios::steer(Delivery::Steer)));
+    play.start(turn(1)).command(Command::Steer(scenarios::steer()));
     assert_eq!(steered(&play), SteerOutcome::NotNow, "the agent starts");
     let mut stopping = recorded("two-turns");
     stopping.start(turn(1)).until_agent("\"assistant\"").command(Command::Interrupt(at(1)));
-    stopping.command(Command::Steer(scenarios::steer(Delivery::Steer)));
+    stopping.command(Command::Steer(scenarios::steer()));
     assert_eq!(steered(&stopping), SteerOutcome::NotNow, "the turn is being interrupted");
-    play.until_agent("\"type\":\"result\"")
-        .command(Command::Steer(scenarios::steer(Delivery::Steer)));
+    play.until_agent("\"type\":\"result\"").command(Command::Steer(scenarios::steer()));
     assert_eq!(steered(&play), SteerOutcome::NotNow, "the agent is about to become idle");
     play.until(is_done);
-    play.command(Command::Steer(scenarios::steer(Delivery::Steer)));
+    play.command(Command::Steer(scenarios::steer()));
     assert_eq!(steered(&play), SteerOutcome::NotNow, "no turn");
     assert_eq!(play.written_with("banana").len(), 0);
 }

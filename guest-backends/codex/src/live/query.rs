@@ -8,7 +8,6 @@ use aetheel_backend_sdk::wit::{FailureKind, Model, Query, QueryKind, QueryResult
 use serde_json::json;
 
 use super::{Call, Codex, refusal};
-use crate::native_id::NativeId;
 
 /// Maximum number of listed sessions.
 const SESSIONS: u32 = 100;
@@ -27,9 +26,6 @@ impl Codex {
             (QueryKind::Health, _) => ("account/read", json!({ "refreshToken": false })),
             (QueryKind::Models, _) => ("model/list", json!({})),
             (QueryKind::Sessions, _) => ("thread/list", json!({ "limit": SESSIONS })),
-            (QueryKind::Rename(name), Some(thread)) => {
-                ("thread/name/set", json!({ "threadId": thread, "name": name }))
-            }
             (QueryKind::Compact, Some(_)) if busy => {
                 return context.refuse(
                     query.query,
@@ -39,28 +35,13 @@ impl Codex {
             (QueryKind::Compact, Some(thread)) => {
                 ("thread/compact/start", json!({ "threadId": thread }))
             }
-            (QueryKind::Rename(_) | QueryKind::Compact, None) => {
+            (QueryKind::Compact, None) => {
                 return context.refuse(
                     query.query,
                     failure(
                         FailureKind::SessionUnknown,
                         "the session has no thread on this link yet",
                     ),
-                );
-            }
-            (QueryKind::DeleteSession(id), _) => match NativeId::parse(id) {
-                Some(id) => ("thread/delete", json!({ "threadId": id.thread })),
-                None => {
-                    return context.refuse(
-                        query.query,
-                        failure(FailureKind::SessionUnknown, "the session id is not one of Codex"),
-                    );
-                }
-            },
-            (QueryKind::Raw(_), _) => {
-                return context.refuse(
-                    query.query,
-                    failure(FailureKind::Unsupported, "Codex is asked nothing of its own this way"),
                 );
             }
         };

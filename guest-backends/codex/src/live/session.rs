@@ -3,7 +3,7 @@
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{Agent as _, LinkContext, Step};
 use aetheel_backend_sdk::wit::{
-    Action, Delivery, Failure, FailureKind, Outcome, SessionReady, StartTurn, Steer, SteerOutcome,
+    Action, Failure, FailureKind, Outcome, SessionReady, StartTurn, Steer, SteerOutcome,
 };
 use aetheel_backend_sdk::{Grants, failure};
 use serde_json::json;
@@ -67,7 +67,13 @@ impl Thread {
         if self.reported != native_id {
             self.reported.clone_from(&native_id);
             let model = model.or_else(|| self.model.clone());
-            out.push(Action::SessionReady(SessionReady { session, native_id, model, title }));
+            out.push(Action::SessionReady(SessionReady {
+                session,
+                native_id,
+                model,
+                title,
+                tools: Vec::new(),
+            }));
         }
     }
 }
@@ -315,8 +321,7 @@ impl Codex {
 
     pub(super) fn steered(&mut self, steer: &Steer, context: &mut LinkContext) {
         let open = self.sessions.get(&steer.session).and_then(|session| session.turn.as_ref());
-        let fits = steer.delivery == Delivery::Steer
-            && open.is_some_and(|turn| turn.key.turn == steer.turn);
+        let fits = open.is_some_and(|turn| turn.key.turn == steer.turn);
         if !(fits
             && self.send_input(
                 steer.session,

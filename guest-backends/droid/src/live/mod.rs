@@ -46,7 +46,6 @@ enum Call {
     Close,
     Health(u32),
     Models(u32),
-    Rename(u32),
     Compact(u32),
 }
 

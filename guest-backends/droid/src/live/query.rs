@@ -6,7 +6,6 @@ use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{
     Action, FailureKind, Model, Query, QueryKind, QueryResult, SessionReady,
 };
-use serde_json::json;
 
 use super::{Call, Droid};
 use crate::failure;
@@ -21,18 +20,16 @@ impl Droid {
                 self.session = query.session.unwrap_or(self.session);
                 return context.later(query);
             }
-            QueryKind::Rename(_) | QueryKind::Compact
-                if self.native.is_none() || !context.is_ready() =>
-            {
+            QueryKind::Compact if self.native.is_none() || !context.is_ready() => {
                 failure(FailureKind::Unsupported, "no session is open; begin a turn first")
             }
             QueryKind::Compact if context.turn_of(self.session).is_some() => {
                 failure(FailureKind::Other, "a turn is running; ask again when it is over")
             }
-            QueryKind::Health | QueryKind::Models | QueryKind::Rename(_) | QueryKind::Compact => {
+            QueryKind::Health | QueryKind::Models | QueryKind::Compact => {
                 return self.ask_droid(query, context);
             }
-            QueryKind::Sessions | QueryKind::DeleteSession(_) | QueryKind::Raw(_) => {
+            QueryKind::Sessions => {
                 failure(FailureKind::Unsupported, "Droid does not support this query")
             }
         };
@@ -43,9 +40,6 @@ impl Droid {
         let key = query.query;
         let (method, params, call) = match query.kind {
             QueryKind::Health => ("droid.list_models", "{}".to_owned(), Call::Health(key)),
-            QueryKind::Rename(title) => {
-                ("droid.rename_session", json!({ "title": title }).to_string(), Call::Rename(key))
-            }
             QueryKind::Compact => ("droid.compact_session", "{}".to_owned(), Call::Compact(key)),
             _ => ("droid.list_models", "{}".to_owned(), Call::Models(key)),
         };
@@ -78,6 +72,7 @@ impl Droid {
                         native_id: id.to_owned(),
                         model: None,
                         title: None,
+                        tools: Vec::new(),
                     };
                     context.action(Action::SessionReady(ready));
                 }
@@ -92,9 +87,7 @@ impl Droid {
 /// Returns the query that a request belongs to.
 pub(super) fn of_call(call: &Call) -> Option<u32> {
     match call {
-        Call::Health(query) | Call::Models(query) | Call::Rename(query) | Call::Compact(query) => {
-            Some(*query)
-        }
+        Call::Health(query) | Call::Models(query) | Call::Compact(query) => Some(*query),
         _ => None,
     }
 }

@@ -8,8 +8,8 @@ use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::{Agent as _, LinkContext};
 use aetheel_backend_sdk::rpc::Calls;
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Delivery, FailureKind, FileDiff, Mode, Outcome, Part, Safety, Settings,
-    StartTurn, Steer, SteerOutcome, TurnRef, Usage,
+    Action, Chunk, FailureKind, FileDiff, Mode, Outcome, Part, Safety, Settings, StartTurn, Steer,
+    SteerOutcome, TurnRef, Usage,
 };
 use serde_json::json;
 
@@ -141,11 +141,10 @@ impl Droid {
             turn.key.turn == steer.turn && !turn.interrupted && turn.over.is_none()
         };
         match self.turn.as_mut().filter(open) {
-            Some(turn) if steer.delivery == Delivery::Steer => {
+            Some(turn) => {
                 turn.steers.push(steer.message);
                 say(&steer.parts, Call::Steer(steer.message), &mut self.calls, context);
             }
-            // Droid would answer the message in the same turn.
             _ => context.steered(steer.message, SteerOutcome::NotNow),
         }
     }

@@ -77,7 +77,7 @@ pub fn notices(actions: &[Action], turn: u32) -> Vec<&str> {
     events(actions, turn)
         .into_iter()
         .filter_map(|event| {
-            if let EventKind::Notice(notice) = event { Some(notice.as_str()) } else { None }
+            if let EventKind::Notice(notice) = event { Some(notice.text.as_str()) } else { None }
         })
         .collect()
 }

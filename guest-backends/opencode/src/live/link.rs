@@ -55,8 +55,6 @@ pub(crate) enum Purpose {
 pub(crate) enum Asked {
     Health,
     Sessions,
-    /// Renames or deletes a session.
-    Deed,
     /// Compacts a session.
     Compact {
         session: u32,

@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::live::{self, Agent, LinkContext, Step};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Delivery, Failure, FailureKind, Input, Line, Outcome, Query, Signal, Spawn,
-    StartTurn, Steer, SteerOutcome, Stop, TurnRef,
+    Action, Answer, Failure, FailureKind, Input, Line, Outcome, Query, Signal, Spawn, StartTurn,
+    Steer, SteerOutcome, Stop, TurnRef,
 };
 use aetheel_backend_sdk::{TurnResult, failure};
 
@@ -133,7 +133,6 @@ impl Agent for OpenCode {
             && let (Some(open), Some(native)) = (&mut session.turn, &session.native)
             && open.name == turn
             && open.can_be_steered()
-            && steer.delivery == Delivery::Steer
             && !prompt::is_empty(&steer.parts)
         {
             let body = session::body(&steer.parts, &open.settings, open.model.as_ref());

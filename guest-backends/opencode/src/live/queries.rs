@@ -28,12 +28,6 @@ pub(crate) struct Listing {
 impl OpenCode {
     pub(super) fn queried(&mut self, query: Query, context: &mut LinkContext) {
         match query.kind {
-            QueryKind::Raw(_) => {
-                context.refuse(
-                    query.query,
-                    failure(FailureKind::Unsupported, "raw queries are not supported"),
-                );
-            }
             QueryKind::Models => self.list_models(&query, context),
             _ if context.is_ready() => self.ask_server(&query, context),
             _ => context.later(query),
@@ -63,31 +57,6 @@ impl OpenCode {
                 purpose(Asked::Sessions),
                 context,
             ),
-            QueryKind::Rename(title) => match native {
-                Some(native) => {
-                    let body = text(json!({"title": title}));
-                    self.link.http(
-                        ("PATCH", &format!("/session/{native}")),
-                        directory,
-                        body,
-                        purpose(Asked::Deed),
-                        context,
-                    );
-                }
-                None => context.refuse(query.query, unknown()),
-            },
-            QueryKind::DeleteSession(id) if !prompt::is_session(id) => {
-                context.refuse(query.query, unknown())
-            }
-            QueryKind::DeleteSession(id) => {
-                self.link.http(
-                    ("DELETE", &format!("/session/{id}")),
-                    directory,
-                    Vec::new(),
-                    purpose(Asked::Deed),
-                    context,
-                );
-            }
             QueryKind::Compact => match (session, native) {
                 (Some(session), _) if context.turn_of(session.key).is_some() => {
                     context.refuse(
@@ -128,7 +97,7 @@ impl OpenCode {
                 },
                 _ => context.refuse(query.query, unknown()),
             },
-            QueryKind::Models | QueryKind::Raw(_) => {}
+            QueryKind::Models => {}
         }
     }
 
@@ -151,7 +120,6 @@ impl OpenCode {
                 body.as_array().unwrap_or_default().iter().filter_map(session_info).collect(),
             ),
             Asked::Compact { session } => return self.compaction_taken(session, context),
-            Asked::Deed => QueryResult::Done,
         };
         context.answer(query, answer);
     }

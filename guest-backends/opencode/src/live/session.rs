@@ -226,6 +226,7 @@ impl Session {
             native_id,
             model,
             title,
+            tools: Vec::new(),
         }));
     }
 

@@ -364,6 +364,7 @@ fn text(body: &[Chunk]) -> String {
             Chunk::Text(text) => text.clone(),
             Chunk::Base64(blob) => format!("<base64 of {blob}>"),
             Chunk::Secret(name) => format!("<secret {name}>"),
+            Chunk::ToolServer(session) => format!("<tool server of session {session}>"),
         })
         .collect()
 }

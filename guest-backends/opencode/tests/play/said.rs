@@ -4,8 +4,8 @@
 
 use aetheel_backend_sdk::fixture;
 use aetheel_backend_sdk::wit::{
-    Command, Decision, Delivery, FailureKind, Mode, Outcome, Part, Query, QueryKind, QueryResult,
-    Safety, Settings, StartTurn, Steer, ToolStatus, TurnRef, Unrecognised,
+    Command, Decision, FailureKind, Mode, Outcome, Part, Query, QueryKind, QueryResult, Safety,
+    Settings, StartTurn, Steer, ToolStatus, TurnRef, Unrecognised,
 };
 use serde_json::{Value, json};
 
@@ -174,14 +174,7 @@ pub fn recorded(name: &str) -> Play {
         "steer" => {
             play.start(turn(1, "one")).until_request("prompt_async").until_request("prompt_async");
             let parts = vec![Part::Text("please also say banana".to_owned())];
-            let steer = Steer {
-                session: 1,
-                turn: 1,
-                message: 7,
-                parts,
-                delivery: Delivery::Steer,
-                fresh_id: String::new(),
-            };
+            let steer = Steer { session: 1, turn: 1, message: 7, parts, fresh_id: String::new() };
             play.command(Command::Steer(steer));
         }
         _ => drop(play.start(turn(1, "one"))),

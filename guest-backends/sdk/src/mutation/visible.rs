@@ -175,7 +175,11 @@ impl Turn {
             }
             "tool-output" => {
                 let tool = self.tool(body);
-                let output = format!("{}{}", text(&tool.get("said")), text(&body.get("text")));
+                let before = match body["replace"] == true {
+                    true => "",
+                    false => text(&tool.get("said")),
+                };
+                let output = format!("{before}{}", text(&body.get("text")));
                 tool.insert("said".to_owned(), output.into());
             }
             "tool-end" => {
@@ -184,7 +188,7 @@ impl Turn {
                     tool.insert(field.to_owned(), body[field].clone());
                 }
             }
-            "unrecognised" | "raw" => {}
+            "unrecognised" => {}
             "plan" | "usage" | "quota" | "title" | "mode" => {
                 self.last.insert(name.to_owned(), body.clone());
             }
