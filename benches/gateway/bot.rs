@@ -75,6 +75,7 @@ impl Bot {
                 safety: settings.safety,
                 mode: settings.mode,
                 allowed_tools: AllowedTools::All,
+                host_tools: Vec::new(),
                 max_turns: 25,
                 effort: settings.effort.clone(),
                 project_roots: Vec::new(),

@@ -216,6 +216,7 @@ impl Gateway {
                 safety: Safety::Default,
                 mode: Mode::Build,
                 allowed_tools: AllowedTools::All,
+                host_tools: Vec::new(),
                 max_turns: 25,
                 effort: None,
                 project_roots: Vec::new(),

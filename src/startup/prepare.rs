@@ -371,6 +371,7 @@ impl PreparedStart {
             safety: self.config.safety,
             mode: self.config.mode,
             allowed_tools: self.config.allowed_tools.clone(),
+            host_tools: self.config.host_tools.clone(),
             max_turns: self.config.backend_max_turns,
             project_roots: self.config.project_roots.clone(),
             prompts_per_minute: self.config.user_prompts_per_minute,

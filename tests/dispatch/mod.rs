@@ -24,6 +24,7 @@ mod router;
 mod sessions;
 mod steering;
 mod threads;
+mod tools;
 mod turns;
 mod view;
 mod withdraw;

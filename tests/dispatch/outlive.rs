@@ -28,7 +28,7 @@ const ANN: u64 = 4;
 
 /// One gateway process with a folder. Its agents belong to the shelf and outlive it.
 pub(super) struct Gateway {
-    dispatcher: Dispatcher,
+    pub(super) dispatcher: Dispatcher,
     pub(super) collected: Arc<Collected>,
     journal: Journal,
     recorder: Recorder,
@@ -47,7 +47,7 @@ impl Setup {
         Self::with(Arc::new(OneBackend(Arc::new(backend))))
     }
 
-    fn with(backends: Arc<dyn Backends>) -> Self {
+    pub(super) fn with(backends: Arc<dyn Backends>) -> Self {
         Self { backend: "scripted", backends, safety: Safety::Edit }
     }
 }
@@ -89,7 +89,7 @@ impl Gateway {
     }
 
     /// Returns the text and the failure of the first answer.
-    fn answer(&self) -> (String, Option<String>) {
+    pub(super) fn answer(&self) -> (String, Option<String>) {
         let (_, answer) = self.runtime.block_on(self.collected.answers(1)).remove(0);
         (answer.text, answer.failure)
     }
@@ -290,7 +290,7 @@ fn asking_agents() -> (mpsc::UnboundedReceiver<String>, watch::Sender<bool>, Arc
     (received, leave, launcher)
 }
 
-fn ann() -> Person {
+pub(super) fn ann() -> Person {
     Person::User { id: UserId::discord(ANN), roles: vec![], owner: false, name: "ann".to_owned() }
 }
 

@@ -15,7 +15,7 @@ use aetheel::agent::{
     SessionReady, Signal, Spawn, StartTurn, StopProcess, TextEvent, TimedInput, TurnDone,
     TurnOutcome,
 };
-use aetheel::config::BusyPolicy;
+use aetheel::config::{BusyPolicy, HostToolKind};
 use aetheel::dispatch::{
     Choices, DeliveryError, Dispatcher, DispatcherDeps, Notice, OpenQuestion, OpenedThread, Outlet,
     PriorDelivery, QuestionDismissal, RecapMessage, Reply, Router, Settlement, TurnAnswer,
@@ -518,6 +518,7 @@ pub struct DeskOptions {
     pub secret: Option<String>,
     pub approvers: Vec<UserOrRoleId>,
     pub allowed_tools: AllowedTools,
+    pub host_tools: Vec<HostToolKind>,
     /// One more feature that the backend declares.
     pub feature: Option<&'static str>,
     /// Knows the lanes of other nodes.
@@ -538,6 +539,7 @@ impl Default for DeskOptions {
             secret: None,
             approvers: vec![],
             allowed_tools: AllowedTools::All,
+            host_tools: HostToolKind::ALL.to_vec(),
             feature: None,
             router: None,
             own_sandbox: None,
@@ -570,6 +572,7 @@ impl Desk {
         parts.choices.mode = desk_options.mode;
         parts.choices.approvers = desk_options.approvers;
         parts.choices.allowed_tools = desk_options.allowed_tools;
+        parts.choices.host_tools = desk_options.host_tools;
         parts.recorder = Recorder::new(
             folder.path().join("recordings"),
             RecordingLimits::UNLIMITED,
@@ -604,6 +607,7 @@ pub async fn parts(
             safety: Safety::Edit,
             mode: Mode::Build,
             allowed_tools: AllowedTools::All,
+            host_tools: HostToolKind::ALL.to_vec(),
             max_turns: 25,
             effort: None,
             project_roots: vec![],

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use super::outlet::Outlet;
 use super::outlet::messages::PromptRefusal;
 use aetheel_model::agent::{AllowedTools, Mode, Safety};
+use aetheel_model::config::HostToolKind;
 use aetheel_model::event::NewEvent;
 use aetheel_model::id::{ChannelId, UserOrRoleId};
 use aetheel_model::queue::QueueLimits;
@@ -86,6 +87,8 @@ pub struct Choices {
     pub mode: Mode,
     /// The tools that agents may use.
     pub allowed_tools: AllowedTools,
+    /// The tools of the host that agents may call.
+    pub host_tools: Vec<HostToolKind>,
     /// The maximum number of model rounds per turn.
     pub max_turns: u32,
     /// The folders that may contain working directories of lanes.

@@ -12,7 +12,7 @@ use crate::agent::{
 };
 
 /// Maximum number of artifacts of one turn that are kept.
-const ARTIFACTS: usize = 10;
+pub const MAX_ARTIFACTS: usize = 10;
 /// Maximum number of background tasks of one turn that are kept.
 const TASKS: usize = 200;
 /// Maximum number of quotas that are kept.
@@ -145,7 +145,7 @@ impl Transcript {
                     *self.unrecognised.entry(what.clone()).or_default() += 1;
                 }
             }
-            AgentEventKind::Artifact(artifact) if self.artifacts.len() < ARTIFACTS => {
+            AgentEventKind::Artifact(artifact) if self.artifacts.len() < MAX_ARTIFACTS => {
                 self.artifacts.push(artifact.clone())
             }
             AgentEventKind::Task(task) => {

@@ -584,7 +584,7 @@ mod tests {
                 what: format!("{n:02}\n{}", "x".repeat(500)),
                 path: None,
                 sample: String::new(),
-                ..Unrecognised::default()
+                ..aetheel_model::agent::Unrecognised::default()
             };
             transcript.apply(&aetheel_model::agent::AgentEventKind::Unrecognised(unknown));
         }

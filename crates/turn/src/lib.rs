@@ -8,6 +8,7 @@
 //! * A turn: `driver`, with its `clock`, its `guard` and its end (`ending`, `reason`).
 //! * Links: `links` selects the link of a turn, and `link` runs it. `plan` and `reach` decide what
 //!   its guest may start, from the operator's settings (`host`).
+//! * `tools` are the tools of the host that agents may call.
 //! * Recordings: `recording` writes, keeps and reads them, `replay` replays one to a guest,
 //!   `reread` finds a lost answer in one, and `transcript` converts a recorded turn to a
 //!   transcript. `crash` checks whether a link could be rebuilt from one. `conservation` detects
@@ -33,6 +34,7 @@ pub mod recording;
 pub mod replay;
 pub mod reread;
 mod stop;
+mod tools;
 pub mod transcript;
 
 pub use audience::{Answerer, AskCloseReason, Audience};
@@ -52,3 +54,4 @@ pub use link::{OnUnknown, RebuildError, UnknownOutput, UnsolicitedTurn};
 pub use links::{ContinuedTurn, ContinuedTurns, FinishedTurnSlot, Links, QueryError};
 pub use plan::{ARGUMENT_LIMIT, PlanFault};
 pub use reach::{Reach, ReachPolicy};
+pub use tools::host_tools;

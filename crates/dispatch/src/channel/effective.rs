@@ -152,6 +152,7 @@ mod tests {
             safety: Safety::Edit,
             mode: Mode::Build,
             allowed_tools: AllowedTools::All,
+            host_tools: Vec::new(),
             max_turns: 25,
             project_roots: vec![],
             prompts_per_minute: None,

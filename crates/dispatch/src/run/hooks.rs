@@ -124,7 +124,7 @@ impl TurnRunner {
             Event { prompt, author: None, asker: None, attached: Vec::new(), ..event.clone() };
         // Questions are dismissed, so the mode of planning needs no refusals here.
         let choices = &self.shared.deps.choices;
-        let (start, _) = start_input(
+        let (mut start, _) = start_input(
             &self.shared.channels,
             choices,
             &asks,
@@ -134,6 +134,8 @@ impl TurnRunner {
             None,
         )
         .await;
+        // A file or a question would reach nobody.
+        start.tools.clear();
         // The hook has a separate lane for each lane of events, because hooks of the same name may
         // run concurrently.
         let lane = Lane::Hook(format!("{}:{}", hook.name(), event.lane));

@@ -9,7 +9,7 @@ use aetheel_model::agent::{PromptPart, StartTurn, TurnSettings, allowed_tools_fo
 use aetheel_model::event::Event;
 use aetheel_model::prompt;
 use aetheel_store::workspace::{LaneSettings, SessionId};
-use aetheel_turn::Backend;
+use aetheel_turn::{Backend, host_tools};
 
 /// Returns the input that starts the turn of an event, from files that are read now. The flag is
 /// `true` if the turn may only plan and change nothing.
@@ -30,6 +30,10 @@ pub(super) async fn start_input(
         allowed_tools_for(&choices.allowed_tools, descriptor)
     } else {
         Vec::new()
+    };
+    let tools = match supported(Feature::HostTools) {
+        true => host_tools(&choices.host_tools),
+        false => Vec::new(),
     };
     let expansion = prompt::Expansion::new(&descriptor.expands, &directory);
     let quotation = event.quoted.as_ref().map(|quoted| prompt::quotation(quoted, &expansion));
@@ -54,7 +58,7 @@ pub(super) async fn start_input(
         },
         parts: quotation.into_iter().chain([words]).map(PromptPart::Text).collect(),
         agent_version: None,
-        tools: Vec::new(),
+        tools,
     };
     (start, in_force.planning)
 }

@@ -25,7 +25,8 @@ pub use self::setting::SettingVariable;
 pub use self::suggest::{nearest, suggestion};
 use self::table::{joined, settings};
 pub use self::words::{
-    AllowLists, BusyPolicy, FooterPart, HolderMode, LogFormat, ResourceLimits, SandboxMode, Trust,
+    AllowLists, BusyPolicy, FooterPart, HolderMode, HostToolKind, LogFormat, ResourceLimits,
+    SandboxMode, Trust,
 };
 use crate::agent::{AllowedTools, Mode, Safety};
 use crate::finding::Finding;
@@ -71,6 +72,9 @@ settings! {
         /// The tools that agents may use.
         allowed_tools: AllowedTools = "ALLOWED_TOOLS", "file_read,file_search,content_search,web_search,web_fetch", allowed_tools(),
             "The only tools the agent may use; by unified kinds (`file_read`), the agent's own names, or other names that its backend declares; `*` for all, `none` for none";
+        /// The tools of the host that agents may call.
+        host_tools: Vec<HostToolKind> = "HOST_TOOLS", "all", all_or_some_of(&HostToolKind::WORDS),
+            "Tools of the gateway that agents may call: `aetheel_post_file` (attaches a file to the answer), `aetheel_ask` (asks people), separated by commas; `all` or `none`";
         /// The highest safety level; channels and people can only lower it.
         safety: Safety = "PERMISSION_MODE", "bypassPermissions", one_of(&PERMISSION_MODES),
             "Actions that the agent may take without asking: `bypassPermissions`, `acceptEdits`, `default` or `plan`";

@@ -281,6 +281,18 @@ impl<'a> VariableReader<'a> {
         found
     }
 
+    /// Reads some of the choices in the given order, `all` or `none`.
+    pub(super) fn all_or_some_of<T: Copy>(
+        &mut self,
+        row: &SettingVariable,
+        choices: &[(&str, T)],
+    ) -> Vec<T> {
+        match self.list(row) == ["all"] {
+            true => choices.iter().map(|(_, value)| *value).collect(),
+            false => self.some_of(row, choices),
+        }
+    }
+
     pub(super) fn time_zone(&mut self, row: &SettingVariable) -> TimeZone {
         let text = self.text(row);
         TimeZone::get(&text).unwrap_or_else(|_| {

@@ -84,6 +84,31 @@ impl FooterPart {
     ];
 }
 
+/// A tool of the host that agents may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostToolKind {
+    /// Attaches a file to the answer.
+    PostFile,
+    /// Asks people a question.
+    Ask,
+}
+
+impl HostToolKind {
+    /// All tools.
+    pub const ALL: [Self; 2] = [Self::PostFile, Self::Ask];
+    pub(super) const WORDS: [(&str, Self); 2] =
+        [(Self::PostFile.name(), Self::PostFile), (Self::Ask.name(), Self::Ask)];
+
+    /// Returns the name by which agents call the tool.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PostFile => "aetheel_post_file",
+            Self::Ask => "aetheel_ask",
+        }
+    }
+}
+
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {

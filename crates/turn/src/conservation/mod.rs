@@ -202,6 +202,7 @@ impl OutputLedger {
             }
             Action::Event(event) => self.event(event.turn, &event.kind),
             Action::Ask(ask) => self.shown.add_all(ask),
+            Action::ToolRequest(request) => self.shown.add_all(request),
             Action::TurnBegun(begun) => {
                 let said = VisibleAnswer { boundary: self.next, ..VisibleAnswer::default() };
                 self.turns.entry(begun.turn).or_insert(said);

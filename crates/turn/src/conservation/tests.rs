@@ -153,7 +153,7 @@ fn positions_are_collected_from_readable_turns_without_unknown_output() {
         what: "line type `tip`".to_owned(),
         path: None,
         sample: String::new(),
-        ..Unrecognised::default()
+        ..aetheel_model::agent::Unrecognised::default()
     }));
     assert_eq!(positions(&[unknown, shown.clone()], Some(&baseline)), None);
     assert_eq!(positions(&[shown], None), None, "the agent's version is not known");

@@ -67,6 +67,9 @@ pub(super) enum ActionError {
     /// The session has no open turn.
     #[error("its session has no open turn")]
     NoOpenTurn,
+    /// The guest uses the key of an open call again.
+    #[error("call {0} is open already")]
+    CallOpen(u32),
     /// The agent has too many open turns that it began by itself.
     #[error("the agent begins too many turns by itself")]
     TooManyUnsolicited,

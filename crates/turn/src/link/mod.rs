@@ -2,10 +2,11 @@
 //!
 //! A link runs in one task (`task`), which owns the guest. The task uses `turns` (open turns and
 //! their questions), `sessions`, `replies` (replies that callers wait for), `processes`, `net`
-//! (HTTP and its event streams) and `files`. `plan` decides what a guest may start. `driver`
+//! (HTTP and its event streams), `files` and `calls` (of the host's tools). `plan` decides what a guest may start. `driver`
 //! converts the link's reports into a result. `tests/dispatch` and `tests/links/` test this module.
 
 mod action_error;
+mod calls;
 mod files;
 mod keepsake;
 mod limits;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::Checkpoint;
-use aetheel_model::agent::{Action, HostCommand, Input, StartTurn, TimedInput, TurnKey};
+use aetheel_model::agent::{Action, Artifact, HostCommand, Input, StartTurn, TimedInput, TurnKey};
 
 /// The version of the format. A reader refuses higher versions.
 pub const FORMAT: u32 = 1;
@@ -62,6 +62,15 @@ pub enum EntryKind {
     },
     /// A note about what the host did by itself, for example stopping the agent.
     Host(String),
+    /// The host attached a file to the answer of a turn, because the agent called a tool.
+    Attached {
+        /// The guest's key of the call.
+        call: u32,
+        /// The guest's key of the turn.
+        turn: u32,
+        /// The file.
+        artifact: Artifact,
+    },
     /// A turn begins on the link.
     Turn {
         /// Its correlation id.

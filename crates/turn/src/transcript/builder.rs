@@ -9,10 +9,11 @@ use super::{
     ArtifactBlock, AskBlock, Block, BlockKind, BoundedText, Gap, ToolBlock, TurnTranscript,
 };
 use crate::recording::{EntryKind, Header, RecordingEntry, SPARSE, UNSEEN};
+use crate::tools::{self, AskPeople, ToolInput};
 use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, AgentNotice, ArtifactBody, Ask, AskAnswer, AskDecision,
     AskKey, AskKind, DiagnosticLevel, HostCommand, Input, PromptPart, SessionKey, SessionReady,
-    StartTurn, TextEvent, ToolEnd, ToolStart, TurnDone, TurnKey,
+    StartTurn, TextEvent, ToolEnd, ToolRequest, ToolStart, TurnDone, TurnKey, TurnRef,
 };
 
 /// Maximum number of blocks of a turn. Further blocks are only counted.
@@ -48,6 +49,8 @@ pub(super) struct TranscriptBuilder {
     open: Option<TextStream>,
     tools: HashMap<String, usize>,
     asks: HashMap<AskKey, usize>,
+    /// The blocks of open calls of host tools that ask people.
+    calls: HashMap<u32, usize>,
     tasks: HashMap<String, usize>,
     /// The blocks of notices with a key.
     notices: HashMap<String, usize>,
@@ -78,6 +81,7 @@ impl TranscriptBuilder {
             open: None,
             tools: HashMap::new(),
             asks: HashMap::new(),
+            calls: HashMap::new(),
             tasks: HashMap::new(),
             notices: HashMap::new(),
             plan: None,
@@ -96,11 +100,14 @@ impl TranscriptBuilder {
             rest.split('"').next()
         };
         match (kind_after("\"in\":{\""), kind_after("\"out\":{\"")) {
-            (Some(kind), _) => kind == "command" && self.keys.is_some(),
+            (Some(kind), _) => self.keys.is_some() && matches!(kind, "command" | "tool-result"),
             (_, Some("session-ready")) => true,
             (_, Some(kind)) => {
                 self.keys.is_some()
-                    && matches!(kind, "event" | "ask" | "ask-withdrawn" | "turn-done")
+                    && matches!(
+                        kind,
+                        "event" | "ask" | "ask-withdrawn" | "tool-request" | "turn-done"
+                    )
             }
             (None, None) => !line.contains("\"launch\":{"),
         }
@@ -157,6 +164,9 @@ impl TranscriptBuilder {
                 self.transcript.took_ms = Some(at_ms);
                 self.over = true;
             }
+            EntryKind::Attached { turn, artifact, .. } if turn == key => {
+                self.event(AgentEventKind::Artifact(artifact), at_ms);
+            }
             EntryKind::Cut(why) => self.gap(Gap::Cut(why)),
             EntryKind::Lost(lines) => self.gap(Gap::Lost(lines)),
             EntryKind::Host(what) if what == SPARSE => self.gap(Gap::Sparse),
@@ -167,6 +177,21 @@ impl TranscriptBuilder {
                 self.event(kind, at_ms)
             }
             EntryKind::Out(Action::Ask(ask)) if ask.turn == key => self.ask(ask, at_ms),
+            EntryKind::Out(Action::ToolRequest(request)) if request.turn == key => {
+                if let Some(ask) = ask_of(&request) {
+                    let asked = AskBlock { ask, decision: None, withdrawn: false };
+                    if let Some(at) = self.push(at_ms, BlockKind::Asked(Box::new(asked))) {
+                        self.calls.insert(request.call, at);
+                    }
+                }
+            }
+            EntryKind::In(Input::ToolResult(result)) => {
+                if let Some(at) = self.calls.remove(&result.call)
+                    && let BlockKind::Asked(asked) = &mut self.transcript.blocks[at].kind
+                {
+                    asked.decision = Some(AskPeople::decision(result.text));
+                }
+            }
             EntryKind::Out(Action::AskWithdrawn(ask)) => {
                 if let Some(asked) = self.asked(ask) {
                     asked.withdrawn = true;
@@ -492,6 +517,18 @@ impl TranscriptBuilder {
             (Some(_), _) => {}
             (None, _) => self.transcript.gaps.push(gap),
         }
+    }
+}
+
+/// Returns the question of a call of a host tool that asks people. The agent reports its other calls
+/// by itself.
+fn ask_of(request: &ToolRequest) -> Option<Ask> {
+    let offered = std::slice::from_ref(&request.name);
+    match tools::parse(&request.name, &request.input, offered) {
+        Ok(ToolInput::Ask(question)) => {
+            Some(question.ask(0, TurnRef { session: request.session, turn: request.turn }))
+        }
+        _ => None,
     }
 }
 

@@ -25,7 +25,12 @@ impl LinkTask {
     pub(super) async fn call_guest(&mut self) {
         let inputs = std::mem::take(&mut self.inputs);
         self.checkpoints.add_inputs(inputs.len() as u64);
-        inputs.iter().for_each(|input| self.recording.input(input));
+        for timed in &inputs {
+            self.recording.input(timed);
+            if let Input::ToolResult(result) = &timed.input {
+                self.calls.close(result.call);
+            }
+        }
         self.inputs_recorded(&inputs);
         self.ledger.inputs(inputs.iter().map(|timed| &timed.input));
         let interrupting = inputs
@@ -129,8 +134,10 @@ impl LinkTask {
                 }
             }
             Action::Event(event) => {
-                if let AgentEventKind::Unrecognised(unknown) = &event.kind {
-                    self.unknown_output(unknown);
+                match &event.kind {
+                    AgentEventKind::Unrecognised(unknown) => self.unknown_output(unknown),
+                    AgentEventKind::Artifact(_) => self.calls.file_reported(event.turn),
+                    _ => {}
                 }
                 self.report(
                     TurnRef { session: event.session, turn: event.turn },
@@ -139,7 +146,12 @@ impl LinkTask {
                 );
             }
             Action::Ask(ask) => self.ask(ask),
-            Action::AskWithdrawn(ask) => self.turns.withdraw(ask),
+            Action::AskWithdrawn(ask) => {
+                if self.calls.asking(ask).is_none() {
+                    self.turns.withdraw(ask);
+                }
+            }
+            Action::ToolRequest(request) => self.tool_request(&request),
             Action::TurnDone(done) => {
                 let turn = TurnRef { session: done.session, turn: done.turn };
                 let baseline = self.baseline();
@@ -147,6 +159,7 @@ impl LinkTask {
                 let _ = self.turns.report(turn, LinkReport::Examined(examined));
                 self.report(turn, "turn-done", LinkReport::Done(done));
                 self.turns.set_done(turn);
+                self.end_calls(turn);
                 if self.is_one_shot() && !self.turns.any_running() {
                     self.await_exit();
                 }
@@ -155,13 +168,6 @@ impl LinkTask {
             Action::QueryAnswer(answer) => self.replies.answered(answer.query, answer.answer),
             Action::TurnBegun(turn) => self.begin_unsolicited(turn),
             Action::Diagnostic(line) => self.diagnostic(line.level, &line.text),
-            Action::ToolRequest(request) => {
-                self.input(Input::ToolResult(aetheel_model::agent::ToolResult {
-                    call: request.call,
-                    text: "This gateway has no tools.".to_owned(),
-                    failed: true,
-                }))
-            }
         }
     }
 
@@ -205,7 +211,7 @@ impl LinkTask {
     }
 
     /// Sends a report to a turn, or applies it to a turn that the agent began by itself.
-    fn report(&mut self, turn: TurnRef, what: &str, report: LinkReport) {
+    pub(super) fn report(&mut self, turn: TurnRef, what: &str, report: LinkReport) {
         if let Some(transcript) = self.unsolicited.transcript(turn) {
             match report {
                 LinkReport::Event(event) => transcript.apply(&event),

@@ -132,6 +132,7 @@ impl LinkTask {
                     .to_owned(),
             ));
             let _ = open.reports.send(LinkReport::Over(None));
+            self.end_calls(turn);
             self.closing.other_turns_until = Some(Instant::now() + OTHER_TURNS_GRACE);
             self.retire();
         } else {

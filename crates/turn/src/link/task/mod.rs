@@ -3,7 +3,7 @@
 //! This module waits for events and serves requests. `actions` calls the guest and performs its
 //! actions, `launch` starts its processes, `output` processes the agent's output, `closing` ends
 //! the link, `renewal` moves it to a newer generation, and `log` sets the span of its log lines.
-//! `held` handles links that outlive the gateway, `checkpoint` records their state between turns,
+//! `tools` carries out calls of the host's tools. `held` handles links that outlive the gateway, `checkpoint` records their state between turns,
 //! and `rebuild` restores one. `expected_actions` checks whether a guest agrees with the recorded
 //! actions.
 
@@ -18,6 +18,7 @@ mod output;
 mod rebuild;
 mod rebuild_state;
 mod renewal;
+mod tools;
 mod unsolicited;
 
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ use self::held::next_progress;
 use self::rebuild::Rebuilt;
 pub(crate) use self::rebuild_state::{OpenSession, RebuiltTurn};
 use self::unsolicited::UnsolicitedTurns;
+use super::calls::ToolCalls;
 use super::files::{BodySources, LinkFiles};
 use super::net::Net;
 use super::processes::LinkProcesses;
@@ -73,6 +75,7 @@ struct LinkTask {
     net: Net,
     files: LinkFiles,
     body_sources: BodySources,
+    calls: ToolCalls,
     timers: BTreeMap<u32, Instant>,
     closing: ClosingState,
     /// The agent's version when the last turn began.
@@ -173,6 +176,7 @@ impl LinkTask {
             net: Net::new(),
             files: LinkFiles::new(&parts.launcher.scratch_prefix(), held),
             body_sources: BodySources::default(),
+            calls: ToolCalls::default(),
             timers: BTreeMap::new(),
             closing: ClosingState::default(),
             agent_version: None,
@@ -237,6 +241,7 @@ impl LinkTask {
                     self.net_input(more);
                 }
             }
+            read = self.calls.next_read() => self.file_read(read),
             lines = next_progress(&mut self.progress) => self.processes.ack_recorded(lines),
             () = sleep_until(deadline) => self.on_deadline(),
         }
@@ -249,7 +254,10 @@ impl LinkTask {
             return self.processes.is_empty();
         }
         let wanted = self.turns.any_running() || self.replies.has_queries();
-        let awaited = !self.timers.is_empty() || self.turns.has_asks() || self.net.is_busy();
+        let awaited = !self.timers.is_empty()
+            || self.turns.has_asks()
+            || self.net.is_busy()
+            || self.calls.is_reading();
         !wanted || !awaited || self.closing.is_interrupted()
     }
 
@@ -331,6 +339,7 @@ impl LinkTask {
         self.body_sources.add_blobs(turn.turn, blobs);
         self.agent_version = self.deps.host.agent_version(self.name());
         start.agent_version.clone_from(&self.agent_version);
+        self.calls.turn_begins(turn.turn, &start.tools);
         self.turns.begin(
             OpenTurn { turn, id, event, reports, done: false },
             LinkSession::of(lane, &start),
@@ -346,6 +355,7 @@ impl LinkTask {
     /// Removes a turn that the driver has finished.
     fn end(&mut self, turn: TurnRef, ending: String) {
         let Some(open) = self.turns.end(turn.turn) else { return };
+        self.end_calls(turn);
         self.renew_span();
         self.recording.host(EntryKind::Ending { turn: open.id, how: ending });
         self.body_sources.forget_blobs(turn.turn);
@@ -364,6 +374,9 @@ impl LinkTask {
     }
 
     fn answer(&mut self, ask: AskKey, decision: AskDecision) {
+        if self.answer_call(ask, &decision) {
+            return;
+        }
         let Some(secrets) = self.turns.close_ask(ask) else { return };
         if let AskDecision::Answers(answers) = &decision {
             let secret = answers.iter().filter(|(id, _)| secrets.contains(id));

@@ -19,8 +19,8 @@ use crate::link::{Keepsake, LinkReport};
 use crate::recording::{EntryKind, RecordingTail};
 use crate::{Blob, ProcessCommand, Survivor};
 use aetheel_model::agent::{
-    Action, Exit, HostCommand, HttpFailed, Input, PromptPart, Spawned, StartTurn, StreamClosed,
-    TimedInput, TurnKey, TurnRef,
+    Action, AskDecision, Exit, HostCommand, HttpFailed, Input, PromptPart, Spawned, StartTurn,
+    StreamClosed, TimedInput, TurnKey, TurnRef,
 };
 
 /// The reason that a guest gets for requests and streams that were open when the gateway ended.
@@ -71,10 +71,12 @@ impl LinkTask {
                 EntryKind::Ending { turn, .. } => {
                     if let Some(turn) = self.turns.by_id(turn) {
                         self.turns.end(turn);
+                        self.calls.turn_ends(turn);
                         self.body_sources.forget_blobs(turn);
                         self.state.set_turns(self.turns.len());
                     }
                 }
+                EntryKind::Attached { call, artifact, .. } => self.attach(*call, artifact.clone()),
                 EntryKind::In(input) => {
                     self.apply_input(&mut notes, input, entry.t).await?;
                     self.inputs.push(TimedInput { at_ms: entry.t, input: input.clone() });
@@ -107,6 +109,7 @@ impl LinkTask {
         self.processes.set_command_counts(std::mem::take(&mut notes.commands));
         self.checkpoints.add_inputs(notes.replayed);
         self.rebuilding = false;
+        self.carry_out_all();
         self.resume_turns(&mut notes, now);
         let sessions = self.turns.sessions.iter().map(|(key, session)| OpenSession {
             lane: session.lane.clone(),
@@ -156,7 +159,13 @@ impl LinkTask {
             Input::StreamClosed(closed) => drop(notes.streams.remove(&closed.stream)),
             Input::StreamOpened(_) => {}
             Input::Timer(timer) => drop(notes.timers.remove(timer)),
-            Input::ToolResult(_) => {}
+            Input::ToolResult(result) => {
+                if let Some(ask) = self.calls.close(result.call) {
+                    // The audience needs the decision only for questions of the guest.
+                    self.turns.close_ask_as_recorded(ask, AskDecision::Dismissed);
+                    notes.clocks.values_mut().for_each(|clock| clock.answered(ask, t));
+                }
+            }
         }
         Ok(())
     }
@@ -225,6 +234,7 @@ impl LinkTask {
             self.state.set_output(false);
         }
         self.agent_version = self.deps.host.agent_version(self.name());
+        self.calls.turn_begins(turn.turn, &start.tools);
         self.turns.begin(
             OpenTurn { turn, id, event, reports, done: false },
             LinkSession::of(lane, start),
@@ -300,6 +310,13 @@ impl LinkTask {
                 notes.timers.insert(timer.timer, t + f64::from(timer.after_ms));
             }
             Action::CancelTimer(timer) => drop(notes.timers.remove(&timer)),
+            Action::ToolRequest(request) => {
+                if let Ok(Some(ask)) = self.open_call(&request)
+                    && let Some(clock) = notes.clocks.get_mut(&request.turn)
+                {
+                    clock.ask(ask, t);
+                }
+            }
             other => {
                 match &other {
                     Action::Ask(ask) => {

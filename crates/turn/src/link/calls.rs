@@ -1,0 +1,222 @@
+//! The calls of the host's tools on a link. Pure, except that files are read in the background.
+//!
+//! A call is open until its result is recorded. So a rebuilt link, which gets the recorded results,
+//! has the same open calls at each point of the recording.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::action_error::ActionError;
+use crate::tools::{self, CallKey, MAX_OPEN_CALLS, PostFile, PostFileError, ToolError, ToolInput};
+use aetheel_model::agent::{Artifact, Ask, AskKey, HostTool, ToolRequest, TurnKey, TurnRef};
+use aetheel_model::fold::MAX_ARTIFACTS;
+
+/// Maximum time for reading a file.
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
+/// Marks the keys of the host's own questions. The rest is the key of the call.
+const HOST_ASK: AskKey = 0x8000_0000;
+
+/// The calls of a link.
+#[derive(Default)]
+pub(super) struct ToolCalls {
+    turns: BTreeMap<TurnKey, TurnTools>,
+    open: BTreeMap<CallKey, OpenCall>,
+    reads: JoinSet<FileRead>,
+}
+
+/// The tools of a turn.
+struct TurnTools {
+    /// The names of the tools that the turn offers.
+    offered: Vec<String>,
+    /// The number of files of the answer.
+    files: usize,
+}
+
+/// A call without a recorded result.
+pub(super) struct OpenCall {
+    pub(super) turn: TurnRef,
+    pub(super) tool: String,
+    pub(super) state: CallState,
+}
+
+/// The state of a call.
+pub(super) enum CallState {
+    /// It is not carried out.
+    Refused(ToolError),
+    /// The file must be read.
+    File(PostFile),
+    /// The file is part of the answer. Contains the result.
+    Attached(String),
+    /// People are asked.
+    Asked(AskKey),
+}
+
+/// A file that was read for a call.
+pub(super) struct FileRead {
+    pub(super) call: CallKey,
+    pub(super) result: Result<Artifact, PostFileError>,
+}
+
+impl ToolCalls {
+    /// Sets the tools that a turn offers.
+    pub(super) fn turn_begins(&mut self, turn: TurnKey, tools: &[HostTool]) {
+        let offered = tools.iter().map(|tool| tool.name.clone()).collect();
+        self.turns.insert(turn, TurnTools { offered, files: 0 });
+    }
+
+    /// Closes the calls of a turn that has ended. Returns its open questions.
+    pub(super) fn turn_ends(&mut self, turn: TurnKey) -> Vec<AskKey> {
+        self.turns.remove(&turn);
+        let mut asks = Vec::new();
+        self.open.retain(|_, call| {
+            let ends = call.turn.turn == turn;
+            if let CallState::Asked(ask) = call.state
+                && ends
+            {
+                asks.push(ask);
+            }
+            !ends
+        });
+        asks
+    }
+
+    /// Counts a file of the answer that the agent reported by itself.
+    pub(super) fn file_reported(&mut self, turn: TurnKey) {
+        if let Some(tools) = self.turns.get_mut(&turn) {
+            tools.files += 1;
+        }
+    }
+
+    /// Opens a call. Returns the question if it asks people. `is_running` is whether its turn is
+    /// running.
+    ///
+    /// # Errors
+    /// [`ActionError::CallOpen`] if a call with this key is open. Such a call gets no result,
+    /// because that would be taken for the result of the first one.
+    pub(super) fn open(
+        &mut self,
+        request: &ToolRequest,
+        is_running: bool,
+    ) -> Result<Option<Ask>, ActionError> {
+        let ToolRequest { call, session, turn, name, input } = request;
+        if self.open.contains_key(call) {
+            return Err(ActionError::CallOpen(*call));
+        }
+        let turn = TurnRef { session: *session, turn: *turn };
+        let ask = HOST_ASK | call;
+        let state = match self.check(turn, name, input, is_running) {
+            Ok(ToolInput::PostFile(file)) => CallState::File(file),
+            Ok(ToolInput::Ask(question)) => {
+                let tool = name.clone();
+                self.open.insert(*call, OpenCall { turn, tool, state: CallState::Asked(ask) });
+                return Ok(Some(question.ask(ask, turn)));
+            }
+            Err(error) => CallState::Refused(error),
+        };
+        let tool = name.chars().take(64).collect();
+        self.open.insert(*call, OpenCall { turn, tool, state });
+        Ok(None)
+    }
+
+    fn check(
+        &self,
+        turn: TurnRef,
+        name: &str,
+        input: &str,
+        is_running: bool,
+    ) -> Result<ToolInput, ToolError> {
+        let tools = self.turns.get(&turn.turn).filter(|_| is_running);
+        let tools = tools.ok_or(ToolError::TurnNotOpen)?;
+        let calls = self.open.values().filter(|open| open.turn == turn);
+        let calls = calls.filter(|open| !matches!(open.state, CallState::Refused(_)));
+        if calls.count() >= MAX_OPEN_CALLS {
+            return Err(ToolError::TooManyCalls);
+        }
+        let input = tools::parse(name, input, &tools.offered)?;
+        let is_file =
+            |open: &&OpenCall| open.turn == turn && matches!(open.state, CallState::File(_));
+        let files = tools.files + self.open.values().filter(is_file).count();
+        match input {
+            ToolInput::PostFile(_) if files >= MAX_ARTIFACTS => Err(ToolError::TooManyFiles),
+            input => Ok(input),
+        }
+    }
+
+    /// Refuses a call that was open.
+    pub(super) fn refuse(&mut self, call: CallKey, error: ToolError) {
+        if let Some(open) = self.open.get_mut(&call) {
+            open.state = CallState::Refused(error);
+        }
+    }
+
+    /// Notes that the file of a call is part of the answer. Returns the turn, or `None` if the call
+    /// is not open or its file was attached before.
+    pub(super) fn attach(&mut self, call: CallKey, result: String) -> Option<TurnRef> {
+        let open = self.open.get_mut(&call)?;
+        if !matches!(open.state, CallState::File(_)) {
+            return None;
+        }
+        open.state = CallState::Attached(result);
+        let turn = open.turn;
+        self.file_reported(turn.turn);
+        Some(turn)
+    }
+
+    pub(super) fn get(&self, call: CallKey) -> Option<&OpenCall> {
+        self.open.get(&call)
+    }
+
+    /// Returns the keys of the open calls.
+    pub(super) fn keys(&self) -> Vec<CallKey> {
+        self.open.keys().copied().collect()
+    }
+
+    /// Returns the call that asks a question.
+    pub(super) fn asking(&self, ask: AskKey) -> Option<CallKey> {
+        let asks = |open: &OpenCall| matches!(open.state, CallState::Asked(key) if key == ask);
+        self.open.iter().find(|(_, open)| asks(open)).map(|(call, _)| *call)
+    }
+
+    /// Removes a call, because its result is recorded. Returns its question, if it asked people.
+    pub(super) fn close(&mut self, call: CallKey) -> Option<AskKey> {
+        match self.open.remove(&call)?.state {
+            CallState::Asked(ask) => Some(ask),
+            _ => None,
+        }
+    }
+
+    /// Reads a file for a call in the background.
+    pub(super) fn read(&mut self, call: CallKey, file: PostFile, cwd: PathBuf) {
+        let path = file.shown_path();
+        self.reads.spawn(async move {
+            let read = tokio::task::spawn_blocking(move || file.read(&cwd));
+            let result = match tokio::time::timeout(READ_TIMEOUT, read).await {
+                Ok(Ok(result)) => result,
+                Ok(Err(error)) => Err(PostFileError::Unreadable(path, error.into())),
+                Err(_) => Err(PostFileError::Timeout(path)),
+            };
+            FileRead { call, result }
+        });
+    }
+
+    /// Returns the next file that was read. Never completes if no file is being read.
+    pub(super) async fn next_read(&mut self) -> FileRead {
+        loop {
+            match self.reads.join_next().await {
+                Some(Ok(read)) => return read,
+                // Only a task that is aborted has no result.
+                Some(Err(_)) => {}
+                None => pending().await,
+            }
+        }
+    }
+
+    /// Returns whether a file is being read.
+    pub(super) fn is_reading(&self) -> bool {
+        !self.reads.is_empty()
+    }
+}

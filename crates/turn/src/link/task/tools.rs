@@ -1,0 +1,143 @@
+//! Carries out the calls of the host's tools, each exactly once.
+//!
+//! A call is recorded like any other action, and its result like any other input. In between, the
+//! recording also contains the file of a call that posts one ([`EntryKind::Attached`]). So a rebuilt
+//! link knows which calls have had their effect: it completes those, and carries out the others. A
+//! question is open until its result is recorded, like the questions of guests.
+
+use super::LinkTask;
+use crate::link::LinkReport;
+use crate::link::action_error::ActionError;
+use crate::link::calls::{CallState, FileRead};
+use crate::recording::EntryKind;
+use crate::tools::{CallKey, ToolError, answer_text};
+use aetheel_model::agent::{
+    AgentEventKind, Artifact, ArtifactBody, AskDecision, AskKey, Input, ToolRequest, ToolResult,
+    TurnRef,
+};
+use aetheel_model::plain::{counted, one_line};
+
+impl LinkTask {
+    /// Opens a call and carries it out.
+    pub(super) fn tool_request(&mut self, request: &ToolRequest) {
+        match self.open_call(request) {
+            Ok(_) => self.carry_out(request.call),
+            Err(error) => self.dropped("tool-request", &error),
+        }
+    }
+
+    /// Opens a call, but does not carry it out. Only a question is asked: the driver knows whether
+    /// it was asked before. Returns the key of the question.
+    ///
+    /// # Errors
+    /// [`ActionError::CallOpen`] if a call with this key is open.
+    pub(super) fn open_call(
+        &mut self,
+        request: &ToolRequest,
+    ) -> Result<Option<AskKey>, ActionError> {
+        let turn = TurnRef { session: request.session, turn: request.turn };
+        let Some(ask) = self.calls.open(request, self.turns.is_running(turn))? else {
+            return Ok(None);
+        };
+        if !self.turns.ask(&ask) {
+            self.calls.refuse(request.call, ToolError::AskInUse);
+            return Ok(None);
+        }
+        let key = ask.ask;
+        self.report(turn, "tool-request", LinkReport::Ask(ask));
+        Ok(Some(key))
+    }
+
+    /// Carries out all open calls. Called once a link is rebuilt.
+    pub(super) fn carry_out_all(&mut self) {
+        for call in self.calls.keys() {
+            self.carry_out(call);
+        }
+    }
+
+    fn carry_out(&mut self, call: CallKey) {
+        let Some(open) = self.calls.get(call) else { return };
+        match &open.state {
+            CallState::Refused(error) => {
+                let (tool, reason) = (one_line(&open.tool), error.to_string());
+                tracing::warn!(tool, call, reason, "a call of a host tool failed");
+                self.tool_result(call, reason, true);
+            }
+            CallState::File(file) => {
+                let file = file.clone();
+                match self.turns.sessions.get(open.turn.session) {
+                    Some(session) => self.calls.read(call, file, session.cwd.clone().into()),
+                    None => {
+                        self.calls.refuse(call, ToolError::TurnNotOpen);
+                        self.carry_out(call);
+                    }
+                }
+            }
+            CallState::Attached(result) => {
+                let result = result.clone();
+                self.tool_result(call, result, false);
+            }
+            CallState::Asked(_) => {}
+        }
+    }
+
+    /// Attaches a file that was read for a call to the answer.
+    pub(super) fn file_read(&mut self, read: FileRead) {
+        let FileRead { call, result } = read;
+        // Otherwise its turn has ended.
+        let Some(open) = self.calls.get(call) else { return };
+        let turn = open.turn.turn;
+        if !matches!(open.state, CallState::File(_)) {
+            return;
+        }
+        match result {
+            Ok(artifact) => {
+                let name = artifact.name.as_deref().map(one_line);
+                tracing::info!(call, name, bytes = size_of(&artifact), "the agent posts a file");
+                self.recording.host(EntryKind::Attached { call, turn, artifact: artifact.clone() });
+                self.attach(call, artifact);
+            }
+            Err(error) => self.calls.refuse(call, error.into()),
+        }
+        self.carry_out(call);
+    }
+
+    /// Adds a recorded file to the answer of its turn.
+    pub(super) fn attach(&mut self, call: CallKey, artifact: Artifact) {
+        let name = artifact.name.as_deref().map(one_line).unwrap_or_default();
+        let bytes = counted(size_of(&artifact), "byte");
+        let result = format!("The file `{name}` ({bytes}) is attached to your answer.");
+        if let Some(turn) = self.calls.attach(call, result) {
+            let event = AgentEventKind::Artifact(artifact);
+            self.report(turn, "tool-request", LinkReport::Event(event));
+        }
+    }
+
+    /// Ends a call that asked people. Returns false if no call asked this question.
+    pub(super) fn answer_call(&mut self, ask: AskKey, decision: &AskDecision) -> bool {
+        let Some(call) = self.calls.asking(ask) else { return false };
+        if self.turns.close_ask(ask).is_some() {
+            self.tool_result(call, answer_text(decision), false);
+        }
+        true
+    }
+
+    /// Closes the calls of a turn that has ended. They get no result.
+    pub(super) fn end_calls(&mut self, turn: TurnRef) {
+        for ask in self.calls.turn_ends(turn.turn) {
+            self.turns.withdraw(ask);
+        }
+    }
+
+    fn tool_result(&mut self, call: CallKey, text: String, failed: bool) {
+        self.input(Input::ToolResult(ToolResult { call, text, failed }));
+    }
+}
+
+/// Returns the size of an artifact's content in bytes.
+fn size_of(artifact: &Artifact) -> usize {
+    match &artifact.body {
+        ArtifactBody::Base64(text) => text.len() / 4 * 3,
+        ArtifactBody::Text(text) | ArtifactBody::Link(text) => text.len(),
+    }
+}

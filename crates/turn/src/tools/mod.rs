@@ -1,0 +1,196 @@
+//! The tools of the host that an agent may call during a turn: their descriptions, and the parser
+//! of their inputs. `link/task/tools` carries out the calls, and `docs/host-tools.md` describes
+//! them.
+
+mod ask;
+mod post_file;
+
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+pub(crate) use self::ask::{AskPeople, answer_text};
+pub(crate) use self::post_file::{MAX_FILE_BYTES, PostFile, PostFileError};
+use aetheel_model::agent::HostTool;
+use aetheel_model::config::HostToolKind;
+use aetheel_model::fold::MAX_ARTIFACTS;
+
+/// The key of a call, unique among the open calls of a link.
+pub(crate) type CallKey = u32;
+
+/// Maximum number of calls that a turn may have open at the same time.
+pub(crate) const MAX_OPEN_CALLS: usize = 8;
+
+/// The reason why a call is not carried out. The model gets the text.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToolError {
+    /// The tool does not exist, or was not offered in this turn.
+    #[error("the host offers no tool {name:?} in this turn; its tools are: {offered}")]
+    NotOffered {
+        /// The name in the call.
+        name: String,
+        /// The names of the tools of this turn.
+        offered: String,
+    },
+    /// The input cannot be parsed.
+    #[error("the input of the tool is not valid: {0}; correct it and call the tool again")]
+    Input(#[from] serde_json::Error),
+    /// The input violates a limit.
+    #[error("the input of the tool is not valid: {0}; correct it and call the tool again")]
+    Limit(&'static str),
+    /// Too many calls are open.
+    #[error(
+        "{MAX_OPEN_CALLS} calls of host tools are open already; wait for a result and call the tool again"
+    )]
+    TooManyCalls,
+    /// The answer has the maximum number of files.
+    #[error("an answer has at most {MAX_ARTIFACTS} files; put the others into an archive")]
+    TooManyFiles,
+    /// The key of the question is in use.
+    #[error("another question of the agent is open under the same key; call the tool again later")]
+    AskInUse,
+    /// The turn of the call is not open.
+    #[error("the turn of this call is not open")]
+    TurnNotOpen,
+    /// The file cannot be posted.
+    #[error(transparent)]
+    PostFile(#[from] PostFileError),
+}
+
+/// The parsed input of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ToolInput {
+    PostFile(PostFile),
+    Ask(AskPeople),
+}
+
+/// Returns the descriptions of tools, which a turn that offers them begins with.
+#[must_use]
+pub fn host_tools(kinds: &[HostToolKind]) -> Vec<HostTool> {
+    kinds.iter().map(|kind| describe(*kind)).collect()
+}
+
+fn describe(kind: HostToolKind) -> HostTool {
+    let (description, schema) = match kind {
+        HostToolKind::PostFile => (
+            "Attaches a file from the working directory to your answer, so that the people who \
+             read the answer in the chat can open it. Use it for results that do not fit into \
+             text, such as images, documents and archives. The file is sent with the answer at the \
+             end of the turn."
+                .to_owned(),
+            json!({
+                "type": "object",
+                "properties": {
+                    "path": {
+                        "type": "string",
+                        "description": format!("Path of the file, relative to the working directory or absolute. The file must be inside the working directory and have at most {} MiB.", MAX_FILE_BYTES >> 20),
+                    },
+                    "name": {
+                        "type": "string",
+                        "description": "File name for the readers. The default is the name of the file.",
+                    },
+                },
+                "required": ["path"],
+                "additionalProperties": false,
+            }),
+        ),
+        HostToolKind::Ask => (
+            "Asks the people in the chat a question and waits for the answer. Use it only if you \
+             cannot continue without a decision or a fact that only they know. The result is the \
+             answer, or a note that there was no answer."
+                .to_owned(),
+            json!({
+                "type": "object",
+                "properties": {
+                    "question": {
+                        "type": "string",
+                        "description": "The question, understandable without further context.",
+                    },
+                    "options": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "maxItems": ask::MAX_OPTIONS,
+                        "description": "Answers to choose from. People may also write their own answer.",
+                    },
+                    "many": {
+                        "type": "boolean",
+                        "description": "Whether several options may be chosen. The default is false.",
+                    },
+                },
+                "required": ["question"],
+                "additionalProperties": false,
+            }),
+        ),
+    };
+    HostTool { name: kind.name().to_owned(), description, input_schema: schema.to_string() }
+}
+
+/// Parses the input of a call of one of the `offered` tools.
+///
+/// # Errors
+/// [`ToolError`] if the tool is not offered or the input is not valid.
+pub(crate) fn parse(name: &str, input: &str, offered: &[String]) -> Result<ToolInput, ToolError> {
+    let kind = HostToolKind::ALL.into_iter().find(|kind| kind.name() == name);
+    let Some(kind) = kind.filter(|_| offered.iter().any(|known| known == name)) else {
+        let offered = match offered {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        };
+        return Err(ToolError::NotOffered { name: name.chars().take(64).collect(), offered });
+    };
+    match kind {
+        HostToolKind::PostFile => Ok(ToolInput::PostFile(read(input)?)),
+        HostToolKind::Ask => {
+            let ask: AskPeople = read(input)?;
+            ask.check().map_err(ToolError::Limit)?;
+            Ok(ToolInput::Ask(ask))
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(input: &str) -> Result<T, ToolError> {
+    // Some agents send nothing for an object without fields. The error then names the missing one.
+    let input = if input.trim().is_empty() { "{}" } else { input };
+    Ok(serde_json::from_str(input)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offered() -> Vec<String> {
+        host_tools(&HostToolKind::ALL).into_iter().map(|tool| tool.name).collect()
+    }
+
+    #[test]
+    fn every_tool_has_a_valid_name_and_a_schema_of_an_object() {
+        for tool in host_tools(&HostToolKind::ALL) {
+            assert!(tool.name.len() <= 64, "{}", tool.name);
+            assert!(tool.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
+            let schema: serde_json::Value = serde_json::from_str(&tool.input_schema).unwrap();
+            assert_eq!(schema["type"], "object", "{}", tool.name);
+        }
+    }
+
+    #[test]
+    fn a_tool_that_is_unknown_or_not_offered_is_refused_with_the_names_of_the_others() {
+        let refusal = |name: &str, offered: &[String]| {
+            parse(name, r#"{"path":"a","question":"b"}"#, offered).unwrap_err().to_string()
+        };
+        assert!(refusal("rm", &offered()).ends_with("aetheel_post_file, aetheel_ask"));
+        assert!(refusal("aetheel_ask", &[]).ends_with("its tools are: none"));
+        assert!(refusal("aetheel_ask", &offered()[..1]).ends_with("aetheel_post_file"));
+    }
+
+    #[test]
+    fn an_invalid_input_is_refused_with_the_reason() {
+        let refusal =
+            |name: &str, input: &str| parse(name, input, &offered()).unwrap_err().to_string();
+        assert!(refusal("aetheel_post_file", "").contains("missing field `path`"));
+        assert!(refusal("aetheel_post_file", "[").contains("EOF"));
+        assert!(refusal("aetheel_post_file", r#"{"path":1}"#).contains("invalid type"));
+        assert!(refusal("aetheel_ask", r#"{"question":" "}"#).contains("empty"));
+        let many = serde_json::json!({"question": "a", "options": vec!["x"; 26]}).to_string();
+        assert!(refusal("aetheel_ask", &many).contains("options"));
+        assert!(parse("aetheel_ask", r#"{"question":"a","options":null}"#, &offered()).is_ok());
+    }
+}
