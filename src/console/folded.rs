@@ -232,8 +232,8 @@ mod tests {
             folded.end_tool("c", &end(Some("one\n\x1b[2Jtwo\nthree"), Vec::new())),
             ["| one … 2 more lines (/open 2)"]
         );
-        folded.add_output("t", "strea");
-        folded.add_output("t", "med\nmore");
+        folded.add_output("t", "strea", false);
+        folded.add_output("t", "med\nmore", false);
         assert_eq!(
             folded.end_tool("d", &end(None, Vec::new())),
             ["| streamed … 1 more line (/open 3)"]

@@ -266,6 +266,8 @@ fn question() -> Ask {
         options: vec![],
         diffs: vec![],
         changeable: false,
+        parent: None,
+        deadline_ms: None,
     }
 }
 

@@ -241,7 +241,6 @@ impl Memory {
                 });
                 return vec![Action::SessionReady(ready), answer];
             }
-            other => panic!("unexpected query {other:?}"),
         };
         vec![Action::QueryAnswer(QueryAnswer { query: query.query, answer })]
     }

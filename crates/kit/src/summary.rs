@@ -305,7 +305,7 @@ fn event_line(event: &AgentEventKind) -> Option<(String, String, Style)> {
         AgentEventKind::Unrecognised(unknown) => {
             let at = unknown.path.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
             line(
-                "unknown",
+                unknown.difference.word(),
                 format!("{}{at}: {}", unknown.what, shortened(&unknown.sample, 160)),
                 Style::Bad,
             )

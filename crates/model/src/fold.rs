@@ -342,7 +342,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::{TaskKind, TaskStatus};
+    use crate::agent::{Compaction, TaskKind, TaskStatus};
 
     fn text(part: u32, text: &str, replace: bool) -> AgentEventKind {
         AgentEventKind::Text(TextEvent { part, text: text.to_owned(), replace, parent: None })
@@ -359,6 +359,28 @@ mod tests {
         assert_eq!(transcript.text(), "Good day\n\nthere");
         transcript.apply(&text(1, "", true));
         assert_eq!(transcript.text(), "Good day");
+    }
+
+    #[test]
+    fn a_notice_replaces_the_one_with_its_key_and_quiet_ones_are_left_out() {
+        let mut transcript = Transcript::default();
+        for (level, key, text) in [
+            (DiagnosticLevel::Info, None, "plain"),
+            (DiagnosticLevel::Warn, Some("server"), "starting"),
+            (DiagnosticLevel::Debug, Some("server"), "a detail"),
+            (DiagnosticLevel::Info, None, "plain"),
+            (DiagnosticLevel::Info, Some("server"), "ready"),
+        ] {
+            let (key, text) = (key.map(str::to_owned), text.to_owned());
+            transcript.apply(&AgentEventKind::Notice(AgentNotice { level, key, text }));
+        }
+        let compaction =
+            |done| Compaction { done, tokens_before: Some(9_000), tokens_after: Some(800) };
+        transcript.apply(&AgentEventKind::Compaction(compaction(false)));
+        transcript.apply(&AgentEventKind::Compaction(compaction(true)));
+        let shortened =
+            "The agent shortened the history of this conversation from 9000 to 800 tokens.";
+        assert_eq!(transcript.notices(), ["plain", "ready", "plain", shortened]);
     }
 
     #[test]
@@ -445,6 +467,25 @@ mod tests {
             ["t1"]
         );
         assert_eq!(transcript.tools()[0].start.title, "ls");
+    }
+
+    #[test]
+    fn a_running_tool_whose_output_is_resent_shows_the_last_one() {
+        let mut transcript = Transcript::default();
+        transcript.apply(&AgentEventKind::ToolStart(ToolStart {
+            id: "t1".to_owned(),
+            parent: None,
+            kind: "bash".to_owned(),
+            native_name: "Bash".to_owned(),
+            title: String::new(),
+            target: None,
+            input: "{}".to_owned(),
+        }));
+        for (text, replace) in [("one\n", true), ("one\ntwo\n", true), ("three\n", false)] {
+            let (id, text) = ("t1".to_owned(), text.to_owned());
+            transcript.apply(&AgentEventKind::ToolOutput(ToolOutput { id, text, replace }));
+        }
+        assert_eq!(transcript.tools()[0].last_lines(9), ["one", "two", "three"]);
     }
 
     #[test]

@@ -191,6 +191,7 @@ fn command(spawn: &Spawn) -> String {
         ArgumentValue::Port => "<port>".to_owned(),
         ArgumentValue::Secret(name) => format!("<secret {name}>"),
         ArgumentValue::Inherit => "<inherited>".to_owned(),
+        ArgumentValue::ToolServer(_) => "<address of the tools>".to_owned(),
     };
     let words = std::iter::once(spawn.program.clone()).chain(spawn.arguments.iter().map(argument));
     words.collect::<Vec<_>>().join(" ")

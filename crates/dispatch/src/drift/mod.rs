@@ -99,7 +99,7 @@ impl DriftMonitor {
             generation,
             agent_version,
             link,
-            unknown: Unrecognised { what, path, sample, .. },
+            unknown: Unrecognised { difference, what, path, sample },
         } = *output;
         let key = self.key(backend, generation, agent_version, what);
         let generation = generation.to_string();
@@ -115,6 +115,7 @@ impl DriftMonitor {
                 generation,
                 recording = link,
                 what,
+                difference = difference.word(),
                 path,
                 "the agent sent output that its backend does not recognise; see docs/drift.md"
             );

@@ -306,6 +306,29 @@ mod tests {
     }
 
     #[test]
+    fn output_that_replaces_the_earlier_one_shows_no_secret() {
+        let redactor = Redactor::new(&[SECRET.to_owned().into()]);
+        let (mut stream, mut seen) = (StreamRedactor::new(&redactor), String::new());
+        let mut show = |event: &AgentEventKind| {
+            if let AgentEventKind::ToolOutput(output) = event {
+                if output.replace {
+                    seen.clear();
+                }
+                seen.push_str(&output.text);
+            }
+        };
+        let whole = format!("one\n{SECRET}\ntwo\n");
+        for end in 1..=whole.len() {
+            let text = whole[..end].to_owned();
+            let output = ToolOutput { id: "t".into(), text, replace: true };
+            stream.pass(&AgentEventKind::ToolOutput(output), &mut show);
+        }
+        let more = ToolOutput { id: "t".into(), text: "three".into(), replace: false };
+        stream.pass(&AgentEventKind::ToolOutput(more), &mut show);
+        assert_eq!(seen, "one\n***\ntwo\nthree");
+    }
+
+    #[test]
     fn a_thought_and_the_answer_are_separate_texts() {
         let (first, rest) = SECRET.split_at(5);
         let thought = TextEvent { part: 0, text: first.to_owned(), replace: false, parent: None };

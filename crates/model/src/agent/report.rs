@@ -241,6 +241,18 @@ pub enum OutputDifference {
     Changed,
 }
 
+impl OutputDifference {
+    /// Returns a word for logs and reports.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Missing => "missing",
+            Self::Changed => "changed",
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Unrecognised {

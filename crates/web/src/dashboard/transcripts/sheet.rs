@@ -16,6 +16,7 @@ const ASKED: usize = 3_000;
 const PART: usize = 36_000;
 /// The largest number of attachments and of models that are listed.
 const PIECES: usize = 5;
+const TOOL_NAMES: usize = 2_000;
 
 /// A turn as one reader may see it.
 pub(super) struct TurnSheet<'a> {
@@ -67,6 +68,10 @@ impl TurnSheet<'_> {
                     dd {
                         code { (short_line(&session.native_id, 100)) }
                         @if let Some(title) = &session.title { " " (short_line(title, 100)) }
+                    }
+                    @if !session.tools.is_empty() {
+                        dt { "Tools of the agent" }
+                        dd { (short_line(&session.tools.join(", "), TOOL_NAMES)) }
                     }
                 }
             }
