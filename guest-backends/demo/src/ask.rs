@@ -98,7 +98,7 @@ fn question(fields: &Value) -> Question {
         optional: fields.is_true("optional"),
         preset: fields.list("preset").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         placeholder: fields.text("example").map(str::to_owned),
-        multi_line: fields.is_true("lines"),
+        single_line: fields.is_true("line"),
         secret: fields.is_true("secret"),
     }
 }

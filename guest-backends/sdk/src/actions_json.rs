@@ -42,7 +42,7 @@ const LATER: [(&str, &[&str]); 11] = [
     ("Usage", &["cache_write", "models"]),
     (
         "Question",
-        &["description", "form", "optional", "preset", "placeholder", "multi_line", "secret"],
+        &["description", "form", "optional", "preset", "placeholder", "single_line", "secret"],
     ),
     ("Ask", &["options", "diffs", "changeable", "parent", "deadline_ms"]),
     ("StartTurn", &["agent_version", "tools"]),

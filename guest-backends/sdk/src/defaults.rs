@@ -47,7 +47,7 @@ impl Default for Question {
             optional: false,
             preset: Vec::new(),
             placeholder: None,
-            multi_line: false,
+            single_line: false,
             secret: false,
         }
     }

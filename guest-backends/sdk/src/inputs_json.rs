@@ -23,7 +23,7 @@ fn default_of(record: &str, field: &str) -> Option<Value> {
         | ("Ask", "options" | "diffs") => Value::Array(Vec::new()),
         ("ToolOutput", "replace")
         | ("FileDiff", "binary")
-        | ("Question", "optional" | "multi_line" | "secret")
+        | ("Question", "optional" | "single_line" | "secret")
         | ("Ask", "changeable") => Value::Bool(false),
         ("Usage", "cache_write") => Value::from(0),
         ("Unrecognised", "difference") => Value::from("unknown"),
