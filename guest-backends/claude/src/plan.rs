@@ -15,6 +15,17 @@ use aetheel_backend_sdk::wit::{
 use crate::prompt;
 
 const SYSTEM_PROMPT: &str = "system-prompt.md";
+/// The name of the MCP server with the tools of the host. Claude Code calls its tools
+/// `mcp__aetheel__NAME`.
+pub(crate) const TOOL_SERVER: &str = "aetheel";
+pub(crate) const TOOL_PREFIX: &str = "mcp__aetheel__";
+/// The rule that allows all tools of this server.
+const ALL_TOOLS: &str = "mcp__aetheel";
+/// The file that describes this server to a one-shot run.
+const MCP_CONFIG: &str = "mcp.json";
+/// The first release that keeps the system prompt that a conversation began with, and has the flag
+/// that disables this. Older releases refuse the flag.
+const SNAPSHOT_SINCE: [u32; 3] = [2, 1, 257];
 /// Claude Code's name of the mode that only plans.
 pub(crate) const PLAN: &str = "plan";
 /// Claude Code's name of the mode that asks for no permission. Available only if the process was
@@ -39,7 +50,15 @@ const TELL_STATE: &str = "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS";
 pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
     let prompt = checked(&start.parts)?;
     let resume = start.native_id.clone().map(|id| (id, start.fork));
-    let arguments = arguments(&["--output-format", "stream-json"], resume, &start, emit)?;
+    let mut head = vec!["--output-format", "stream-json"];
+    // In a long-lived process, `initialize` disables this.
+    if is_since(start.agent_version.as_deref(), SNAPSHOT_SINCE) {
+        head.extend(["--system-prompt-snapshot", "off"]);
+    }
+    let mut arguments = arguments(&head, resume, &start, emit)?;
+    if !start.tools.is_empty() {
+        arguments.extend(tool_server(start.session, emit));
+    }
     Ok(Spawn {
         environment: variables(&[NO_OWN_MEMORY]),
         ..spawn("claude", arguments, vec![Chunk::Text(prompt)])
@@ -154,6 +173,33 @@ impl Fixed {
             (saved.text("system-prompt").map(str::to_owned), saved.text("options")?.to_owned());
         Some(Self { system_prompt, max_turns: saved.count("max-turns"), tools, options })
     }
+}
+
+/// Returns whether a version is known and not older than `first`.
+fn is_since(version: Option<&str>, first: [u32; 3]) -> bool {
+    let number = |part: &str| {
+        let digits = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());
+        part[..digits].parse::<u32>().ok()
+    };
+    let parts = |version: &str| version.split('.').map(number).collect::<Option<Vec<_>>>();
+    version.and_then(parts).is_some_and(|version| version.as_slice() >= first.as_slice())
+}
+
+/// Returns the flags with which a one-shot run finds the host's MCP server, and writes the file
+/// with its address.
+fn tool_server(session: u32, emit: &mut Emit) -> Vec<Value> {
+    let before =
+        format!(r#"{{"mcpServers":{{"{TOOL_SERVER}":{{"type":"http","alwaysLoad":true,"url":""#);
+    let body =
+        vec![Chunk::Text(before), Chunk::ToolServer(session), Chunk::Text(r#""}}}"#.to_owned())];
+    emit.action(Action::PutFile(PutFile { name: MCP_CONFIG.to_owned(), body }));
+    let text = |text: &str| Value::Text(text.to_owned());
+    vec![
+        text("--mcp-config"),
+        Value::File(MCP_CONFIG.to_owned()),
+        text("--allowedTools"),
+        text(ALL_TOOLS),
+    ]
 }
 
 fn system_prompt(settings: &Settings) -> Option<&String> {

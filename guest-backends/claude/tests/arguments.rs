@@ -8,7 +8,8 @@ use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{Fixture, run, start};
 use aetheel_backend_sdk::json::{self, Value as Json};
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, FailureKind, Mode, Outcome, Part, Safety, Settings, Spawn, StartTurn, Value,
+    Action, Chunk, FailureKind, HostTool, Mode, Outcome, Part, Safety, Settings, Spawn, StartTurn,
+    Value,
 };
 use claude::Backend;
 
@@ -100,6 +101,52 @@ fn the_system_prompt_is_a_file_created_before_the_start() {
     let put = actions.iter().position(|action| matches!(action, Action::PutFile(file) if file.body == [Chunk::Text("be kind".to_owned())]));
     let spawn = actions.iter().position(|action| matches!(action, Action::Spawn(_)));
     assert!(put.is_some() && put < spawn, "{actions:?}");
+}
+
+#[test]
+fn a_release_that_keeps_the_first_system_prompt_is_made_to_use_the_new_one() {
+    let flags = |version: Option<&str>| {
+        let version = version.map(str::to_owned);
+        has(
+            &arguments(StartTurn { agent_version: version, ..start("hi") }),
+            &["--system-prompt-snapshot", "off"],
+        )
+    };
+    for old in [None, Some("2.1.197"), Some("2.1.252"), Some("2"), Some("new"), Some("1.9.999")] {
+        assert!(!flags(old), "{old:?} refuses the flag");
+    }
+    for new in ["2.1.257", "2.1.332", "2.1.332-beta.1", "2.2.0", "3.0.0"] {
+        assert!(flags(Some(new)), "{new} needs the flag");
+    }
+}
+
+#[test]
+fn a_one_shot_run_gets_the_address_of_the_tools_in_a_file() {
+    let tool = HostTool {
+        name: "remember".to_owned(),
+        description: String::new(),
+        input_schema: "{}".to_owned(),
+    };
+    let turn = StartTurn { tools: vec![tool], ..start("hi") };
+    let (_, actions) = spawned(turn.clone());
+    let file = actions.iter().find_map(|action| match action {
+        Action::PutFile(file) => Some(file),
+        _ => None,
+    });
+    let body = &file.unwrap_or_else(|| panic!("{actions:?}")).body;
+    let [Chunk::Text(before), Chunk::ToolServer(1), Chunk::Text(after)] = &body[..] else {
+        panic!("{body:?}")
+    };
+    let config = format!("{before}http://127.0.0.1:1/secret{after}");
+    let config: serde_json::Value = serde_json::from_str(&config).unwrap();
+    let server = &config["mcpServers"]["aetheel"];
+    assert_eq!(
+        (&server["type"], &server["url"]),
+        (&"http".into(), &"http://127.0.0.1:1/secret".into())
+    );
+    let wanted = ["--mcp-config", "<mcp.json>", "--allowedTools", "mcp__aetheel"];
+    assert!(has(&arguments(turn), &wanted));
+    assert!(!arguments(start("hi")).contains(&"--mcp-config".to_owned()));
 }
 
 #[test]
@@ -303,8 +350,14 @@ fn every_flag_used_was_accepted_by_the_real_agent() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude");
     let accepted: Vec<String> =
         Fixture::all(&folder).into_iter().flat_map(|fixture| fixture.argv).collect();
-    // Tested with the same version in runs that are not recorded.
-    let elsewhere = ["--session-id", "--fork-session", "--permission-mode"];
+    // Tested in runs that are not recorded, `--system-prompt-snapshot` with 2.1.332.
+    let elsewhere = [
+        "--session-id",
+        "--fork-session",
+        "--permission-mode",
+        "--system-prompt-snapshot",
+        "--mcp-config",
+    ];
     let dialogues: Vec<String> = std::fs::read_dir(folder.join("live"))
         .unwrap()
         .map(|file| file.unwrap().path())

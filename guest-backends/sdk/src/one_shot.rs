@@ -49,7 +49,7 @@
 use crate::wit::{
     Action, Answer, Chunk, Command, Exited, Failure, FailureKind, Input, Level, Line, Outcome,
     Part, QueryAnswer, QueryResult, SetTimer, Signal, Spawn, StartTurn, SteerOutcome, Steered,
-    Stop, TimedInput, TurnDone, TurnRef, Value,
+    Stop, TimedInput, ToolResult, TurnDone, TurnRef, Value,
 };
 use crate::{Backend, Emit, TurnResult, failure, text};
 
@@ -85,6 +85,10 @@ pub trait Agent: Default + 'static {
     /// Handles the decision about a question of the agent, usually by writing it to the agent's
     /// stdin. The default does nothing, for agents that ask no questions.
     fn answer(&mut self, _answer: Answer, _emit: &mut Emit) {}
+
+    /// Handles the result of a call of a tool of the host ([`Emit::tool_request`]), usually by
+    /// writing it to the agent's stdin. The default does nothing, for agents without such tools.
+    fn tool_result(&mut self, _result: ToolResult, _emit: &mut Emit) {}
 
     /// Returns the result of a run that exited before [`Self::line`] returned one. By default the
     /// turn is lost, or failed if the exit code is not zero.
@@ -156,6 +160,9 @@ impl<A: Agent> Backend for OneShot<A> {
                 if let Some(result) = self.agent.line(line, &mut Emit::new(run.turn, out)) {
                     run.record(result, out);
                 }
+            }
+            (Input::ToolResult(result), State::Running(run)) => {
+                self.agent.tool_result(result, &mut Emit::new(run.turn, out));
             }
             (Input::SpawnFailed(failed), State::Running(_)) => {
                 let kind =

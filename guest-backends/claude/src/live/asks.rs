@@ -7,7 +7,7 @@ use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{Answer, AskKind, Choice, Decision, Question, TurnRef};
 use serde_json::json;
 
-use super::Conversation;
+use super::{Conversation, host_tools};
 use crate::tool;
 
 const TITLE: usize = 160;
@@ -55,6 +55,7 @@ impl Conversation {
             (Some("can_use_tool"), Some(turn)) => {
                 self.ask_permission(request, &message["request"], turn, context)
             }
+            (Some("mcp_message"), _) => self.handle_mcp(message, context),
             (Some("can_use_tool"), None) => context.say(&deny(&request, DISMISSED, false)),
             (subtype, _) => {
                 if self.turn.is_some() {
@@ -82,6 +83,10 @@ impl Conversation {
         }
         let (name, input) = (body.text("tool_name").unwrap_or_default(), &body["input"]);
         let verbatim = if input.is_null() { "{}".to_owned() } else { input.to_string() };
+        // The host checks the calls of its own tools.
+        if host_tools::is_offered(name, &self.process.offered) {
+            return context.say(&allow(&request, &verbatim, None));
+        }
         let tool_use = body.text("tool_use_id").unwrap_or_default();
         // "Always" would end planning.
         let always =
@@ -155,6 +160,7 @@ impl Conversation {
     pub(super) fn cancel_request(&mut self, message: &Value, context: &mut LinkContext) {
         let request = message["request_id"].to_string();
         self.asks.withdraw(|open| open.request == request, context.out());
+        self.cancel_call(&request);
     }
 }
 
@@ -213,7 +219,7 @@ fn deny(request: &str, message: &str, stop: bool) -> String {
 }
 
 /// Returns a control response; `more` has additional fields as JSON text.
-fn respond(subtype: &str, request: &str, more: &str) -> String {
+pub(super) fn respond(subtype: &str, request: &str, more: &str) -> String {
     format!(
         r#"{{"type":"control_response","response":{{"subtype":"{subtype}","request_id":{request},{more}}}}}"#
     )

@@ -3,7 +3,7 @@
 //!
 //! [`turn`] determines the outcome of a turn, [`asks`] handles questions to users, and [`process`]
 //! tracks the settings of the process. The SDK runs the process, and [`crate::stream`] reads the
-//! output, as in one-shot runs.
+//! output, as in one-shot runs. [`host_tools`] offers the tools of the host.
 //!
 //! A turn ends when Claude Code reports that it is idle, because one turn can have several results
 //! and one result can answer several messages. A version that never reports its state ends the turn
@@ -11,7 +11,7 @@
 //! the turn.
 //!
 //! The process is restarted, between turns and with `--resume`, for settings that only flags can
-//! change (system prompt, tools, limit of turns), and for a turn with fewer rights than one in
+//! change (system prompt, tools, limit of turns), for other tools of the host, and for a turn with fewer rights than one in
 //! which something was allowed "always": the process cannot forget that, and it must not apply at a
 //! lower safety level or in plan mode. Between turns a conversation can move to another instance
 //! ([`saved`]).
@@ -20,6 +20,7 @@
 //! output `disturbed.rs`).
 
 mod asks;
+mod host_tools;
 mod lines;
 mod process;
 mod saved;
@@ -31,11 +32,12 @@ use aetheel_backend_sdk::live::{self, Agent, Asks, LinkContext, Step};
 use aetheel_backend_sdk::one_shot::{Agent as _, INTERRUPT_GRACE_MS};
 use aetheel_backend_sdk::wit::{
     Action, Answer, Exited, Failure, FailureKind, Line, Outcome, Pipe, Query, QueryKind,
-    QueryResult, Spawn, StartTurn, Steer, SteerOutcome, TurnRef, Write,
+    QueryResult, Spawn, StartTurn, Steer, SteerOutcome, ToolResult, TurnRef, Write,
 };
 use aetheel_backend_sdk::{Grants, TurnResult, failure, without_result};
 
 use self::asks::Open;
+use self::host_tools::Calls;
 use self::process::Process;
 use self::turn::Turn;
 use crate::stream::Claude;
@@ -55,6 +57,7 @@ pub struct Conversation {
     /// The open turn, with or without its prompt.
     turn: Option<Turn>,
     asks: Asks<Open>,
+    calls: Calls,
     /// Permissions granted for the session. A restarted process does not know them.
     granted: Grants<String>,
     /// Ids of the work in the background.
@@ -102,7 +105,7 @@ impl Agent for Conversation {
         start: Option<&StartTurn>,
         context: &mut LinkContext,
     ) -> Result<Spawn, Failure> {
-        let hello = self.process.begin(start.map(|start| &start.settings));
+        let hello = self.process.begin(start);
         let Some(start) = start else { return Ok(plan::probe(hello)) };
         let known = self.native.clone().map(|id| (id, false));
         let resume = known.or_else(|| start.native_id.clone().map(|id| (id, start.fork)));
@@ -119,7 +122,7 @@ impl Agent for Conversation {
         if self.process.is_changing() {
             return Step::Wait;
         }
-        if !self.process.suits(&start.settings) {
+        if !self.process.suits(start) {
             return Step::Restart;
         }
         self.process.change(&start.settings, context);
@@ -142,6 +145,7 @@ impl Agent for Conversation {
 
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
         self.asks.close(turn.session);
+        self.end_calls(context);
         let otherwise =
             if context.is_interrupted(turn.session) { Outcome::Interrupted } else { outcome };
         let result = match self.turn.take() {
@@ -164,6 +168,10 @@ impl Agent for Conversation {
 
     fn answer(&mut self, answer: Answer, context: &mut LinkContext) {
         self.send_decision(answer, context);
+    }
+
+    fn tool_result(&mut self, result: ToolResult, context: &mut LinkContext) {
+        self.send_result(&result, context);
     }
 
     fn query(&mut self, query: Query, context: &mut LinkContext) {
@@ -193,6 +201,7 @@ impl Agent for Conversation {
 
     fn forget(&mut self, why: &Failure, context: &mut LinkContext) {
         self.linger = None;
+        self.calls.clear();
         self.background.clear();
         for query in self.process.take_unanswered() {
             context.refuse(query, why.clone());

@@ -4,6 +4,7 @@
 mod asks;
 mod disturbed;
 mod endings;
+mod host_tools;
 mod moves;
 mod queries;
 mod same;

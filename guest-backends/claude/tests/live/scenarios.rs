@@ -2,8 +2,8 @@
 
 use aetheel_backend_sdk::fixture::is_done;
 use aetheel_backend_sdk::wit::{
-    Action, Attachment, Command, Decision, Exit, Mode, Part, Query, QueryKind, Safety, StartTurn,
-    Steer,
+    Action, Attachment, Command, Decision, Exit, HostTool, Input, Mode, Part, Query, QueryKind,
+    Safety, StartTurn, Steer, ToolResult,
 };
 
 use crate::{Conversation, at, decide, recorded, turn, with};
@@ -11,7 +11,7 @@ use crate::{Conversation, at, decide, recorded, turn, with};
 pub fn all() -> Vec<(&'static str, Conversation)> {
     let plain = ["retries", "turn-limit", "killed", "bad-line", "no-state-events"];
     let mut all: Vec<_> = plain.into_iter().map(|name| (name, single_turn(name))).collect();
-    let more: [(_, fn() -> Conversation); 18] = [
+    let more: [(_, fn() -> Conversation); 19] = [
         ("two-turns", two_turns),
         ("background-task", background_task),
         ("allow-once", || asked("allow-once", Decision::AllowOnce)),
@@ -25,6 +25,7 @@ pub fn all() -> Vec<(&'static str, Conversation)> {
         ("interrupt-ask", || interrupted("interrupt-ask")),
         ("interrupt-at-once", interrupt_at_once),
         ("steer", steered),
+        ("host-tool", host_tool),
         ("session-unknown", session_unknown),
         ("image", image),
         ("settings", settings),
@@ -146,6 +147,25 @@ pub fn steer() -> Steer {
         parts: vec![Part::Text("please also say banana".to_owned())],
         fresh_id: "11111111-2222-4333-8444-555555555555".to_owned(),
     }
+}
+
+/// Returns a turn that offers a tool of the host.
+pub fn with_tool(number: u32) -> StartTurn {
+    let tool = HostTool {
+        name: "remember".to_owned(),
+        description: "Saves a text.".to_owned(),
+        input_schema: r#"{"type":"object","properties":{"text":{"type":"string"}}}"#.to_owned(),
+    };
+    StartTurn { tools: vec![tool], ..turn(number) }
+}
+
+pub fn host_tool() -> Conversation {
+    let mut play = recorded("host-tool");
+    play.start(with_tool(1));
+    play.until(|action| matches!(action, Action::ToolRequest(_)));
+    let result = ToolResult { call: 1, text: "noted".to_owned(), failed: false };
+    play.input(Input::ToolResult(result)).finish();
+    play
 }
 
 pub fn session_unknown() -> Conversation {

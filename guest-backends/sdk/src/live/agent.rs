@@ -3,7 +3,7 @@ use crate::end::{TurnResult, failure};
 use crate::one_shot;
 use crate::wit::{
     Answer, Chunk, Exited, Failure, FailureKind, Input, Line, Outcome, Query, Signal, Spawn,
-    StartTurn, Steer, SteerOutcome, TurnRef, Value,
+    StartTurn, Steer, SteerOutcome, ToolResult, TurnRef, Value,
 };
 #[cfg(doc)]
 use crate::{Backend, live::Asks};
@@ -81,6 +81,10 @@ pub trait Agent: Default + 'static {
 
     /// Handles the decision about a question of the agent, see [`Asks`].
     fn answer(&mut self, answer: Answer, context: &mut LinkContext) {}
+
+    /// Handles the result of a call of a tool of the host ([`LinkContext::tool_request`]). The
+    /// result of a turn that has ended may be missing.
+    fn tool_result(&mut self, result: ToolResult, context: &mut LinkContext) {}
 
     /// Answers a query of the host ([`LinkContext::answer`]), or defers it until the agent is ready
     /// ([`LinkContext::later`]).

@@ -68,6 +68,8 @@ pub(super) struct Link {
     pub(super) useless: Option<Failure>,
     pub(super) now: f64,
     pub(super) timers: u32,
+    /// Number of calls of tools of the host.
+    pub(super) calls: u32,
 }
 
 impl Link {
@@ -81,7 +83,7 @@ impl Link {
     }
 
     pub(super) fn counts(&self) -> Counts {
-        Counts { own_turns: self.own_turns, timers: self.timers }
+        Counts { own_turns: self.own_turns, timers: self.timers, calls: self.calls }
     }
 
     pub(super) fn open(&mut self, name: TurnRef, start: Option<StartTurn>) {
@@ -320,6 +322,15 @@ impl<'a> LinkContext<'a> {
         self.link.timers += 1;
         self.out.push(Action::SetTimer(SetTimer { timer: self.link.timers, after_ms }));
         self.link.timers
+    }
+
+    /// Reports that the agent calls a tool of the host in a turn, and returns the key of the call.
+    /// [`Agent::tool_result`](super::Agent::tool_result) receives the result.
+    pub fn tool_request(&mut self, turn: TurnRef, name: &str, input: String) -> u32 {
+        self.link.calls += 1;
+        let call = self.link.calls;
+        self.emit(turn).tool_request(call, name, input);
+        call
     }
 
     /// Asks the agent to exit. It is restarted if anything waits by then.

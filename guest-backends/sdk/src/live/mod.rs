@@ -107,6 +107,9 @@ impl<A: Agent> Backend for Live<A> {
                 }));
             }
             Input::Timer(timer) => agent.timer(timer, &mut LinkContext::new(link, out)),
+            Input::ToolResult(result) => {
+                agent.tool_result(result, &mut LinkContext::new(link, out))
+            }
             other => agent.other(other, &mut LinkContext::new(link, out)),
         }
         self.advance(out);
@@ -128,6 +131,7 @@ impl<A: Agent> Backend for Live<A> {
             phase: Phase::Ready,
             own_turns: counts.own_turns,
             timers: counts.timers,
+            calls: counts.calls,
             ..Link::default()
         };
         Ok(())

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixture::start;
-use crate::wit::{Chunk, Exit, Line, Pipe, Query, QueryKind, Spawned};
+use crate::wit::{Chunk, Exit, Line, Pipe, Query, QueryKind, Spawned, ToolResult};
 
 /// An agent with a line protocol: `hello` completes the handshake, `.` ends the turn, `!` stops it,
 /// `>` begins one, and everything else is text. Prompts that begin with `~` and queries for models
@@ -41,6 +41,9 @@ impl Agent for Toy {
             ("!", Some(turn)) => {
                 self.finish(turn, Outcome::Failed(failure(FailureKind::Other, "stopped")), context)
             }
+            (text, Some(turn)) if text.starts_with('@') => {
+                context.tool_request(turn, &text[1..], "{}".to_owned());
+            }
             (text, Some(turn)) => context.emit(turn).text(0, text),
             (text, None) => context.unrecognised("line outside a turn", None, text),
         }
@@ -57,6 +60,9 @@ impl Agent for Toy {
             }
             _ => context.refuse(query.query, failure(FailureKind::Unsupported, "no such thing")),
         }
+    }
+    fn tool_result(&mut self, result: ToolResult, context: &mut LinkContext) {
+        context.say(&result.text);
     }
     fn save(&self, proc: u32) -> Option<String> {
         Some(proc.to_string())
@@ -143,6 +149,7 @@ fn words(action: &Action) -> String {
         Action::SetTimer(timer) => format!("timer {}", timer.timer),
         Action::CancelTimer(timer) => format!("cancel {timer}"),
         Action::Diagnostic(_) => "log".to_owned(),
+        Action::ToolRequest(request) => format!("call {}: {}", request.call, request.name),
         other => panic!("{other:?}"),
     }
 }
@@ -413,6 +420,20 @@ fn giving_up_loses_running_turns_and_ignores_an_exiting_agent() {
     play.start(2, "wait");
     assert!(play.line(1, "useless").is_empty());
     assert_eq!(play.exited(1), ["cancel 1", "spawn 2 for Some(2)"]);
+}
+
+#[test]
+fn calls_of_host_tools_are_numbered_also_after_a_move() {
+    let mut play = Play::running();
+    assert_eq!(play.line(1, "@note"), ["call 1: note"]);
+    let result = |call| Input::ToolResult(ToolResult { call, text: "noted".into(), failed: false });
+    assert_eq!(play.feed(result(1)), ["write noted"]);
+    play.line(1, ".");
+    let state = play.0.save().expect("an idle link can be saved");
+    let mut moved = Play::default();
+    moved.0.load(&state, "1").expect("a saved state can be loaded");
+    moved.start(2, "again");
+    assert_eq!(moved.line(1, "@note"), ["call 2: note"]);
 }
 
 /// A server for all sessions over HTTP that runs a second process for queries.

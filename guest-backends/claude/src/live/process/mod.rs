@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::LinkContext;
-use aetheel_backend_sdk::wit::{Model, QueryResult, Settings};
+use aetheel_backend_sdk::wit::{HostTool, Model, QueryResult, Settings, StartTurn};
 use serde_json::json;
 
 use crate::plan::{self, Fixed};
@@ -38,6 +38,8 @@ pub(super) struct Process {
     pub(super) reports_state: bool,
     /// Whether the next turn needs a new process regardless of its settings.
     pub(super) stale: bool,
+    /// The tools of the host that the process was offered. They cannot change.
+    pub(super) offered: Vec<HostTool>,
     /// Settings that cannot change; `None` if the process serves no conversation.
     fixed: Option<Fixed>,
     model: Option<String>,
@@ -49,11 +51,12 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts tracking a new process with these settings. Without settings it serves no
-    /// conversation. Returns the first line to write to it.
-    pub(super) fn begin(&mut self, settings: Option<&Settings>) -> String {
+    /// Starts tracking a new process for this turn. Without a turn it serves no conversation.
+    /// Returns the first line to write to it.
+    pub(super) fn begin(&mut self, start: Option<&StartTurn>) -> String {
         *self = Self { number: self.number + 1, ..Self::default() };
-        if let Some(settings) = settings {
+        if let Some(StartTurn { settings, tools, .. }) = start {
+            self.offered.clone_from(tools);
             self.fixed = Some(Fixed::of(settings));
             self.model.clone_from(&settings.model);
             self.effort = plan::effort(settings).map(str::to_owned);
@@ -62,7 +65,11 @@ impl Process {
         }
         // Without this, Claude Code 2.1.330 keeps the system prompt that a conversation began with,
         // even if another one is passed later. 2.1.197 ignores the unknown field.
-        self.ask(Request::Initialize, "initialize", json!({ "systemPromptSnapshot": false })) + "\n"
+        let mut body = json!({ "systemPromptSnapshot": false });
+        if !self.offered.is_empty() {
+            body["sdkMcpServers"] = json!([plan::TOOL_SERVER]);
+        }
+        self.ask(Request::Initialize, "initialize", body) + "\n"
     }
 
     /// Returns whether the process serves no conversation.
@@ -75,8 +82,9 @@ impl Process {
         self.pending.values().any(|purpose| matches!(purpose, Request::Setting(_)))
     }
 
-    /// Returns whether the process can serve a turn with these settings.
-    pub(super) fn suits(&self, settings: &Settings) -> bool {
+    /// Returns whether the process can serve this turn with its settings.
+    pub(super) fn suits(&self, start: &StartTurn) -> bool {
+        let settings = &start.settings;
         // `set_model` without a name does not restore the default of the environment.
         let no_model = settings.model.is_none() && self.model.is_some();
         let more_rights = plan::mode(settings) == plan::BYPASS && !self.may_bypass;
@@ -87,6 +95,7 @@ impl Process {
             && !no_model
             && !more_rights
             && !free_to_plan
+            && self.offered == start.tools
             && self.fixed.as_ref() == Some(&Fixed::of(settings))
     }
 

@@ -1,6 +1,7 @@
 //! Saves the state of a running process for another instance.
 
 use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::wit::HostTool;
 use serde_json::json;
 
 use super::Process;
@@ -15,6 +16,7 @@ impl Process {
             models,
             reports_state,
             stale,
+            offered,
             fixed,
             model,
             effort,
@@ -30,9 +32,14 @@ impl Process {
             .iter()
             .map(|model| json!({ "value": model.id, "displayName": model.label, "supportedEffortLevels": model.efforts }))
             .collect();
+        let offered: Vec<_> = offered
+            .iter()
+            .map(|tool| json!({ "name": tool.name, "description": tool.description, "input-schema": tool.input_schema }))
+            .collect();
         Some(json!({
             "number": number, "requests": requests, "version": version, "models": models, "tells-state": reports_state, "stale": stale,
             "fixed": fixed.as_ref()?.save_state()?, "model": model, "effort": effort, "mode": mode, "may-bypass": may_bypass,
+            "host-tools": offered,
         }))
     }
 
@@ -45,6 +52,8 @@ impl Process {
             models: saved.list("models").iter().filter_map(super::model).collect(),
             reports_state: is("tells-state")?,
             stale: is("stale")?,
+            // Versions for contract 0.2 save no tools.
+            offered: saved.list("host-tools").iter().map(tool).collect::<Option<_>>()?,
             fixed: Some(Fixed::restore(&saved["fixed"])?),
             model: text("model"),
             effort: text("effort"),
@@ -54,4 +63,13 @@ impl Process {
             ..Self::default()
         })
     }
+}
+
+fn tool(saved: &Value) -> Option<HostTool> {
+    let text = |key: &str| saved.text(key).map(str::to_owned);
+    Some(HostTool {
+        name: text("name")?,
+        description: text("description")?,
+        input_schema: text("input-schema")?,
+    })
 }
