@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use aetheel::agent::{Action, AgentEventKind, AskDecision, Chunk, Exit, Input, ToolRequest, Write};
+use aetheel::agent::{Action, AskDecision, Chunk, Exit, Input, ToolRequest, Write};
 use aetheel::config::HostToolKind;
 use aetheel::dispatch::{Settlement, TurnAnswer};
 use aetheel::turn::ProcessCommand;

@@ -237,7 +237,7 @@ fn agent_failure(failure: &AgentFailure) -> (String, Option<&'static str>) {
         }
         FailureKind::Quota => (
             "An allowance of the agent's account is used up.",
-            "Wait until it is renewed, or choose another agent with `/backend`.",
+            "Choose another agent with `/backend`, or wait until it is renewed.",
             None,
         ),
         FailureKind::Network => {
@@ -245,7 +245,7 @@ fn agent_failure(failure: &AgentFailure) -> (String, Option<&'static str>) {
         }
         FailureKind::Configuration => (
             "The agent refuses its own configuration.",
-            "Tell the operator.",
+            "Choose another agent with `/backend`, or tell the operator.",
             Some("agent configuration"),
         ),
         FailureKind::BadRequest => (
@@ -315,8 +315,11 @@ mod tests {
         let next = |kind| match kind {
             NotFound => Some(Authentication),
             Authentication => Some(RateLimited),
-            RateLimited => Some(Overloaded),
-            Overloaded => Some(BadRequest),
+            RateLimited => Some(Quota),
+            Quota => Some(Overloaded),
+            Overloaded => Some(Network),
+            Network => Some(Configuration),
+            Configuration => Some(BadRequest),
             BadRequest => Some(ModelNotFound),
             ModelNotFound => Some(ContextFull),
             ContextFull => Some(SessionUnknown),
@@ -380,6 +383,7 @@ mod tests {
                 Ending::Agent(failure) => matches!(
                     failure.kind,
                     RateLimited
+                        | Quota
                         | Overloaded
                         | BadRequest
                         | ModelNotFound
