@@ -79,16 +79,23 @@ pub(crate) fn kind(status: Option<u32>, code: Option<&str>, text: &str) -> Failu
         || says(&["not logged in", "please run /login", "invalid api key"])
     {
         FailureKind::Authentication
-    } else if status == Some(429)
-        || code == Some("rate_limit")
-        || says(&["usage limit reached", "hit your limit"])
+    } else if matches!(status, Some(402))
+        || code == Some("billing_error")
+        || says(&["usage limit reached", "hit your limit", "credit balance"])
     {
+        FailureKind::Quota
+    } else if status == Some(429) || code == Some("rate_limit") {
         FailureKind::RateLimited
-    } else if status == Some(404) || says(&["issue with the selected model"]) {
+    } else if says(&["unable to connect to api", "connection error"]) {
+        FailureKind::Network
+    } else if matches!(status, Some(404))
+        || code == Some("model_not_found")
+        || says(&["issue with the selected model"])
+    {
         FailureKind::ModelNotFound
     } else if status.is_some_and(|status| status >= 500)
         || code == Some("server_error")
-        || says(&["overloaded", "unable to connect to api"])
+        || says(&["overloaded"])
     {
         FailureKind::Overloaded
     } else if status.is_some_and(|status| (400..500).contains(&status))

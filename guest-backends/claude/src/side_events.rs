@@ -12,6 +12,11 @@ use aetheel_backend_sdk::wit::{EventKind, Quota, Task, TaskKind, TaskStatus};
 pub(crate) struct Tasks(BTreeMap<String, Task>);
 
 impl Tasks {
+    /// Returns the id of the tool use that started a running task.
+    pub(crate) fn tool(&self, id: &str) -> Option<&str> {
+        self.0.get(id)?.tool.as_deref()
+    }
+
     /// Handles a line about a task.
     pub(crate) fn update(&mut self, line: &Value, emit: &mut Emit) {
         let Some(id) = line.text("task_id") else { return };

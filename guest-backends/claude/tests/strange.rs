@@ -3,8 +3,11 @@
 
 use std::path::Path;
 
-use aetheel_backend_sdk::fixture::{Fixture, line, run, start, unrecognised};
-use aetheel_backend_sdk::wit::{Action, EventKind, Input, Line, Outcome, Pipe, Unrecognised};
+use aetheel_backend_sdk::fixture::{Fixture, done, events, line, run, start, unrecognised};
+use aetheel_backend_sdk::wit::{
+    Action, Compaction, EventKind, Exit, Exited, FailureKind, Input, Level, Line, Notice, Outcome,
+    Pipe, Unrecognised,
+};
 use claude::Backend;
 use proptest::prelude::*;
 
@@ -59,6 +62,51 @@ fn unknown_output_is_reported_with_its_path() {
             (found[0].what.as_str(), found[0].path.as_deref(), found[0].sample.as_str()),
             (what, path, text)
         );
+    }
+}
+
+#[test]
+fn compaction_is_reported_with_its_sizes_and_its_failure() {
+    let lines = [
+        r#"{"type":"system","subtype":"status","status":"compacting"}"#,
+        r#"{"type":"system","subtype":"status","status":null,"compact_result":"success"}"#,
+        r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"trigger":"auto","pre_tokens":9000,"post_tokens":800}}"#,
+        r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"trigger":"auto","pre_tokens":9000}}"#,
+        r#"{"type":"system","subtype":"status","status":null,"compact_result":"failed","compact_error":"too short"}"#,
+    ];
+    let lines = lines.iter().map(|text| line(Pipe::Stdout, text)).collect();
+    let actions = run::<Backend>(start("hi"), lines);
+    let found: Vec<EventKind> = events(&actions).cloned().collect();
+    let compaction = |done, tokens_before, tokens_after| {
+        EventKind::Compaction(Compaction { done, tokens_before, tokens_after })
+    };
+    let text = "Claude Code could not shorten the conversation: too short".to_owned();
+    let expected = [
+        compaction(false, None, None),
+        compaction(true, Some(9000), Some(800)),
+        compaction(true, Some(9000), None),
+        EventKind::Notice(Notice { level: Level::Warn, key: None, text }),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_used_up_allowance_differs_from_a_rate_limit() {
+    for (words, kind) in [
+        ("Credit balance is too low", FailureKind::Quota),
+        ("You've hit your limit · resets 3pm", FailureKind::Quota),
+        ("Request rejected (429)", FailureKind::RateLimited),
+        ("API Error: Unable to connect to API (ConnectionRefused)", FailureKind::Network),
+    ] {
+        let status = if kind == FailureKind::Network { "null" } else { "429" };
+        let result = format!(
+            r#"{{"type":"result","subtype":"success","is_error":true,"api_error_status":{status},"result":"{words}","session_id":"s"}}"#
+        );
+        let exited =
+            Input::Exited(Exited { proc: 1, how: Exit::Code(1), stderr_tail: String::new() });
+        let actions = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, &result), exited]);
+        let Outcome::Failed(failure) = &done(&actions).outcome else { panic!("{actions:?}") };
+        assert_eq!(failure.kind, kind, "{words}");
     }
 }
 

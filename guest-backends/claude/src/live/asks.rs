@@ -105,7 +105,8 @@ impl Conversation {
             always: None,
             changeable: false,
         };
-        let mut offer = Offer::default();
+        let agent = body.text("agent_id").and_then(|agent| self.claude.tool_of_agent(agent));
+        let mut offer = Offer { parent: agent.map(str::to_owned), ..Offer::default() };
         let (title, kind) = if !questions.is_empty() {
             open.questions = Some(
                 input

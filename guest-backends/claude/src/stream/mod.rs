@@ -37,7 +37,7 @@ const IGNORED_TYPES: [&str; 8] = [
 ];
 /// `system` lines that a turn does not need: progress that other lines report better, and events of
 /// the operator's hooks.
-const IGNORED_SYSTEM: [&str; 15] = [
+const IGNORED_SYSTEM: [&str; 14] = [
     // 2.1.330; `live` uses it to determine the end of a turn.
     "background_tasks_changed",
     "control_request_progress",
@@ -47,7 +47,6 @@ const IGNORED_SYSTEM: [&str; 15] = [
     "hook_started",
     "model_refusal_no_fallback",
     "session_state_changed",
-    "status",
     "task_progress",
     "task_updated",
     "thinking_tokens",
@@ -76,6 +75,8 @@ pub struct Claude {
     resumed: Option<String>,
     session: Option<String>,
     model: Option<String>,
+    /// The names of the tools that Claude Code reported.
+    tools: Vec<String>,
     /// The last error code that Claude Code printed.
     error: Option<String>,
     /// Tool uses that already ended as denied or cancelled.
@@ -152,6 +153,11 @@ impl Claude {
         self.session.as_deref()
     }
 
+    /// Returns the id of the tool use that started a running sub-agent.
+    pub(crate) fn tool_of_agent(&self, agent: &str) -> Option<&str> {
+        self.tasks.tool(agent)
+    }
+
     /// Records that the user refused a tool use.
     pub(crate) fn refuse(&mut self, tool_use: &str) {
         self.refused.push(tool_use.to_owned());
@@ -217,6 +223,8 @@ impl Claude {
         match message.text("subtype") {
             Some("init") => {
                 self.model = message.text("model").map(str::to_owned);
+                let tools = message.list("tools").iter().filter_map(Value::as_str);
+                self.tools = tools.map(str::to_owned).collect();
                 match message.text("session_id") {
                     Some(id) => self.session_ready(id, emit),
                     None => emit.unrecognised(
@@ -260,7 +268,18 @@ impl Claude {
             },
             Some("compact_boundary") => {
                 self.aside = true;
-                emit.notice("Claude Code shortened the conversation to make room");
+                let count = |key| message["compact_metadata"].count(key);
+                emit.compaction(true, count("pre_tokens"), count("post_tokens"));
+            }
+            Some("status") if message.text("status") == Some("compacting") => {
+                emit.compaction(false, None, None);
+            }
+            Some("status") => {
+                if let Some(error) = message.text("compact_error").filter(|error| !error.is_empty())
+                {
+                    let text = format!("Claude Code could not shorten the conversation: {error}");
+                    emit.notice_with(Level::Warn, None, text);
+                }
             }
             Some("task_started" | "task_notification") => self.tasks.update(message, emit),
             Some(subtype) if IGNORED_SYSTEM.contains(&subtype) => {}
@@ -283,7 +302,7 @@ impl Claude {
             emit.notice("Claude Code began a new session: the earlier conversation is lost");
         }
         self.session = Some(id.to_owned());
-        emit.session_ready(id, self.model.clone());
+        emit.session_with_tools(id, self.model.clone(), mem::take(&mut self.tools));
     }
 
     fn result(&mut self, line: &Value, raw: &str, emit: &mut Emit) -> TurnResult {

@@ -32,6 +32,22 @@ fn a_permission_names_the_tool_and_the_meaning_of_always() {
 }
 
 #[test]
+fn a_permission_for_a_sub_agent_names_the_tool_use_that_started_it() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until_agent("\"assistant\"");
+    play.say(
+        r#"{"type":"system","subtype":"task_started","task_id":"a1","tool_use_id":"toolu_9","description":"look","task_type":"local_agent"}"#,
+    );
+    for agent in ["a1", "unknown"] {
+        play.say(&format!(
+            r#"{{"type":"control_request","request_id":"{agent}","request":{{"subtype":"can_use_tool","tool_name":"Bash","input":{{}},"tool_use_id":"t","agent_id":"{agent}"}}}}"#
+        ));
+    }
+    let parents: Vec<_> = asks(&play.actions).iter().map(|ask| ask.parent.as_deref()).collect();
+    assert_eq!(parents, [Some("toolu_9"), None]);
+}
+
+#[test]
 fn every_decision_has_the_form_that_claude_code_expects() {
     let input = json!({"command": "touch denied.txt", "description": "run a command"});
     let rule = json!({"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "touch denied.txt"}], "behavior": "allow", "destination": "session"});

@@ -7,10 +7,18 @@ use claude::Backend;
 
 use crate::{folder, recorded, with};
 
-/// Returns the actions that are visible to the host and to users.
-fn visible_actions(actions: &[Action]) -> Vec<&Action> {
+/// Returns the actions that are visible to the host and to users. Claude Code offers some tools,
+/// such as questions, only in a long-lived process.
+fn visible_actions(actions: &[Action]) -> Vec<Action> {
+    let mut actions = actions.to_vec();
+    for action in &mut actions {
+        if let Action::SessionReady(ready) = action {
+            assert!(ready.tools.contains(&"Bash".to_owned()), "{ready:?}");
+            ready.tools.clear();
+        }
+    }
     actions
-        .iter()
+        .into_iter()
         .filter(|action| {
             matches!(action, Action::Event(_) | Action::SessionReady(_) | Action::TurnDone(_))
         })

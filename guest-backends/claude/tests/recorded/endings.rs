@@ -14,7 +14,7 @@ fn an_error_with_subtype_success_is_a_failure_of_its_kind() {
         ("error-401", FailureKind::Authentication, "Failed to authenticate"),
         ("error-429", FailureKind::RateLimited, "Request rejected (429)"),
         ("error-500", FailureKind::Overloaded, "API Error: 500"),
-        ("server-down", FailureKind::Overloaded, "Unable to connect to API"),
+        ("server-down", FailureKind::Network, "Unable to connect to API"),
         ("no-key", FailureKind::Authentication, "Not logged in"),
         ("refusal", FailureKind::Refused, "Usage Policy"),
         ("resume-unknown", FailureKind::SessionUnknown, "No conversation found"),

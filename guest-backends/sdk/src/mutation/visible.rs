@@ -148,7 +148,14 @@ impl Seen {
                     turn.last.insert("usage".to_owned(), body["usage"].clone());
                 }
             }
-            "session-ready" | "steered" | "query-answer" => self.rest.push(action.clone()),
+            "session-ready" => {
+                let mut ready = body.clone();
+                if let Some(fields) = ready.as_object_mut() {
+                    fields.remove("tools");
+                }
+                self.rest.push(json!({ name: ready }));
+            }
+            "steered" | "query-answer" => self.rest.push(action.clone()),
             _ => {}
         }
     }
