@@ -17,6 +17,7 @@
 //! | `{"type":"plan","steps":[{"text":T,"status":S}]}` | the plan; S is `pending`, `active` or `done` |
 //! | `{"type":"retry","kind":K,"message":M,"after_ms":N}` | it tries again by itself |
 //! | `{"type":"ask","ask":N,"title":T, …}` | asks for permission (`tool`, `about`, `input`, `always`), approval (`plan`), answers (`questions`) or a sign-in (`address`) |
+//! | `{"type":"call","call":N,"name":T,"input":I}` | calls a tool of the gateway |
 //! | `{"type":"artifact","name":F,"media":M,"base64":B}` | an image or another file of the answer |
 //! | `{"type":"task","id":I,"title":T,"status":S,"background":BOOL}` | a helper, or something in the background |
 //! | `{"type":"usage","input":N,"output":N}` | tokens of the turn |
@@ -24,7 +25,8 @@
 //!
 //! With `--talk` it reads `{"type":"prompt","text":T}` and then
 //! `{"type":"answer","ask":N,"decision":D}`. D is `allow`, `always`, `deny` (with `words`), `stop`,
-//! `answers` (with `answers`, pairs of id and texts) or `dismissed`.
+//! `answers` (with `answers`, pairs of id and texts) or `dismissed`. The reply to a call is
+//! `{"type":"result","call":N,"text":T,"failed":BOOL}`.
 //!
 //! The first word of the prompt selects the behaviour ([`HELP`]).
 

@@ -136,6 +136,22 @@ impl DemoAgent<'_> {
         self.text("This is the smallest picture I can draw.")
     }
 
+    /// Calls a tool of the gateway, and answers with its result.
+    pub(super) fn call(&mut self, name: &str, input: &str) -> Result<(), DemoHalt> {
+        let Ok(input) = serde_json::from_str::<Value>(input) else {
+            return self.text("The input of the tool is not JSON.");
+        };
+        let line = json!({"type": "call", "name": name, "input": input});
+        match self.request(line, "call", "result")? {
+            Some(result) => {
+                let text = result["text"].as_str().unwrap_or_default();
+                let how = if result["failed"] == true { "failed" } else { "returned" };
+                self.text(&format!("The tool {how}: {text}"))
+            }
+            None => self.text("There was no result."),
+        }
+    }
+
     /// Reports the work of a sub-agent, and a background task that does not end.
     pub(super) fn delegate(&mut self) -> Result<(), DemoHalt> {
         let task = |id: &str, title: &str, status: &str, background: bool| json!({"type": "task", "id": id, "title": title, "status": status, "background": background});
@@ -200,22 +216,34 @@ impl DemoAgent<'_> {
 
     /// Asks a question, and waits for the answer or a stop request.
     fn ask(&mut self, mut question: Value) -> Result<DemoDecision, DemoHalt> {
-        self.answers.asked += 1;
-        let ask = self.answers.asked;
         question["type"] = json!("ask");
-        question["ask"] = json!(ask);
+        let answer = self.request(question, "ask", "answer")?;
+        Ok(answer.as_ref().map_or(DemoDecision::Dismissed, read))
+    }
+
+    /// Prints a line with a number in the field `key`, and waits for the line of the type `reply`
+    /// with the same number, or for a stop request. Returns `None` if no reply can arrive.
+    fn request(
+        &mut self,
+        mut line: Value,
+        key: &str,
+        reply: &str,
+    ) -> Result<Option<Value>, DemoHalt> {
+        self.answers.asked += 1;
+        let number = self.answers.asked;
+        line[key] = json!(number);
         if self.answers.lines.is_some() {
-            self.say(&question)?;
+            self.say(&line)?;
         }
         loop {
-            let Some(lines) = &self.answers.lines else { return Ok(DemoDecision::Dismissed) };
+            let Some(lines) = &self.answers.lines else { return Ok(None) };
             match lines.recv_timeout(LOOK_INTERVAL) {
-                Ok(line) if line["type"] == "answer" && line["ask"] == ask => {
-                    return Ok(read(&line));
+                Ok(line) if line["type"] == reply && line[key] == number => {
+                    return Ok(Some(line));
                 }
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => self.pause(Duration::ZERO)?,
-                Err(RecvTimeoutError::Disconnected) => return Ok(DemoDecision::Dismissed),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
             }
         }
     }

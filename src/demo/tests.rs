@@ -161,29 +161,45 @@ fn sigint_ends_a_hanging_turn() {
     assert_eq!((code, lines.last().expect("a line")["type"].as_str()), (130, Some("interrupted")));
 }
 
+/// Runs a turn in which the agent reads one reply. Returns the exit code and the lines.
+fn talk(home: &Path, prompt: &str, reply: &str) -> (u8, Vec<Value>) {
+    let answers = AnswerSource::read(io::Cursor::new(format!("{reply}\n").into_bytes()));
+    let options = DemoOptions {
+        resume: None,
+        model: None,
+        system_file: None,
+        home: home.to_owned(),
+        delay: Duration::ZERO,
+        talk: true,
+    };
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let code = DemoAgent::new(options, DemoStop::default(), answers, &mut stdout, &mut stderr)
+        .turn(prompt)
+        .expect("a vector takes everything");
+    let text = String::from_utf8(stdout).expect("JSON lines");
+    (code, text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+#[test]
+fn a_tool_of_the_gateway_is_called_and_its_result_shown() {
+    let home = tempfile::tempdir().expect("a folder");
+    let prompt = r#"call note {"text":"hello"}"#;
+    let result = r#"{"type":"result","call":1,"text":"noted","failed":false}"#;
+    let (code, lines) = talk(home.path(), prompt, result);
+    let call = json!({"type": "call", "call": 1, "name": "note", "input": {"text": "hello"}});
+    assert!(code == 0 && lines.contains(&call), "{lines:?}");
+    assert_eq!(answer(&lines), "The tool returned: noted");
+    let failed = r#"{"type":"result","call":1,"text":"no","failed":true}"#;
+    assert_eq!(answer(&talk(home.path(), "call note", failed).1), "The tool failed: no");
+    assert_eq!(answer(&talk(home.path(), "call note", "{}").1), "There was no result.");
+    assert!(answer(&talk(home.path(), "call note {", "{}").1).contains("not JSON"));
+}
+
 #[test]
 fn questions_are_asked_and_every_decision_is_understood() {
     let home = tempfile::tempdir().expect("a folder");
     let talk = |prompt: &str, decision: &str| {
-        let said = format!("{decision}\n");
-        let answers = AnswerSource::read(io::Cursor::new(said.into_bytes()));
-        let options = DemoOptions {
-            resume: None,
-            model: None,
-            system_file: None,
-            home: home.path().to_owned(),
-            delay: Duration::ZERO,
-            talk: true,
-        };
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        let code = DemoAgent::new(options, DemoStop::default(), answers, &mut stdout, &mut stderr)
-            .turn(prompt)
-            .expect("a vector takes everything");
-        let lines: Vec<Value> = String::from_utf8(stdout)
-            .expect("text")
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect();
+        let (code, lines) = talk(home.path(), prompt, decision);
         assert!(lines.iter().any(|line| line["type"] == "ask" && line["ask"] == 1), "{lines:?}");
         (code, answer(&lines))
     };

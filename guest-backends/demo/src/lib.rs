@@ -10,8 +10,8 @@ use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::one_shot::{Agent, OneShot, spawn};
 use aetheel_backend_sdk::rpc::write;
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Chunk, EventKind, Failure, Line, Outcome, PutFile, Spawn, StartTurn, Usage,
-    Value as Argument,
+    Action, Answer, Chunk, EventKind, Failure, Line, Outcome, PutFile, Spawn, StartTurn,
+    ToolResult, Usage, Value as Argument,
 };
 use aetheel_backend_sdk::{Emit, TurnResult, failure, failure_kind, text};
 use serde_json::json;
@@ -69,6 +69,14 @@ impl Agent for Demo {
                 emit.session_ready(session, fields.text("model").map(str::to_owned))
             }
             "ask" => ask::ask(&fields, emit),
+            "call" => {
+                let input = fields.get("input").map_or_else(|| "{}".to_owned(), Value::to_string);
+                emit.tool_request(
+                    fields.count("call").unwrap_or_default(),
+                    fields.string("name"),
+                    input,
+                );
+            }
             "text" | "thinking" | "tool-output" => report::text(&fields, &line.text, emit),
             "artifact" => emit.event(EventKind::Artifact(report::artifact(&fields))),
             "task" => emit.event(EventKind::Task(report::task(&fields))),
@@ -90,6 +98,12 @@ impl Agent for Demo {
 
     fn answer(&mut self, answer: Answer, emit: &mut Emit) {
         emit.action(write(1, format!("{}\n", ask::decision_line(answer))));
+    }
+
+    fn tool_result(&mut self, result: ToolResult, emit: &mut Emit) {
+        let ToolResult { call, text, failed } = result;
+        let line = json!({"type": "result", "call": call, "text": text, "failed": failed});
+        emit.action(write(1, format!("{line}\n")));
     }
 }
 

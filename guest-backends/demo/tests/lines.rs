@@ -6,7 +6,7 @@ use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{
     Action, Answer, AnswerForm, ArtifactBody, AskKind, Chunk, Command, Decision, EventKind, Exit,
     Exited, FailureKind, FileChange, Input, Outcome, Pipe, PlanStatus, Scope, StartTurn,
-    TaskStatus, ToolStatus, Value,
+    TaskStatus, ToolRequest, ToolResult, ToolStatus, Value,
 };
 use demo::Backend;
 
@@ -203,6 +203,27 @@ fn options_changes_and_typed_questions_reach_the_user() {
         assert!(line.contains(expected), "{line}");
     }
     assert_eq!(written.len(), decisions.len());
+}
+
+#[test]
+fn a_call_of_a_host_tool_is_reported_and_its_result_reaches_the_agent() {
+    let result = ToolResult { call: 4, text: "posted".to_owned(), failed: false };
+    let inputs = vec![
+        line(Pipe::Stdout, r#"{"type":"call","call":4,"name":"post","input":{"path":"a"}}"#),
+        Input::ToolResult(result),
+    ];
+    let actions = run::<Backend>(start("hi"), inputs);
+    let request = ToolRequest {
+        call: 4,
+        session: 1,
+        turn: 1,
+        name: "post".to_owned(),
+        input: r#"{"path":"a"}"#.to_owned(),
+    };
+    assert!(actions.contains(&Action::ToolRequest(request)), "{actions:?}");
+    let Some(Action::Write(write)) = actions.last() else { panic!("{actions:?}") };
+    let [Chunk::Text(line)] = &write.body[..] else { panic!("{write:?}") };
+    assert_eq!(line, "{\"call\":4,\"failed\":false,\"text\":\"posted\",\"type\":\"result\"}\n");
 }
 
 #[test]
