@@ -157,6 +157,10 @@ pub(crate) fn end(name: &str, item: &Value) -> ToolEnd {
             field(item, "aggregated_output", "aggregatedOutput").as_str().map(str::to_owned)
         }
         "mcp_tool_call" => mcp_output(item),
+        "dynamic_tool_call" => {
+            let texts = item.list("contentItems").iter().filter_map(|part| part.text("text"));
+            Some(texts.collect::<Vec<_>>().join("\n"))
+        }
         "collab_tool_call" => agents(item),
         _ => None,
     };

@@ -64,6 +64,9 @@ impl Codex {
         line: &str,
         context: &mut LinkContext,
     ) {
+        if method == "item/tool/call" {
+            return self.call_tool(id, params, context);
+        }
         let proc = context.proc();
         if !context.is_ready() || self.asks.any(|open| open.id == id) {
             return;
@@ -189,7 +192,7 @@ impl Codex {
 
     /// Returns the session and turn of a request. A sub-agent's request belongs to the turn that
     /// started it.
-    fn asked_of(&self, params: &Value) -> Option<(u32, u32)> {
+    pub(super) fn asked_of(&self, params: &Value) -> Option<(u32, u32)> {
         let thread = params.text("threadId").unwrap_or_default();
         let turns = || self.sessions.values().filter_map(|session| session.turn.as_ref());
         let own = self.session_of(params).and_then(|key| self.sessions.get(&key)?.turn.as_ref());

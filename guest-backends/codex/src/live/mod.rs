@@ -1,12 +1,13 @@
 //! `codex app-server`: one process with a thread per session.
 //!
 //! Tracks the thread and the progress of each turn ([`session`], [`turn`]) and routes messages
-//! ([`notice`], [`asks`], [`query`]); the SDK manages the process. The protocol is
+//! ([`notice`], [`asks`], [`host_tools`], [`query`]); the SDK manages the process. The protocol is
 //! newline-delimited JSON-RPC without the `jsonrpc` field. The process exits when its stdin is
 //! closed and refuses a second `initialize`, so another version of the backend restores the saved
 //! state ([`saved`]).
 
 mod asks;
+mod host_tools;
 mod notice;
 mod query;
 mod saved;
@@ -21,7 +22,7 @@ use aetheel_backend_sdk::live::{self, Agent, Asks, LinkContext, Step};
 use aetheel_backend_sdk::rpc::{Calls, Ids, Message};
 use aetheel_backend_sdk::wit::{
     Action, Answer, Failure, FailureKind, Line, Outcome, Query, QueryKind, Spawn, StartTurn, Steer,
-    TurnRef, Value as Argument,
+    ToolResult, TurnRef, Value as Argument,
 };
 use aetheel_backend_sdk::{TurnResult, failure};
 use serde_json::json;
@@ -30,6 +31,7 @@ use crate::failure;
 use crate::native_id::NativeId;
 use crate::prompt;
 use asks::Open;
+use host_tools::HostCall;
 use session::{Begun, Session};
 use turn::Turn;
 
@@ -44,6 +46,8 @@ pub struct Codex {
     calls: Calls<Call>,
     sessions: BTreeMap<u32, Session>,
     asks: Asks<Open>,
+    /// Calls of tools of the host, by their keys.
+    host_calls: BTreeMap<u32, HostCall>,
 }
 
 /// The purpose of a request to the agent.
@@ -67,6 +71,7 @@ impl Default for Codex {
             calls: Calls::new("", Ids::Numbers),
             sessions: BTreeMap::new(),
             asks: Asks::default(),
+            host_calls: BTreeMap::new(),
         }
     }
 }
@@ -126,6 +131,7 @@ impl Agent for Codex {
 
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
         self.asks.close(turn.session);
+        self.end_calls(turn.session, context);
         let open = self
             .sessions
             .get_mut(&turn.session)
@@ -150,6 +156,10 @@ impl Agent for Codex {
         self.answered(ask, decision, context);
     }
 
+    fn tool_result(&mut self, result: ToolResult, context: &mut LinkContext) {
+        self.send_result(&result, context);
+    }
+
     fn query(&mut self, query: Query, context: &mut LinkContext) {
         if context.is_ready() { self.ask(query, context) } else { context.later(query) }
     }
@@ -166,6 +176,7 @@ impl Agent for Codex {
 
     fn forget(&mut self, why: &Failure, context: &mut LinkContext) {
         self.asks.clear();
+        self.host_calls.clear();
         for session in std::mem::take(&mut self.sessions).into_values() {
             if let Some(query) = session.compacting {
                 context.refuse(query, why.clone());

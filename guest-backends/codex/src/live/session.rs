@@ -11,7 +11,7 @@ use serde_json::json;
 use super::asks::Grant;
 use super::turn::{Stage, Turn};
 use super::wire::{self, InForce};
-use super::{Call, Codex, refusal};
+use super::{Call, Codex, host_tools, refusal};
 use crate::native_id::NativeId;
 use crate::prompt;
 
@@ -131,11 +131,14 @@ impl Codex {
                 (Some(_), false) => "thread/resume",
                 (Some(_), true) => "thread/fork",
             };
-            let params = wire::open(
+            let mut params = wire::open(
                 &start.settings,
                 &start.cwd,
                 requested.as_ref().map(|requested| requested.thread.as_str()),
             );
+            if requested.is_none() && !start.tools.is_empty() {
+                params["dynamicTools"] = host_tools::dynamic(&start.tools);
+            }
             self.calls.request(
                 proc,
                 method,
