@@ -19,7 +19,7 @@ const LAYERS: [&[&str]; 6] = [
 ];
 
 /// Libraries, and the only crate that may depend on each. `aetheel` is the program in `src/`.
-const OWNERS: [(&str, &str); 8] = [
+const OWNERS: [(&str, &str); 9] = [
     ("wasmtime", "wasm"),
     ("wasmtime-wasi", "wasm"),
     ("serenity", "discord"),
@@ -28,6 +28,7 @@ const OWNERS: [(&str, &str); 8] = [
     ("metrics-exporter-prometheus", "web"),
     ("rustyline", "aetheel"),
     ("axum", "web"),
+    ("rmcp", "web"),
 ];
 
 /// Cycles between modules of one folder. The list may only shrink.

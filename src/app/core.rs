@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::dispatch::Dispatcher;
 use crate::process::holder::HeldLauncher;
 use crate::startup::DrainHandle;
+use crate::web::tool_server::ToolServer;
 use crate::workspace::Workspace;
 
 /// Parts that exist from the first recovered event to the end.
@@ -24,6 +25,8 @@ pub(super) struct Core {
     pub(super) guard: DrainHandle,
     pub(super) held: Option<HeldLauncher>,
     pub(super) place: Option<ClusterNode>,
+    /// Answers agents until the program ends.
+    pub(super) _tool_server: Option<ToolServer>,
 }
 
 impl Core {

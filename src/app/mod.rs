@@ -14,6 +14,7 @@ pub mod service_manager;
 mod shutdown;
 mod signals;
 mod start;
+pub mod tool_server;
 mod webhooks;
 
 use self::gateway::Gateway;

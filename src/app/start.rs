@@ -13,7 +13,7 @@ use super::phase::ProgramPhase;
 use super::process::GatewayProcess;
 use super::service_manager::Watchdog;
 use super::webhooks::BoundWebhooks;
-use super::{critical_task_ended, dashboard, recovery};
+use super::{critical_task_ended, dashboard, recovery, tool_server};
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
 use crate::config::Config;
@@ -119,6 +119,8 @@ impl Connected {
         let (agents, installer) = (prepared.agents(), prepared.installer());
         let router = place.as_ref().map(|place| place.router(&workspace));
         let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()), router);
+        let state = workspace.folder().join("state");
+        let tool_server = tool_server::open(&config, &dispatcher, Some(&state)).await;
         dispatcher.recovery.restore_agents().await;
         let saved = match &mut place {
             Some(place) => place.recover(&dispatcher.recovery).await,
@@ -141,9 +143,19 @@ impl Connected {
             discord: discord.clone(),
             agents: Arc::clone(&agents),
             backend: config.agent_backend.clone(),
-            state: workspace.folder().join("state"),
+            state,
         });
-        let core = Core { process, config, dispatcher, workspace, webhooks, guard, held, place };
+        let core = Core {
+            process,
+            config,
+            dispatcher,
+            workspace,
+            webhooks,
+            guard,
+            held,
+            place,
+            _tool_server: tool_server,
+        };
         let backends: Arc<dyn Backends> = agents;
         Recovered {
             core,

@@ -18,7 +18,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use self::listing::BackendListing;
-use crate::app::{self, recovery};
+use crate::app::{self, recovery, tool_server};
 use crate::cli::{BackendCommand, Cli, CliCommand, ClusterCommand, Common, exit};
 use crate::config::LogFormat;
 use crate::console::{self, Console, SessionEnd};
@@ -288,7 +288,9 @@ async fn run_console(settings: OperatorSettings) -> u8 {
     }
     let live = console.is_live();
     let (grace, agents) = (prepared.config.shutdown_grace, prepared.agents());
+    let config = prepared.config.clone();
     let (dispatcher, guard) = prepared.dispatcher(console.clone(), None);
+    let _tool_server = tool_server::open(&config, &dispatcher, None).await;
     let recovery = tokio::spawn(recovery::watch(dispatcher.redelivery.clone(), agents));
     tracing::info!(
         ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),

@@ -24,6 +24,7 @@ mod router;
 mod sessions;
 mod steering;
 mod threads;
+mod tool_server;
 mod tools;
 mod turns;
 mod view;

@@ -510,6 +510,8 @@ pub struct Desk {
 /// How a [`Desk`] differs from the default.
 pub struct DeskOptions {
     pub understanding: Understanding,
+    /// The backend, instead of one with this understanding.
+    pub backend: Option<Arc<dyn Backend>>,
     pub slots: usize,
     pub depth: usize,
     pub query_timeout: Duration,
@@ -531,6 +533,7 @@ impl Default for DeskOptions {
     fn default() -> Self {
         Self {
             understanding: plain(),
+            backend: None,
             slots: 5,
             depth: 100,
             query_timeout: Duration::from_secs(30),
@@ -553,7 +556,8 @@ impl Desk {
         let mut backend =
             ScriptedBackend::with_feature(desk_options.understanding.clone(), desk_options.feature);
         backend.descriptor.own_sandbox = desk_options.own_sandbox.is_some();
-        let backends = Arc::new(OneBackend(Arc::new(backend)));
+        let backend = desk_options.backend.unwrap_or_else(|| Arc::new(backend));
+        let backends = Arc::new(OneBackend(backend));
         let secrets: Vec<_> = desk_options.secret.clone().map(Into::into).into_iter().collect();
         let redactor = Redactor::new(&secrets);
         let collected = Arc::new(Collected::default());

@@ -116,7 +116,7 @@ use self::persistence::EventPersistence;
 use self::recovery::unread::LostReplies;
 use aetheel_model::queue::Queue;
 use aetheel_model::supervisor;
-use aetheel_turn::{Links, OnUnknown};
+use aetheel_turn::{Links, OnUnknown, ToolEndpoints};
 
 /// Accepts events, runs their turns and delivers their answers. Cheap to clone.
 ///
@@ -145,6 +145,8 @@ pub struct Dispatcher {
     pub history: TurnHistory,
     /// The loaded backends.
     pub backends: BackendControl,
+    /// The links whose agents call tools through the MCP server.
+    pub tool_endpoints: ToolEndpoints,
     shared: Arc<Shared>,
 }
 
@@ -225,6 +227,7 @@ impl Dispatcher {
             observer: Observer::new(shared.clone()),
             history: TurnHistory::new(shared.clone()),
             backends: BackendControl::new(shared.clone()),
+            tool_endpoints: shared.links.tool_endpoints().clone(),
             shared,
         }
     }

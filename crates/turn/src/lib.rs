@@ -8,7 +8,8 @@
 //! * A turn: `driver`, with its `clock`, its `guard` and its end (`ending`, `reason`).
 //! * Links: `links` selects the link of a turn, and `link` runs it. `plan` and `reach` decide what
 //!   its guest may start, from the operator's settings (`host`).
-//! * `tools` are the tools of the host that agents may call.
+//! * `tools` are the tools of the host that agents may call, and `tool_endpoints` finds the link of a
+//!   call that arrives at the MCP server.
 //! * Recordings: `recording` writes, keeps and reads them, `replay` replays one to a guest,
 //!   `reread` finds a lost answer in one, and `transcript` converts a recorded turn to a
 //!   transcript. `crash` checks whether a link could be rebuilt from one. `conservation` detects
@@ -34,6 +35,7 @@ pub mod recording;
 pub mod replay;
 pub mod reread;
 mod stop;
+mod tool_endpoints;
 mod tools;
 pub mod transcript;
 
@@ -54,4 +56,5 @@ pub use link::{OnUnknown, RebuildError, UnknownOutput, UnsolicitedTurn};
 pub use links::{ContinuedTurn, ContinuedTurns, FinishedTurnSlot, Links, QueryError};
 pub use plan::{ARGUMENT_LIMIT, PlanFault};
 pub use reach::{Reach, ReachPolicy};
+pub use tool_endpoints::{ToolEndpoint, ToolEndpoints, ToolReply};
 pub use tools::host_tools;

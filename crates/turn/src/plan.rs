@@ -76,6 +76,8 @@ pub struct ValueSources<'a> {
     pub secrets: &'a HashMap<String, String>,
     /// The port assigned to a process that listens.
     pub port: Option<u16>,
+    /// The address of the MCP server for the link, without the session.
+    pub tool_server: Option<&'a str>,
     /// The gateway's own environment variables.
     pub inherited: &'a HashMap<String, String>,
 }
@@ -140,7 +142,10 @@ fn fill(value: &ArgumentValue, known: ValueSources<'_>) -> Result<Option<String>
             .get(name)
             .map(|secret| Some(secret.clone()))
             .ok_or_else(|| PlanFault::Secret(name.clone())),
-        ArgumentValue::ToolServer(_) => Err(PlanFault::Unsupported("the address of the tools")),
+        ArgumentValue::ToolServer(session) => known
+            .tool_server
+            .map(|server| Some(format!("{server}/{session}")))
+            .ok_or(PlanFault::Unsupported("the address of the tools")),
     }
 }
 
@@ -293,7 +298,13 @@ mod tests {
             spawn,
             &descriptor(),
             safety,
-            ValueSources { files, secrets: &secrets, port, inherited },
+            ValueSources {
+                files,
+                secrets: &secrets,
+                port,
+                tool_server: Some("http://127.0.0.1:1/mcp/0123"),
+                inherited,
+            },
         )
     }
 
@@ -363,8 +374,13 @@ mod tests {
         let mut undeclared = descriptor();
         undeclared.programs[0].words.clear();
         let (files, secrets, inherited) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let known =
-            ValueSources { files: &files, secrets: &secrets, port: None, inherited: &inherited };
+        let known = ValueSources {
+            files: &files,
+            secrets: &secrets,
+            port: None,
+            tool_server: None,
+            inherited: &inherited,
+        };
         assert_eq!(
             check(&spawn(&["--tools", "a", "-"]), &undeclared, Safety::Danger, known),
             Err(PlanFault::Stray(3))

@@ -13,6 +13,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::extract::connect_info::Connected;
+use axum::extract::{ConnectInfo, Request};
+use axum::http::{HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::Response;
 use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -95,6 +99,19 @@ impl Connected<IncomingStream<'_, BoundedListener>> for HttpCaller {
     fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Self {
         Self { address: *stream.remote_addr(), head: stream.io().head.clone() }
     }
+}
+
+/// Marks the headers as received, and limits each connection to one request, so that idle clients
+/// are disconnected soon.
+pub(super) async fn single_request(
+    ConnectInfo(caller): ConnectInfo<HttpCaller>,
+    request: Request,
+    next: Next,
+) -> Response {
+    caller.headers_received();
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// A connection. Until its headers are received, reading fails on timeout or eviction.

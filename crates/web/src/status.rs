@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn};
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::connection::{BoundedListener, HttpCaller};
+use super::connection::{BoundedListener, HttpCaller, single_request};
 use aetheel_model::figures::{self, FIGURES, FigureKind};
 use aetheel_model::supervisor;
 
@@ -142,21 +142,8 @@ fn router(shared: StatusState) -> Router {
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(render))
-        .layer(from_fn(mark_headers_received))
+        .layer(from_fn(single_request))
         .with_state(shared)
-}
-
-/// Marks the headers as received, and limits each connection to one request, so that idle clients
-/// are disconnected soon.
-async fn mark_headers_received(
-    ConnectInfo(caller): ConnectInfo<HttpCaller>,
-    request: Request,
-    next: Next,
-) -> Response {
-    caller.headers_received();
-    let mut response = next.run(request).await;
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    response
 }
 
 /// Returns 200 while the program is healthy, otherwise 503 with the reasons.

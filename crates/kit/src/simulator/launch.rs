@@ -53,6 +53,7 @@ impl<'a> Launches<'a> {
             files: &self.files,
             secrets: &secrets,
             port,
+            tool_server: Some("http://127.0.0.1:4097/mcp/secret"),
             inherited: &HashMap::new(),
         };
         let safety = safety.unwrap_or(Safety::Default);

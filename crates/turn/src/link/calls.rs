@@ -12,7 +12,10 @@ use tokio::task::JoinSet;
 
 use super::action_error::ActionError;
 use crate::tools::{self, CallKey, MAX_OPEN_CALLS, PostFile, PostFileError, ToolError, ToolInput};
-use aetheel_model::agent::{Artifact, Ask, AskKey, HostTool, ToolRequest, TurnKey, TurnRef};
+use aetheel_model::agent::{
+    Artifact, Ask, AskKey, HostTool, SessionKey, ToolRequest, TurnKey, TurnRef,
+};
+use aetheel_model::config::HostToolKind;
 use aetheel_model::fold::MAX_ARTIFACTS;
 
 /// Maximum time for reading a file.
@@ -23,6 +26,8 @@ const HOST_ASK: AskKey = 0x8000_0000;
 /// The calls of a link.
 #[derive(Default)]
 pub(super) struct ToolCalls {
+    /// The tools of the latest turn of each session.
+    sessions: BTreeMap<SessionKey, Vec<HostTool>>,
     turns: BTreeMap<TurnKey, TurnTools>,
     open: BTreeMap<CallKey, OpenCall>,
     reads: JoinSet<FileRead>,
@@ -63,9 +68,17 @@ pub(super) struct FileRead {
 
 impl ToolCalls {
     /// Sets the tools that a turn offers.
-    pub(super) fn turn_begins(&mut self, turn: TurnKey, tools: &[HostTool]) {
+    pub(super) fn turn_begins(&mut self, turn: TurnRef, tools: &[HostTool]) {
         let offered = tools.iter().map(|tool| tool.name.clone()).collect();
-        self.turns.insert(turn, TurnTools { offered, files: 0 });
+        self.turns.insert(turn.turn, TurnTools { offered, files: 0 });
+        self.sessions.insert(turn.session, tools.to_vec());
+    }
+
+    /// Returns the tools of the latest turn of a session. Returns all tools if no turn is known,
+    /// because an agent that outlived the gateway lists them only once.
+    pub(super) fn tools_of(&self, session: SessionKey) -> Vec<HostTool> {
+        let known = self.sessions.get(&session).cloned();
+        known.unwrap_or_else(|| tools::host_tools(&HostToolKind::ALL))
     }
 
     /// Closes the calls of a turn that has ended. Returns its open questions.

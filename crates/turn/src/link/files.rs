@@ -250,12 +250,19 @@ fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(open(path, flags, Mode::empty())?)
 }
 
+/// Returns a new secret: 64 hexadecimal digits, 244 bits of them random.
+pub(crate) fn new_secret() -> String {
+    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
+}
+
 /// Contents of message bodies that no guest ever sees: random secrets by the guest's name, created
 /// on first use, and the contents of files that were attached to turns.
 #[derive(Default)]
 pub(super) struct BodySources {
     secrets: HashMap<String, String>,
     blobs: HashMap<u32, HeldBlob>,
+    /// The address of the MCP server for this link, without the session.
+    tool_server: Option<String>,
 }
 
 /// The contents of a file that was attached to a turn.
@@ -267,7 +274,18 @@ struct HeldBlob {
 }
 
 impl BodySources {
-    /// Returns the secret of a name: 64 hexadecimal digits, 244 bits of them random.
+    /// Creates sources without secrets. `tool_server` is the address of the MCP server for this link,
+    /// without the session.
+    pub(super) fn new(tool_server: Option<String>) -> Self {
+        Self { tool_server, ..Self::default() }
+    }
+
+    /// Returns the address of the MCP server for this link, without the session.
+    pub(super) fn tool_server(&self) -> Option<&str> {
+        self.tool_server.as_deref()
+    }
+
+    /// Returns the secret of a name.
     ///
     /// # Errors
     /// [`ActionError::TooManySecrets`] if it would be created and may not be.
@@ -275,8 +293,7 @@ impl BodySources {
         if !self.secrets.contains_key(name) && (self.secrets.len() >= SECRETS || name.len() > 64) {
             return Err(ActionError::TooManySecrets);
         }
-        let made = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-        Ok(self.secrets.entry(name.to_owned()).or_insert_with(made))
+        Ok(self.secrets.entry(name.to_owned()).or_insert_with(new_secret))
     }
 
     /// Returns the secrets by name, to store them for a restart of the gateway.
@@ -318,7 +335,10 @@ impl BodySources {
             match chunk {
                 Chunk::Text(text) => bytes.extend_from_slice(text.as_bytes()),
                 Chunk::Secret(name) => bytes.extend_from_slice(self.secret(name)?.as_bytes()),
-                Chunk::ToolServer(_) => return Err(ActionError::NoToolServer),
+                Chunk::ToolServer(session) => {
+                    let server = self.tool_server.as_ref().ok_or(ActionError::NoToolServer)?;
+                    bytes.extend_from_slice(format!("{server}/{session}").as_bytes());
+                }
                 Chunk::Base64(key) => {
                     let kept = self.blobs.get_mut(key).ok_or(ActionError::NoBlob(*key))?;
                     kept.sends_left =

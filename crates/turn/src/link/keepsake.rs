@@ -21,6 +21,9 @@ pub(crate) struct Keepsake {
     pub(crate) folder: Option<PathBuf>,
     /// The link's secrets by name.
     pub(super) secrets: HashMap<String, String>,
+    /// The link's secret in the address of the MCP server.
+    #[serde(default)]
+    pub(super) tool_secret: Option<String>,
     /// The ports on which processes listen.
     pub(super) endpoints: BTreeMap<ProcKey, Endpoint>,
 }

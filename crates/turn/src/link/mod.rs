@@ -2,7 +2,8 @@
 //!
 //! A link runs in one task (`task`), which owns the guest. The task uses `turns` (open turns and
 //! their questions), `sessions`, `replies` (replies that callers wait for), `processes`, `net`
-//! (HTTP and its event streams), `files` and `calls` (of the host's tools). `plan` decides what a guest may start. `driver`
+//! (HTTP and its event streams), `files`, `calls` (of the host's tools) and `served`
+//! (those that arrive at the MCP server). `plan` decides what a guest may start. `driver`
 //! converts the link's reports into a result. `tests/dispatch` and `tests/links/` test this module.
 
 mod action_error;
@@ -13,6 +14,7 @@ mod limits;
 mod net;
 mod processes;
 mod replies;
+mod served;
 mod sessions;
 mod task;
 mod turns;
@@ -24,14 +26,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
-pub(super) use self::files::remove as remove_folder;
+pub(super) use self::files::{new_secret, remove as remove_folder};
 pub(super) use self::keepsake::Keepsake;
 pub use self::task::RebuildError;
 pub(super) use self::task::{FailedRebuild, OpenSession, RebuiltTurn, open_guest, replay_entries};
 
 use super::conservation::Examination;
 use super::recording::{Recording, RecordingTail};
-use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher, Survivor};
+use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher, Survivor, ToolEndpoints};
 use aetheel_model::agent::{
     AgentEventKind, AgentFailure, Ask, AskDecision, AskKey, PromptPart, QueryKind, QueryResult,
     SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone, TurnKey, TurnRef, Unrecognised,
@@ -215,6 +217,9 @@ pub(super) struct LinkDeps {
     pub(super) cwd: PathBuf,
     /// The id of the link, used in logs and for its processes.
     pub(super) id: String,
+    pub(super) tool_endpoints: ToolEndpoints,
+    /// The secret of the link in the address of the MCP server.
+    pub(super) tool_secret: String,
 }
 
 /// A link that was rebuilt after a restart of the gateway.
@@ -272,12 +277,15 @@ impl Link {
     /// Returns why the link cannot continue. If no other attempt succeeds, the caller must end its
     /// processes.
     pub(super) async fn resume(
-        parts: LinkDeps,
+        mut parts: LinkDeps,
         recording: Recording,
         tail: &RecordingTail,
         left: (&Survivor, Keepsake),
     ) -> Result<ResumedLink<impl Future<Output = ()> + Send + 'static + use<>>, Box<FailedRebuild>>
     {
+        if let Some(secret) = &left.1.tool_secret {
+            parts.tool_secret.clone_from(secret);
+        }
         let (link, received, state) = Self::new(&parts, &recording);
         let (rebuilt, life) = task::resume(parts, recording, (tail, left), received, state).await?;
         Ok(ResumedLink {

@@ -25,9 +25,10 @@ pub use self::finished_slot::FinishedTurnSlot;
 pub use self::query::QueryError;
 use super::link::{
     Begin, Link, LinkDeps, LinkReport, LinkRequest, OnUnknown, UnsolicitedTurn, WeakLink,
+    new_secret,
 };
 use super::recording::{FORMAT, Header, Recorder};
-use super::{Backend, Blob, Host, Launcher};
+use super::{Backend, Blob, Host, Launcher, ToolEndpoints};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
 use aetheel_model::event::Lane;
@@ -50,6 +51,7 @@ struct LinksInner {
     /// All open links, with the names of their backends.
     all: Mutex<Vec<(String, WeakLink)>>,
     continued: ContinuedTurns,
+    tool_endpoints: ToolEndpoints,
     tasks: TaskTracker,
     /// The next turn key. Keys are unique over all links, although unique keys within a link are
     /// enough.
@@ -117,6 +119,7 @@ impl Links {
             kept: Mutex::default(),
             all: Mutex::default(),
             continued: ContinuedTurns::default(),
+            tool_endpoints: ToolEndpoints::default(),
             tasks: TaskTracker::new(),
             turns,
         }))
@@ -132,6 +135,12 @@ impl Links {
     #[must_use]
     pub fn continued(&self) -> &ContinuedTurns {
         &self.0.continued
+    }
+
+    /// Returns the links whose agents call tools through the MCP server.
+    #[must_use]
+    pub fn tool_endpoints(&self) -> &ToolEndpoints {
+        &self.0.tool_endpoints
     }
 
     /// Returns whether a backend has an open link on which a lane has a session.
@@ -315,6 +324,8 @@ impl Links {
             on_unknown: Arc::clone(&self.0.on_unknown),
             cwd,
             id: id.to_owned(),
+            tool_endpoints: self.0.tool_endpoints.clone(),
+            tool_secret: new_secret(),
         }
     }
 

@@ -158,30 +158,6 @@ impl Links {
         }
         Some(key)
     }
-
-    /// Keeps a turn until its event is recovered.
-    fn keep_continued(
-        &self,
-        turn: RebuiltTurn,
-        backend: &Arc<dyn Backend>,
-        link: &Link,
-        key: Option<LinkKey>,
-    ) {
-        let RebuiltTurn { id, event, lane, start, reports, asks } = turn;
-        let lease = TurnSlot {
-            links: self.clone(),
-            link: link.clone(),
-            turn: TurnRef { session: start.session, turn: start.turn },
-            reports,
-            lane,
-            key,
-            ending: "abandoned".to_owned(),
-        };
-        let lane = lease.lane.clone();
-        let continued =
-            ContinuedTurn { id, backend: Arc::clone(backend), start, asks, slot: lease };
-        self.0.continued.insert(event, lane, continued);
-    }
 }
 
 /// Keeps a rebuilt link and its turns, and drives it.
@@ -201,8 +177,31 @@ fn keep_resumed(
     let (checkpoint, inputs) = (tail.checkpoint.is_some(), resumed.replayed);
     tracing::info!(link, turns, backend = name, generation = %backend.generation(), checkpoint, inputs, "a link outlived the gateway and continues");
     for turn in resumed.turns {
-        links.keep_continued(turn, backend, &resumed.link, key.clone());
+        keep_continued(links, turn, backend, &resumed.link, key.clone());
     }
+}
+
+/// Keeps a turn until its event is recovered.
+fn keep_continued(
+    links: &Links,
+    turn: RebuiltTurn,
+    backend: &Arc<dyn Backend>,
+    link: &Link,
+    key: Option<LinkKey>,
+) {
+    let RebuiltTurn { id, event, lane, start, reports, asks } = turn;
+    let lease = TurnSlot {
+        links: links.clone(),
+        link: link.clone(),
+        turn: TurnRef { session: start.session, turn: start.turn },
+        reports,
+        lane,
+        key,
+        ending: "abandoned".to_owned(),
+    };
+    let lane = lease.lane.clone();
+    let continued = ContinuedTurn { id, backend: Arc::clone(backend), start, asks, slot: lease };
+    links.0.continued.insert(event, lane, continued);
 }
 
 /// A recording of an earlier gateway process.

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::Checkpoint;
-use aetheel_model::agent::{Action, Artifact, HostCommand, Input, StartTurn, TimedInput, TurnKey};
+use aetheel_model::agent::{
+    Action, Artifact, HostCommand, Input, StartTurn, TimedInput, ToolRequest, ToolResult, TurnKey,
+};
 
 /// The version of the format. A reader refuses higher versions.
 pub const FORMAT: u32 = 1;
@@ -71,6 +73,10 @@ pub enum EntryKind {
         /// The file.
         artifact: Artifact,
     },
+    /// An agent called a tool of the host through the MCP server, without its guest.
+    Called(ToolRequest),
+    /// The result of such a call.
+    Returned(ToolResult),
     /// A turn begins on the link.
     Turn {
         /// Its correlation id.

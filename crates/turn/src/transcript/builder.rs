@@ -177,7 +177,9 @@ impl TranscriptBuilder {
                 self.event(kind, at_ms)
             }
             EntryKind::Out(Action::Ask(ask)) if ask.turn == key => self.ask(ask, at_ms),
-            EntryKind::Out(Action::ToolRequest(request)) if request.turn == key => {
+            EntryKind::Out(Action::ToolRequest(request)) | EntryKind::Called(request)
+                if request.turn == key =>
+            {
                 if let Some(ask) = ask_of(&request) {
                     let asked = AskBlock { ask, decision: None, withdrawn: false };
                     if let Some(at) = self.push(at_ms, BlockKind::Asked(Box::new(asked))) {
@@ -185,7 +187,7 @@ impl TranscriptBuilder {
                     }
                 }
             }
-            EntryKind::In(Input::ToolResult(result)) => {
+            EntryKind::In(Input::ToolResult(result)) | EntryKind::Returned(result) => {
                 if let Some(at) = self.calls.remove(&result.call)
                     && let BlockKind::Asked(asked) = &mut self.transcript.blocks[at].kind
                 {

@@ -76,6 +76,7 @@ impl LinkTask {
             cwd: self.deps.cwd.clone(),
             folder: self.files.folder_path().map(ToOwned::to_owned),
             secrets: self.body_sources.secrets().clone(),
+            tool_secret: Some(self.deps.tool_secret.clone()),
             endpoints,
         };
         if let Ok(bytes) = serde_json::to_vec(&keepsake) {

@@ -94,6 +94,7 @@ impl LinkTask {
             files: &self.files.paths,
             secrets: &secrets,
             port,
+            tool_server: self.body_sources.tool_server(),
             inherited: &host.variables,
         };
         let checked = plan::check(spawn, descriptor, safety, known)?;

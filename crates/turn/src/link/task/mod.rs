@@ -41,11 +41,13 @@ use super::files::{BodySources, LinkFiles};
 use super::net::Net;
 use super::processes::LinkProcesses;
 use super::replies::Replies;
+use super::served::ServedCalls;
 use super::sessions::LinkSession;
 use super::turns::{LinkTurns, OpenTurn};
 use super::{Begin, Keepsake, LinkDeps, LinkReport, LinkRequest, LinkState};
 use crate::conservation::OutputLedger;
 use crate::recording::{EntryKind, Recording, RecordingTail};
+use crate::tool_endpoints::EndpointRequest;
 use crate::{Guest, GuestFailure, Survivor};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{
@@ -76,6 +78,9 @@ struct LinkTask {
     files: LinkFiles,
     body_sources: BodySources,
     calls: ToolCalls,
+    served: ServedCalls,
+    /// Requests that arrive at the MCP server.
+    endpoint: mpsc::UnboundedReceiver<EndpointRequest>,
     timers: BTreeMap<u32, Instant>,
     closing: ClosingState,
     /// The agent's version when the last turn began.
@@ -160,6 +165,8 @@ impl LinkTask {
         state: Arc<LinkState>,
     ) -> Self {
         let held = parts.launcher.holds();
+        let (requests, endpoint) = mpsc::unbounded_channel();
+        parts.tool_endpoints.add(&parts.tool_secret, requests);
         let mut task = Self {
             progress: recording.progress().filter(|_| held),
             recording,
@@ -175,8 +182,10 @@ impl LinkTask {
             processes: LinkProcesses::default(),
             net: Net::new(),
             files: LinkFiles::new(&parts.launcher.scratch_prefix(), held),
-            body_sources: BodySources::default(),
+            body_sources: BodySources::new(parts.tool_endpoints.address_of(&parts.tool_secret)),
             calls: ToolCalls::default(),
+            served: ServedCalls::default(),
+            endpoint,
             timers: BTreeMap::new(),
             closing: ClosingState::default(),
             agent_version: None,
@@ -241,6 +250,7 @@ impl LinkTask {
                     self.net_input(more);
                 }
             }
+            Some(request) = self.endpoint.recv() => self.serve_agent(request),
             read = self.calls.next_read() => self.file_read(read),
             lines = next_progress(&mut self.progress) => self.processes.ack_recorded(lines),
             () = sleep_until(deadline) => self.on_deadline(),
@@ -339,7 +349,7 @@ impl LinkTask {
         self.body_sources.add_blobs(turn.turn, blobs);
         self.agent_version = self.deps.host.agent_version(self.name());
         start.agent_version.clone_from(&self.agent_version);
-        self.calls.turn_begins(turn.turn, &start.tools);
+        self.calls.turn_begins(turn, &start.tools);
         self.turns.begin(
             OpenTurn { turn, id, event, reports, done: false },
             LinkSession::of(lane, &start),

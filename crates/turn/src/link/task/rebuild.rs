@@ -17,10 +17,10 @@ use crate::link::sessions::LinkSession;
 use crate::link::turns::OpenTurn;
 use crate::link::{Keepsake, LinkReport};
 use crate::recording::{EntryKind, RecordingTail};
-use crate::{Blob, ProcessCommand, Survivor};
+use crate::{Blob, ProcessCommand, Survivor, ToolReply};
 use aetheel_model::agent::{
     Action, AskDecision, Exit, HostCommand, HttpFailed, Input, PromptPart, Spawned, StartTurn,
-    StreamClosed, TimedInput, TurnKey, TurnRef,
+    StreamClosed, TimedInput, ToolRequest, ToolResult, TurnKey, TurnRef,
 };
 
 /// The reason that a guest gets for requests and streams that were open when the gateway ended.
@@ -72,9 +72,19 @@ impl LinkTask {
                     if let Some(turn) = self.turns.by_id(turn) {
                         self.turns.end(turn);
                         self.calls.turn_ends(turn);
+                        self.served.turn_ends(turn);
                         self.body_sources.forget_blobs(turn);
                         self.state.set_turns(self.turns.len());
                     }
+                }
+                EntryKind::Called(request) => {
+                    self.served.restore(request);
+                    self.restore_call(&mut notes, request, entry.t);
+                }
+                EntryKind::Returned(result) => {
+                    self.restore_result(&mut notes, result, entry.t);
+                    let ToolResult { call, text, failed } = result.clone();
+                    self.served.end(call, &ToolReply { text, failed });
                 }
                 EntryKind::Attached { call, artifact, .. } => self.attach(*call, artifact.clone()),
                 EntryKind::In(input) => {
@@ -142,6 +152,7 @@ impl LinkTask {
                 notes.pending_spawns.retain(|spawn| spawn.proc != failed.proc);
             }
             Input::Line(line) => {
+                self.served.forget_results();
                 *notes.line_counts.entry(line.proc).or_default() += 1;
                 self.count_output(line.text.len() as u64 + 1);
             }
@@ -159,15 +170,27 @@ impl LinkTask {
             Input::StreamClosed(closed) => drop(notes.streams.remove(&closed.stream)),
             Input::StreamOpened(_) => {}
             Input::Timer(timer) => drop(notes.timers.remove(timer)),
-            Input::ToolResult(result) => {
-                if let Some(ask) = self.calls.close(result.call) {
-                    // The audience needs the decision only for questions of the guest.
-                    self.turns.close_ask_as_recorded(ask, AskDecision::Dismissed);
-                    notes.clocks.values_mut().for_each(|clock| clock.answered(ask, t));
-                }
-            }
+            Input::ToolResult(result) => self.restore_result(notes, result, t),
         }
         Ok(())
+    }
+
+    /// Opens a call that was recorded.
+    fn restore_call(&mut self, notes: &mut RebuildState, request: &ToolRequest, t: f64) {
+        if let Ok(Some(ask)) = self.open_call(request)
+            && let Some(clock) = notes.clocks.get_mut(&request.turn)
+        {
+            clock.ask(ask, t);
+        }
+    }
+
+    /// Ends a call whose result was recorded.
+    fn restore_result(&mut self, notes: &mut RebuildState, result: &ToolResult, t: f64) {
+        if let Some(ask) = self.calls.close(result.call) {
+            // The audience needs the decision only for questions of the guest.
+            self.turns.close_ask_as_recorded(ask, AskDecision::Dismissed);
+            notes.clocks.values_mut().for_each(|clock| clock.answered(ask, t));
+        }
     }
 
     async fn apply_command(
@@ -234,7 +257,7 @@ impl LinkTask {
             self.state.set_output(false);
         }
         self.agent_version = self.deps.host.agent_version(self.name());
-        self.calls.turn_begins(turn.turn, &start.tools);
+        self.calls.turn_begins(turn, &start.tools);
         self.turns.begin(
             OpenTurn { turn, id, event, reports, done: false },
             LinkSession::of(lane, start),
@@ -310,13 +333,7 @@ impl LinkTask {
                 notes.timers.insert(timer.timer, t + f64::from(timer.after_ms));
             }
             Action::CancelTimer(timer) => drop(notes.timers.remove(&timer)),
-            Action::ToolRequest(request) => {
-                if let Ok(Some(ask)) = self.open_call(&request)
-                    && let Some(clock) = notes.clocks.get_mut(&request.turn)
-                {
-                    clock.ask(ask, t);
-                }
-            }
+            Action::ToolRequest(request) => self.restore_call(notes, &request, t),
             other => {
                 match &other {
                     Action::Ask(ask) => {

@@ -10,6 +10,7 @@ use crate::link::LinkReport;
 use crate::link::action_error::ActionError;
 use crate::link::calls::{CallState, FileRead};
 use crate::recording::EntryKind;
+use crate::tool_endpoints::{EndpointRequest, ServedCall, ToolReply};
 use crate::tools::{CallKey, ToolError, answer_text};
 use aetheel_model::agent::{
     AgentEventKind, Artifact, ArtifactBody, AskDecision, AskKey, Input, ToolRequest, ToolResult,
@@ -124,13 +125,62 @@ impl LinkTask {
 
     /// Closes the calls of a turn that has ended. They get no result.
     pub(super) fn end_calls(&mut self, turn: TurnRef) {
+        self.served.turn_ends(turn.turn);
         for ask in self.calls.turn_ends(turn.turn) {
             self.turns.withdraw(ask);
         }
     }
 
+    /// Serves a request that arrived at the MCP server.
+    pub(super) fn serve_agent(&mut self, request: EndpointRequest) {
+        match request {
+            EndpointRequest::List(session, reply_tx) => {
+                // The client may be gone.
+                let _ = reply_tx.send(self.calls.tools_of(session));
+            }
+            EndpointRequest::Call(call) => self.serve_call(call),
+        }
+    }
+
+    /// Carries out a call that arrived at the MCP server, or waits for an identical one whose client
+    /// is gone.
+    fn serve_call(&mut self, call: ServedCall) {
+        let running = self.turns.of_session(call.session).filter(|open| !open.done);
+        let Some(turn) = running.map(|open| open.turn) else {
+            let (tool, reason) = (one_line(&call.name), ToolError::TurnNotOpen.to_string());
+            tracing::warn!(tool, reason, "a call of a host tool failed");
+            // The client may be gone.
+            let _ = call.reply_tx.send(ToolReply { text: reason, failed: true });
+            return;
+        };
+        let Err(call) = self.served.claim(turn.turn, call) else { return };
+        let ServedCall { name, input, reply_tx, .. } = call;
+        let (session, turn) = (turn.session, turn.turn);
+        let request = ToolRequest { call: self.served.next_key(), session, turn, name, input };
+        self.recording.host(EntryKind::Called(request.clone()));
+        self.served.add(request.clone(), reply_tx);
+        self.tool_request(&request);
+    }
+
     fn tool_result(&mut self, call: CallKey, text: String, failed: bool) {
-        self.input(Input::ToolResult(ToolResult { call, text, failed }));
+        let result = ToolResult { call, text, failed };
+        if !self.served.contains(call) {
+            return self.input(Input::ToolResult(result));
+        }
+        self.calls.close(call);
+        self.recording.host(EntryKind::Returned(result.clone()));
+        let reply = ToolReply { text: result.text, failed };
+        let Some(reply_tx) = self.served.end(call, &reply) else { return };
+        let (written, lines) = (self.progress.clone(), self.recording.sent());
+        // The agent must not continue with a result that a restarted gateway would not know.
+        tokio::spawn(async move {
+            if let Some(mut written) = written {
+                // An error means that the link has ended, and so has the recording.
+                let _ = written.wait_for(|written| *written >= lines).await;
+            }
+            // The client may be gone.
+            let _ = reply_tx.send(reply);
+        });
     }
 }
 
