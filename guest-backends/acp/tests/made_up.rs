@@ -672,3 +672,24 @@ fn an_unrestricted_session_can_be_switched_to_planning() {
     wants(&mut agent, "5", r#"{"toolCallId":"a","kind":"execute","title":"touch x"}"#);
     assert_eq!(agent.last()["result"]["outcome"]["optionId"], "no");
 }
+
+#[test]
+fn output_that_does_not_continue_the_earlier_output_replaces_it() {
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    agent.updates(
+        r#"{"sessionUpdate":"tool_call","toolCallId":"t","kind":"execute","title":"make","status":"pending"}"#,
+    );
+    for output in ["one", "one two", "two three"] {
+        agent.updates(&format!(
+            r#"{{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"in_progress","content":[{{"type":"content","content":{{"type":"text","text":"{output}"}}}}]}}"#
+        ));
+    }
+    let outputs = events(&agent.0.actions).filter_map(|event| match event {
+        aetheel_backend_sdk::wit::EventKind::ToolOutput(output) => {
+            Some((output.text.as_str(), output.replace))
+        }
+        _ => None,
+    });
+    let expected = [("one", false), (" two", false), ("two three", true)];
+    assert_eq!(outputs.collect::<Vec<_>>(), expected);
+}

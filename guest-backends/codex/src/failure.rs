@@ -43,16 +43,18 @@ fn by_info(info: &Value) -> Option<FailureKind> {
         // {"responseStreamDisconnected": {"httpStatusCode": 503}}
         Value::Object(fields) => {
             let status = fields.values().find_map(|value| value.count("httpStatusCode"));
-            return Some(status.and_then(by_status).unwrap_or(FailureKind::Overloaded))
+            // {"httpConnectionFailed": {"httpStatusCode": null}}
+            let connects = !fields.fields().any(|(name, _)| name.ends_with("ConnectionFailed"));
+            let silent = if connects { FailureKind::Overloaded } else { FailureKind::Network };
+            return Some(status.and_then(by_status).unwrap_or(silent))
                 .filter(|_| !fields.is_empty());
         }
         _ => return None,
     };
     Some(match word {
         "contextWindowExceeded" => FailureKind::ContextFull,
-        "usageLimitExceeded" | "rateLimitExceeded" | "sessionBudgetExceeded" => {
-            FailureKind::RateLimited
-        }
+        "usageLimitExceeded" | "sessionBudgetExceeded" => FailureKind::Quota,
+        "rateLimitExceeded" => FailureKind::RateLimited,
         "serverOverloaded"
         | "internalServerError"
         | "flexUnavailable"
@@ -73,7 +75,8 @@ fn by_type(error: &Value) -> Option<FailureKind> {
         (Some("model_not_found"), _) => Some(FailureKind::ModelNotFound),
         (_, "invalid_request_error") => Some(FailureKind::BadRequest),
         (_, "authentication_error" | "permission_error") => Some(FailureKind::Authentication),
-        (_, "rate_limit_error" | "insufficient_quota") => Some(FailureKind::RateLimited),
+        (_, "insufficient_quota") => Some(FailureKind::Quota),
+        (_, "rate_limit_error") => Some(FailureKind::RateLimited),
         (_, "server_error" | "overloaded_error") => Some(FailureKind::Overloaded),
         _ => None,
     }
@@ -102,10 +105,12 @@ fn by_text(text: &str) -> FailureKind {
             "refresh token",
         ]) {
             FailureKind::Authentication
-        } else if has(&["high demand", "stream disconnected", "Connection failed"]) {
+        } else if has(&["Connection failed"]) {
+            FailureKind::Network
+        } else if has(&["high demand", "stream disconnected"]) {
             FailureKind::Overloaded
         } else if has(&["usage limit"]) {
-            FailureKind::RateLimited
+            FailureKind::Quota
         } else if has(&["context window"]) {
             FailureKind::ContextFull
         } else {
@@ -154,6 +159,8 @@ mod tests {
             ),
             ("Missing environment variable: `MOCK_API_KEY`.", FailureKind::Authentication, None),
             ("no rollout found for thread id 0", FailureKind::SessionUnknown, None),
+            ("You've hit your usage limit.", FailureKind::Quota, None),
+            ("Connection failed: refused", FailureKind::Network, None),
             ("something else", FailureKind::Other, None),
         ] {
             let failure = failure(message, &Value::Null);
@@ -169,6 +176,8 @@ mod tests {
             (r#""somethingNew""#, FailureKind::RateLimited),
             (r#"{"httpConnectionFailed":{"httpStatusCode":401}}"#, FailureKind::Authentication),
             (r#"{"responseStreamDisconnected":{"httpStatusCode":null}}"#, FailureKind::Overloaded),
+            (r#"{"httpConnectionFailed":{"httpStatusCode":null}}"#, FailureKind::Network),
+            (r#""usageLimitExceeded""#, FailureKind::Quota),
         ] {
             assert_eq!(
                 failure("last status: 429", &json::parse(info).expect("JSON")).kind,

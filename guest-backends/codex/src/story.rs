@@ -71,9 +71,7 @@ impl Story {
                 }
             }
             "context_compaction" => {
-                if stage == ItemStage::Completed {
-                    emit.notice("The conversation was shortened to fit the model.");
-                }
+                emit.compaction(stage == ItemStage::Completed, None, None);
                 return stage == ItemStage::Completed;
             }
             name if KNOWN.contains(&name) => {}

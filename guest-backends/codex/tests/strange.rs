@@ -188,7 +188,7 @@ fn plans_titles_and_warnings_are_reported() {
         .collect();
     assert_eq!(told[1..3], ["Work", "Low disk"]);
     assert!(
-        told[0].contains("Done") && told[0].contains("Active") && told[3].contains("shortened"),
+        told[0].contains("Done") && told[0].contains("Active") && told[3].contains("done: true"),
         "{told:?}"
     );
 }

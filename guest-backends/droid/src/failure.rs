@@ -44,7 +44,8 @@ fn kind(status: Option<u32>, message: &str) -> FailureKind {
         _ if has(&["api key", "api_key", "authenticat", "not logged in", "log in"]) => {
             FailureKind::Authentication
         }
-        _ if has(&["connection error", "timed out", "overloaded"]) => FailureKind::Overloaded,
+        _ if has(&["connection error"]) => FailureKind::Network,
+        _ if has(&["timed out", "overloaded"]) => FailureKind::Overloaded,
         _ if has(&["unknown tool", "unknown option", "invalid flags"]) => FailureKind::BadRequest,
         _ => FailureKind::Other,
     }
@@ -71,12 +72,10 @@ impl Reason {
                 Self::Failed(FailureKind::Refused)
             }
             "model_authentication_failed" => Self::Failed(FailureKind::Authentication),
-            "model_rate_limited" | "model_usage_exhausted" => {
-                Self::Failed(FailureKind::RateLimited)
-            }
-            "model_provider_unreachable" | "model_provider_unavailable" => {
-                Self::Failed(FailureKind::Overloaded)
-            }
+            "model_rate_limited" => Self::Failed(FailureKind::RateLimited),
+            "model_usage_exhausted" => Self::Failed(FailureKind::Quota),
+            "model_provider_unreachable" => Self::Failed(FailureKind::Network),
+            "model_provider_unavailable" => Self::Failed(FailureKind::Overloaded),
             "model_request_rejected" => Self::Failed(FailureKind::BadRequest),
             "error"
             | "completion_persistence_failed"
@@ -108,7 +107,8 @@ pub(crate) fn of_reason(kind: FailureKind, word: &str, error: Option<&str>) -> F
 /// Returns the kind for a reason in `llm_retry`.
 pub(crate) fn of_retry(reason: &str) -> FailureKind {
     match reason {
-        "overloaded" | "network" => FailureKind::Overloaded,
+        "overloaded" => FailureKind::Overloaded,
+        "network" => FailureKind::Network,
         "rate_limited" => FailureKind::RateLimited,
         "timeout" => FailureKind::TimedOut,
         _ => FailureKind::Other,

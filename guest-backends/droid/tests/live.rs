@@ -6,9 +6,9 @@ mod play;
 
 use aetheel_backend_sdk::fixture::start;
 use aetheel_backend_sdk::wit::{
-    Action, Attachment, Command, EventKind, Exit, FailureKind, Input, Mode, Outcome, Part, Query,
-    QueryKind, QueryResult, Safety, SpawnFailed, StartTurn, Steer, SteerOutcome, ToolStatus,
-    TurnRef,
+    Action, Attachment, Command, Compaction, EventKind, Exit, FailureKind, Input, Mode, Outcome,
+    Part, Query, QueryKind, QueryResult, Safety, SpawnFailed, StartTurn, Steer, SteerOutcome,
+    ToolStatus, TurnRef,
 };
 
 use play::{Live, events, live, notices, play, ready, shown, spawns, steered, tool_ends, turn};
@@ -198,13 +198,13 @@ fn every_reason_for_the_end_of_a_turn_has_an_outcome() {
             "429 {\"error\":{\"message\":\"slow down\"}}",
             FailureKind::RateLimited,
         ),
-        ("model_usage_exhausted", "no credits", FailureKind::RateLimited),
+        ("model_usage_exhausted", "no credits", FailureKind::Quota),
         (
             "model_provider_unavailable",
             "500 {\"error\":{\"message\":\"oops\"}}",
             FailureKind::Overloaded,
         ),
-        ("model_provider_unreachable", "Connection error.", FailureKind::Overloaded),
+        ("model_provider_unreachable", "Connection error.", FailureKind::Network),
         (
             "model_request_rejected",
             "400 {\"error\":{\"message\":\"prompt is too long\"}}",
@@ -645,18 +645,22 @@ fn output_between_turns_is_ignored() {
 }
 
 #[test]
-fn compaction_and_mcp_sign_in_are_reported_as_notices() {
+fn compaction_and_mcp_sign_in_are_reported() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until_host("add_user_message").cut();
     play.say(&play::note(
         &serde_json::json!({"type": "session_compacted", "summaryId": "s", "removedCount": 3}),
     ));
     play.say(&play::note(&serde_json::json!({"type": "mcp_auth_required", "serverName": "linear", "authUrl": "https://example.com/in"})));
-    let expected = [
-        "Droid shortened the conversation",
-        "the MCP server linear wants a sign-in: https://example.com/in",
-    ];
+    let expected = ["the MCP server linear wants a sign-in: https://example.com/in"];
     assert_eq!(notices(&play.actions, 1), expected);
+    let keys = events(&play.actions, 1).into_iter().filter_map(|kind| match kind {
+        EventKind::Notice(notice) => notice.key.as_deref(),
+        _ => None,
+    });
+    assert_eq!(keys.collect::<Vec<_>>(), ["mcp linear"], "a later notice replaces it");
+    let compaction = Compaction { done: true, tokens_before: None, tokens_after: None };
+    assert!(events(&play.actions, 1).contains(&&EventKind::Compaction(compaction)));
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn errors_are_reported_with_their_kind_and_the_providers_message() {
         ("error-401", FailureKind::Authentication, "mock: invalid credentials (401)"),
         ("error-429", FailureKind::RateLimited, "mock: scripted error 429 (429)"),
         ("refusal", FailureKind::Refused, "content moderation policy"),
-        ("server-down", FailureKind::Overloaded, "Connection error."),
+        ("server-down", FailureKind::Network, "Connection error."),
         ("spec-mode", FailureKind::Refused, "insufficient permission"),
         // The reason is only on stderr.
         ("model-unknown", FailureKind::ModelNotFound, "Available custom models"),

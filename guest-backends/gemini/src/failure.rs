@@ -116,7 +116,7 @@ mod tests {
             ),
             (
                 "[API Error: exception TypeError: fetch failed sending request]",
-                FailureKind::Overloaded,
+                FailureKind::Network,
                 "exception TypeError: fetch failed sending request",
             ),
         ] {

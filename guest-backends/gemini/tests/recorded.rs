@@ -122,7 +122,7 @@ fn errors_of_the_service_have_their_kind() {
         ("error-401", FailureKind::Authentication),
         ("error-429", FailureKind::RateLimited),
         ("error-500", FailureKind::Overloaded),
-        ("server-down", FailureKind::Overloaded),
+        ("server-down", FailureKind::Network),
         ("no-settings", FailureKind::Authentication),
         ("untrusted", FailureKind::Unsupported),
         ("resume-unknown", FailureKind::SessionUnknown),

@@ -25,11 +25,13 @@ pub(crate) fn of_error(error: &Value) -> Failure {
         "BadRequest" => FailureKind::BadRequest,
         _ => said(message).unwrap_or_else(|| match data.count("statusCode") {
             Some(status) => of_status(status),
-            // The provider could not be reached.
-            None if data.is_true("isRetryable") || data["metadata"].get("code").is_some() => {
-                FailureKind::Overloaded
-            }
-            None => FailureKind::Other,
+            None => match data["metadata"].text("code") {
+                // The connection existed and was closed.
+                Some("ECONNRESET") => FailureKind::Overloaded,
+                Some(_) => FailureKind::Network,
+                None if data.is_true("isRetryable") => FailureKind::Overloaded,
+                None => FailureKind::Other,
+            },
         }),
     };
     failure(kind, one_line(message, MESSAGE))
@@ -71,7 +73,8 @@ fn of_status(status: u32) -> FailureKind {
         404 => FailureKind::ModelNotFound,
         408 => FailureKind::TimedOut,
         413 => FailureKind::ContextFull,
-        402 | 429 => FailureKind::RateLimited,
+        402 => FailureKind::Quota,
+        429 => FailureKind::RateLimited,
         400..500 => FailureKind::BadRequest,
         _ => FailureKind::Overloaded,
     }
@@ -89,7 +92,9 @@ fn said(message: &str) -> Option<FailureKind> {
     } else if says(&["you must provide a message", "agent not found"]) {
         Some(FailureKind::BadRequest)
     } else if says(&["unable to connect", "econnrefused"]) {
-        Some(FailureKind::Overloaded)
+        Some(FailureKind::Network)
+    } else if says(&["credit balance", "insufficient quota", "insufficient_quota"]) {
+        Some(FailureKind::Quota)
     } else if says(&["api key is missing", "invalid api key", "unauthorized"]) {
         Some(FailureKind::Authentication)
     } else if says(&["rate limit", "too many requests"]) {

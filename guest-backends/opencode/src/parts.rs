@@ -201,14 +201,15 @@ impl Parts {
             used.start = start.clone();
             emit.tool_start(start);
         }
-        // The output so far. If its beginning changed, it was cut, and the end of the use contains
-        // all of it.
+        // The output so far. Its beginning changes if it was cut.
         if state.text("status") == Some("running")
             && let Some(output) = state["metadata"].text("output")
-            && let Some(more) =
-                output.strip_prefix(used.output.as_str()).filter(|more| !more.is_empty())
+            && output != used.output
         {
-            emit.tool_output(id, more);
+            match output.strip_prefix(used.output.as_str()) {
+                Some(more) => emit.tool_output(id, more),
+                None => emit.whole_tool_output(id, output),
+            }
             output.clone_into(&mut used.output);
         }
         if let Some(end) = tool::end(id, name, state) {

@@ -4,10 +4,9 @@
 
 mod play;
 
-use aetheel_backend_sdk::fixture;
 use aetheel_backend_sdk::wit::{
-    Action, Command, EventKind, Exit, Exited, FailureKind, Input, Line, Outcome, Part, Pipe,
-    QueryResult, SpawnFailed, Steer, SteerOutcome, Steered, ToolStatus, TurnDone,
+    Action, Command, Compaction, EventKind, Exit, Exited, FailureKind, Input, Line, Outcome, Part,
+    Pipe, QueryResult, SpawnFailed, Steer, SteerOutcome, Steered, ToolStatus, TurnDone,
 };
 use play::Play;
 use play::said::*;
@@ -108,7 +107,8 @@ fn after_a_context_overflow_the_conversation_is_compacted_and_the_turn_continues
     let play = recorded("overflow");
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
     assert_eq!(shown(&play, false), ["no script "], "the summary is not part of the answer");
-    assert!(fixture::notices(&play.actions).contains(&"OpenCode shortened the conversation"));
+    let compaction = Compaction { done: true, tokens_before: None, tokens_after: None };
+    assert!(play.events().contains(&&EventKind::Compaction(compaction)));
 }
 
 #[test]

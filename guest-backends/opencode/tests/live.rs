@@ -315,3 +315,21 @@ fn unknown_output_is_reported_with_its_name() {
         ]
     );
 }
+
+#[test]
+fn output_whose_beginning_was_cut_replaces_the_earlier_output() {
+    let mut play = prompted(plain(1));
+    busy(&mut play);
+    for output in ["one\n", "one\ntwo\n", "one\ntwo\n", "two\nthree\n"] {
+        let state = json!({"status": "running", "input": {"command": "make"}, "metadata": {"output": output}});
+        let part =
+            json!({"type": "tool", "id": "prt_1", "callID": "c1", "tool": "bash", "state": state});
+        says(&mut play, "msg_1", part);
+    }
+    let outputs = play.events().into_iter().filter_map(|event| match event {
+        EventKind::ToolOutput(output) => Some((output.text.as_str(), output.replace)),
+        _ => None,
+    });
+    let expected = [("one\n", false), ("two\n", false), ("two\nthree\n", true)];
+    assert_eq!(outputs.collect::<Vec<_>>(), expected);
+}

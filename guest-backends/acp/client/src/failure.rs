@@ -116,17 +116,14 @@ pub fn kind_of(text: &str) -> FailureKind {
         "authentication",
     ]) {
         FailureKind::Authentication
-    } else if says(&["rate limit", "rate_limit", "quota", "too many requests", "usage limit"]) {
+    } else if says(&["quota", "usage limit", "credit balance"]) {
+        FailureKind::Quota
+    } else if says(&["rate limit", "rate_limit", "too many requests"]) {
         FailureKind::RateLimited
-    } else if says(&[
-        "overloaded",
-        "unavailable",
-        "internal server error",
-        "stream disconnected",
-        "fetch failed",
-        "connection",
-    ]) {
+    } else if says(&["overloaded", "unavailable", "internal server error", "stream disconnected"]) {
         FailureKind::Overloaded
+    } else if says(&["fetch failed", "connection", "econnrefused", "enotfound"]) {
+        FailureKind::Network
     } else if says(&["model not found", "unknown model", "model_not_found"]) {
         FailureKind::ModelNotFound
     } else if says(&["invalid_request_error", "bad request"]) {

@@ -60,6 +60,8 @@ pub(crate) struct Tool {
     pub(crate) start: ToolStart,
     /// The output that was reported so far.
     output: String,
+    /// Whether the agent reports more output instead of repeating the whole.
+    streams: bool,
     pub(crate) diffs: Vec<FileDiff>,
     /// Whether the agent reported that it runs.
     pub(crate) runs: bool,
@@ -82,6 +84,7 @@ impl Tool {
         Self {
             start,
             output: String::new(),
+            streams: false,
             diffs: Vec::new(),
             runs: false,
             denied: false,
@@ -154,6 +157,7 @@ impl Tool {
         if let Some(more) =
             update["_meta"]["terminal_output_delta"].text("data").filter(|more| !more.is_empty())
         {
+            self.streams = true;
             self.output.push_str(more);
             emit.tool_output(&self.start.id, more);
         }
@@ -163,10 +167,11 @@ impl Tool {
             && update.text("status") == Some("in_progress");
         if running && self.start.kind == "bash" {
             let whole = content_text(update);
-            if let Some(more) =
-                whole.strip_prefix(self.output.as_str()).filter(|more| !more.is_empty())
-            {
-                emit.tool_output(&self.start.id, more);
+            if !self.streams && !whole.is_empty() && whole != self.output {
+                match whole.strip_prefix(self.output.as_str()) {
+                    Some(more) => emit.tool_output(&self.start.id, more),
+                    None => emit.whole_tool_output(&self.start.id, &whole),
+                }
                 self.output = whole;
             }
         }

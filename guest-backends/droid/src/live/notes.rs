@@ -2,7 +2,7 @@
 
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::LinkContext;
-use aetheel_backend_sdk::wit::{EventKind, SteerOutcome};
+use aetheel_backend_sdk::wit::{EventKind, Level, SteerOutcome};
 
 use super::Droid;
 use crate::answer::Holds;
@@ -81,12 +81,13 @@ impl Droid {
                 turn.error = Some(said.to_owned());
             }
             "session_title_updated" => emit.event(EventKind::Title(text("title").to_owned())),
-            "session_compacted" => emit.notice("Droid shortened the conversation"),
-            "mcp_auth_required" => emit.notice(format!(
-                "the MCP server {} wants a sign-in: {}",
-                text("serverName"),
-                text("authUrl")
-            )),
+            "session_compacted" => emit.compaction(true, None, None),
+            // Sent again with another address after a while.
+            "mcp_auth_required" => {
+                let server = text("serverName");
+                let words = format!("the MCP server {server} wants a sign-in: {}", text("authUrl"));
+                emit.notice_with(Level::Warn, Some(&format!("mcp {server}")), words);
+            }
             "queued_messages_discarded" => {
                 if !turn.steers.is_empty() {
                     let message = turn.steers.remove(0);

@@ -137,7 +137,7 @@ impl OpenCode {
             }
             "session.compacted" => {
                 if let Some(turn) = context.turn_of(session.key) {
-                    context.emit(turn).notice("OpenCode shortened the conversation");
+                    context.emit(turn).compaction(true, None, None);
                 }
                 self.compaction_event(native, CompactionEvent::Shortened, context);
             }
