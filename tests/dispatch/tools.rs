@@ -220,7 +220,7 @@ async fn open_calls_and_files_are_limited() {
         .map(|call| format!(r#"call {call} aetheel_post_file {{"path":"plot.png"}}"#))
         .collect();
     let posts: Vec<&str> = posts.iter().map(String::as_str).collect();
-    let (_, answer, lines) = Calls::new(&posts, 11).run(options()).await;
+    let (_desk, answer, lines) = Calls::new(&posts, 11).run(options()).await;
     let failed = lines.iter().filter(|line| line.contains(" failed: ")).count();
     assert!((1..=3).contains(&failed), "{lines:?}");
     assert_eq!(posted(&answer).len(), 11 - failed);

@@ -245,7 +245,7 @@ fn agent_failure(failure: &AgentFailure) -> (String, Option<&'static str>) {
         }
         FailureKind::Configuration => (
             "The agent refuses its own configuration.",
-            "Choose another agent with `/backend`, or tell the operator.",
+            "Choose another agent with `/backend`, or ask the operator.",
             Some("agent configuration"),
         ),
         FailureKind::BadRequest => (

@@ -188,6 +188,13 @@ impl ToolCalls {
         self.open.keys().copied().collect()
     }
 
+    /// Returns the open calls of a turn whose files are not read yet.
+    pub(super) fn unread_files(&self, turn: TurnKey) -> Vec<CallKey> {
+        let unread =
+            |open: &OpenCall| open.turn.turn == turn && matches!(open.state, CallState::File(_));
+        self.open.iter().filter(|(_, open)| unread(open)).map(|(call, _)| *call).collect()
+    }
+
     /// Returns the call that asks a question.
     pub(super) fn asking(&self, ask: AskKey) -> Option<CallKey> {
         let asks = |open: &OpenCall| matches!(open.state, CallState::Asked(key) if key == ask);

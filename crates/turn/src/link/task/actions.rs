@@ -44,6 +44,9 @@ impl LinkTask {
                     self.turns.report_all(|| LinkReport::InterruptIgnored);
                 }
                 for action in actions {
+                    if let Action::TurnDone(done) = &action {
+                        self.finish_files(done.turn).await;
+                    }
                     self.counters.actions += self.recording.action(&action) as u64;
                     self.apply(action).await;
                 }

@@ -86,7 +86,6 @@ impl LinkTask {
                     let ToolResult { call, text, failed } = result.clone();
                     self.served.end(call, &ToolReply { text, failed });
                 }
-                EntryKind::Attached { call, artifact, .. } => self.attach(*call, artifact.clone()),
                 EntryKind::In(input) => {
                     self.apply_input(&mut notes, input, entry.t).await?;
                     self.inputs.push(TimedInput { at_ms: entry.t, input: input.clone() });
@@ -175,12 +174,15 @@ impl LinkTask {
         Ok(())
     }
 
-    /// Opens a call that was recorded.
+    /// Opens a call that was recorded, and attaches its recorded file.
     fn restore_call(&mut self, notes: &mut RebuildState, request: &ToolRequest, t: f64) {
         if let Ok(Some(ask)) = self.open_call(request)
             && let Some(clock) = notes.clocks.get_mut(&request.turn)
         {
             clock.ask(ask, t);
+        }
+        if let Some(artifact) = notes.attached.remove(&(request.turn, request.call)) {
+            self.attach(request.call, artifact);
         }
     }
 
@@ -336,6 +338,7 @@ impl LinkTask {
             Action::ToolRequest(request) => self.restore_call(notes, &request, t),
             other => {
                 match &other {
+                    Action::TurnDone(done) => self.finish_files(done.turn).await,
                     Action::Ask(ask) => {
                         if let Some(clock) = notes.clocks.get_mut(&ask.turn) {
                             clock.ask(ask.ask, t);

@@ -8,9 +8,12 @@ use tokio::sync::mpsc;
 
 use super::expected_actions::{ExpectedActions, RebuildError};
 use crate::link::LinkReport;
-use crate::recording::{Checkpoint, RecordingEntry, open_turns};
+use crate::recording::{Checkpoint, EntryKind, RecordingEntry, open_turns};
+use crate::tools::CallKey;
 use crate::{ProcessCommand, Survivor};
-use aetheel_model::agent::{Action, AskKey, ProcKey, SessionKey, Spawn, StartTurn, TurnKey};
+use aetheel_model::agent::{
+    Action, Artifact, AskKey, ProcKey, SessionKey, Spawn, StartTurn, TurnKey,
+};
 use aetheel_model::event::Lane;
 
 /// A turn that began before a restart of the gateway and continues.
@@ -67,6 +70,8 @@ pub(super) struct RebuildState {
     /// When each timer expires, in milliseconds of the link's time.
     pub(super) timers: BTreeMap<u32, f64>,
     pub(super) clocks: BTreeMap<TurnKey, RecordedClock>,
+    /// The files that were attached to answers, by the turn and the call.
+    pub(super) attached: BTreeMap<(TurnKey, CallKey), Artifact>,
 }
 
 /// The times of a turn, in milliseconds of the link's time.
@@ -131,7 +136,14 @@ impl RebuildState {
         let open = open_turns(entries)
             .map(|turn| (turn.to_owned(), mpsc::unbounded_channel().1))
             .collect();
-        Ok(Self { expected: ExpectedActions::of(entries)?, open, ..Self::default() })
+        let attached = entries.iter().filter_map(|entry| match &entry.kind {
+            EntryKind::Attached { call, turn, artifact } => {
+                Some(((*turn, *call), artifact.clone()))
+            }
+            _ => None,
+        });
+        let attached = attached.collect();
+        Ok(Self { expected: ExpectedActions::of(entries)?, open, attached, ..Self::default() })
     }
 
     /// Adds what a checkpoint says about processes, requests, streams and timers.

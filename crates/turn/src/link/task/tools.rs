@@ -14,7 +14,7 @@ use crate::tool_endpoints::{EndpointRequest, ServedCall, ToolReply};
 use crate::tools::{CallKey, ToolError, answer_text};
 use aetheel_model::agent::{
     AgentEventKind, Artifact, ArtifactBody, AskDecision, AskKey, Input, ToolRequest, ToolResult,
-    TurnRef,
+    TurnKey, TurnRef,
 };
 use aetheel_model::plain::{counted, one_line};
 
@@ -79,6 +79,20 @@ impl LinkTask {
                 self.tool_result(call, result, false);
             }
             CallState::Asked(_) => {}
+        }
+    }
+
+    /// Waits until the files that the agent posted in a turn are part of the answer. An agent may end
+    /// its turn without waiting for the results of its calls.
+    pub(super) async fn finish_files(&mut self, turn: TurnKey) {
+        if self.rebuilding {
+            for call in self.calls.unread_files(turn) {
+                self.carry_out(call);
+            }
+        }
+        while !self.calls.unread_files(turn).is_empty() {
+            let read = self.calls.next_read().await;
+            self.file_read(read);
         }
     }
 
