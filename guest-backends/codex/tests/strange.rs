@@ -229,7 +229,16 @@ fn a_sub_agent_reports_to_its_tool_and_asks_users() {
             .to_string(),
     );
     assert!(
-        matches!(play.actions.last(), Some(Action::Ask(ask)) if ask.title == "Run: rm x"),
+        matches!(play.actions.last(), Some(Action::Ask(ask)) if ask.title == "Run: rm x" && ask.parent.as_deref() == Some("s")),
+        "{:?}",
+        play.actions.last()
+    );
+    let params = json!({"threadId": "child", "turnId": "u", "itemId": "q", "isBlocking": false, "autoResolutionMs": 60000, "questions": []});
+    play.say(
+        &json!({"id": 9, "method": "item/tool/requestUserInput", "params": params}).to_string(),
+    );
+    assert!(
+        matches!(play.actions.last(), Some(Action::Ask(ask)) if ask.deadline_ms == Some(60_000)),
         "{:?}",
         play.actions.last()
     );

@@ -192,7 +192,8 @@ impl Once {
     fn init(&mut self, line: &Json, emit: &mut Emit) {
         self.started = true;
         let Some(id) = line.text("session_id") else { return };
-        emit.session_ready(id, line.text("model").map(str::to_owned));
+        let tools = line.list("tools").iter().filter_map(Json::as_str).map(str::to_owned);
+        emit.session_with_tools(id, line.text("model").map(str::to_owned), tools.collect());
         if !self.fork && self.resumed.as_deref().is_some_and(|asked| asked != id) {
             emit.notice("Droid began a new session: the earlier conversation is lost");
         }

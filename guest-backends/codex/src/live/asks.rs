@@ -154,6 +154,8 @@ impl Codex {
         let offer = Offer {
             always: always_label.filter(|_| !always.is_empty()),
             diffs,
+            parent: self.parent_of(params),
+            deadline_ms: params.count("autoResolutionMs").filter(|ms| *ms > 0),
             ..Offer::default()
         };
         self.asks.ask(
@@ -188,6 +190,14 @@ impl Codex {
                 );
             }
         }
+    }
+
+    /// Returns the id of the tool use whose sub-agent sent a request.
+    fn parent_of(&self, params: &Value) -> Option<String> {
+        let thread = params.text("threadId")?;
+        let turns = self.sessions.values().filter_map(|session| session.turn.as_ref());
+        let mut children = turns.flat_map(|turn| &turn.children);
+        children.find(|(child, _)| child == thread).map(|(_, tool)| tool.clone())
     }
 
     /// Returns the session and turn of a request. A sub-agent's request belongs to the turn that
