@@ -6,11 +6,11 @@ mod support;
 use acp::Backend;
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
 use aetheel_backend_sdk::fixture::{
-    events, is_done, notices, tool_ends, tool_starts, unrecognised,
+    asks, events, is_done, notices, tool_ends, tool_starts, unrecognised,
 };
 use aetheel_backend_sdk::wit::{
-    Action, AskKind, Command, Decision, Exit, FailureKind, Input, Mode, Outcome, QueryKind,
-    QueryResult, Safety, SpawnFailed, ToolStatus, TurnRef,
+    Action, AskKind, Command, Decision, Exit, FailureKind, HostTool, Input, Mode, Outcome,
+    QueryKind, QueryResult, Safety, SpawnFailed, StartTurn, ToolStatus, TurnRef,
 };
 use support::{SESSION, answer, failure, next, query, turn, with_modes};
 
@@ -692,4 +692,31 @@ fn output_that_does_not_continue_the_earlier_output_replaces_it() {
     });
     let expected = [("one", false), (" two", false), ("two three", true)];
     assert_eq!(outputs.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn an_agent_with_http_servers_gets_the_address_of_the_hosts_server() {
+    let tool = HostTool {
+        name: "post".to_owned(),
+        description: String::new(),
+        input_schema: "{}".to_owned(),
+    };
+    let with_tools = || StartTurn { tools: vec![tool.clone()], ..turn(1) };
+    let servers =
+        |agent: &Agent| agent.0.written_with("session/new")[0]["params"]["mcpServers"].clone();
+    let http = r#""agentCapabilities":{"mcpCapabilities":{"http":true}}"#;
+    let mut agent = Agent::opened(with_tools(), http, "");
+    let url = "<tool server of session 1>";
+    let expected =
+        serde_json::json!([{"type": "http", "name": "aetheel", "url": url, "headers": []}]);
+    assert_eq!(servers(&agent), expected);
+    let call = r#"{"toolCallId":"t","kind":"other","title":"post","_meta":{"claudeCode":{"toolName":"mcp__aetheel__post"}}}"#;
+    let options = r#"[{"kind":"allow_once","optionId":"yes","name":"Yes"}]"#;
+    let params = format!(r#"{{"sessionId":"s1","toolCall":{call},"options":{options}}}"#);
+    agent.asks("5", "session/request_permission", &params);
+    assert_eq!(agent.0.written_with("optionId")[0]["result"]["outcome"]["optionId"], "yes");
+    assert!(asks(&agent.0.actions).is_empty());
+    for agent in [Agent::opened(turn(1), http, ""), Agent::opened(with_tools(), NOTHING, "")] {
+        assert_eq!(servers(&agent), serde_json::json!([]));
+    }
 }

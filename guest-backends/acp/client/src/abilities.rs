@@ -12,6 +12,8 @@ pub(crate) struct Abilities {
     pub(crate) close: bool,
     pub(crate) list: bool,
     pub(crate) images: bool,
+    /// Whether the agent can use MCP servers over HTTP.
+    pub(crate) http_servers: bool,
     pub(crate) system_prompt: bool,
     /// Whether sessions are loaded with a space before their id.
     ///
@@ -67,6 +69,7 @@ impl Abilities {
             close: has("close"),
             list: has("list"),
             images: agent["promptCapabilities"].is_true("image"),
+            http_servers: agent["mcpCapabilities"].is_true("http"),
             system_prompt: has("systemPrompt"),
             steering,
             sign_ins: methods

@@ -17,6 +17,7 @@ mod client;
 mod config;
 mod control;
 mod failure;
+mod host_tools;
 mod messages;
 mod opening;
 mod permission;

@@ -12,6 +12,7 @@ use crate::abilities::Abilities;
 use crate::agent::Agent;
 use crate::client::{Asked, Call, Client};
 use crate::failure;
+use crate::host_tools;
 use crate::permission::{CANCELLED, Options};
 use crate::query;
 
@@ -156,6 +157,7 @@ impl<A: Agent> Client<A> {
             plan: plan.is_some(),
         };
         let granted = turn.may_everything()
+            || host_tools::is_call(call, &turn.host_tools)
             || (turn.may_edit() && call.text("kind") == Some("edit") && within(call, cwd));
         if granted && asked.options.allows_once() {
             // The agent has no mode for the level, or asks despite its mode.

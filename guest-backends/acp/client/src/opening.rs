@@ -13,6 +13,7 @@ use crate::agent::{Agent, SystemPrompt};
 use crate::client::{Call, Client};
 use crate::config::{Config, What};
 use crate::failure;
+use crate::host_tools;
 use crate::prompt;
 use crate::session::{How, Stage};
 use crate::spent::Meter;
@@ -75,13 +76,18 @@ impl<A: Agent> Client<A> {
             }
         }
         session.stage = Stage::Opening;
+        let mut params = params.to_string();
+        if self.can.http_servers && !start.tools.is_empty() {
+            params = host_tools::with_server(&params);
+        }
         self.calls.request(
             context.proc(),
             method,
-            &params.to_string(),
+            &params,
             Call::Open(start.session, how),
             context.out(),
         );
+        host_tools::fill_address(start.session, context.out());
         Step::Wait
     }
 

@@ -39,6 +39,8 @@ pub(crate) struct Turn {
     pub(crate) stopping: bool,
     answer: Answer,
     tools: BTreeMap<String, Tool>,
+    /// Names of the tools of the host that the agent may call.
+    pub(crate) host_tools: Vec<String>,
     spent: Option<Spent>,
     /// Whether the thread failed. codex-acp 2.6.0 reports an error of the model as text of the
     /// answer, and a normal end.
@@ -58,6 +60,7 @@ impl Turn {
             stopping: false,
             answer: Answer::default(),
             tools: BTreeMap::new(),
+            host_tools: start.tools.iter().map(|tool| tool.name.clone()).collect(),
             spent: None,
             broken: false,
         }
