@@ -1,7 +1,6 @@
 //! Tools of the host. The protocol cannot carry their calls, so an agent that supports MCP servers
 //! over HTTP gets the address of the host's server when a session is opened.
 
-use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{Action, Chunk, Write};
 
 /// The name of the server.
@@ -31,35 +30,30 @@ pub(crate) fn fill_address(session: u32, out: &mut [Action]) {
     }
 }
 
-/// Returns whether a permission request is about one of these tools of the host. Only
-/// claude-agent-acp (0.49.0) names the tool in a field that the model cannot fill in. Other agents
-/// ask people.
-pub(crate) fn is_call(call: &Value, tools: &[String]) -> bool {
-    let name = call["_meta"]["claudeCode"]
-        .text("toolName")
-        .and_then(|name| name.strip_prefix("mcp__")?.strip_prefix(SERVER)?.strip_prefix("__"));
+/// Returns whether the tool with this name of Claude Code is one of these tools of the host. Only
+/// claude-agent-acp (0.49.0) names tools in a field that the model cannot fill in, so requests of
+/// other agents go to people.
+pub(crate) fn is_one_of(name: Option<&str>, tools: &[String]) -> bool {
+    let name =
+        name.and_then(|name| name.strip_prefix("mcp__")?.strip_prefix(SERVER)?.strip_prefix("__"));
     name.is_some_and(|name| tools.iter().any(|tool| tool == name))
 }
 
 #[cfg(test)]
 mod tests {
-    use aetheel_backend_sdk::json::parse;
-
     use super::*;
 
     #[test]
-    fn only_the_agents_own_field_identifies_a_tool_of_the_host() {
+    fn a_tool_of_the_host_has_the_prefix_of_its_server() {
         let tools = ["post".to_owned()];
-        for (call, ours) in [
-            (r#"{"_meta":{"claudeCode":{"toolName":"mcp__aetheel__post"}}}"#, true),
-            (r#"{"_meta":{"claudeCode":{"toolName":"mcp__aetheel__other"}}}"#, false),
-            (r#"{"_meta":{"claudeCode":{"toolName":"mcp__evil__post"}}}"#, false),
-            (
-                r#"{"title":"mcp__aetheel__post","rawInput":{"toolName":"mcp__aetheel__post"}}"#,
-                false,
-            ),
+        for (name, ours) in [
+            (Some("mcp__aetheel__post"), true),
+            (Some("mcp__aetheel__other"), false),
+            (Some("mcp__evil__post"), false),
+            (Some("post"), false),
+            (None, false),
         ] {
-            assert_eq!(is_call(&parse(call).expect("JSON"), &tools), ours, "{call}");
+            assert_eq!(is_one_of(name, &tools), ours, "{name:?}");
         }
     }
 }

@@ -145,7 +145,8 @@ impl<A: Agent> Client<A> {
         let call = &params["toolCall"];
         let tool = call.text("toolCallId").unwrap_or_default().to_owned();
         let key = turn.key;
-        let start = turn.learn(&tool, call, &mut context.emit(key)).start.clone();
+        let known = turn.learn(&tool, call, &mut context.emit(key));
+        let (start, claude_name) = (known.start.clone(), known.claude_name.clone());
         // claude-agent-acp 0.49.0 asks for permission to leave its plan mode as a tool use.
         let plan =
             call["rawInput"].text("plan").filter(|_| call.text("kind") == Some("switch_mode"));
@@ -157,7 +158,7 @@ impl<A: Agent> Client<A> {
             plan: plan.is_some(),
         };
         let granted = turn.may_everything()
-            || host_tools::is_call(call, &turn.host_tools)
+            || host_tools::is_one_of(claude_name.as_deref(), &turn.host_tools)
             || (turn.may_edit() && call.text("kind") == Some("edit") && within(call, cwd));
         if granted && asked.options.allows_once() {
             // The agent has no mode for the level, or asks despite its mode.

@@ -58,6 +58,8 @@ fn kind_of_protocol(kind: &str) -> &'static str {
 #[derive(Debug)]
 pub(crate) struct Tool {
     pub(crate) start: ToolStart,
+    /// The name in a field of claude-agent-acp, which its permission requests lack (0.49.0).
+    pub(crate) claude_name: Option<String>,
     /// The output that was reported so far.
     output: String,
     /// Whether the agent reports more output instead of repeating the whole.
@@ -83,6 +85,7 @@ impl Tool {
         };
         Self {
             start,
+            claude_name: None,
             output: String::new(),
             streams: false,
             diffs: Vec::new(),
@@ -97,6 +100,9 @@ impl Tool {
     pub(crate) fn learn(&mut self, update: &Value) -> bool {
         let was = self.start.clone();
         self.runs |= update.text("status") == Some("in_progress");
+        if let Some(name) = update["_meta"]["claudeCode"].text("toolName") {
+            self.claude_name = Some(name.to_owned());
+        }
         let new_title = update.text("title").filter(|title| !title.is_empty());
         let name = update
             .text("name")
