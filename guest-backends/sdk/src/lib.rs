@@ -13,7 +13,9 @@
 //! Then report what each line of output means with [`Emit`]. [`json`] reads fields that may be
 //! missing or have another type, [`tool`] describes uses of tools, [`rpc`] matches JSON-RPC
 //! requests and responses, [`live::Asks`] tracks questions to users, and [`Grants`] tracks
-//! permissions that users granted. Tests play recordings ([`fixture::cases`]) or whole dialogues
+//! permissions that users granted. An agent that can call tools of the gateway reports each call with
+//! [`live::LinkContext::tool_request`] or [`Emit::tool_request`], and gets the result in
+//! `tool_result` of its trait. Tests play recordings ([`fixture::cases`]) or whole dialogues
 //! ([`dialogue`]) to the backend, also with disturbed lines ([`disturb`]), or measure its speed
 //! ([`throughput`]).
 //!
