@@ -134,7 +134,7 @@ async fn a_file_that_the_agent_posts_is_part_of_the_answer_once() {
     assert_eq!(answer.text, "before after");
     assert_eq!(posted(&answer), [plot()]);
     assert_eq!(lines[0], "tools: aetheel_post_file aetheel_ask");
-    assert_eq!(lines[1], "5 done: The file `plot.png` (6 bytes) is attached to your answer.");
+    assert_eq!(lines[1], "5 done: The file `plot.png` (5 bytes) is attached to your answer.");
     let tape = ParsedRecording::read(&only_recording(&desk).await).unwrap();
     let count = |found: fn(&EntryKind) -> bool| {
         tape.entries.iter().filter(|entry| found(&entry.kind)).count()

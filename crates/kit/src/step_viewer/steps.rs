@@ -262,6 +262,18 @@ impl TurnSteps {
                 EntryKind::Launch { command, cwd, .. } => {
                     read.notes.push(format!("started in {cwd}: {}", command.join(" ")));
                 }
+                EntryKind::Attached { artifact, .. } => {
+                    let name = artifact.name.unwrap_or_default();
+                    read.notes.push(format!("attached a file to the answer: {name}"));
+                }
+                EntryKind::Called(request) => {
+                    let (name, input) = (request.name, request.input);
+                    read.notes.push(format!("the agent called {name} with {input}"));
+                }
+                EntryKind::Returned(result) => {
+                    let how = if result.failed { "failed" } else { "returned" };
+                    read.notes.push(format!("the call {how}: {}", result.text));
+                }
                 EntryKind::Moved { digest, .. } => {
                     read.notes.push(format!("another generation took over: {digest}"));
                 }

@@ -429,6 +429,17 @@ mod tests {
     }
 
     #[test]
+    fn host_tools_are_all_none_or_a_list() {
+        let tools = |value: &str| read(&[("HOST_TOOLS", value)]).map(|config| config.host_tools);
+        assert_eq!(tools(""), tools("all"));
+        assert_eq!(tools("all").expect("valid"), HostToolKind::ALL);
+        assert!(tools("none").expect("valid").is_empty());
+        assert_eq!(tools("aetheel_ask").expect("valid"), [HostToolKind::Ask]);
+        let faults = tools("aetheel_ask,rm").expect_err("unknown");
+        assert!(faults[0].message.contains("`aetheel_post_file`"), "{faults:?}");
+    }
+
+    #[test]
     fn ids_are_read_with_and_without_their_platform() {
         let config = read(&[
             ("ALLOWED_USERS", "12, discord:13"),

@@ -201,7 +201,7 @@ impl LinkTask {
 /// Returns the size of an artifact's content in bytes.
 fn size_of(artifact: &Artifact) -> usize {
     match &artifact.body {
-        ArtifactBody::Base64(text) => text.len() / 4 * 3,
+        ArtifactBody::Base64(text) => text.trim_end_matches('=').len() * 3 / 4,
         ArtifactBody::Text(text) | ArtifactBody::Link(text) => text.len(),
     }
 }
