@@ -27,14 +27,15 @@ pub async fn open(
     let saved = file.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
     let port = saved.and_then(|text| text.trim().parse().ok());
     let endpoints = dispatcher.tool_endpoints.clone();
-    let server = match ToolServer::open(port, endpoints).await {
+    let server = match ToolServer::open(port, endpoints.clone()).await {
         Ok(server) => server,
         Err(error) => {
             let error = with_causes(&error);
             tracing::error!(
                 error,
-                "cannot start the tool server; agents that call host tools through it do not start; hint: HOST_TOOLS=none"
+                "cannot start the tool server on 127.0.0.1; agents get no host tools until the next start; hint: HOST_TOOLS=none, if they are not needed"
             );
+            endpoints.set_unavailable();
             return None;
         }
     };

@@ -2,7 +2,6 @@
 //! HTTP.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use aetheel::agent::{Action, AgentVariable, ArgumentValue, AskDecision, Exit, HostCommand, Input};
 use aetheel::turn::recording::{EntryKind, ParsedRecording};
@@ -60,7 +59,8 @@ async fn send(address: &str, method: &str, parameters: Value) -> (u16, Value) {
     let text = response.text().await.unwrap_or_default();
     let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
     let answers = data.filter_map(|data| serde_json::from_str::<Value>(data).ok());
-    let answer = answers.filter(|answer| answer["id"] == 1).last();
+    let mut answers = answers.filter(|answer| answer["id"] == 1);
+    let answer = answers.next_back();
     (status, answer.or_else(|| serde_json::from_str(&text).ok()).unwrap_or(Value::Null))
 }
 
@@ -217,7 +217,6 @@ fn a_question_outlives_the_gateway_and_is_answered_once_when_the_agent_calls_aga
     again.send_replace(true);
     let chosen = AskDecision::Answers(vec![("answer".to_owned(), vec!["b".to_owned()])]);
     // The answer may arrive before or after the second call.
-    std::thread::sleep(Duration::from_millis(20));
     second.dispatcher.questions.answer(&id, &ann(), chosen).unwrap();
     let (lost, answer) = heard.blocking_recv().unwrap();
     assert!(!lost.contains("false"), "the connection was lost: {lost}");

@@ -256,6 +256,16 @@ async fn a_tool_that_the_operator_switched_off_is_not_offered() {
     assert!(lines[1].contains("its tools are: aetheel_ask"), "{}", lines[1]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_whose_tool_server_cannot_start_offers_no_tools() {
+    let Calls { mut received, launcher, .. } = Calls::new(&["tools"], 1);
+    let desk = Desk::new(launcher, options()).await;
+    desk.dispatcher.tool_endpoints.set_unavailable();
+    desk.ask(1, "go");
+    desk.collected.answers(1).await;
+    assert_eq!(received.recv().await.unwrap(), "tools:");
+}
+
 fn setup() -> Setup {
     let backend = ScriptedBackend::with_feature(calling(), Some("host-tools"));
     Setup::with(Arc::new(OneBackend(Arc::new(backend))))

@@ -22,7 +22,8 @@ pub struct ToolEndpoints(Arc<EndpointTable>);
 
 #[derive(Debug, Default)]
 struct EndpointTable {
-    address: OnceLock<SocketAddr>,
+    /// The address of the MCP server, or `None` if the server cannot start.
+    address: OnceLock<Option<SocketAddr>>,
     /// Only digests are compared, so the time of a search reveals nothing about a secret.
     links: Mutex<HashMap<SecretDigest, mpsc::UnboundedSender<EndpointRequest>>>,
 }
@@ -66,12 +67,29 @@ impl ToolEndpoints {
     /// the first address counts.
     pub fn set_address(&self, address: SocketAddr) {
         // An error means that the address is known.
-        let _ = self.0.address.set(address);
+        let _ = self.0.address.set(Some(address));
+    }
+
+    /// Notes that the MCP server cannot start. Turns then offer no tools, because the agents that
+    /// need the server could not start.
+    pub fn set_unavailable(&self) {
+        let _ = self.0.address.set(None);
+    }
+
+    /// Returns whether the MCP server cannot start.
+    #[must_use]
+    pub fn are_unavailable(&self) -> bool {
+        matches!(self.0.address.get(), Some(None))
     }
 
     /// Returns the address of a link without the session, or `None` if there is no server.
     pub(crate) fn address_of(&self, secret: &str) -> Option<String> {
-        self.0.address.get().map(|address| format!("http://{address}/mcp/{secret}"))
+        self.0
+            .address
+            .get()
+            .copied()
+            .flatten()
+            .map(|address| format!("http://{address}/mcp/{secret}"))
     }
 
     /// Adds a link, or replaces the one with this secret. Removes links that have ended.

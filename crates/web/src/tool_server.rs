@@ -19,6 +19,7 @@ use axum::routing::post;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
     JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -127,7 +128,9 @@ impl ServerHandler for SessionTools {
     ) -> Result<ListToolsResult, ErrorData> {
         let tools = self.0.tools().await.into_iter().filter_map(|tool| {
             let schema: JsonObject = serde_json::from_str(&tool.input_schema).ok()?;
-            Some(Tool::new(tool.name, tool.description, schema))
+            // Agents that only plan refuse tools that may change something.
+            let annotations = ToolAnnotations::new().read_only(true);
+            Some(Tool::new(tool.name, tool.description, schema).with_annotations(annotations))
         });
         Ok(ListToolsResult::with_all_items(tools.collect()))
     }

@@ -272,6 +272,9 @@ impl TurnRunner {
             session,
         )
         .await;
+        if self.shared.links.tool_endpoints().are_unavailable() {
+            start.tools.clear();
+        }
         start.fork = binding.fork && start.native_id.is_some() && descriptor.has(Feature::Fork);
         start.parts.extend(taken.parts.iter().cloned());
         let anew = binding.moved && start.native_id.is_none();

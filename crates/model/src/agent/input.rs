@@ -278,6 +278,10 @@ pub struct ToolResult {
     pub failed: bool,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the start of a turn is large, and a box would be in the way"
+)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostCommand {
@@ -291,6 +295,10 @@ pub enum HostCommand {
 }
 
 /// An event that the host passes to a guest.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the start of a turn is large, and a box would be in the way"
+)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Input {
