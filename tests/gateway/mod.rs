@@ -57,6 +57,7 @@ mod start_errors;
 mod status;
 mod terminal;
 mod tls;
+mod tools;
 mod turn_lease;
 mod turns;
 mod unit;

@@ -25,7 +25,6 @@ pub use self::finished_slot::FinishedTurnSlot;
 pub use self::query::QueryError;
 use super::link::{
     Begin, Link, LinkDeps, LinkReport, LinkRequest, OnUnknown, UnsolicitedTurn, WeakLink,
-    new_secret,
 };
 use super::recording::{FORMAT, Header, Recorder};
 use super::{Backend, Blob, Host, Launcher, ToolEndpoints};
@@ -53,8 +52,7 @@ struct LinksInner {
     continued: ContinuedTurns,
     tool_endpoints: ToolEndpoints,
     tasks: TaskTracker,
-    /// The next turn key. Keys are unique over all links, although unique keys within a link are
-    /// enough.
+    /// The next turn key. Keys are unique over all links.
     turns: AtomicU32,
 }
 
@@ -325,7 +323,7 @@ impl Links {
             cwd,
             id: id.to_owned(),
             tool_endpoints: self.0.tool_endpoints.clone(),
-            tool_secret: new_secret(),
+            tool_secret: super::link::new_secret(),
         }
     }
 
