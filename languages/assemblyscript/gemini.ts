@@ -501,9 +501,10 @@ function kindOf(message: string): c.FailureKind {
   if (status >= 400) return c.FailureKind.BadRequest;
   if (has(lower, "unauthorized|not logged in|please sign in|please log in|api key|authentication"))
     return c.FailureKind.Authentication;
-  if (has(lower, "rate limit|rate_limit|quota|too many requests|usage limit")) return c.FailureKind.RateLimited;
-  if (has(lower, "overloaded|unavailable|internal server error|stream disconnected|fetch failed|connection"))
-    return c.FailureKind.Overloaded;
+  if (has(lower, "quota|usage limit|credit balance")) return c.FailureKind.Quota;
+  if (has(lower, "rate limit|rate_limit|too many requests")) return c.FailureKind.RateLimited;
+  if (has(lower, "overloaded|unavailable|internal server error|stream disconnected")) return c.FailureKind.Overloaded;
+  if (has(lower, "fetch failed|connection|econnrefused|enotfound")) return c.FailureKind.Network;
   if (has(lower, "model not found|unknown model|model_not_found")) return c.FailureKind.ModelNotFound;
   return has(lower, "invalid_request_error|bad request") ? c.FailureKind.BadRequest : c.FailureKind.Other;
 }

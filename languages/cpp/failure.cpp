@@ -20,8 +20,10 @@ constexpr struct {
 } rows[] = {
     {KIND(CONTEXT_FULL), {"context window", "context length", "context limit", "prompt is too long", "token count exceeds"}},
     {KIND(AUTHENTICATION), {"unauthorized", "not logged in", "please sign in", "please log in", "api key", "authentication"}},
-    {KIND(RATE_LIMITED), {"rate limit", "rate_limit", "quota", "too many requests", "usage limit"}},
-    {KIND(OVERLOADED), {"overloaded", "unavailable", "internal server error", "stream disconnected", "fetch failed", "connection"}},
+    {KIND(QUOTA), {"quota", "usage limit", "credit balance"}},
+    {KIND(RATE_LIMITED), {"rate limit", "rate_limit", "too many requests"}},
+    {KIND(OVERLOADED), {"overloaded", "unavailable", "internal server error", "stream disconnected"}},
+    {KIND(NETWORK), {"fetch failed", "connection", "econnrefused", "enotfound"}},
     {KIND(MODEL_NOT_FOUND), {"model not found", "unknown model", "model_not_found"}},
     {KIND(BAD_REQUEST), {"invalid_request_error", "bad request"}},
 };

@@ -22,8 +22,10 @@ var words = []struct {
 }{
 	{t.FailureKind_ContextFull, []string{"context window", "context length", "context limit", "prompt is too long", "token count exceeds"}},
 	{t.FailureKind_Authentication, []string{"unauthorized", "not logged in", "please sign in", "please log in", "api key", "authentication"}},
-	{t.FailureKind_RateLimited, []string{"rate limit", "rate_limit", "quota", "too many requests", "usage limit"}},
-	{t.FailureKind_Overloaded, []string{"overloaded", "unavailable", "internal server error", "stream disconnected", "fetch failed", "connection"}},
+	{t.FailureKind_Quota, []string{"quota", "usage limit", "credit balance"}},
+	{t.FailureKind_RateLimited, []string{"rate limit", "rate_limit", "too many requests"}},
+	{t.FailureKind_Overloaded, []string{"overloaded", "unavailable", "internal server error", "stream disconnected"}},
+	{t.FailureKind_Network, []string{"fetch failed", "connection", "econnrefused", "enotfound"}},
 	{t.FailureKind_ModelNotFound, []string{"model not found", "unknown model", "model_not_found"}},
 	{t.FailureKind_BadRequest, []string{"invalid_request_error", "bad request"}},
 }

@@ -503,8 +503,10 @@ function words(said) {
 
 const WORDS = [
   ["authentication", /unauthorized|not logged in|please sign in|please log in|api key|authentication/i],
-  ["rate-limited", /rate limit|rate_limit|quota|too many requests|usage limit/i],
-  ["overloaded", /overloaded|unavailable|internal server error|stream disconnected|fetch failed|connection/i],
+  ["quota", /quota|usage limit|credit balance/i],
+  ["rate-limited", /rate limit|rate_limit|too many requests/i],
+  ["overloaded", /overloaded|unavailable|internal server error|stream disconnected/i],
+  ["network", /fetch failed|connection|econnrefused|enotfound/i],
   ["model-not-found", /model not found|unknown model|model_not_found/i],
   ["bad-request", /invalid_request_error|bad request/i],
 ];

@@ -515,8 +515,10 @@ def words(message: str) -> str:
 
 WORDS = [
     (t.FailureKind.AUTHENTICATION, "unauthorized|not logged in|please sign in|please log in|api key|authentication"),
-    (t.FailureKind.RATE_LIMITED, "rate limit|rate_limit|quota|too many requests|usage limit"),
-    (t.FailureKind.OVERLOADED, "overloaded|unavailable|internal server error|stream disconnected|fetch failed|connection"),
+    (t.FailureKind.QUOTA, "quota|usage limit|credit balance"),
+    (t.FailureKind.RATE_LIMITED, "rate limit|rate_limit|too many requests"),
+    (t.FailureKind.OVERLOADED, "overloaded|unavailable|internal server error|stream disconnected"),
+    (t.FailureKind.NETWORK, "fetch failed|connection|econnrefused|enotfound"),
     (t.FailureKind.MODEL_NOT_FOUND, "model not found|unknown model|model_not_found"),
     (t.FailureKind.BAD_REQUEST, "invalid_request_error|bad request"),
 ]

@@ -7,7 +7,9 @@ const c = actions.c;
 const context_full = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_CONTEXT_FULL;
 const authentication = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_AUTHENTICATION;
 const rate_limited = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_RATE_LIMITED;
+const quota = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_QUOTA;
 const overloaded = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_OVERLOADED;
+const network = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_NETWORK;
 const model_not_found = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_MODEL_NOT_FOUND;
 const bad_request = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_BAD_REQUEST;
 const other = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_OTHER;
@@ -22,8 +24,10 @@ const noise = [_][]const u8{
 const rows = [_]struct { kind: c_int, words: []const []const u8 }{
     .{ .kind = context_full, .words = &.{ "context window", "context length", "context limit", "prompt is too long", "token count exceeds" } },
     .{ .kind = authentication, .words = &.{ "unauthorized", "not logged in", "please sign in", "please log in", "api key", "authentication" } },
-    .{ .kind = rate_limited, .words = &.{ "rate limit", "rate_limit", "quota", "too many requests", "usage limit" } },
-    .{ .kind = overloaded, .words = &.{ "overloaded", "unavailable", "internal server error", "stream disconnected", "fetch failed", "connection" } },
+    .{ .kind = quota, .words = &.{ "quota", "usage limit", "credit balance" } },
+    .{ .kind = rate_limited, .words = &.{ "rate limit", "rate_limit", "too many requests" } },
+    .{ .kind = overloaded, .words = &.{ "overloaded", "unavailable", "internal server error", "stream disconnected" } },
+    .{ .kind = network, .words = &.{ "fetch failed", "connection", "econnrefused", "enotfound" } },
     .{ .kind = model_not_found, .words = &.{ "model not found", "unknown model", "model_not_found" } },
     .{ .kind = bad_request, .words = &.{ "invalid_request_error", "bad request" } },
 };

@@ -101,7 +101,7 @@ struct ConfigDir {
 impl ConfigDir {
     fn mounted(installation: &Installation) -> Self {
         let folder = installation.path("config");
-        let script = "mount -t tmpfs -o size=1m none \"$0\" && echo mounted && exec sleep 3600";
+        let script = "mount -t tmpfs -o size=2m none \"$0\" && echo mounted && exec sleep 3600";
         let mut keeper = Command::new("unshare")
             .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
             .arg(&folder)
@@ -132,7 +132,7 @@ impl Disk for ConfigDir {
 
     fn fill(&self, _: &Program) {
         let filler = fs::OpenOptions::new().create(true).append(true).open(self.at("filler"));
-        let error = filler.unwrap().write_all(&vec![0; 2 << 20]).expect_err("it is full");
+        let error = filler.unwrap().write_all(&vec![0; 4 << 20]).expect_err("it is full");
         assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
     }
 

@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 
 use super::{installed, serving};
-use crate::support::discord::{ANN, CHANNEL, LocalDiscord, Message};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, Message, room};
 use crate::support::program::Installation;
 
 const POST: &str = r#"call aetheel_post_file {"path":"notes.txt"}"#;
@@ -24,9 +24,9 @@ async fn wait_for_question(local: &LocalDiscord) -> Message {
         .await
 }
 
-/// Returns the names and contents of all files in the channel.
-fn files(local: &LocalDiscord) -> Vec<(String, Vec<u8>)> {
-    local.messages(CHANNEL).into_iter().flat_map(|message| message.files).collect()
+/// Returns the names and contents of all files in a channel.
+fn files(local: &LocalDiscord, channel: u64) -> Vec<(String, Vec<u8>)> {
+    local.messages(channel).into_iter().flat_map(|message| message.files).collect()
 }
 
 #[tokio::test]
@@ -37,12 +37,12 @@ async fn a_file_that_the_agent_posts_is_attached_to_its_answer() {
     local.mention(CHANNEL, ANN, POST);
     let answer = local.wait_for_message(CHANNEL, |text| text.contains("The tool returned")).await;
     assert!(answer.content.contains("`notes.txt`"), "{}", answer.content);
-    local.wait_for("the file", |local| (!files(local).is_empty()).then_some(())).await;
-    assert_eq!(files(&local), [("notes.txt".to_owned(), b"remember the milk".to_vec())]);
+    local.wait_for("the file", |local| (!files(local, CHANNEL).is_empty()).then_some(())).await;
+    assert_eq!(files(&local, CHANNEL), [("notes.txt".to_owned(), b"remember the milk".to_vec())]);
     local.mention(CHANNEL, ANN, r#"call aetheel_post_file {"path":"../config/soul.md"}"#);
     let failed = local.wait_for_message(CHANNEL, |text| text.contains("The tool failed")).await;
     assert!(failed.content.contains("outside of the working directory"), "{}", failed.content);
-    assert_eq!(files(&local).len(), 1);
+    assert_eq!(files(&local, CHANNEL).len(), 1);
 }
 
 #[tokio::test]
@@ -63,7 +63,10 @@ async fn a_question_of_a_tool_is_answered_once_although_the_gateway_is_killed_ag
     local.wait_for_message(CHANNEL, |text| text.contains("The tool returned: blue")).await;
     let answers = local.texts(CHANNEL).into_iter().filter(|text| text.contains("The tool "));
     assert_eq!(answers.count(), 1);
-    assert_eq!(local.messages(CHANNEL).iter().filter(|message| local.asks(message.id)).count(), 0);
+    let closed = |local: &LocalDiscord| {
+        (!local.messages(CHANNEL).iter().any(|message| local.asks(message.id))).then_some(())
+    };
+    local.wait_for("the end of the question", closed).await;
 }
 
 #[tokio::test]
@@ -71,16 +74,18 @@ async fn files_are_posted_once_although_the_gateway_is_killed_at_any_time() {
     let local = LocalDiscord::start().await;
     let installation = with_notes(&local);
     let mut bot = serving(&installation).await;
-    for number in 1..=8_u32 {
+    // Each round has its own channel, because a new process does not know the rate limits that its
+    // predecessor has used.
+    for number in 1..=8 {
         let name = format!("{number}.txt");
         local.mention(
-            CHANNEL,
+            room(number),
             ANN,
             &format!(r#"call aetheel_post_file {{"path":"notes.txt","name":"{name}"}}"#),
         );
         // Each round waits for another event before the kill.
         let entry = ["\"start-turn\"", "\"tool-request\"", "\"attached\"", "\"tool-result\""];
-        let entry = entry[number as usize % 4];
+        let entry = entry[usize::try_from(number % 4).unwrap()];
         local
             .wait_for(entry, |_| {
                 let recordings = installation.recordings();
@@ -92,12 +97,14 @@ async fn files_are_posted_once_although_the_gateway_is_killed_at_any_time() {
         bot.ended().await;
         bot = serving(&installation).await;
         let posted = |local: &LocalDiscord| {
-            files(local).iter().any(|(known, _)| *known == name).then_some(())
+            files(local, room(number)).iter().any(|(known, _)| *known == name).then_some(())
         };
         local.wait_for("the file of this round", posted).await;
     }
-    let names: Vec<String> = files(&local).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, (1..=8).map(|number| format!("{number}.txt")).collect::<Vec<_>>());
-    let answers = local.texts(CHANNEL).into_iter().filter(|text| text.contains("The tool "));
-    assert_eq!(answers.count(), 8);
+    for number in 1..=8 {
+        let names: Vec<_> = files(&local, room(number)).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, [format!("{number}.txt")]);
+        let texts = local.texts(room(number));
+        assert_eq!(texts.iter().filter(|text| text.contains("The tool ")).count(), 1, "{texts:?}");
+    }
 }

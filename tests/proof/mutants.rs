@@ -18,7 +18,7 @@ pub const TURN: &str = "0badcafe";
 /// if at most as many are new.
 pub const SEQUENCE: usize = 8;
 /// Maximum number of changes of a backend's recordings in the sample.
-const SAMPLE: usize = 600;
+const SAMPLE: usize = 800;
 
 /// A recording and the changes to try.
 pub struct Original {

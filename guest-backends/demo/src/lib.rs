@@ -1,19 +1,19 @@
 //! Backend for the demo agent, `aetheel demo-agent`: the smallest complete example of a backend.
 //!
-//! Reads the program's lines; [`ask`] reads its questions, and [`report`] its tools, files and
-//! background work. The SDK implements the parts common to all one-shot agents.
+//! Reads the program's lines; [`ask`] reads its questions, [`call`] its calls of the gateway's
+//! tools, and [`report`] its own tools, files and background work. The SDK implements the parts common to all one-shot agents.
 
 mod ask;
+mod call;
 mod report;
 
-use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::one_shot::{Agent, OneShot, spawn};
 use aetheel_backend_sdk::rpc::write;
 use aetheel_backend_sdk::wit::{
     Action, Answer, Chunk, EventKind, Failure, Line, Outcome, PutFile, Spawn, StartTurn,
     ToolResult, Usage, Value as Argument,
 };
-use aetheel_backend_sdk::{Emit, TurnResult, failure, failure_kind, text};
+use aetheel_backend_sdk::{Emit, TurnResult, failure, text};
 use serde_json::json;
 
 /// The state of one turn of the demo agent.
@@ -62,30 +62,22 @@ impl Agent for Demo {
             "done" => return done(Outcome::Completed),
             "interrupted" => return done(Outcome::Interrupted),
             "error" => {
-                return done(Outcome::Failed(failure(kind(&fields), fields.string("message"))));
+                let kind = report::failure_kind_of(&fields);
+                return done(Outcome::Failed(failure(kind, fields.string("message"))));
             }
             "hello" => {
                 let session = emit.required_id(&fields, "session", &line.text);
                 emit.session_ready(session, fields.text("model").map(str::to_owned))
             }
             "ask" => ask::ask(&fields, emit),
-            "call" => {
-                let input = fields.get("input").map_or_else(|| "{}".to_owned(), Value::to_string);
-                emit.tool_request(
-                    fields.count("call").unwrap_or_default(),
-                    fields.string("name"),
-                    input,
-                );
-            }
+            "call" => call::request(&fields, emit),
             "text" | "thinking" | "tool-output" => report::text(&fields, &line.text, emit),
             "artifact" => emit.event(EventKind::Artifact(report::artifact(&fields))),
             "task" => emit.event(EventKind::Task(report::task(&fields))),
             "tool" => emit.tool_start(report::tool_start(&fields)),
             "tool-end" => emit.tool_end(report::tool_end(&fields)),
             "plan" => emit.plan(fields.list("steps").iter().map(report::step).collect()),
-            "retry" => {
-                emit.retry(kind(&fields), fields.string("message"), fields.count("after_ms"))
-            }
+            "retry" => report::retry(&fields, emit),
             "usage" => self.usage = Some(report::usage(&fields)),
             other => emit.unrecognised(
                 format!("line type {other:?}"),
@@ -101,12 +93,6 @@ impl Agent for Demo {
     }
 
     fn tool_result(&mut self, result: ToolResult, emit: &mut Emit) {
-        let ToolResult { call, text, failed } = result;
-        let line = json!({"type": "result", "call": call, "text": text, "failed": failed});
-        emit.action(write(1, format!("{line}\n")));
+        emit.action(write(1, format!("{}\n", call::result_line(&result))));
     }
-}
-
-fn kind(fields: &Value) -> aetheel_backend_sdk::wit::FailureKind {
-    failure_kind(fields.text("kind").unwrap_or_default())
 }

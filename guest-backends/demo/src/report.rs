@@ -3,10 +3,10 @@
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::tool::{self, Tools};
 use aetheel_backend_sdk::wit::{
-    Artifact, ArtifactBody, PlanEntry, PlanStatus, Task, TaskKind, TaskStatus, ToolEnd, ToolStart,
-    Usage,
+    Artifact, ArtifactBody, FailureKind, PlanEntry, PlanStatus, Task, TaskKind, TaskStatus,
+    ToolEnd, ToolStart, Usage,
 };
-use aetheel_backend_sdk::{Emit, tokens};
+use aetheel_backend_sdk::{Emit, failure_kind, tokens};
 
 const TOOLS: Tools = Tools::new(&[
     ("bash", &["shell"], &["about"]),
@@ -82,4 +82,14 @@ pub(crate) fn step(step: &Value) -> PlanEntry {
         _ => PlanStatus::Pending,
     };
     PlanEntry { text: step.string("text"), status }
+}
+
+/// Reports that the agent tries again.
+pub fn retry(fields: &Value, emit: &mut Emit) {
+    emit.retry(failure_kind_of(fields), fields.string("message"), fields.count("after_ms"))
+}
+
+/// Returns the kind of failure that the agent named.
+pub fn failure_kind_of(fields: &Value) -> FailureKind {
+    failure_kind(fields.text("kind").unwrap_or_default())
 }
