@@ -53,8 +53,13 @@ pub fn plans(data: &[u8]) {
     let Some(Ok(spawn)) = parts.next().map(serde_json::from_str::<Spawn>) else { return };
     let Some(Ok(descriptor)) = parts.next().map(Descriptor::parse) else { return };
     let (files, secrets, inherited) = (HashMap::new(), HashMap::new(), HashMap::new());
-    let known =
-        ValueSources { files: &files, secrets: &secrets, port: Some(4096), inherited: &inherited };
+    let known = ValueSources {
+        files: &files,
+        secrets: &secrets,
+        port: Some(4096),
+        inherited: &inherited,
+        tool_server: Some("http://127.0.0.1:9/mcp/secret"),
+    };
     for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
         let Ok(checked) = check(&spawn, &descriptor, safety, known) else { continue };
         let program = descriptor
