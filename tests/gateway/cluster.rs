@@ -491,6 +491,8 @@ async fn a_node_without_its_database_exits_and_answers_once_it_is_back() {
     again.logs("aetheel is ready").await;
     local.wait_for_message(CHANNEL, |text| text.contains("You said: written meanwhile")).await;
     let offer = local.wait_for_message(CHANNEL, |text| text.contains("may have used a tool")).await;
+    // A press before the connection would fail in Discord too.
+    again.logs("discord is ready").await;
     local.press(offer.id, ANN, "Try again");
     local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
 }
