@@ -11,7 +11,7 @@ use crate::tool_endpoints::{ServedCall, ToolReply};
 use crate::tools::CallKey;
 use aetheel_model::agent::{ToolRequest, TurnKey};
 
-/// The first key of these calls. Guests choose lower ones.
+/// The first key of these calls. Guests choose keys below `0x4000_0000`.
 const FIRST_KEY: CallKey = 0xC000_0000;
 
 /// The calls whose clients have no result yet.

@@ -88,6 +88,11 @@ macro_rules! same_since_0_2 {
 /// Implements the conversions of types that are the same in all versions before 0.3.
 macro_rules! same_before_0_3 {
     () => {
+        /// Converts inputs to the generated types.
+        pub(crate) fn inputs(inputs: Vec<TimedInput>) -> Vec<wit::TimedInput> {
+            unbounded(expressible_before_0_3(inputs))
+        }
+
         variant!(agent::QueryKind => wit::QueryKind { ; Health, Models, Sessions, Compact });
 
         variant!(wit::Value => agent::ArgumentValue { Text, File, Secret; Port, Inherit });

@@ -11,11 +11,6 @@ use super::{
 use crate::bindings::v0_2::aetheel::backend::types as wit;
 use aetheel_model::agent::{self, Action, TimedInput};
 
-/// Converts inputs to the generated types.
-pub(crate) fn inputs(inputs: Vec<TimedInput>) -> Vec<wit::TimedInput> {
-    unbounded(expressible_before_0_3(inputs))
-}
-
 checked_actions!();
 same_in_all_versions!();
 same_since_0_2!();
