@@ -446,3 +446,64 @@ fn a_component_replaced_while_down_continues_the_turn_only_if_its_replay_agrees(
         assert_eq!(agents.prompts().len(), if agrees { 1 } else { 2 });
     }
 }
+
+/// Understands `write`: writes an attachment that does not exist, and then a line.
+fn writing_unknown_attachments() -> Understanding {
+    let usual = plain();
+    Arc::new(move |state, input| match input {
+        Input::Line(line) if line.text == "write" => {
+            let write = |chunk| Action::Write(Write { proc: 1, body: vec![chunk] });
+            Ok(vec![write(Chunk::Base64(99)), write(Chunk::Text("received\n".to_owned()))])
+        }
+        _ => usual(state, input),
+    })
+}
+
+#[test]
+fn a_write_that_was_dropped_does_not_repeat_the_next_one_after_a_crash() {
+    for is_cut in [false, true] {
+        let (folder, (told, mut received)) = (folder(), mpsc::unbounded_channel());
+        let (leave, given) = watch::channel(false);
+        let agents = ScriptedLauncher::new(move |mut agent: Agent| {
+            let (told, mut given) = (told.clone(), given.clone());
+            async move {
+                agent.say(&["text one, ", "write"]).await;
+                loop {
+                    tokio::select! {
+                        Some(command) = agent.commands.recv() => {
+                            if let ProcessCommand::Write(bytes) = command {
+                                told.send(bytes).unwrap();
+                            }
+                        }
+                        _ = given.wait_for(|given| *given) => break,
+                    }
+                }
+                agent.say(&["text two", "done"]).await;
+                agent.exit(aetheel::agent::Exit::Code(0), "").await;
+            }
+        });
+        let shelf = Shelf::new(agents);
+        let setup = || Setup::of(writing_unknown_attachments());
+        let mut gateway = Gateway::begin(folder.path(), &shelf, setup());
+        gateway.ask("go");
+        assert_eq!(received.blocking_recv().as_deref(), Some(&b"received\n"[..]));
+        gateway.die();
+        if is_cut {
+            // The gateway died before it recorded what it did.
+            let path = recording(folder.path());
+            let text = std::fs::read_to_string(&path).unwrap();
+            let at = text.find(r#""out":{"write""#).unwrap();
+            std::fs::write(&path, &text[..=text[..at].rfind('\n').unwrap()]).unwrap();
+        }
+        // Two crashes, because the first one completes the recording.
+        for _ in 0..2 {
+            gateway = Gateway::begin(folder.path(), &shelf, setup());
+            gateway.wait_for_text("one, ");
+            gateway.die();
+        }
+        gateway = Gateway::begin(folder.path(), &shelf, setup());
+        leave.send_replace(true);
+        assert_eq!(gateway.answer(), ("one, two".to_owned(), None));
+        assert!(received.try_recv().is_err(), "the line was repeated; cut: {is_cut}");
+    }
+}

@@ -155,6 +155,8 @@ async fn an_address_with_another_secret_session_method_or_origin_is_refused() {
             said.send(initialize(&guessed).await.0.to_string()).unwrap();
             let post = json!({"path": "a.txt"});
             said.send(call(&format!("{base}/2"), "aetheel_post_file", post).await).unwrap();
+            let (_, listed) = send(&format!("{base}/2"), "tools/list", json!({})).await;
+            said.send(listed["result"]["tools"].to_string()).unwrap();
             let client = reqwest::Client::new();
             let read = client.get(&address).send().await.unwrap();
             said.send(read.status().as_u16().to_string()).unwrap();
@@ -171,6 +173,7 @@ async fn an_address_with_another_secret_session_method_or_origin_is_refused() {
     .await;
     assert_eq!(heard.recv().await.unwrap(), "404");
     assert_eq!(heard.recv().await.unwrap(), "200 true the turn of this call is not open");
+    assert_eq!(heard.recv().await.unwrap(), "[]", "the tools of a session that is not open");
     assert_eq!(heard.recv().await.unwrap(), "405");
     assert_eq!(heard.recv().await.unwrap(), "403");
     let large = heard.recv().await.unwrap();

@@ -4,16 +4,16 @@
 //! `recording::retention` decides how long their recordings are kept, and the dispatcher handles
 //! the result. `tests/dispatch/lost.rs` and `tests/gateway/recovery.rs` test this module.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::recording::{EntryKind, ParsedRecording, ReadError, RecordingEntry};
+use super::recording::{EntryKind, MAX_READ_BYTES, ParsedRecording, ReadError, RecordingEntry};
 use super::replay::{Batches, lost_text, replay};
 use super::{Backend, GuestFailure};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{SessionReady, TurnOutcome, Usage};
+use aetheel_store::disk::read_ordinary;
 
 /// Maximum time for reading one turn again.
 const REREAD_TIMEOUT: Duration = Duration::from_secs(20);
@@ -40,8 +40,8 @@ pub struct RereadAnswer {
 /// The reason why there is no answer in a recording. The texts are for operators.
 #[derive(Debug, thiserror::Error)]
 pub enum RereadError {
-    /// The file cannot be opened.
-    #[error("the recording cannot be opened: {0}")]
+    /// The file cannot be read, or is larger than [`MAX_READ_BYTES`].
+    #[error("the recording cannot be read: {0}")]
     Open(io::Error),
     /// The file is not a recording.
     #[error(transparent)]
@@ -98,7 +98,7 @@ pub async fn reread(
 }
 
 fn read_recording(path: &Path) -> Result<ParsedRecording, RereadError> {
-    let bytes = fs::read(path).map_err(RereadError::Open)?;
+    let bytes = read_ordinary(path, MAX_READ_BYTES).map_err(RereadError::Open)?;
     Ok(ParsedRecording::read_unfinished(&bytes)?)
 }
 
@@ -169,4 +169,17 @@ async fn answer(
         .and_then(|done| done.usage.clone())
         .or_else(|| replayed.transcript.usage());
     Ok(RereadAnswer { text, cut, session: replayed.session, usage, cwd, took })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_beyond_the_limit_is_not_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(MAX_READ_BYTES + 1).unwrap();
+        let error = read_recording(file.path()).unwrap_err().to_string();
+        assert!(error.contains("more than the limit"), "{error}");
+    }
 }

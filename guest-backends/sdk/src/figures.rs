@@ -8,7 +8,7 @@ const UNREPORTED: u32 = 4_000;
 
 /// Returns whether the total that an agent reports at the end of a turn is plausible, given the sum
 /// of the single requests that it reported while the turn ran. The total may be larger by half plus
-/// [`UNREPORTED`] tokens. If no request was reported, any total is plausible. Not for turns in
+/// 4000 tokens. If no request was reported, any total is plausible. Not for turns in
 /// which something else used tokens, such as sub-agents.
 ///
 /// This detects totals of the session reported as those of the turn: in a resumed session the same

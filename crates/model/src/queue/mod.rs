@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::config::{BusyPolicy, Config};
 use crate::event::{Event, EventKind, Lane, NewEvent, Sequence, UNSAVED_START, is_in_block};
+use crate::plain::counted;
 
 /// The limits of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +40,13 @@ impl From<&Config> for QueueLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// A message for an idle lane while all slots are taken, with [`BusyPolicy::Reject`].
-    #[error("all {slots} slots are taken")]
+    #[error("no slot is free: {} in use", counted(*slots, "slot"))]
     Busy {
         /// The number of slots.
         slots: usize,
     },
     /// The maximum number of events already wait.
-    #[error("{depth} events are waiting already")]
+    #[error("the queue is full: {} waiting", counted(*depth, "event"))]
     Full {
         /// The number of events that wait for a lane or a slot.
         depth: usize,

@@ -42,6 +42,18 @@ fn a_prompt_waits_in_a_busy_lane_and_is_refused_in_a_new_one() {
 }
 
 #[test]
+fn a_rejection_names_one_and_several_in_correct_english() {
+    for (rejection, text) in [
+        (Rejection::Busy { slots: 1 }, "no slot is free: 1 slot in use"),
+        (Rejection::Busy { slots: 2 }, "no slot is free: 2 slots in use"),
+        (Rejection::Full { depth: 1 }, "the queue is full: 1 event waiting"),
+        (Rejection::Full { depth: 2 }, "the queue is full: 2 events waiting"),
+    ] {
+        assert_eq!(rejection.to_string(), text);
+    }
+}
+
+#[test]
 fn a_restored_event_keeps_its_number_and_place_regardless_of_the_limits() {
     let mut queue = queue(1, 1, BusyPolicy::Reject);
     queue.count_from(0, 10);

@@ -74,7 +74,12 @@ impl ToolCalls {
         self.sessions.insert(turn.session, tools.to_vec());
     }
 
-    /// Returns the tools of the latest turn of a session. Returns all tools if no turn is known,
+    /// Forgets the tools of a session that is closed.
+    pub(super) fn session_closes(&mut self, session: SessionKey) {
+        self.sessions.remove(&session);
+    }
+
+    /// Returns the tools of the latest turn of an open session. Returns all tools if no turn is known,
     /// because an agent that outlived the gateway lists them only once.
     pub(super) fn tools_of(&self, session: SessionKey) -> Vec<HostTool> {
         let known = self.sessions.get(&session).cloned();
@@ -238,5 +243,23 @@ impl ToolCalls {
     /// Returns whether a file is being read.
     pub(super) fn is_reading(&self) -> bool {
         !self.reads.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tools_of_a_closed_session_are_forgotten() {
+        let mut calls = ToolCalls::default();
+        for session in 1..=2 {
+            let turn = TurnRef { session, turn: session };
+            calls.turn_begins(turn, &tools::host_tools(&[HostToolKind::Ask]));
+            calls.turn_ends(turn.turn);
+        }
+        calls.session_closes(1);
+        assert_eq!(calls.sessions.keys().collect::<Vec<_>>(), [&2]);
+        assert_eq!(calls.tools_of(2).len(), 1);
     }
 }

@@ -64,6 +64,16 @@ impl LinkTask {
         }
         let reason = with_causes(error);
         tracing::debug!(what, reason, "dropped an action of the backend");
-        self.recording.host(EntryKind::Host(format!("dropped {what}: {reason}")));
+        self.recording.host(EntryKind::Host(dropped_note(what, error)));
     }
+}
+
+/// Returns the text with which a recording says that an action had no effect.
+pub(super) fn dropped_note(what: &str, error: &ActionError) -> String {
+    format!("dropped {what}: {}", with_causes(error))
+}
+
+/// Returns whether a text of a recording says that a command to a process was not sent.
+pub(super) fn is_dropped_command(note: &str) -> bool {
+    note.starts_with("dropped write: ") || note.starts_with("dropped process command: ")
 }

@@ -301,6 +301,7 @@ impl LinkTask {
             LinkRequest::Query(query) => self.query(query),
             LinkRequest::CloseSession(session) => {
                 if self.turns.sessions.close(session) {
+                    self.calls.session_closes(session);
                     self.input(Input::Command(HostCommand::CloseSession(session)));
                 }
             }

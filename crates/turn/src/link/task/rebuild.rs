@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use super::LinkTask;
 use super::expected_actions::RebuildError;
-use super::rebuild_state::{OpenSession, RebuildState, RebuiltTurn, RecordedClock};
+use super::log::dropped_note;
+use super::rebuild_state::{OpenSession, RebuildState, RebuiltTurn, RecordedClock, is_command};
 use crate::link::sessions::LinkSession;
 use crate::link::turns::OpenTurn;
 use crate::link::{Keepsake, LinkReport};
@@ -111,8 +112,13 @@ impl LinkTask {
             }
         }
         self.recording.host(EntryKind::Host(format!("{RESTARTED}: the link goes on from here")));
-        for action in std::mem::take(&mut notes.unrecorded) {
-            self.counters.actions += self.recording.action(&action) as u64;
+        for entry in std::mem::take(&mut notes.unrecorded) {
+            match entry {
+                EntryKind::Out(action) => {
+                    self.counters.actions += self.recording.action(&action) as u64;
+                }
+                note => self.recording.host(note),
+            }
         }
         self.adopt_processes(&mut notes, survivor, &keepsake).await?;
         self.processes.set_command_counts(std::mem::take(&mut notes.commands));
@@ -223,6 +229,7 @@ impl LinkTask {
             HostCommand::Query(_) => self.replies.skip(),
             HostCommand::CloseSession(session) => {
                 self.turns.sessions.close(*session);
+                self.calls.session_closes(*session);
             }
             HostCommand::Shutdown => return Err(RebuildError::Leaving),
         }
@@ -286,32 +293,45 @@ impl LinkTask {
         let actions = guest.handle(inputs).await?;
         self.ledger.actions(&actions);
         for action in actions {
-            if !notes.expected.consume(&action)? {
-                notes.unrecorded.push(action.clone());
+            let is_recorded = notes.expected.consume(&action)?;
+            if !is_recorded {
+                notes.unrecorded.push(EntryKind::Out(action.clone()));
             }
-            self.apply_recorded_action(notes, survivor, action, t).await;
+            self.apply_replayed_action(notes, survivor, (action, is_recorded), t).await;
         }
         // The inputs that result from these actions are in the recording.
         self.inputs.clear();
         Ok(())
     }
 
-    async fn apply_recorded_action(
+    async fn apply_replayed_action(
         &mut self,
         notes: &mut RebuildState,
         survivor: &Survivor,
-        action: Action,
+        (action, is_recorded): (Action, bool),
         t: f64,
     ) {
+        // The old link counted only the commands that it sent.
+        let was_sent = !is_recorded || !is_command(&action) || notes.next_was_sent();
         match action {
             Action::Spawn(spawn) => notes.pending_spawns.push(spawn),
-            Action::Write(write) => {
+            Action::Write(_) | Action::CloseStdin(_) | Action::Stop(_) if !was_sent => {}
+            Action::Write(write) if is_recorded => {
+                // The body of one that was sent may not be available any more.
                 if notes.is_pending(survivor, write.proc)
                     && let Ok(bytes) = self.body_sources.body(&write.body)
                 {
                     notes.pending_commands.push((write.proc, ProcessCommand::Write(bytes)));
                 }
             }
+            Action::Write(write) => match self.body_sources.body(&write.body) {
+                Ok(bytes) => {
+                    if notes.is_pending(survivor, write.proc) {
+                        notes.pending_commands.push((write.proc, ProcessCommand::Write(bytes)));
+                    }
+                }
+                Err(error) => notes.unrecorded.push(EntryKind::Host(dropped_note("write", &error))),
+            },
             Action::CloseStdin(proc) => {
                 if notes.is_pending(survivor, proc) {
                     notes.pending_commands.push((proc, ProcessCommand::CloseStdin));

@@ -1,12 +1,13 @@
 //! The state that is collected while a link is rebuilt: the turns, sessions, processes, requests
 //! and timers that are open at the end of its recording.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
 use super::expected_actions::{ExpectedActions, RebuildError};
+use super::log::is_dropped_command;
 use crate::link::LinkReport;
 use crate::recording::{Checkpoint, EntryKind, RecordingEntry, open_turns};
 use crate::tools::CallKey;
@@ -46,8 +47,10 @@ pub(crate) struct OpenSession {
 pub(super) struct RebuildState {
     /// The recorded actions that the guest has not returned yet.
     pub(super) expected: ExpectedActions,
-    /// The actions of the guest that are not recorded.
-    pub(super) unrecorded: Vec<Action>,
+    /// Whether each recorded command to a process was sent, in order.
+    pub(super) sent: VecDeque<bool>,
+    /// The actions of the guest that are not recorded, and notes about them.
+    pub(super) unrecorded: Vec<EntryKind>,
     /// The number of inputs that the guest got.
     pub(super) replayed: u64,
     /// The reports of turns whose end is not in the recording, by correlation id.
@@ -143,7 +146,13 @@ impl RebuildState {
             _ => None,
         });
         let attached = attached.collect();
-        Ok(Self { expected: ExpectedActions::of(entries)?, open, attached, ..Self::default() })
+        let (expected, sent) = (ExpectedActions::of(entries)?, sent_commands(entries));
+        Ok(Self { expected, sent, open, attached, ..Self::default() })
+    }
+
+    /// Returns whether the next recorded command to a process was sent.
+    pub(super) fn next_was_sent(&mut self) -> bool {
+        self.sent.pop_front().unwrap_or(true)
     }
 
     /// Adds what a checkpoint says about processes, requests, streams and timers.
@@ -183,4 +192,31 @@ impl RebuildState {
         *count += 1;
         survivor.processes.iter().any(|living| living.proc == proc && living.commands < *count)
     }
+}
+
+/// Returns whether an action is a command to a process.
+pub(super) fn is_command(action: &Action) -> bool {
+    matches!(action, Action::Write(_) | Action::CloseStdin(_) | Action::Stop(_))
+}
+
+/// Returns whether each recorded command to a process was sent. A note that it was not follows the
+/// command.
+fn sent_commands(entries: &[RecordingEntry]) -> VecDeque<bool> {
+    let (mut sent, mut is_last) = (VecDeque::new(), false);
+    for entry in entries {
+        match &entry.kind {
+            EntryKind::Out(action) => {
+                is_last = is_command(action);
+                sent.extend(is_last.then_some(true));
+            }
+            EntryKind::In(_) => is_last = false,
+            EntryKind::Host(note) if is_last && is_dropped_command(note) => {
+                sent.pop_back();
+                sent.push_back(false);
+                is_last = false;
+            }
+            _ => {}
+        }
+    }
+    sent
 }

@@ -149,8 +149,10 @@ impl LinkTask {
     pub(super) fn serve_agent(&mut self, request: EndpointRequest) {
         match request {
             EndpointRequest::List(session, reply_tx) => {
+                let is_open = self.turns.sessions.get(session).is_some();
+                let tools = if is_open { self.calls.tools_of(session) } else { Vec::new() };
                 // The client may be gone.
-                let _ = reply_tx.send(self.calls.tools_of(session));
+                let _ = reply_tx.send(tools);
             }
             EndpointRequest::Call(call) => self.serve_call(call),
         }
