@@ -1,6 +1,7 @@
 //! Tests of the empty WASI world of a guest.
 
 use aetheel::agent::Input;
+use aetheel::backend::Engine;
 use aetheel::turn::{Backends, Guest, GuestFailure};
 
 use super::{limits, provoke, registry, timed, version_told};
@@ -169,9 +170,33 @@ async fn a_newer_wasi_links_beside_the_used_one_and_traps_when_called() {
         match traps {
             false => assert!(answer.is_ok(), "{answer:?}"),
             true => assert!(
-                matches!(&answer, Err(GuestFailure::Trapped(text)) if text.contains("unknown import")),
+                matches!(&answer, Err(GuestFailure::Trapped(text)) if text.contains("unknown import: `wasi:clocks/monotonic-clock@0.3.0#now`, which no backend can use")),
                 "{answer:?}"
             ),
         }
+    }
+}
+
+#[tokio::test]
+async fn the_asynchronous_part_of_a_newer_wasi_is_refused_with_the_version_to_build_for() {
+    let module = |result: &str| {
+        format!(r#"(import "wasi:clocks/waiting@0.3.0" "wait" (func $wait {result}))"#)
+    };
+    for (function, result) in [
+        ("wait: async func();", ""),
+        ("wait: func() -> stream<u8>;", "(result i32)"),
+        ("wait: func() -> future<u8>;", "(result i32)"),
+    ] {
+        // The guest never calls it.
+        let mut wat = guest("import wasi:clocks/waiting@0.3.0;", &module(result), "");
+        wat.wit_packages.push_str(&format!(
+            "package wasi:clocks@0.3.0 {{ interface waiting {{ {function} }} }}"
+        ));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("newer.wasm");
+        std::fs::write(&path, wat.build()).unwrap();
+        let refused = Engine::new(&limits(), None).unwrap().inspect(&path).await;
+        let error = refused.expect_err(function);
+        assert!(error.hint().contains("build it for WASI 0.2"), "{error}: {}", error.hint());
     }
 }

@@ -21,6 +21,9 @@ pub(super) const SUPPORTED: [(&str, ContractVersion); 3] = [
     ("0.1", ContractVersion::V0_1),
 ];
 
+/// Part of wasmtime's error for a component with asynchronous functions, streams or futures.
+const ASYNC_FEATURE: &str = "component model async feature";
+
 /// Returns the supported versions for people.
 fn supported() -> String {
     let [newer @ .., oldest] = SUPPORTED.map(|(version, _)| version);
@@ -125,6 +128,9 @@ impl AdmissionError {
             Self::Read(_) | Self::NotAFile => "check the file and its permissions",
             Self::Changing => "it is read again once it no longer changes",
             Self::TooLarge { .. } => "build it for release and stripped, or raise the limit",
+            Self::Compile(reason) if reason.contains(ASYNC_FEATURE) => {
+                "the sandbox has no asynchronous WASI 0.3: build it for WASI 0.2, in Rust for wasm32-wasip2"
+            }
             Self::NotWasm(_) | Self::Compile(_) => {
                 "the file may be incomplete: copy it again, best under another name and then renamed"
             }

@@ -151,7 +151,9 @@ pub(super) fn stub_unused(
                 ComponentItem::ComponentFunc(_) => {
                     let function = format!("{name}#{item}");
                     instance.func_new(item, move |_, _, _, _| {
-                        Err(wasmtime::Error::msg(format!("unknown import: `{function}`")))
+                        Err(wasmtime::Error::msg(format!(
+                            "unknown import: `{function}`, which no backend can use"
+                        )))
                     })?;
                 }
                 // Resources of wasi:io are already defined by that package.
