@@ -61,8 +61,8 @@ test-browser: guests ## use the dashboard with Chromium: keys, no script, phones
 	@scripts/install-browser
 	cargo test --test integration browser:: -- --ignored
 
-chaos: guests ## kill and upgrade the program again and again under load, about half an hour; KILLS= UPGRADES= EVENTS= CHANNELS= LATENCY= SEED=
-	KILLS=$${KILLS:-200} UPGRADES=$${UPGRADES:-20} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-40} cargo test --test integration gateway::chaos:: -- --nocapture
+chaos: guests ## kill and upgrade the program again and again under load, about half an hour; KILLS= OPEN_KILLS= UPGRADES= EVENTS= CHANNELS= LATENCY= SEED=
+	KILLS=$${KILLS:-200} OPEN_KILLS=$${OPEN_KILLS:-300} UPGRADES=$${UPGRADES:-20} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-40} cargo test --test integration gateway::chaos:: -- --nocapture
 
 chaos-cluster: guests ## three machines for one bot under load: kills, sleep, cut and stalled links, a killed database, clocks 30 s apart; an hour; FAULTS= EVENTS= CHANNELS= SEED=
 	@scripts/postgres

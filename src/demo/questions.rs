@@ -16,6 +16,8 @@ const DOT: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+
 pub(super) struct AnswerSource {
     lines: Option<Receiver<Value>>,
     asked: u32,
+    /// The number of results of calls for which the agent did not wait.
+    surplus_results: usize,
 }
 
 /// A decision about a question of the demo agent.
@@ -36,7 +38,7 @@ enum DemoDecision {
 impl AnswerSource {
     /// Makes a source without a person: every question is dismissed.
     pub(super) fn nobody() -> Self {
-        Self { lines: None, asked: 0 }
+        Self { lines: None, asked: 0, surplus_results: 0 }
     }
 
     /// Makes a source that reads answers line by line on a separate thread.
@@ -51,7 +53,13 @@ impl AnswerSource {
                 }
             }
         });
-        Self { lines: Some(lines), asked: 0 }
+        Self { lines: Some(lines), asked: 0, surplus_results: 0 }
+    }
+
+    /// Counts the unread results of calls.
+    fn unread_results(&self) -> usize {
+        let lines = self.lines.iter().flat_map(Receiver::try_iter);
+        lines.filter(|line| line["type"] == "result").count()
     }
 }
 
@@ -136,19 +144,32 @@ impl DemoAgent<'_> {
         self.text("This is the smallest picture I can draw.")
     }
 
-    /// Calls a tool of the gateway, and answers with its result.
-    pub(super) fn call(&mut self, name: &str, input: &str) -> Result<(), DemoHalt> {
-        let Ok(input) = serde_json::from_str::<Value>(input) else {
-            return self.text("The input of the tool is not JSON.");
-        };
-        let line = json!({"type": "call", "name": name, "input": input});
-        match self.request(line, "call", "result")? {
-            Some(result) => {
-                let text = result["text"].as_str().unwrap_or_default();
-                let how = if result["failed"] == true { "failed" } else { "returned" };
-                self.text(&format!("The tool {how}: {text}"))
+    /// Calls tools of the gateway one after another, and answers with their results.
+    pub(super) fn call(&mut self, mut calls: &str) -> Result<(), DemoHalt> {
+        loop {
+            let (name, rest) = calls.split_once(char::is_whitespace).unwrap_or((calls, "{}"));
+            let mut inputs = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            let Some(Ok(input)) = inputs.next() else {
+                return self.text("The input of the tool is not JSON.");
+            };
+            let line = json!({"type": "call", "name": name, "input": input});
+            match self.request(line, "call", "result")? {
+                Some(result) => {
+                    let text = result["text"].as_str().unwrap_or_default();
+                    let how = if result["failed"] == true { "failed" } else { "returned" };
+                    self.text(&format!("The tool {how}: {text}"))?;
+                }
+                None => self.text("There was no result.")?,
             }
-            None => self.text("There was no result."),
+            calls = rest[inputs.byte_offset()..].trim();
+            if calls.is_empty() {
+                break;
+            }
+            self.text("\n\n")?;
+        }
+        match self.answers.surplus_results + self.answers.unread_results() {
+            0 => Ok(()),
+            count => self.text(&format!("\n\nResults that I did not expect: {count}.")),
         }
     }
 
@@ -241,6 +262,7 @@ impl DemoAgent<'_> {
                 Ok(line) if line["type"] == reply && line[key] == number => {
                     return Ok(Some(line));
                 }
+                Ok(line) if line["type"] == "result" => self.answers.surplus_results += 1,
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => self.pause(Duration::ZERO)?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),

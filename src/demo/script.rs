@@ -13,7 +13,7 @@ I am a scripted agent. Begin a prompt with one of these words:
 
 - `help`: this list
 - `tool COMMAND`: pretend to run a command
-- `call TOOL INPUT`: call a tool of the gateway; the input is JSON
+- `call TOOL INPUT [TOOL INPUT]`: call tools of the gateway; the input is JSON
 - `ask COMMAND`, `edit`: ask for permission to run one, to change a file
 - `choose COMMAND`, `survey`: ask with answers of my own, ask questions of all kinds
 - `draw`, `delegate`: make a picture, have a helper work
@@ -45,10 +45,7 @@ impl DemoAgent<'_> {
         match word.to_lowercase().as_str() {
             "help" => self.text(HELP),
             "tool" => self.tool(if rest.is_empty() { "echo hello" } else { rest }),
-            "call" => {
-                let (name, input) = rest.split_once(char::is_whitespace).unwrap_or((rest, "{}"));
-                self.call(name, input.trim())
-            }
+            "call" => self.call(rest),
             "ask" => self.ask_to_run(if rest.is_empty() { "echo hello" } else { rest }),
             "edit" => self.ask_to_edit(),
             "choose" => self.choose(if rest.is_empty() { "echo hello" } else { rest }),

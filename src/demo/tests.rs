@@ -196,6 +196,23 @@ fn a_tool_of_the_gateway_is_called_and_its_result_shown() {
 }
 
 #[test]
+fn several_tools_are_called_in_order_and_surplus_results_counted() {
+    let home = tempfile::tempdir().expect("a folder");
+    let results = r#"{"type":"result","call":1,"text":"first","failed":false}
+{"type":"result","call":1,"text":"first","failed":false}
+{"type":"result","call":2,"text":"second","failed":false}"#;
+    let prompt = "call note {\"text\": \"a\"}\nnote {\"text\": \"b\"}";
+    let (_, lines) = talk(home.path(), prompt, results);
+    let calls: Vec<&Value> = lines.iter().filter(|line| line["type"] == "call").collect();
+    assert_eq!(
+        (calls.len(), &calls[1]["call"], &calls[1]["input"]["text"]),
+        (2, &json!(2), &json!("b"))
+    );
+    let expected = "The tool returned: first\n\nThe tool returned: second\n\nResults that I did not expect: 1.";
+    assert_eq!(answer(&lines), expected);
+}
+
+#[test]
 fn questions_are_asked_and_every_decision_is_understood() {
     let home = tempfile::tempdir().expect("a folder");
     let talk = |prompt: &str, decision: &str| {

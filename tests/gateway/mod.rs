@@ -82,6 +82,13 @@ async fn used_a_tool(local: &LocalDiscord, installation: &Installation) {
     local.wait_for("the tool", |_| noted()).await;
 }
 
+/// Returns how many prompts the demo agent got, according to its own notes.
+fn prompt_count(installation: &Installation) -> usize {
+    let sessions = installation.path("workspace").join(".demo-agent");
+    let files = std::fs::read_dir(sessions).into_iter().flatten().flatten();
+    files.map(|file| std::fs::read_to_string(file.path()).unwrap().lines().count()).sum()
+}
+
 /// Starts `aetheel run` and waits until it is ready.
 pub async fn serving(installation: &Installation) -> Program {
     let program = installation.start(&["run"]);

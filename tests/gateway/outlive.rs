@@ -2,19 +2,12 @@
 
 use rustix::process::Signal;
 
-use super::{installed, serving, used_a_tool};
+use super::{installed, prompt_count, serving, used_a_tool};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::program::Installation;
 
 fn holding(local: &LocalDiscord) -> Installation {
     installed(local).with("AGENT_HOLDER", "require").with("AGENT_HOLD_SECONDS", "60")
-}
-
-/// Returns how many prompts the demo agent got.
-fn prompt_count(installation: &Installation) -> usize {
-    let sessions = installation.path("workspace").join(".demo-agent");
-    let files = std::fs::read_dir(sessions).into_iter().flatten().flatten();
-    files.map(|file| std::fs::read_to_string(file.path()).unwrap().lines().count()).sum()
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 //! Owns the file and its format. It does not decide what happens to open events after a restart. An
 //! event that was reported as saved is on disk (fdatasync). One thread writes all waiting records
 //! together and syncs once. Tested below (with the file cut at every byte), in
-//! `tests/dispatch/kept.rs` and in `tests/gateway/chaos.rs`.
+//! `tests/dispatch/kept.rs` and in `tests/gateway/chaos/mod.rs`.
 
 mod record;
 mod state;

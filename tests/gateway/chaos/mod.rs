@@ -2,8 +2,11 @@
 //! exactly once, and each channel in order.
 //!
 //! Environment variables set the size: `KILLS`, `EVENTS`, `CHANNELS`, `UPGRADES` for the test of
-//! upgrades, and `LATENCY`, the milliseconds that Discord needs for a request. `SEED` repeats the
-//! random choices of a run, but not its timing. `make chaos` runs the large test.
+//! upgrades, `OPEN_KILLS` for that of tool calls, and `LATENCY`, the milliseconds that Discord needs
+//! for a request. `SEED` repeats the random choices of a run, but not its timing. `make chaos` runs
+//! the large test.
+
+mod tool_calls;
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -12,8 +15,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::Signal;
 use tokio::join;
 
-use super::installed;
 use super::load::{Prompts, number};
+use super::{installed, prompt_count};
 use crate::support::discord::{ANN, CROWD};
 use crate::support::program::{Installation, Program};
 
@@ -229,13 +232,7 @@ impl Run {
 
     /// Checks with the agents' own notes that each prompt reached an agent once.
     fn check_asked(&self, installation: &Installation, outlived: u64) -> Result<(), String> {
-        let sessions = std::fs::read_dir(installation.path("workspace").join(".demo-agent"));
-        let asked: usize = sessions
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|file| std::fs::read_to_string(file.path()).expect("read").lines().count())
-            .sum();
+        let asked = prompt_count(installation);
         if asked == self.prompts.sent.len() && self.prompts.offered.is_empty() && outlived > 0 {
             return Ok(());
         }
