@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::wit::{Failure, FailureKind, Settings};
+use aetheel_backend_sdk::wit::{Failure, FailureKind, StartTurn};
 
 use aetheel_acp_client::{Agent, Launch, Modes, SystemPrompt};
 
@@ -20,9 +20,9 @@ impl Agent for Profile {
         include_str!("descriptor.json").to_owned()
     }
 
-    fn launch(&mut self, settings: Option<&Settings>) -> Result<Launch, Failure> {
-        if let Some(settings) = settings {
-            let options = json::parse(&settings.options).unwrap_or_default();
+    fn launch(&mut self, start: Option<&StartTurn>) -> Result<Launch, Failure> {
+        if let Some(start) = start {
+            let options = json::parse(&start.settings.options).unwrap_or_default();
             self.read(&options)?;
         }
         self.launch

@@ -4,20 +4,18 @@
 //! arguments. `--tools` and `--allowedTools` take any number of values up to the next flag, so they
 //! come last.
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::one_shot::spawn;
 use aetheel_backend_sdk::wit::{
     Action, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings, Spawn,
     StartTurn, Value, Variable,
 };
+use aetheel_backend_sdk::{Emit, TOOL_SERVER};
 
 use crate::prompt;
 
 const SYSTEM_PROMPT: &str = "system-prompt.md";
-/// The name of the MCP server with the tools of the host. Claude Code calls its tools
-/// `mcp__aetheel__NAME`.
-pub(crate) const TOOL_SERVER: &str = "aetheel";
+/// The prefix of the names of the host's tools, which are those of an MCP server.
 pub(crate) const TOOL_PREFIX: &str = "mcp__aetheel__";
 /// The rule that allows all tools of this server.
 const ALL_TOOLS: &str = "mcp__aetheel";

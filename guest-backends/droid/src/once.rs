@@ -10,7 +10,7 @@ use aetheel_backend_sdk::wit::{
     Chunk, Failure, FailureKind, Line, Mode, Outcome, Safety, Settings, Signal, Spawn, StartTurn,
     Value,
 };
-use aetheel_backend_sdk::{Emit, TurnResult, failure};
+use aetheel_backend_sdk::{Emit, TOOL_SERVER, TurnResult, failure};
 
 use crate::answer::{Answer, Holds, REMINDED};
 use crate::plan::{self, EDITING, Fixed, READING, word};
@@ -44,23 +44,34 @@ impl Agent for Once {
         include_str!("descriptor.json").to_owned()
     }
 
-    fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
+    fn plan(&mut self, mut start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
         let mut prompt = plan::prompt(&start.parts, false);
         // For an empty prompt, Droid 0.225.2 exits with code 1 and prints nothing.
         if prompt.trim().is_empty() {
             return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
         }
+        if start.settings.mode == Mode::Plan {
+            // A call of a tool of an MCP server ends a run that only plans.
+            start.tools.clear();
+        }
+        let fixed = Fixed::of(&start);
         let settings = start.settings;
         plan::check_tools(&settings, emit)?;
         let mut arguments: Vec<Value> =
             ["exec", "--output-format", "stream-json"].map(word).to_vec();
         let mut files = Vec::new();
-        Fixed::of(&settings).flags(&mut arguments, &mut files);
+        fixed.flags(&mut arguments, &mut files);
         files.into_iter().for_each(|file| emit.action(file));
         let mut option =
             |flag: &str, value: String| arguments.extend([word(flag), Value::Text(value)]);
-        if let Some(tools) = offered(&settings)? {
-            option("--only-tools", tools.join(","));
+        match offered(&settings)? {
+            Some(mut tools) => {
+                tools.extend(tool::of_host(&start.tools));
+                option("--only-tools", tools.join(","));
+            }
+            // Otherwise Droid does not wait for the server, so the model may not know its tools.
+            None if !start.tools.is_empty() => option("--add-tools", format!("MCP:{TOOL_SERVER}")),
+            None => {}
         }
         if let Some(id) = start.native_id {
             if !plan::is_session(&id) {

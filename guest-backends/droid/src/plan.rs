@@ -8,13 +8,17 @@
 use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{
     Action, Attachment, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings,
-    Value,
+    StartTurn, Value,
 };
-use aetheel_backend_sdk::{Emit, failure};
+use aetheel_backend_sdk::{Emit, TOOL_SERVER, failure};
 
 use crate::tool;
 
 const SYSTEM_PROMPT: &str = "system-prompt.md";
+/// The file with the host's MCP server. Droid merges it with the user's settings.
+const SETTINGS: &str = "settings.json";
+/// The longest time of a call of a host tool in milliseconds: a day. A call can wait for people.
+const CALL_TIMEOUT_MS: u32 = 86_400_000;
 const EFFORTS: [&str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 
 /// Tools that do not change anything.
@@ -28,11 +32,16 @@ pub(crate) const EDITING: [&str; 3] = ["Create", "Edit", "ApplyPatch"];
 pub(crate) struct Fixed {
     system_prompt: Option<String>,
     skip_permissions: bool,
+    /// The session whose address of the host's MCP server the process has, if there are tools of
+    /// the host.
+    tool_server: Option<u32>,
 }
 
 impl Fixed {
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn of(start: &StartTurn) -> Self {
+        let settings = &start.settings;
         Self {
+            tool_server: (!start.tools.is_empty()).then_some(start.session),
             system_prompt: settings.system_prompt.clone().filter(|text| !text.trim().is_empty()),
             skip_permissions: settings.safety == Safety::Danger && settings.mode == Mode::Build,
         }
@@ -40,16 +49,20 @@ impl Fixed {
 
     /// Saves the settings as JSON for another instance.
     pub(crate) fn kept(&self) -> serde_json::Value {
-        serde_json::json!({ "system-prompt": self.system_prompt, "skip-permissions": self.skip_permissions })
+        serde_json::json!({ "system-prompt": self.system_prompt, "skip-permissions": self.skip_permissions, "tool-server": self.tool_server })
     }
 
     /// Reads the settings that another instance saved.
     pub(crate) fn taken_over(kept: &json::Value) -> Option<Self> {
         let system_prompt = kept.text("system-prompt").map(str::to_owned);
-        Some(Self { system_prompt, skip_permissions: kept["skip-permissions"].as_bool()? })
+        Some(Self {
+            system_prompt,
+            skip_permissions: kept["skip-permissions"].as_bool()?,
+            tool_server: kept.count("tool-server"),
+        })
     }
 
-    /// Adds the flags, and the file for one of them.
+    /// Adds the flags, and the files for two of them.
     pub(crate) fn flags(&self, arguments: &mut Vec<Value>, out: &mut Vec<Action>) {
         if self.skip_permissions {
             arguments.push(word("--skip-permissions-unsafe"));
@@ -64,6 +77,19 @@ impl Fixed {
                 word("--append-system-prompt-file"),
                 Value::File(SYSTEM_PROMPT.to_owned()),
             ]);
+        }
+        if let Some(session) = self.tool_server {
+            out.push(Action::PutFile(PutFile {
+                name: SETTINGS.to_owned(),
+                body: vec![
+                    Chunk::Text(format!(
+                        r#"{{"mcp":{{"mcpServers":{{"{TOOL_SERVER}":{{"type":"http","timeout":{CALL_TIMEOUT_MS},"url":""#
+                    )),
+                    Chunk::ToolServer(session),
+                    Chunk::Text(r#""}}}}"#.to_owned()),
+                ],
+            }));
+            arguments.extend([word("--settings"), Value::File(SETTINGS.to_owned())]);
         }
     }
 }

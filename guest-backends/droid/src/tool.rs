@@ -1,8 +1,9 @@
 //! Tool calls: names, targets and results.
 
+use aetheel_backend_sdk::TOOL_SERVER;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::tool::Tools;
-use aetheel_backend_sdk::wit::{FileDiff, PlanEntry, PlanStatus, ToolEnd, ToolStatus};
+use aetheel_backend_sdk::wit::{FileDiff, HostTool, PlanEntry, PlanStatus, ToolEnd, ToolStatus};
 
 /// The tools of Droid 0.225.2 by unified kind. The descriptor has the same list.
 pub(crate) const TOOLS: Tools = Tools::new(&[
@@ -48,6 +49,11 @@ pub(crate) const TOOLS: Tools = Tools::new(&[
     ),
 ])
 .with_mcp(|name| name.contains("___"));
+
+/// Returns Droid's names of tools of the host.
+pub(crate) fn of_host(tools: &[HostTool]) -> impl Iterator<Item = String> {
+    tools.iter().map(|tool| format!("{TOOL_SERVER}___{}", tool.name))
+}
 
 /// Returns the file that a tool use will write, from its input. It is reported with the end of the
 /// use.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use aetheel_backend_sdk::Backend as _;
-use aetheel_backend_sdk::fixture::{run, start};
+use aetheel_backend_sdk::fixture::{host_tool, run, start};
 use aetheel_backend_sdk::json::{self, Value as Json};
 use aetheel_backend_sdk::wit::{
     Action, Attachment, Chunk, FailureKind, Mode, Outcome, Part, Safety, Settings, Spawn,
@@ -51,6 +51,20 @@ fn a_plain_turn_reads_its_prompt_from_stdin() {
         arguments(start("--help")),
         ["exec", "--output-format", "stream-json", "--skip-permissions-unsafe"]
     );
+}
+
+#[test]
+fn a_run_gets_the_tools_of_the_host_unless_it_only_plans() {
+    let run = |change: fn(&mut Settings)| {
+        arguments(StartTurn { tools: vec![host_tool("post")], ..with(true, change) })
+    };
+    let all = run(|_| {});
+    assert!(has(&all, &["--settings", "<settings.json>"]), "{all:?}");
+    assert!(has(&all, &["--add-tools", "MCP:aetheel"]), "{all:?}");
+    let some = run(|settings| settings.allowed_tools = vec!["Read".to_owned()]);
+    assert!(has(&some, &["--only-tools", "Read,aetheel___post"]), "{some:?}");
+    let plan = run(|settings| settings.mode = Mode::Plan);
+    assert!(!plan.join(" ").contains("aetheel") && !has(&plan, &["--settings"]), "{plan:?}");
 }
 
 #[test]

@@ -3,10 +3,10 @@
 
 mod play;
 
-use aetheel_backend_sdk::fixture::asks;
+use aetheel_backend_sdk::fixture::{asks, host_tool};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, AskKind, Command, Decision, EventKind, Mode, Outcome, Safety, ToolStatus,
-    TurnRef,
+    Action, Answer, AskKind, Chunk, Command, Decision, EventKind, Mode, Outcome, Safety, StartTurn,
+    ToolStatus, TurnRef,
 };
 use serde_json::{Value, json};
 
@@ -98,6 +98,42 @@ fn a_lower_safety_level_revokes_always_decisions() {
         2,
         "the prompt waits until the level is applied"
     );
+}
+
+#[test]
+fn tools_of_the_host_are_offered_and_allowed_without_asking() {
+    let with_tools = |prompt| StartTurn { tools: vec![host_tool("post")], ..live(prompt) };
+    let mut play = play("live-hello");
+    let mut first = with_tools("Hello");
+    first.settings.allowed_tools = vec!["Read".to_owned()];
+    play.start(first).until(|action| matches!(action, Action::TurnDone(_)));
+    let put = play.actions.iter().find_map(|action| match action {
+        Action::PutFile(file) => Some(&file.body[..]),
+        _ => None,
+    });
+    let Some([Chunk::Text(before), Chunk::ToolServer(1), Chunk::Text(after)]) = put else {
+        panic!("{put:?}")
+    };
+    assert_eq!(
+        format!("{before}ADDRESS{after}"),
+        r#"{"mcp":{"mcpServers":{"aetheel":{"type":"http","timeout":86400000,"url":"ADDRESS"}}}}"#
+    );
+    let params = &play.written_with("initialize_session")[0]["params"];
+    assert_eq!(params["restrictToolIds"], json!(["Read", "aetheel___post"]));
+    let mut second = StartTurn { tools: vec![host_tool("post")], ..turn(2, "more") };
+    second.settings.allowed_tools = vec!["Read".to_owned()];
+    play.cut().start(second);
+    for (id, names, asked) in
+        [("a", &["aetheel___post"][..], 0), ("b", &["aetheel___post", "Execute"], 1), ("c", &[], 2)]
+    {
+        let uses = names
+            .iter()
+            .map(|name| json!({"toolUse": {"id": id, "name": name, "input": {}}, "details": {}}));
+        let params = json!({"toolUses": uses.collect::<Vec<_>>(), "options": [{"value": "proceed_once", "label": "Yes"}]});
+        play.say(&json!({"type": "request", "id": id, "method": "droid.request_permission", "params": params}).to_string());
+        assert_eq!(asks(&play.actions).len(), asked, "{names:?}");
+    }
+    assert_eq!(replies(&play), [json!({"selectedOption": "proceed_once"})]);
 }
 
 #[test]

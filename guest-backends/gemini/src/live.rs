@@ -1,7 +1,7 @@
 //! Gemini CLI's differences within the Agent Client Protocol.
 
 use aetheel_acp_client::{Agent, Launch, Modes};
-use aetheel_backend_sdk::wit::{EventKind, Failure, Settings};
+use aetheel_backend_sdk::wit::{EventKind, Failure, StartTurn};
 
 use crate::{RETRY_PAUSE_MS, failure, plan, policy};
 
@@ -14,8 +14,8 @@ use crate::{RETRY_PAUSE_MS, failure, plan, policy};
 #[derive(Debug)]
 pub struct Live {
     modes: Modes,
-    /// The allowed tools of the latest process, as rules.
-    policy: Option<String>,
+    /// The rules of the latest process: for the allowed tools, and for the tools of the host.
+    policies: (Option<String>, Option<String>),
 }
 
 impl Default for Live {
@@ -28,7 +28,7 @@ impl Default for Live {
                 danger: mode("yolo"),
                 plan: mode("plan"),
             },
-            policy: None,
+            policies: (None, None),
         }
     }
 }
@@ -38,10 +38,16 @@ impl Agent for Live {
         include_str!("descriptor.json").to_owned()
     }
 
-    fn launch(&mut self, settings: Option<&Settings>) -> Result<Launch, Failure> {
-        self.policy = settings.and_then(policy::of);
+    fn launch(&mut self, start: Option<&StartTurn>) -> Result<Launch, Failure> {
+        self.policies = (
+            start.and_then(|start| policy::of(&start.settings)),
+            start.and_then(|start| policy::of_host_tools(&start.tools)),
+        );
+        let allowed = self.policies.0.iter().map(|rules| (policy::FLAG, policy::FILE, rules));
+        let host =
+            self.policies.1.iter().map(|rules| (policy::HOST_FLAG, policy::HOST_FILE, rules));
         let files =
-            self.policy.iter().map(|policy| (policy::FLAG, policy::FILE, policy.clone())).collect();
+            allowed.chain(host).map(|(flag, file, rules)| (flag, file, rules.clone())).collect();
         let environment = plan::ENVIRONMENT
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -54,8 +60,10 @@ impl Agent for Live {
         })
     }
 
-    fn fits(&self, settings: &Settings) -> bool {
-        self.policy == policy::of(settings)
+    fn fits(&self, start: &StartTurn) -> bool {
+        let host = policy::of_host_tools(&start.tools);
+        self.policies.0 == policy::of(&start.settings)
+            && (host.is_none() || self.policies.1 == host)
     }
 
     fn modes(&self) -> &Modes {

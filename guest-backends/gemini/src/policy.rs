@@ -1,15 +1,21 @@
-//! Converts the allowed tools to rules of Gemini CLI's policy engine.
+//! Converts the allowed tools and the tools of the host to rules of Gemini CLI's policy engine.
 //!
 //! As observed with 0.61.0, also in `yolo` mode: a tool that the last rule denies is not offered to
 //! the model, including tools of MCP servers, and a call of it fails as "not found". An exception
 //! from that rule must state, for each mode, the decision that would apply without it.
 
-use aetheel_backend_sdk::wit::Settings;
+use aetheel_backend_sdk::TOOL_SERVER;
+use aetheel_backend_sdk::wit::{HostTool, Settings};
 
 /// Name of the file on the link.
 pub(crate) const FILE: &str = "tools.toml";
 /// The flag that passes the file to Gemini CLI.
 pub(crate) const FLAG: &str = "--policy";
+/// Name of the file with the rules for the tools of the host.
+pub(crate) const HOST_FILE: &str = "host-tools.toml";
+/// The flag that passes this file. Its rules come before those of [`FLAG`], and it does not replace
+/// the rules in the user's own folder.
+pub(crate) const HOST_FLAG: &str = "--admin-policy";
 
 /// Tools that change nothing.
 const READING: [&str; 8] = [
@@ -53,6 +59,17 @@ pub(crate) fn of(settings: &Settings) -> Option<String> {
     }
     rule(&mut rules, "*", "deny", &[], EXCEPTION - 1);
     Some(rules)
+}
+
+/// Returns rules that allow these tools of the host in every mode, or `None` for an empty list.
+/// Without them, Gemini CLI would ask for permission, and only plan without the tools. Rules with
+/// `mcpName` match no call over ACP.
+pub(crate) fn of_host_tools(tools: &[HostTool]) -> Option<String> {
+    let mut rules = String::new();
+    for HostTool { name, .. } in tools {
+        rule(&mut rules, &format!("mcp_{TOOL_SERVER}_{name}"), "allow", &[], EXCEPTION);
+    }
+    (!rules.is_empty()).then_some(rules)
 }
 
 fn rule(rules: &mut String, tool: &str, decision: &str, modes: &[&str], priority: u32) {

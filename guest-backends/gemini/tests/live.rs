@@ -5,11 +5,11 @@ use std::path::Path;
 
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
 use aetheel_backend_sdk::disturb::{Change, disturbed, survive};
-use aetheel_backend_sdk::fixture::{self, TURN, events, is_done};
+use aetheel_backend_sdk::fixture::{self, TURN, events, host_tool, is_done};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Ask, AskKind, Attachment, Command, Decision, EventKind, Exit, Exited,
+    Action, Answer, Ask, AskKind, Attachment, Chunk, Command, Decision, EventKind, Exit, Exited,
     FailureKind, Input, Outcome, Part, Query, QueryKind, QueryResult, Safety, StartTurn,
-    ToolStatus, TurnDone, TurnRef,
+    ToolStatus, TurnDone, TurnRef, Value,
 };
 use gemini::Backend;
 use proptest::collection::vec;
@@ -95,6 +95,41 @@ fn changed_allowed_tools_restart_the_agent() {
     );
     play.input(Input::Exited(Exited { proc: 1, how: Exit::Code(0), stderr_tail: String::new() }));
     assert_eq!((policies(&play), spawned(&play)), (2, 2));
+}
+
+#[test]
+fn tools_of_the_host_are_allowed_without_asking() {
+    let mut play = play("live-init-prompt-streaming");
+    let mut first = turn(1);
+    first.tools = vec![host_tool("post")];
+    first.settings.allowed_tools = vec!["read_file".to_owned()];
+    play.start(first);
+    assert_eq!(done(&mut play).outcome, Outcome::Completed);
+    let put = play.actions.iter().filter_map(|action| match action {
+        Action::PutFile(file) => Some((file.name.as_str(), &file.body[..])),
+        _ => None,
+    });
+    let [_, (name, [Chunk::Text(rules)])] = put.collect::<Vec<_>>()[..] else {
+        panic!("{:?}", play.actions)
+    };
+    assert_eq!(
+        (name, rules.as_str()),
+        (
+            "host-tools.toml",
+            "[[rule]]\ntoolName = \"mcp_aetheel_post\"\ndecision = \"allow\"\npriority = 999\n\n"
+        )
+    );
+    let spawned = play.actions.iter().filter_map(|action| match action {
+        Action::Spawn(spawn) => Some(spawn.arguments.clone()),
+        _ => None,
+    });
+    let [arguments] = &spawned.collect::<Vec<_>>()[..] else { panic!("one process") };
+    let flag = Value::Text("--admin-policy".to_owned());
+    assert!(arguments.ends_with(&[flag, Value::File(name.to_owned())]), "{arguments:?}");
+    let mut second = next(&play, 2);
+    second.settings.allowed_tools = vec!["read_file".to_owned()];
+    play.start(second);
+    assert_eq!(done(&mut play).outcome, Outcome::Completed, "a turn without them needs no restart");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod safety;
 mod spent;
 mod todo;
 mod tool;
+mod tool_server;
 
 pub use live::Live;
 pub use once::Once;

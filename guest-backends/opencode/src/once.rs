@@ -11,7 +11,7 @@ use aetheel_backend_sdk::wit::{
 use aetheel_backend_sdk::{Emit, TurnResult, failure};
 
 use crate::parts::Parts;
-use crate::{failure, prompt, safety, todo};
+use crate::{failure, prompt, safety, todo, tool_server};
 
 const CONFIG: &str = "opencode.json";
 const SYSTEM_PROMPT: &str = "system-prompt.md";
@@ -72,25 +72,35 @@ impl Agent for Once {
             }
         }
         let text = |text: &str| Argument::Text(text.to_owned());
+        let server = (!start.tools.is_empty()).then_some(tool_server::ONCE);
         let mut environment = vec![("OPENCODE_DISABLE_AUTOUPDATE", text("1"))];
         environment.extend(
-            safety::of_run(settings).map(|rules| ("OPENCODE_PERMISSION", Argument::Text(rules))),
+            safety::of_run(settings, server)
+                .map(|rules| ("OPENCODE_PERMISSION", Argument::Text(rules))),
         );
+        let mut config = Vec::new();
         if let Some(system) = settings.system_prompt.as_ref().filter(|text| !text.is_empty()) {
-            let config = format!("{{\"instructions\":[\"{{env:{SYSTEM_PROMPT_VARIABLE}}}\"]}}");
-            for (name, body) in [(SYSTEM_PROMPT, system.clone()), (CONFIG, config)] {
-                emit.action(Action::PutFile(PutFile {
-                    name: name.to_owned(),
-                    body: vec![Chunk::Text(body)],
-                }));
-            }
+            put_file(SYSTEM_PROMPT, vec![Chunk::Text(system.clone())], emit);
+            environment.push((SYSTEM_PROMPT_VARIABLE, Argument::File(SYSTEM_PROMPT.to_owned())));
+            let instructions = format!("\"instructions\":[\"{{env:{SYSTEM_PROMPT_VARIABLE}}}\"]");
+            config.push(vec![Chunk::Text(instructions)]);
+        }
+        if let Some(server) = server {
+            let mut entry = vec![Chunk::Text(format!("\"mcp\":{{\"{server}\":"))];
+            entry.extend(tool_server::entry(start.session));
+            entry.push(Chunk::Text("}".to_owned()));
+            config.push(entry);
+        }
+        if !config.is_empty() {
+            let text = |text: &str| vec![Chunk::Text(text.to_owned())];
+            put_file(CONFIG, [text("{"), config.join(&text(",")[..]), text("}")].concat(), emit);
             environment.push(("OPENCODE_CONFIG", Argument::File(CONFIG.to_owned())));
             emit.diagnostic(
                 Level::Info,
-                "in one-shot runs, the system prompt replaces OPENCODE_CONFIG: use \
-                 `~/.config/opencode/opencode.json` or OPENCODE_CONFIG_CONTENT instead of it",
+                "in one-shot runs, the system prompt and the tools of the host replace \
+                 OPENCODE_CONFIG: use `~/.config/opencode/opencode.json` or \
+                 OPENCODE_CONFIG_CONTENT instead of it",
             );
-            environment.push((SYSTEM_PROMPT_VARIABLE, Argument::File(SYSTEM_PROMPT.to_owned())));
         }
         let environment = environment
             .into_iter()
@@ -122,6 +132,10 @@ impl Agent for Once {
             failure::of_words(said.trim_start_matches("\u{1b}[0m"))
         })
     }
+}
+
+fn put_file(name: &str, body: Vec<Chunk>, emit: &mut Emit) {
+    emit.action(Action::PutFile(PutFile { name: name.to_owned(), body }));
 }
 
 impl Once {

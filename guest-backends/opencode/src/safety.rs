@@ -10,6 +10,8 @@
 use aetheel_backend_sdk::wit::{Mode, Safety, Settings};
 use serde_json::{Value, json};
 
+use crate::tool_server;
+
 /// Permissions that do not change anything. Environment files need a question, as in OpenCode's
 /// defaults.
 const READING: [(&str, &str, &str); 14] = [
@@ -77,21 +79,27 @@ fn rules(settings: &Settings, asking: &'static str) -> Vec<Rule> {
     limited
 }
 
-/// Returns a session's rules as JSON, for `POST` and `PATCH /session`.
-pub(crate) fn of_session(settings: &Settings) -> String {
-    let rules = rules(settings, "ask").into_iter();
+/// Returns a session's rules as JSON, for `POST` and `PATCH /session`. `server` is the name of the
+/// host's MCP server for this session. Servers of other sessions are denied.
+pub(crate) fn of_session(settings: &Settings, server: Option<&str>) -> String {
+    let mut rules = rules(settings, "ask");
+    rules.push((tool_server::of_all_sessions(), "*", "deny"));
+    rules.extend(server.map(|name| (tool_server::tools(name), "*", "allow")));
+    let rules = rules.into_iter();
     Value::from_iter(rules.map(|(permission, pattern, action)| json!({"permission": permission, "pattern": pattern, "action": action})))
         .to_string()
 }
 
 /// Returns the value of `OPENCODE_PERMISSION` for a one-shot run, or `None` if `--auto` allows
-/// everything. A one-shot run cannot ask, and an unanswered question would end it. Therefore, uses
+/// everything. `server` is the name of the host's MCP server, if there is one. A one-shot run cannot ask, and an unanswered question would end it. Therefore, uses
 /// that need a question are denied.
-pub(crate) fn of_run(settings: &Settings) -> Option<String> {
+pub(crate) fn of_run(settings: &Settings, server: Option<&str>) -> Option<String> {
     let all = settings.safety == Safety::Danger
         && settings.mode == Mode::Build
         && settings.allowed_tools.is_empty();
-    (!all).then(|| configuration(rules(settings, "deny")))
+    let mut rules = rules(settings, "deny");
+    rules.extend(server.map(|name| (tool_server::tools(name), "*", "allow")));
+    (!all).then(|| configuration(rules))
 }
 
 /// Returns the value of `OPENCODE_PERMISSION` for the server. Sub-agents must ask about everything,
@@ -222,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_one_shot_run_denies_uses_that_need_a_question() {
-        let permission = of_run(&settings(Safety::Default, Mode::Build, &[])).expect("rules");
+        let permission = of_run(&settings(Safety::Default, Mode::Build, &[]), None).expect("rules");
         assert!(
             permission.starts_with(r#"{"*":"deny","read":{"*":"allow","*.env":"deny","#),
             "{permission}"
@@ -231,9 +239,35 @@ mod tests {
             permission.contains(r#""question":"deny""#) && !permission.contains(r#":"ask""#),
             "{permission}"
         );
-        assert_eq!(of_run(&settings(Safety::Danger, Mode::Build, &[])), None);
-        let limited = of_run(&settings(Safety::Danger, Mode::Build, &["glob"])).expect("rules");
+        assert_eq!(of_run(&settings(Safety::Danger, Mode::Build, &[]), None), None);
+        let limited =
+            of_run(&settings(Safety::Danger, Mode::Build, &["glob"]), None).expect("rules");
         assert_eq!(limited, r#"{"*":"deny","glob":"allow","external_directory":"allow"}"#);
+    }
+
+    #[test]
+    fn a_session_has_the_tools_of_its_own_server_only() {
+        for (safety, mode, allowed) in [
+            (Safety::Default, Mode::Plan, &[][..]),
+            (Safety::Default, Mode::Build, &["glob"]),
+            (Safety::Danger, Mode::Build, &[]),
+        ] {
+            let settings = settings(safety, mode, allowed);
+            let last = |server| {
+                let rules: Value =
+                    serde_json::from_str(&of_session(&settings, server)).expect("JSON");
+                let rules = rules.as_array().expect("a list").iter().rev().take(2);
+                rules
+                    .map(|rule| format!("{} {}", rule["permission"], rule["action"]))
+                    .collect::<Vec<_>>()
+            };
+            let denied = r#""aetheel-*" "deny""#;
+            assert_eq!(last(Some("aetheel-3")), [r#""aetheel-3_*" "allow""#, denied]);
+            assert_eq!(last(None)[0], denied);
+        }
+        let settings = settings(Safety::Default, Mode::Plan, &["glob"]);
+        let run = of_run(&settings, Some("aetheel")).expect("rules");
+        assert!(run.ends_with(r#","aetheel_*":"allow"}"#), "{run}");
     }
 
     #[test]

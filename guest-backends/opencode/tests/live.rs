@@ -4,9 +4,10 @@
 
 mod play;
 
+use aetheel_backend_sdk::fixture::host_tool;
 use aetheel_backend_sdk::wit::{
-    Action, Attachment, Decision, EventKind, FailureKind, Outcome, Part, PlanStatus, Settings,
-    StartTurn, Value as Argument,
+    Action, Attachment, Command, Decision, EventKind, FailureKind, Outcome, Part, PlanStatus,
+    Settings, StartTurn, Value as Argument,
 };
 use play::said::*;
 use play::{Play, turn};
@@ -85,7 +86,10 @@ fn settings_of_a_later_turn_are_applied() {
     );
     assert_eq!(
         play.bodies("POST /session")[0],
-        json!({"permission": [{"permission": "*", "pattern": "*", "action": "allow"}]})
+        json!({"permission": [
+            {"permission": "*", "pattern": "*", "action": "allow"},
+            {"permission": "aetheel-*", "pattern": "*", "action": "deny"},
+        ]})
     );
 }
 
@@ -241,6 +245,27 @@ fn two_sessions_in_two_directories_do_not_mix() {
         _ => None,
     });
     assert_eq!(directories.collect::<Vec<_>>(), ["%2Fsrv%2Fproj", "%2Fsrv%2Fother"]);
+}
+
+#[test]
+fn each_session_gets_an_mcp_server_with_the_tools_of_the_host() {
+    let with_tools = |number| StartTurn { tools: vec![host_tool("post")], ..turn(number, "go") };
+    let mut play = Play::server();
+    play.start(with_tools(1)).finish().answer("POST /session", 200, &session("ses_1"));
+    assert_eq!(play.paths().last().copied(), Some("POST /mcp"));
+    let expected = json!({"name": "aetheel-1", "config": {
+        "type": "remote", "url": "<tool server of session 1>", "oauth": false, "timeout": 86_400_000}});
+    assert_eq!(play.bodies("POST /mcp"), [expected]);
+    let failed = r#"{"aetheel-1":{"status":"failed","error":"no route"}}"#;
+    play.answer("POST /mcp", 200, failed).answer("prompt_async", 204, "");
+    let warned = |action: &Action| matches!(action, Action::Diagnostic(said) if said.text.contains("no route"));
+    assert!(play.actions.iter().any(warned), "the turn begins without the tools");
+    idle(says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "ok"})));
+    play.start(with_tools(2)).answer("prompt_async", 204, "");
+    assert_eq!(play.bodies("POST /mcp").len(), 1, "it is added once");
+    idle(says(busy(&mut play), "msg_2", json!({"type": "text", "id": "prt_2", "text": "ok"})));
+    play.command(Command::CloseSession(1));
+    assert_eq!(play.paths().last().copied(), Some("POST /mcp/aetheel-1/disconnect"));
 }
 
 #[test]

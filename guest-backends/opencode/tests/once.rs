@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use aetheel_backend_sdk::Backend as _;
-use aetheel_backend_sdk::fixture::{Fixture, done, events, run, start};
+use aetheel_backend_sdk::fixture::{Fixture, done, events, host_tool, run, start};
 use aetheel_backend_sdk::wit::{
-    Action, EventKind, FailureKind, Mode, Outcome, PlanStatus, Safety, Settings, Spawn, StartTurn,
-    ToolStatus, Value,
+    Action, Chunk, EventKind, FailureKind, Mode, Outcome, PlanStatus, Safety, Settings, Spawn,
+    StartTurn, ToolStatus, Value,
 };
 use opencode::Backend;
 
@@ -53,6 +53,30 @@ fn a_system_prompt_warns_that_it_replaces_the_operators_configuration() {
         spawn.environment.iter().all(|variable| variable.name != "OPENCODE_CONFIG")
             && said(&actions).is_empty()
     );
+}
+
+#[test]
+fn the_configuration_of_a_run_has_the_tools_of_the_host() {
+    let mut prompted = StartTurn { tools: vec![host_tool("post")], ..start("hi") };
+    prompted.settings.system_prompt = Some("Speak plainly.".to_owned());
+    prompted.settings.allowed_tools = vec!["read".to_owned()];
+    let (spawn, actions) = planned(prompted);
+    let config = actions.iter().find_map(|action| match action {
+        Action::PutFile(file) if file.name == "opencode.json" => Some(file),
+        _ => None,
+    });
+    let config = config.unwrap().body.iter().map(|chunk| match chunk {
+        Chunk::Text(text) => text.as_str(),
+        Chunk::ToolServer(1) => "ADDRESS",
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(
+        config.collect::<String>(),
+        r#"{"instructions":["{env:AETHEEL_SYSTEM_PROMPT}"],"mcp":{"aetheel":{"type":"remote","url":"ADDRESS","oauth":false,"timeout":86400000}}}"#
+    );
+    let rules = spawn.environment.iter().find(|set| set.name == "OPENCODE_PERMISSION").unwrap();
+    let Value::Text(rules) = &rules.value else { panic!("{rules:?}") };
+    assert!(rules.contains(r#""aetheel_*":"allow""#), "{rules}");
 }
 
 #[test]

@@ -17,9 +17,9 @@ use std::{env, fs};
 use serde_json::{Value, json};
 
 use crate::wit::{
-    Action, Ask, Command, EventKind, Exit, Exited, Input, Line, Mode, Part, Pipe, QueryResult,
-    Safety, SessionReady, Settings, Spawned, StartTurn, Text, TimedInput, ToolEnd, ToolStart,
-    ToolStatus, TurnDone, TurnRef, Unrecognised,
+    Action, Ask, Command, EventKind, Exit, Exited, HostTool, Input, Line, Mode, Part, Pipe,
+    QueryResult, Safety, SessionReady, Settings, Spawned, StartTurn, Text, TimedInput, ToolEnd,
+    ToolStart, ToolStatus, TurnDone, TurnRef, Unrecognised,
 };
 use crate::{Backend, actions_json, inputs_json};
 
@@ -211,6 +211,12 @@ fn golden(path: &Path, now: &[Value]) {
 #[must_use]
 pub fn line(pipe: Pipe, text: &str) -> Input {
     Input::Line(Line { proc: 1, pipe, text: text.to_owned(), truncated: false })
+}
+
+/// Returns a tool of the host.
+#[must_use]
+pub fn host_tool(name: &str) -> HostTool {
+    HostTool { name: name.to_owned(), description: String::new(), input_schema: "{}".to_owned() }
 }
 
 /// Returns a turn with default settings and the highest safety level, for tests to change.

@@ -74,6 +74,9 @@ pub mod bindings {
     });
 }
 
+/// The name that backends give the MCP server of the host, with which agents call its tools.
+pub const TOOL_SERVER: &str = "aetheel";
+
 pub use either::Either;
 pub use emit::Emit;
 pub use end::{TurnResult, failure, failure_kind, last_words, tokens, without_result};

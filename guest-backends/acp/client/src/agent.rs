@@ -1,20 +1,19 @@
-use aetheel_backend_sdk::wit::{EventKind, Failure, Mode, Safety, Settings};
+use aetheel_backend_sdk::wit::{EventKind, Failure, Mode, Safety, Settings, StartTurn};
 
 /// The differences between agents. Each link creates a new instance.
 pub trait Agent: Default + 'static {
     /// Returns the descriptor, see [`aetheel_backend_sdk::Backend::describe`].
     fn describe() -> String;
 
-    /// Returns the program to start. `settings` are the settings of the first turn, or `None` if a
-    /// query arrives before any turn.
+    /// Returns the program to start. `start` is the first turn, or `None` if a query arrives before
+    /// any turn.
     ///
     /// # Errors
     /// The turn or the query fails with the returned failure.
-    fn launch(&mut self, settings: Option<&Settings>) -> Result<Launch, Failure>;
+    fn launch(&mut self, start: Option<&StartTurn>) -> Result<Launch, Failure>;
 
-    /// Returns whether the running process can serve a turn with these settings. If not, the
-    /// process is restarted.
-    fn fits(&self, _settings: &Settings) -> bool {
+    /// Returns whether the running process can serve this turn. If not, the process is restarted.
+    fn fits(&self, _start: &StartTurn) -> bool {
         true
     }
 

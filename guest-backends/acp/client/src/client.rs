@@ -111,7 +111,7 @@ impl<A: Agent> live::Agent for Client<A> {
         context: &mut LinkContext,
     ) -> Result<Spawn, Failure> {
         let Launch { program, arguments, environment, files } =
-            self.agent.launch(start.map(|start| &start.settings))?;
+            self.agent.launch(start)?;
         self.greeted = false;
         let mut arguments: Vec<Value> = arguments.into_iter().map(Value::Text).collect();
         for (flag, name, text) in files {
@@ -151,7 +151,7 @@ impl<A: Agent> live::Agent for Client<A> {
     fn spawned(&mut self, _: Option<String>, _: &mut LinkContext) {}
 
     fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
-        if !self.agent.fits(&start.settings) {
+        if !self.agent.fits(start) {
             context.restart();
             return Step::Wait;
         }

@@ -1,23 +1,20 @@
 //! Tools of the host. The protocol cannot carry their calls, so an agent that supports MCP servers
 //! over HTTP gets the address of the host's server when a session is opened.
 
+use aetheel_backend_sdk::TOOL_SERVER;
 use aetheel_backend_sdk::wit::{Action, Chunk, Write};
 
-/// The name of the server.
-const SERVER: &str = "aetheel";
 /// Marks the place of the address within parameters. It cannot occur in JSON, which writes it as an
 /// escape.
 const MARK: char = '\u{1}';
-/// The list of servers in parameters. Within a string, the quotes would be escaped.
-const NO_SERVERS: &str = r#""mcpServers":[]"#;
 
-/// Adds the host's server to the parameters that open a session. Its address is marked; see
-/// [`fill_address`].
+/// Adds the host's server to the parameters that open a session, a JSON object that is not empty.
+/// Its address is marked; see [`fill_address`].
 pub(crate) fn with_server(params: &str) -> String {
-    let server = format!(
-        r#""mcpServers":[{{"type":"http","name":"{SERVER}","url":"{MARK}","headers":[]}}]"#
-    );
-    params.replacen(NO_SERVERS, &server, 1)
+    let rest = params.strip_prefix('{').unwrap_or(params);
+    format!(
+        r#"{{"mcpServers":[{{"type":"http","name":"{TOOL_SERVER}","url":"{MARK}","headers":[]}}],{rest}"#
+    )
 }
 
 /// Replaces the mark in the last write action by the address for a session.
@@ -34,8 +31,8 @@ pub(crate) fn fill_address(session: u32, out: &mut [Action]) {
 /// claude-agent-acp (0.49.0) names tools in a field that the model cannot fill in, so requests of
 /// other agents go to people.
 pub(crate) fn is_one_of(name: Option<&str>, tools: &[String]) -> bool {
-    let name =
-        name.and_then(|name| name.strip_prefix("mcp__")?.strip_prefix(SERVER)?.strip_prefix("__"));
+    let name = name
+        .and_then(|name| name.strip_prefix("mcp__")?.strip_prefix(TOOL_SERVER)?.strip_prefix("__"));
     name.is_some_and(|name| tools.iter().any(|tool| tool == name))
 }
 

@@ -54,7 +54,7 @@ impl<A: Agent> Client<A> {
                 ));
             }
         };
-        let mut params = json!({ "cwd": start.cwd, "mcpServers": [] });
+        let mut params = json!({ "cwd": start.cwd });
         if let Some(native) = &session.native {
             session.called = if how == How::Load && self.can.spaced {
                 format!(" {native}")
@@ -76,10 +76,12 @@ impl<A: Agent> Client<A> {
             }
         }
         session.stage = Stage::Opening;
-        let mut params = params.to_string();
-        if self.can.http_servers && !start.tools.is_empty() {
-            params = host_tools::with_server(&params);
-        }
+        let params = if self.can.http_servers && !start.tools.is_empty() {
+            host_tools::with_server(&params.to_string())
+        } else {
+            params["mcpServers"] = json!([]);
+            params.to_string()
+        };
         self.calls.request(
             context.proc(),
             method,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use aetheel_backend_sdk::TOOL_SERVER;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{HostTool, ToolResult};
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use super::Conversation;
 use super::asks::respond;
-use crate::plan::{TOOL_PREFIX, TOOL_SERVER};
+use crate::plan::TOOL_PREFIX;
 
 /// The version of MCP if Claude Code does not name the one that it wants.
 const PROTOCOL: &str = "2025-06-18";

@@ -128,13 +128,19 @@ impl Droid {
 }
 
 impl Turn {
-    /// Returns whether the safety level allows a request without asking: only edits of files in the
-    /// working directory.
+    /// Returns whether a request is allowed without asking: tools of the host, and edits of files in
+    /// the working directory if the safety level allows them.
     fn allows(&self, params: &Json) -> bool {
         let uses = params.list("toolUses");
-        self.may_edit()
-            && !uses.is_empty()
+        let of_host = |tool: &Json| {
+            let name = tool["toolUse"].text("name");
+            name.is_some_and(|name| self.host_tools.iter().any(|of_host| of_host == name))
+        };
+        !uses.is_empty()
             && uses.iter().all(|tool| {
+                if of_host(tool) || !self.may_edit() {
+                    return of_host(tool);
+                }
                 let details = &tool["details"];
                 let path =
                     details.text("filePath").or_else(|| tool["toolUse"]["input"].text("file_path"));

@@ -120,7 +120,7 @@ impl Agent for Droid {
         start: Option<&StartTurn>,
         context: &mut LinkContext,
     ) -> Result<Spawn, Failure> {
-        self.fixed = start.map(|start| Fixed::of(&start.settings)).unwrap_or_default();
+        self.fixed = start.map(Fixed::of).unwrap_or_default();
         let mut arguments =
             ["exec", "--input-format", "stream-jsonrpc", "--output-format", "stream-jsonrpc"]
                 .map(word)
@@ -137,10 +137,10 @@ impl Agent for Droid {
         {
             return Step::Wait;
         }
-        if self.fixed != Fixed::of(&start.settings) {
+        if self.fixed != Fixed::of(start) {
             return Step::Restart;
         }
-        let wanted = Put::of(&start.settings, &mut context.emit(name(start)));
+        let wanted = Put::of(start, &mut context.emit(name(start)));
         let Some(native) = &self.native else {
             self.open(wanted, &start.cwd, context);
             return Step::Wait;

@@ -3,14 +3,14 @@
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::{Agent as _, LinkContext};
 use aetheel_backend_sdk::wit::{
-    Failure, FailureKind, Mode, Outcome, Safety, Settings, SteerOutcome,
+    Failure, FailureKind, Mode, Outcome, Safety, StartTurn, SteerOutcome,
 };
 use aetheel_backend_sdk::{Emit, failure};
 use serde_json::{Map, Value, json};
 
 use super::{Call, Droid, query};
 use crate::failure;
-use crate::plan;
+use crate::{plan, tool};
 
 /// Droid's error code for an unknown session.
 const NO_SESSION: f64 = -32004.0;
@@ -28,11 +28,15 @@ pub(super) struct Put {
 }
 
 impl Put {
-    pub(super) fn of(settings: &Settings, emit: &mut Emit) -> Self {
+    pub(super) fn of(start: &StartTurn, emit: &mut Emit) -> Self {
+        let settings = &start.settings;
         let mut tools = plan::tools(settings);
         if settings.mode == Mode::Plan && !tools.is_empty() {
             // Droid submits the plan with this tool.
             tools.push("ExitSpecMode".to_owned());
+        }
+        if !tools.is_empty() {
+            tools.extend(tool::of_host(&start.tools));
         }
         Self {
             model: settings.model.clone(),

@@ -24,6 +24,8 @@ pub(super) struct Turn {
     pub(super) key: TurnRef,
     settings: Settings,
     pub(super) cwd: String,
+    /// Droid's names of the host's tools.
+    pub(super) host_tools: Vec<String>,
     pub(super) interrupted: bool,
     pub(super) usage: Option<Usage>,
     /// Whether Droid reacted to the prompt.
@@ -60,6 +62,7 @@ impl Turn {
             key: super::name(start),
             settings: start.settings.clone(),
             cwd: start.cwd.clone(),
+            host_tools: tool::of_host(&start.tools).collect(),
             interrupted: false,
             usage: None,
             reacted: false,

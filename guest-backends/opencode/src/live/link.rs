@@ -25,6 +25,12 @@ pub(crate) enum Purpose {
     Permit {
         session: u32,
     },
+    /// Adds the host's MCP server for a session.
+    Serve {
+        session: u32,
+    },
+    /// Removes the host's MCP server of a closed session.
+    Unserve,
     Prompt(TurnRef),
     Steer {
         turn: TurnRef,

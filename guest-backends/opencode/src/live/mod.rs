@@ -160,8 +160,10 @@ impl Agent for OpenCode {
 
     /// Removes a session. The server continues for the other sessions.
     fn close(&mut self, session: u32, context: &mut LinkContext) {
-        if context.turn_of(session).is_none() {
-            self.sessions.remove(&session);
+        if context.turn_of(session).is_none()
+            && let Some(mut known) = self.sessions.remove(&session)
+        {
+            known.close(&mut self.link, context);
         }
         self.children.retain(|_, child| child.session != session);
     }

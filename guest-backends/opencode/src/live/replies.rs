@@ -8,7 +8,7 @@ use aetheel_backend_sdk::wit::{
 
 use super::link::{Asked, Purpose, Wait};
 use super::{OpenCode, events};
-use crate::{failure, prompt};
+use crate::{failure, prompt, tool_server};
 
 impl OpenCode {
     pub(super) fn response(&mut self, response: &HttpResponse, context: &mut LinkContext) {
@@ -56,7 +56,15 @@ impl OpenCode {
             Purpose::Messages { turn, idle } => self.caught_up(turn, idle, &body, context),
             Purpose::Asks { turn, kind } => self.asked_meanwhile(turn, kind, &body, context),
             Purpose::Query { query, asked } => self.query_answered(query, asked, &body, context),
-            Purpose::Prompt(_) | Purpose::Reply => {}
+            Purpose::Serve { session } => {
+                let status = &body[tool_server::of_session(session).as_str()];
+                if status.text("status") != Some("connected") {
+                    let why = status.text("error").unwrap_or("it is not connected");
+                    warn(format!("OpenCode cannot use the tools of the host: {why}"), context);
+                }
+                self.served(session);
+            }
+            Purpose::Prompt(_) | Purpose::Reply | Purpose::Unserve => {}
         }
     }
 
@@ -95,16 +103,23 @@ impl OpenCode {
                 }
                 context.refuse(query, failure.clone());
             }
+            Purpose::Serve { session } => {
+                warn(failure.message.clone(), context);
+                self.served(session);
+            }
             Purpose::Abort(_)
             | Purpose::Status(_)
             | Purpose::Messages { .. }
             | Purpose::Asks { .. }
-            | Purpose::Reply => {
-                context.action(Action::Diagnostic(Diagnostic {
-                    level: Level::Warn,
-                    text: failure.message.clone(),
-                }));
-            }
+            | Purpose::Reply
+            | Purpose::Unserve => warn(failure.message.clone(), context),
+        }
+    }
+
+    /// Continues with a turn whose host tools were added, or could not be.
+    fn served(&mut self, session: u32) {
+        if let Some(known) = self.sessions.get_mut(&session) {
+            known.served();
         }
     }
 
@@ -128,6 +143,10 @@ impl OpenCode {
     }
 }
 
+fn warn(text: String, context: &mut LinkContext) {
+    context.action(Action::Diagnostic(Diagnostic { level: Level::Warn, text }));
+}
+
 /// Returns the name of a request for users.
 fn what(purpose: &Purpose) -> &'static str {
     match purpose {
@@ -135,6 +154,7 @@ fn what(purpose: &Purpose) -> &'static str {
         Purpose::Open { copy: false, .. } => "creating a session",
         Purpose::Open { copy: true, .. } => "copying the session",
         Purpose::Permit { .. } => "resuming the session",
+        Purpose::Serve { .. } | Purpose::Unserve => "the tools of the host",
         Purpose::Prompt(_) => "the prompt",
         Purpose::Steer { .. } => "the steering message",
         Purpose::Abort(_) => "the interrupt",

@@ -57,6 +57,7 @@ impl OpenCode {
                 native,
                 text(saved, "rules"),
                 saved.is_true("chosen"),
+                text(saved, "served-in"),
             );
             session.title = text(saved, "title");
             session.model = model(&saved["model"]);
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_saved_state_is_loaded_without_changes() {
-        let state = r#"{"allowed":[["bash",["touch *"]]],"chosen":true,"cwd":"/srv/proj","key":1,"model":["a","b/c"],"native":"ses_1","rules":"[]","title":"T"}"#;
+        let state = r#"{"allowed":[["bash",["touch *"]]],"chosen":true,"cwd":"/srv/proj","key":1,"model":["a","b/c"],"native":"ses_1","rules":"[]","served-in":"/srv/proj","title":"T"}"#;
         let state = format!(
             r#"{{"defaults":[["/srv/proj",["a","d"]]],"form":1,"last":41,"proc":9,"sessions":[{state}],"stream":11}}"#
         );

@@ -11,7 +11,7 @@ use super::compaction::Compaction;
 use super::events::says_something;
 use super::link::{Link, Purpose, text};
 use super::turn::Turn;
-use crate::{prompt, safety};
+use crate::{prompt, safety, tool_server};
 
 /// A model: its provider and its name.
 pub(crate) type Model = (String, String);
@@ -45,6 +45,8 @@ pub(crate) struct Session {
     pub(crate) past: BTreeSet<String>,
     /// Whether an interrupted prompt has not started yet. It is aborted when it does.
     pub(crate) stray: bool,
+    /// The directory whose instance has the host's MCP server for the session.
+    served_in: Option<String>,
     /// The compaction in progress.
     pub(crate) compaction: Option<Compaction>,
     /// The turn whose prompt was sent.
@@ -72,6 +74,7 @@ impl Session {
         native: String,
         rules: Option<String>,
         chosen: bool,
+        served_in: Option<String>,
     ) -> Self {
         Self {
             cwd,
@@ -81,6 +84,7 @@ impl Session {
             level: rules.clone(),
             rules,
             chosen,
+            served_in,
             ..Self::new(key)
         }
     }
@@ -90,7 +94,7 @@ impl Session {
         let native = self.native.as_ref().filter(|_| self.stage == Stage::Ready)?;
         Some(json!({
             "key": self.key, "cwd": self.cwd, "native": native, "rules": self.rules, "model": self.model, "chosen": self.chosen,
-            "title": self.title, "allowed": self.allowed,
+            "title": self.title, "allowed": self.allowed, "served-in": self.served_in,
         }))
     }
 
@@ -107,7 +111,7 @@ impl Session {
         }
         self.cwd.clone_from(cwd);
         self.wanted.clone_from(&settings.model);
-        let level = safety::of_session(settings);
+        let level = self.rules_of(start);
         // Permissions for the session were granted at another level.
         if self.level.replace(level) != self.level {
             self.allowed.clear();
@@ -126,7 +130,7 @@ impl Session {
         if self.stage == Stage::Asked {
             return Step::Wait;
         }
-        let rules = safety::of_session(&start.settings);
+        let rules = self.rules_of(start);
         let directory = Some(self.cwd.as_str());
         let permission = || text(format!("{{\"permission\":{rules}}}"));
         let session = self.key;
@@ -163,6 +167,12 @@ impl Session {
                 );
                 self.rules = Some(rules);
             }
+            (Some(_), _) if !start.tools.is_empty() && self.served_in.as_deref() != directory => {
+                let body = tool_server::registration(session);
+                let purpose = Purpose::Serve { session };
+                link.http(("POST", "/mcp"), directory, body, purpose, context);
+                self.served_in = Some(self.cwd.clone());
+            }
             (Some(native), _) => {
                 let path = format!("/session/{native}/prompt_async");
                 return self.prompt(start, &path, default, link, context);
@@ -170,6 +180,25 @@ impl Session {
         }
         self.stage = Stage::Asked;
         Step::Wait
+    }
+
+    fn rules_of(&self, start: &StartTurn) -> String {
+        let server = (!start.tools.is_empty()).then(|| tool_server::of_session(self.key));
+        safety::of_session(&start.settings, server.as_deref())
+    }
+
+    /// Handles the end of the request that registers the host's MCP server. The turn begins in any
+    /// case.
+    pub(crate) fn served(&mut self) {
+        self.stage = Stage::Ready;
+    }
+
+    /// Removes the host's MCP server, which calls nothing any more.
+    pub(crate) fn close(&mut self, link: &mut Link, context: &mut LinkContext) {
+        if let Some(directory) = self.served_in.take() {
+            let path = format!("/mcp/{}/disconnect", tool_server::of_session(self.key));
+            link.http(("POST", &path), Some(&directory), Vec::new(), Purpose::Unserve, context);
+        }
     }
 
     /// Handles the server's confirmation that the session exists. `permitted` is true if its
@@ -214,6 +243,7 @@ impl Session {
         self.stage = Stage::Unknown;
         self.rules = None;
         self.stray = false;
+        self.served_in = None;
     }
 
     /// Reports the session's id to the host.

@@ -4,6 +4,7 @@ mod saved;
 
 use std::collections::BTreeMap;
 
+use aetheel_backend_sdk::TOOL_SERVER;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{HostTool, Model, QueryResult, Settings, StartTurn};
@@ -67,7 +68,7 @@ impl Process {
         // even if another one is passed later. 2.1.197 ignores the unknown field.
         let mut body = json!({ "systemPromptSnapshot": false });
         if !self.offered.is_empty() {
-            body["sdkMcpServers"] = json!([plan::TOOL_SERVER]);
+            body["sdkMcpServers"] = json!([TOOL_SERVER]);
         }
         self.ask(Request::Initialize, "initialize", body) + "\n"
     }
