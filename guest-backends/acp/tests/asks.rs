@@ -46,6 +46,36 @@ fn a_permission_request_describes_the_tool_use() {
 }
 
 #[test]
+fn questions_of_the_model_are_answered_with_options_or_in_own_words() {
+    let mut play = play("claude-question");
+    play.start(turn(1));
+    let ask = asked(&mut play);
+    let AskKind::Questions(questions) = &ask.kind else { panic!("{ask:?}") };
+    let seen = questions.iter().map(|question| {
+        let labels = question.options.iter().map(|option| option.label.as_str());
+        let labels = labels.collect::<Vec<_>>().join(" ");
+        (question.description.as_deref(), labels, question.many, question.free_text)
+    });
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        [
+            (Some("Which colour?"), "Red Blue".to_owned(), false, true),
+            (Some("Which rooms?"), "Hall Kitchen".to_owned(), true, true),
+        ]
+    );
+    assert_eq!(questions[0].options[0].description.as_deref(), Some("A warm one"));
+    let answers = [("question_0", "Green"), ("question_1", "Hall")]
+        .map(|(id, text)| (id.to_owned(), vec![text.to_owned()]));
+    answer(&mut play, ask.ask, Decision::Answers(answers.to_vec()));
+    assert_eq!(done(&mut play).text.as_deref(), Some("A green hall it is."));
+    assert_eq!(
+        play.written_with("accept")[0]["result"]["content"],
+        serde_json::json!({"question_0_custom": "Green", "question_1": ["Hall"]})
+    );
+    play.finish().check();
+}
+
+#[test]
 fn always_selects_the_agents_own_option() {
     let mut play = play("claude-permission-allow-always");
     play.start(turn(1));

@@ -66,7 +66,10 @@ fn initialize_is_sent_with_the_start_and_offers_neither_files_nor_terminals() {
     assert_eq!(hello["protocolVersion"], 1);
     assert_eq!(
         hello["clientCapabilities"],
-        serde_json::json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false})
+        serde_json::json!({
+            "fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false,
+            "elicitation": {"form": {}, "url": {}},
+        })
     );
 }
 

@@ -6,11 +6,11 @@ mod support;
 use acp::Backend;
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
 use aetheel_backend_sdk::fixture::{
-    asks, events, is_done, notices, tool_ends, tool_starts, unrecognised,
+    asks, events, host_tool, is_done, notices, tool_ends, tool_starts, unrecognised,
 };
 use aetheel_backend_sdk::wit::{
-    Action, AskKind, Command, Decision, Exit, FailureKind, HostTool, Input, Mode, Outcome,
-    QueryKind, QueryResult, Safety, SpawnFailed, StartTurn, ToolStatus, TurnRef,
+    Action, AskKind, Command, Decision, Exit, FailureKind, Input, Mode, Outcome, QueryKind,
+    QueryResult, Safety, SpawnFailed, StartTurn, ToolStatus, TurnRef,
 };
 use support::{SESSION, answer, failure, next, query, turn, with_modes};
 
@@ -329,9 +329,7 @@ fn every_stop_reason_has_an_outcome() {
 #[test]
 fn requests_other_than_permissions_are_refused_as_unknown_methods() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
-    for (id, method) in
-        [("7", "fs/read_text_file"), ("\"x\"", "terminal/create"), ("8", "elicitation/create")]
-    {
+    for (id, method) in [("7", "fs/read_text_file"), ("\"x\"", "terminal/create")] {
         agent.asks(id, method, r#"{"sessionId":"s1"}"#);
         assert_eq!(agent.last()["error"]["code"], -32601);
         assert_eq!(agent.last()["id"].to_string(), id);
@@ -696,12 +694,7 @@ fn output_that_does_not_continue_the_earlier_output_replaces_it() {
 
 #[test]
 fn an_agent_with_http_servers_gets_the_address_of_the_hosts_server() {
-    let tool = HostTool {
-        name: "post".to_owned(),
-        description: String::new(),
-        input_schema: "{}".to_owned(),
-    };
-    let with_tools = || StartTurn { tools: vec![tool.clone()], ..turn(1) };
+    let with_tools = || StartTurn { tools: vec![host_tool("post")], ..turn(1) };
     let servers =
         |agent: &Agent| agent.0.written_with("session/new")[0]["params"]["mcpServers"].clone();
     let http = r#""agentCapabilities":{"mcpCapabilities":{"http":true}}"#;
@@ -727,4 +720,27 @@ fn an_agent_with_http_servers_gets_the_address_of_the_hosts_server() {
     for agent in [Agent::opened(turn(1), http, ""), Agent::opened(with_tools(), NOTHING, "")] {
         assert_eq!(servers(&agent), serde_json::json!([]));
     }
+}
+
+#[test]
+fn a_question_of_the_agent_is_answered_or_withdrawn() {
+    let question = r#"{"sessionId":"s1","toolCallId":"t","mode":"form","message":"Which?","requestedSchema":{"type":"object","properties":{"q":{"type":"string","enum":["A","B"]}}}}"#;
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    agent.asks("5", "elicitation/create", question);
+    let answers = Decision::Answers(vec![("q".to_owned(), vec!["B".to_owned()])]);
+    answer(&mut agent.0, 1, answers);
+    assert_eq!(
+        agent.last()["result"],
+        serde_json::json!({"action": "accept", "content": {"q": "B"}})
+    );
+    agent.asks("6", "elicitation/create", question);
+    agent.0.say(r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":6}}"#);
+    assert!(matches!(agent.0.actions[agent.0.actions.len() - 2], Action::AskWithdrawn(2)));
+    assert_eq!(agent.last()["result"]["action"], "cancel");
+    agent.asks("7", "elicitation/create", question);
+    agent.0.command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }));
+    assert_eq!(agent.0.written_with("\"id\":7")[0]["result"]["action"], "cancel");
+    agent.asks("8", "elicitation/create", r#"{"requestId":1,"mode":"form","message":"Early?"}"#);
+    assert_eq!(agent.last()["result"]["action"], "cancel", "no session, so nobody to ask");
+    assert_eq!(asks(&agent.0.actions).len(), 3);
 }

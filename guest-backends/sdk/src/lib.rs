@@ -35,6 +35,7 @@ mod end;
 pub mod figures;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod fixture;
+pub mod form;
 mod grants;
 #[cfg(any(target_arch = "wasm32", test))]
 mod heap;

@@ -20,7 +20,8 @@ use serde_json::json;
 use crate::abilities::Abilities;
 use crate::agent::{Agent, Launch};
 use crate::config::What;
-use crate::permission::Options;
+use crate::elicitation::{self, Elicitation};
+use crate::permission::{self, Options};
 use crate::session::{How, Session};
 use crate::turn::Turn;
 
@@ -42,16 +43,35 @@ pub(crate) enum Call {
     Other,
 }
 
-/// A permission request that waits for the user's decision.
+/// A request that waits for the user's decision.
 #[derive(Debug)]
 pub(crate) struct Asked {
     /// The id of the agent's request.
     pub(crate) id: String,
     pub(crate) session: u32,
-    pub(crate) tool: String,
-    pub(crate) options: Options,
-    /// Whether it asks for the approval of a plan.
-    pub(crate) plan: bool,
+    pub(crate) wants: Wants,
+}
+
+/// The subject of a request.
+#[derive(Debug)]
+pub(crate) enum Wants {
+    Permission {
+        tool: String,
+        options: Options,
+        /// Whether it asks for the approval of a plan.
+        plan: bool,
+    },
+    Elicitation(Elicitation),
+}
+
+impl Wants {
+    /// Returns the answer to a request that no longer waits for a decision.
+    pub(crate) fn cancelled(&self) -> &'static str {
+        match self {
+            Self::Permission { .. } => permission::CANCELLED,
+            Self::Elicitation(_) => elicitation::CANCELLED,
+        }
+    }
 }
 
 /// A backend for an ACP agent.
@@ -110,8 +130,7 @@ impl<A: Agent> live::Agent for Client<A> {
         start: Option<&StartTurn>,
         context: &mut LinkContext,
     ) -> Result<Spawn, Failure> {
-        let Launch { program, arguments, environment, files } =
-            self.agent.launch(start)?;
+        let Launch { program, arguments, environment, files } = self.agent.launch(start)?;
         self.greeted = false;
         let mut arguments: Vec<Value> = arguments.into_iter().map(Value::Text).collect();
         for (flag, name, text) in files {
@@ -123,7 +142,10 @@ impl<A: Agent> live::Agent for Client<A> {
         }
         let hello = json!({
             "protocolVersion": 1,
-            "clientCapabilities": { "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false },
+            "clientCapabilities": {
+                "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false,
+                "elicitation": { "form": {}, "url": {} },
+            },
             "clientInfo": { "name": "aetheel", "title": "Aetheel", "version": env!("CARGO_PKG_VERSION") },
         });
         let mut first = Vec::new();

@@ -8,8 +8,7 @@ use serde_json::json;
 
 use crate::abilities::Steering;
 use crate::agent::Agent;
-use crate::client::{Asked, Call, Client};
-use crate::permission::CANCELLED;
+use crate::client::{Asked, Call, Client, Wants};
 use crate::prompt;
 use crate::session::Stage;
 use crate::spent::Meter;
@@ -74,12 +73,12 @@ impl<A: Agent> Client<A> {
         }
     }
 
-    /// Cancels the open permission requests of a session, and returns their keys.
+    /// Cancels the open requests of a session, and returns their keys.
     pub(crate) fn withdraw(&mut self, key: u32, context: &mut LinkContext) -> Vec<u32> {
         let open = self.asked.close(key);
         if context.is_ready() {
             open.iter().for_each(|(_, asked)| {
-                self.calls.result(context.proc(), &asked.id, CANCELLED, context.out())
+                self.calls.result(context.proc(), &asked.id, asked.wants.cancelled(), context.out())
             });
         }
         open.into_iter().map(|(ask, _)| ask).collect()
@@ -87,25 +86,28 @@ impl<A: Agent> Client<A> {
 
     pub(crate) fn answered(&mut self, Answer { ask, decision }: Answer, context: &mut LinkContext) {
         let Some(asked) = self.asked.take(ask).filter(|_| context.is_ready()) else { return };
-        if let Some(session) = self.sessions.get_mut(&asked.session) {
-            match (&asked.options.meaning(&decision), &mut session.turn) {
-                (Decision::AllowOnce | Decision::AllowAlways, Some(turn)) if asked.plan => {
-                    turn.agreed = true
-                }
-                (Decision::AllowAlways, _) => session.grants.give(()),
-                (Decision::AllowOnce, _) | (_, None) => {}
-                (_, Some(turn)) => turn.denied(&asked.tool),
+        let result = match &asked.wants {
+            Wants::Permission { tool, options, plan } => {
+                self.decided(asked.session, tool, &options.meaning(&decision), *plan);
+                options.result(&decision)
             }
-        }
+            Wants::Elicitation(elicitation) => elicitation.result(&decision),
+        };
         if decision == Decision::DenyAndStop {
             self.cancel(asked.session, context);
         }
-        self.calls.result(
-            context.proc(),
-            &asked.id,
-            &asked.options.result(&decision),
-            context.out(),
-        );
+        self.calls.result(context.proc(), &asked.id, &result, context.out());
+    }
+
+    /// Records the decision about a tool use or a plan.
+    fn decided(&mut self, session: u32, tool: &str, meaning: &Decision, plan: bool) {
+        let Some(session) = self.sessions.get_mut(&session) else { return };
+        match (meaning, &mut session.turn) {
+            (Decision::AllowOnce | Decision::AllowAlways, Some(turn)) if plan => turn.agreed = true,
+            (Decision::AllowAlways, _) => session.grants.give(()),
+            (Decision::AllowOnce, _) | (_, None) => {}
+            (_, Some(turn)) => turn.denied(tool),
+        }
     }
 
     /// Prepares a session for a turn with fewer permissions: earlier "always" decisions must be
@@ -171,19 +173,24 @@ impl<A: Agent> Client<A> {
         asked: Asked,
         context: &mut LinkContext,
     ) {
-        // "Always" decisions are revoked by opening the session again. The approval of a plan must
-        // not grant all of its actions: "always" would select the mode that bypasses permissions
-        // (claude-agent-acp 0.49.0).
-        let always = !asked.plan && (self.can.load || self.can.resume);
-        let tool = self
-            .sessions
-            .get(&asked.session)
-            .and_then(|session| session.turn.as_ref()?.used(&asked.tool));
-        let offer = Offer {
-            always: asked.options.always().filter(|_| always),
-            options: asked.options.offered(always),
-            diffs: tool.map(|tool| tool.diffs.clone()).unwrap_or_default(),
-            ..Offer::default()
+        let offer = match &asked.wants {
+            Wants::Permission { tool, options, plan } => {
+                // "Always" decisions are revoked by opening the session again. The approval of a
+                // plan must not grant all of its actions: "always" would select the mode that
+                // bypasses permissions (claude-agent-acp 0.49.0).
+                let always = !plan && (self.can.load || self.can.resume);
+                let session = self.sessions.get(&asked.session);
+                let used = session.and_then(|session| session.turn.as_ref()?.used(tool));
+                Offer {
+                    always: options.always().filter(|_| always),
+                    options: options.offered(always),
+                    diffs: used.map(|tool| tool.diffs.clone()).unwrap_or_default(),
+                    ..Offer::default()
+                }
+            }
+            Wants::Elicitation(elicitation) => {
+                Offer { deadline_ms: elicitation.deadline_ms, ..Offer::default() }
+            }
         };
         self.asked.ask(turn, title, kind, offer, asked, context.out());
     }

@@ -16,6 +16,7 @@ mod answer;
 mod client;
 mod config;
 mod control;
+mod elicitation;
 mod failure;
 mod host_tools;
 mod messages;

@@ -10,7 +10,8 @@ use aetheel_backend_sdk::wit::{
 
 use crate::abilities::Abilities;
 use crate::agent::Agent;
-use crate::client::{Asked, Call, Client};
+use crate::client::{Asked, Call, Client, Wants};
+use crate::elicitation::{self, Elicitation};
 use crate::failure;
 use crate::host_tools;
 use crate::permission::{CANCELLED, Options};
@@ -126,6 +127,9 @@ impl<A: Agent> Client<A> {
             return;
         }
         let proc = context.proc();
+        if method == "elicitation/create" {
+            return self.elicit(id, params, context);
+        }
         if method != "session/request_permission" {
             return self.calls.error(
                 proc,
@@ -150,35 +154,29 @@ impl<A: Agent> Client<A> {
         // claude-agent-acp 0.49.0 asks for permission to leave its plan mode as a tool use.
         let plan =
             call["rawInput"].text("plan").filter(|_| call.text("kind") == Some("switch_mode"));
-        let asked = Asked {
-            id: id.to_owned(),
-            session: key.session,
-            tool,
-            options: Options::read(params),
-            plan: plan.is_some(),
-        };
+        let options = Options::read(params);
         let granted = turn.may_everything()
             || host_tools::is_one_of(claude_name.as_deref(), &turn.host_tools)
             || (turn.may_edit() && call.text("kind") == Some("edit") && within(call, cwd));
-        if granted && asked.options.allows_once() {
+        if granted && options.allows_once() {
             // The agent has no mode for the level, or asks despite its mode.
             return self.calls.result(
                 proc,
                 id,
-                &asked.options.result(&Decision::AllowOnce),
+                &options.result(&Decision::AllowOnce),
                 context.out(),
             );
         }
         if turn.only_looks() && !looks(call) && start.kind != "todo" {
             // Not every agent enforces this itself: some have no planning mode, or one without
             // restrictions.
-            turn.denied(&asked.tool);
+            turn.denied(&tool);
             turn.held_back = true;
             context.emit(key).notice(format!("not done while only planning: {}", start.title));
             return self.calls.result(
                 proc,
                 id,
-                &asked.options.result(&Decision::Deny(None)),
+                &options.result(&Decision::Deny(None)),
                 context.out(),
             );
         }
@@ -186,7 +184,41 @@ impl<A: Agent> Client<A> {
             || AskKind::Permission(start.clone()),
             |plan| AskKind::PlanApproval(plan.to_owned()),
         );
+        let wants = Wants::Permission { tool, options, plan: plan.is_some() };
+        let asked = Asked { id: id.to_owned(), session: key.session, wants };
         self.ask(key, start.title, kind, asked, context);
+    }
+
+    /// Handles a question of the agent. Without a turn, nobody can be asked.
+    fn elicit(&mut self, id: &str, params: &Value, context: &mut LinkContext) {
+        let turn = self.key_of(params).and_then(|key| self.sessions.get(&key)?.turn.as_ref());
+        let turn = turn.filter(|turn| turn.runs()).map(|turn| turn.key);
+        match (turn, Elicitation::read(params)) {
+            (Some(turn), Some((elicitation, title, kind))) => {
+                let wants = Wants::Elicitation(elicitation);
+                let asked = Asked { id: id.to_owned(), session: turn.session, wants };
+                self.ask(turn, title, kind, asked, context);
+            }
+            _ => self.calls.result(context.proc(), id, elicitation::CANCELLED, context.out()),
+        }
+    }
+
+    /// Withdraws a request whose answer the agent no longer needs.
+    fn cancelled(&mut self, id: &str, context: &mut LinkContext) {
+        let mut answer = None;
+        self.asked.withdraw(
+            |asked| {
+                let fits = asked.id == id;
+                if fits {
+                    answer = Some(asked.wants.cancelled());
+                }
+                fits
+            },
+            context.out(),
+        );
+        if let Some(answer) = answer {
+            self.calls.result(context.proc(), id, answer, context.out());
+        }
     }
 
     fn notification(&mut self, method: &str, params: &Value, context: &mut LinkContext) {
@@ -207,6 +239,11 @@ impl<A: Agent> Client<A> {
                     turn.update(context.now(), update, &self.agent, &mut context.emit(turn.key));
                 }
             }
+            "$/cancel_request" if context.is_ready() => {
+                self.cancelled(&params["requestId"].to_string(), context)
+            }
+            // The person who opened the address answers.
+            "elicitation/complete" => {}
             // Extensions (`_auth/status_update` of codex-acp 2.6.0) and protocol-level
             // notifications.
             _ if method.starts_with('_') || method.starts_with("$/") => {}

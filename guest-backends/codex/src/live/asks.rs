@@ -9,11 +9,10 @@
 //! safety level is lowered.
 
 use aetheel_backend_sdk::Offer;
+use aetheel_backend_sdk::form::Form;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::LinkContext;
-use aetheel_backend_sdk::wit::{
-    AnswerForm, AskKind, Choice, Decision, Part, Question, ToolStart, TurnRef,
-};
+use aetheel_backend_sdk::wit::{AskKind, Choice, Decision, Part, Question, ToolStart, TurnRef};
 use serde_json::{Map, json};
 
 use super::{Call, Codex, wire};
@@ -42,8 +41,8 @@ enum What {
     /// The requested permissions, as JSON.
     Permissions(String),
     Questions,
-    /// A form of an MCP server: fields with their types.
-    Form(Vec<(String, String)>),
+    /// A form of an MCP server.
+    Form(Form),
 }
 
 /// An additional action after the answer.
@@ -246,19 +245,11 @@ impl What {
                     .collect();
                 (json!({ "answers": answers }).to_string(), then)
             }
-            Self::Form(fields) => {
+            Self::Form(form) => {
                 let nobody = decision == Decision::Dismissed;
                 let content = match decision {
                     Decision::AllowOnce | Decision::AllowAlways => Some(Map::new()),
-                    Decision::Answers(given) => Some(
-                        given
-                            .into_iter()
-                            .filter_map(|(id, texts)| {
-                                let (_, kind) = fields.iter().find(|(field, _)| *field == id)?;
-                                Some((id, typed(kind, texts)))
-                            })
-                            .collect(),
-                    ),
+                    Decision::Answers(given) => Some(form.content(given)),
                     _ => None,
                 };
                 let action = match (&content, nobody) {
@@ -327,97 +318,19 @@ fn elicitation(params: &Value) -> (What, (String, AskKind, Option<String>)) {
     let message = params.text("message").or_else(|| params.text("title")).unwrap_or_default();
     let title = format!("{server}: {message}");
     if let Some(url) = params.text("url") {
-        return (What::Form(Vec::new()), (title, AskKind::SignIn(url.to_owned()), None));
+        return (What::Form(Form::default()), (title, AskKind::SignIn(url.to_owned()), None));
     }
-    let schema = &params["requestedSchema"]["properties"];
-    let fields: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_str(&schema.to_string()).unwrap_or_default();
     if let Some((start, _)) = server_tool(params) {
         let always = format!("Allow {} for the session", start.native_name);
-        return (What::Form(Vec::new()), (title, AskKind::Permission(start), Some(always)));
+        return (What::Form(Form::default()), (title, AskKind::Permission(start), Some(always)));
     }
-    if fields.is_empty() {
+    let (form, questions) = Form::read(&params["requestedSchema"]);
+    if questions.is_empty() {
         let start =
             ToolStart { kind: "mcp".to_owned(), ..plain("elicitation", server, message, "{}") };
-        return (What::Form(Vec::new()), (title, AskKind::Permission(start), None));
+        return (What::Form(form), (title, AskKind::Permission(start), None));
     }
-    let kinds = fields
-        .keys()
-        .map(|id| (id.clone(), schema[id.as_str()].text("type").unwrap_or("string").to_owned()))
-        .collect();
-    let required = texts(params["requestedSchema"].list("required"));
-    let questions =
-        fields.keys().map(|id| field(id, &schema[id.as_str()], required.contains(id))).collect();
-    (What::Form(kinds), (title, AskKind::Questions(questions), None))
-}
-
-/// Reads a field of a form from its JSON Schema (MCP elicitation, 2025-11-25).
-fn field(id: &str, schema: &Value, required: bool) -> Question {
-    let many = schema.text("type") == Some("array");
-    let options = choices(if many { &schema["items"] } else { schema });
-    let form = match schema.text("type") {
-        Some("boolean") => AnswerForm::YesNo,
-        Some("integer") => AnswerForm::Whole,
-        Some("number") => AnswerForm::Number,
-        _ => AnswerForm::Text,
-    };
-    let (title, description) = (schema.text("title"), schema.text("description"));
-    Question {
-        id: id.to_owned(),
-        text: title.or(description).unwrap_or(id).to_owned(),
-        description: title.and(description).map(str::to_owned),
-        form,
-        free_text: options.is_empty() && form != AnswerForm::YesNo,
-        options,
-        many,
-        optional: !required,
-        preset: preset(&schema["default"]),
-        ..Question::default()
-    }
-}
-
-/// Reads choices: plain values, values with a list of names, or values with titles.
-fn choices(schema: &Value) -> Vec<Choice> {
-    let names = schema.list("enumNames");
-    let bare = schema.list("enum").iter().enumerate().filter_map(|(at, value)| {
-        let value = value.as_str()?;
-        Some(Choice {
-            id: value.to_owned(),
-            ..Choice::plain(names.get(at).and_then(Value::as_str).unwrap_or(value))
-        })
-    });
-    let titled = schema.list("oneOf").iter().chain(schema.list("anyOf")).filter_map(|value| {
-        let id = value.text("const")?;
-        Some(Choice { id: id.to_owned(), ..Choice::plain(value.text("title").unwrap_or(id)) })
-    });
-    bare.chain(titled).collect()
-}
-
-/// Converts a default value to an answer.
-fn preset(value: &Value) -> Vec<String> {
-    match value {
-        Value::Array(all) => texts(all),
-        value if value.is_null() => Vec::new(),
-        value => match (value.as_bool(), value.as_str()) {
-            (Some(yes), _) => vec![if yes { "yes" } else { "no" }.to_owned()],
-            (_, Some(text)) => vec![text.to_owned()],
-            _ => vec![value.to_string()],
-        },
-    }
-}
-
-fn typed(kind: &str, mut texts: Vec<String>) -> serde_json::Value {
-    if kind == "array" {
-        return json!(texts);
-    }
-    let text = texts.pop().unwrap_or_default();
-    match kind {
-        "boolean" => json!(matches!(text.as_str(), "yes" | "true")),
-        "number" | "integer" => {
-            json::parse(&text).map_or_else(|_| json!(text), |number| json!(number))
-        }
-        _ => json!(text),
-    }
+    (What::Form(form), (title, AskKind::Questions(questions), None))
 }
 
 fn question(entry: &Value) -> Question {
@@ -443,10 +356,6 @@ fn question(entry: &Value) -> Question {
 
 fn first(questions: &[Question]) -> String {
     questions.first().map_or_else(|| "A question".to_owned(), |question| question.text.clone())
-}
-
-fn texts(values: &[Value]) -> Vec<String> {
-    values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 fn plain(id: &str, name: &str, title: &str, input: &str) -> ToolStart {
@@ -475,23 +384,7 @@ mod tests {
         .expect("JSON");
         let (what, (title, kind, _)) = elicitation(&params);
         let AskKind::Questions(questions) = kind else { panic!("{kind:?}") };
-        assert_eq!(title, "db: Which?");
-        assert_eq!(
-            questions.iter().map(|question| question.options.len()).collect::<Vec<_>>(),
-            [2, 0, 0]
-        );
-        assert_eq!(
-            questions.iter().map(|question| question.form).collect::<Vec<_>>(),
-            [AnswerForm::Text, AnswerForm::Whole, AnswerForm::YesNo]
-        );
-        assert_eq!(
-            questions.iter().map(|question| question.optional).collect::<Vec<_>>(),
-            [false, true, true]
-        );
-        assert_eq!(
-            (&questions[0].preset[..], questions[0].options[1].label.as_str()),
-            (&["red".to_owned()][..], "the blue one")
-        );
+        assert_eq!((title.as_str(), questions.len()), ("db: Which?", 3));
         let (nobody, _) = elicitation(&params).0.reply(Decision::Dismissed);
         let (declined, _) = elicitation(&params).0.reply(Decision::Declined);
         assert!(

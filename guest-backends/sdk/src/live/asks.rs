@@ -62,7 +62,7 @@ impl<W> Asks<W> {
     }
 
     /// Withdraws the questions that fit, because the agent no longer needs an answer.
-    pub fn withdraw(&mut self, fits: impl Fn(&W) -> bool, out: &mut Vec<Action>) {
+    pub fn withdraw(&mut self, mut fits: impl FnMut(&W) -> bool, out: &mut Vec<Action>) {
         self.open.retain(|ask, (_, what)| {
             let fits = fits(what);
             if fits {
