@@ -105,6 +105,18 @@ impl Backend {
         self.component == "codex"
     }
 
+    /// Returns whether people are asked before a tool of the gateway is called. codex-acp 2.6.0
+    /// names the tool only in texts, which its backend does not trust.
+    pub fn asks_before_host_tools(&self) -> bool {
+        self.agent == "codex-acp"
+    }
+
+    /// Returns whether the tools of the gateway are available while the agent only plans. A call
+    /// ends such a run of Droid 0.225.2.
+    pub fn plans_with_host_tools(&self) -> bool {
+        !self.asks_before_host_tools() && !(self.component == "droid" && self.one_shot)
+    }
+
     /// Returns whether the model receives the reason of a denial. The other protocols have no field
     /// for it.
     pub fn passes_reasons_on(&self) -> bool {

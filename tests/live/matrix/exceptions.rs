@@ -47,6 +47,13 @@ pub fn fault(backend: &Backend, scenario: &str) -> Option<(Often, &'static str)>
         .map(|(.., often, why)| (*often, *why))
 }
 
+/// Returns why a row does not apply to a column whose backend declares the features for it.
+pub fn unable(backend: &Backend, scenario: &str) -> Option<&'static str> {
+    (backend.agent == "codex-acp" && scenario == "question").then_some(
+        "codex-acp 2.6.0 has its tool for questions only in a collaboration mode that its backend does not select",
+    )
+}
+
 /// Returns why a backend does not declare a feature, so that a row that needs it does not apply.
 pub fn lacking(backend: &Backend, feature: Feature) -> String {
     let why = match (backend.one_shot, feature) {
@@ -55,11 +62,11 @@ pub fn lacking(backend: &Backend, feature: Feature) -> String {
         }
         (true, Feature::Streaming) => "one-shot runs print whole messages",
         (true, Feature::Thinking) => "one-shot runs do not report thoughts",
+        (true, Feature::HostTools) => {
+            "the address of the tools could only be an argument or an entry in the user's own settings"
+        }
         (_, Feature::AllowedTools) => {
             "the protocol has no such setting; the gateway asks, and refuses what is not on the list"
-        }
-        (false, Feature::Questions) if backend.component == "acp" => {
-            "ACP has questions to the user as elicitation only, which the gateway does not offer to agents"
         }
         (false, Feature::Questions) => {
             "the agent offers its model no tool for questions over this protocol"

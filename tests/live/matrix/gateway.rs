@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use aetheel::agent::descriptor::Feature;
 use aetheel::agent::{AskDecision, Descriptor, Mode, Safety};
+use aetheel::app::tool_server;
 use aetheel::config::Config;
 use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Setting, SteeringResult};
 use aetheel::event::Lane;
@@ -19,6 +20,7 @@ use aetheel::redact::Redactor;
 use aetheel::startup::settings::{ConfigFolder, FolderReason, OperatorSettings};
 use aetheel::startup::{DrainHandle, PreparedStart, Purpose};
 use aetheel::turn::recording;
+use aetheel::web::tool_server::ToolServer;
 use tempfile::TempDir;
 
 use super::super::agents::{Agent, Home, KEY};
@@ -65,6 +67,7 @@ struct Opened {
     dispatcher: Dispatcher,
     guard: DrainHandle,
     recordings: PathBuf,
+    tool_server: Option<ToolServer>,
 }
 
 /// Findings after the scenario of a cell.
@@ -164,9 +167,14 @@ impl Cell {
         let prepared = PreparedStart::prepare(settings, Purpose::Console)
             .await
             .unwrap_or_else(|refused| panic!("not started: {:?}", refused.faults));
+        let config = prepared.config.clone();
         let (dispatcher, guard) = prepared.dispatcher(stage.clone(), None);
-        let opened =
-            Opened { dispatcher: dispatcher.clone(), guard, recordings: folder.join("recordings") };
+        let opened = Opened {
+            tool_server: tool_server::open(&config, &dispatcher, None).await,
+            dispatcher: dispatcher.clone(),
+            guard,
+            recordings: folder.join("recordings"),
+        };
         self.opened.lock().unwrap().push(opened);
         dispatcher
     }
@@ -223,7 +231,7 @@ impl Cell {
         for gateway in opened {
             gateway.dispatcher.shutdown(Duration::ZERO).await;
             gateway.guard.close().await;
-            aftermath.read(&gateway.recordings);
+            aftermath.read(&gateway.recordings, gateway.tool_server.as_ref());
         }
         // The kernel needs a moment to remove killed processes.
         let begun = std::time::Instant::now();
@@ -366,7 +374,8 @@ impl Gateway {
 }
 
 impl Aftermath {
-    fn read(&mut self, folder: &Path) {
+    fn read(&mut self, folder: &Path, tool_server: Option<&ToolServer>) {
+        let address = tool_server.map(|server| format!("{}/mcp/", server.address));
         for day in std::fs::read_dir(folder).into_iter().flatten() {
             for file in std::fs::read_dir(day.unwrap().path()).unwrap() {
                 let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
@@ -374,6 +383,11 @@ impl Aftermath {
                     if text.contains(secret) {
                         self.faults.push(format!("a recording holds {secret}"));
                     }
+                }
+                if address.as_ref().is_some_and(|address| {
+                    text.split(address).skip(1).any(|rest| rest.starts_with(char::is_alphanumeric))
+                }) {
+                    self.faults.push("a recording holds an address of the tool server".to_owned());
                 }
                 match recording::ParsedRecording::read(&text) {
                     Ok(tape) => self.fold(&tape.entries),

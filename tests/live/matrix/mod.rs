@@ -203,6 +203,9 @@ async fn judge(
         let why = exceptions::lacking(&cell.backend, *feature);
         return (Verdict::NotApplicable { why }, Default::default());
     }
+    if let Some(why) = exceptions::unable(&cell.backend, scenario.name) {
+        return (Verdict::NotApplicable { why: why.to_owned() }, Default::default());
+    }
     let told = run(scenario, &cell).await;
     let aftermath = cell.close().await;
     let told = told.and_then(|()| {

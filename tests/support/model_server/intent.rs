@@ -17,12 +17,16 @@ pub enum Intent {
     Read(String),
     /// Ask the user a question: question, choices.
     Ask(String, Vec<String>),
+    /// Call a tool of the gateway: name, input.
+    Host(String, Value),
 }
 
 /// A tool call in the form of an API.
 #[derive(Debug, PartialEq)]
 pub(super) struct Call {
     pub(super) name: String,
+    /// The group of the tool in the Responses API.
+    pub(super) namespace: Option<&'static str>,
     pub(super) input: Input,
 }
 
@@ -64,6 +68,11 @@ impl Intent {
         Self::Ask(question.to_owned(), choices.iter().map(|choice| (*choice).to_owned()).collect())
     }
 
+    /// Calls a tool of the gateway. Agents add a prefix to its name.
+    pub fn host(name: &str, input: Value) -> Self {
+        Self::Host(name.to_owned(), input)
+    }
+
     /// Returns the tool call for the tools that the agent offers: Claude Code 2.1.197, Codex
     /// 0.169.0, Gemini CLI 0.61.0, OpenCode 1.18.33, Droid 0.225.2, Qwen Code 0.24.4. If no tool
     /// fits, uses the name of Claude Code's tool, which the agent then refuses as unknown.
@@ -74,6 +83,20 @@ impl Intent {
         let gemini = has("run_shell_command") || has("read_file") || has("write_file");
         let opencode = has("bash") || has("read") || has("todowrite");
         let (name, input) = match self {
+            // Droid and Codex offer tools of MCP servers only in a text or after a search, but
+            // accept a call without it.
+            Self::Host(name, input) => {
+                let found = offered.iter().find(|tool| tool.ends_with(name)).cloned();
+                let namespace = (found.is_none() && codex).then_some("mcp__aetheel");
+                let hidden = if droid || has("ToolSearch") {
+                    format!("aetheel___{name}")
+                } else {
+                    name.clone()
+                };
+                let name = found.unwrap_or(hidden);
+                return Call { name, namespace, input: Input::Json(input.clone()) };
+            }
+
             Self::Shell(command) if droid => (
                 "Execute",
                 json!({"command": command, "summary": "scripted", "riskLevel": "medium", "riskLevelReason": "scripted"}),
@@ -163,7 +186,7 @@ impl Intent {
                 }
             }
         };
-        Call { name: name.to_owned(), input: Input::Json(input) }
+        Call { name: name.to_owned(), namespace: None, input: Input::Json(input) }
     }
 }
 
@@ -180,6 +203,7 @@ impl Input {
 fn patch(change: &str) -> Call {
     Call {
         name: "apply_patch".to_owned(),
+        namespace: None,
         input: Input::Plain(format!("*** Begin Patch\n{change}*** End Patch\n")),
     }
 }

@@ -116,7 +116,7 @@ impl Voice for Messages {
                 Part::Thinking(thought) => {
                     json!({"type": "thinking", "thinking": thought, "signature": SIGNATURE})
                 }
-                Part::Call(id, Call { name, input: Input::Json(input) }) => {
+                Part::Call(id, Call { name, input: Input::Json(input), .. }) => {
                     json!({"type": "tool_use", "id": id, "name": name, "input": input})
                 }
                 Part::Call(_, call) => {

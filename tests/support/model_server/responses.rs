@@ -155,7 +155,11 @@ fn reasoning(id: &str, thought: &str) -> Value {
 fn tool_call(item: &str, id: &str, call: &Call) -> Value {
     match &call.input {
         Input::Json(input) => {
-            json!({"type": "function_call", "id": item, "call_id": id, "name": call.name, "arguments": input.to_string()})
+            let mut made = json!({"type": "function_call", "id": item, "call_id": id, "name": call.name, "arguments": input.to_string()});
+            if let Some(namespace) = call.namespace {
+                made["namespace"] = json!(namespace);
+            }
+            made
         }
         Input::Plain(text) => {
             json!({"type": "custom_tool_call", "id": item, "call_id": id, "name": call.name, "input": text})

@@ -162,7 +162,7 @@ impl What {
     fn call(&self, offered: &[String]) -> Call {
         match self {
             Self::Named(name, input) => {
-                Call { name: name.clone(), input: Input::Json(input.clone()) }
+                Call { name: name.clone(), namespace: None, input: Input::Json(input.clone()) }
             }
             Self::Meant(intent) => intent.call(offered),
         }

@@ -134,7 +134,7 @@ pub(super) async fn question(cell: Cell) {
         panic!("no question: {question:?}")
     };
     let [asked] = &questions[..] else { panic!("one question: {questions:?}") };
-    assert!(asked.text.contains("Which colour?"), "{asked:?}");
+    assert!(format!("{} {}", question.title, asked.text).contains("Which colour?"), "{asked:?}");
     assert_eq!(
         asked.options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>(),
         ["Red", "Blue"]

@@ -5,6 +5,7 @@ mod asks;
 mod boundary;
 mod failures;
 mod holder;
+mod host_tools;
 mod levels;
 mod outlive;
 mod prompts;
@@ -77,6 +78,8 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "deny", "permission: deny", [Permissions], Talk, asks::deny;
     "deny-and-stop", "permission: deny and stop", [Permissions], Talk, asks::deny_and_stop;
     "question", "a question to the user", [Questions], Talk, asks::question;
+    "host-file", "a tool of the gateway posts a file", [HostTools], Talk, host_tools::file;
+    "host-ask", "a tool of the gateway asks people", [HostTools], Talk, host_tools::ask;
     "interrupt-text", "interrupt in text", [Interrupt], Talk, stops::in_text;
     "interrupt-tool", "interrupt in a tool", [Interrupt], Talk, stops::in_tool;
     "interrupt-ask", "interrupt during an ask", [Interrupt, Permissions], Talk, asks::interrupt;
