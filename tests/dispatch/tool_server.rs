@@ -80,7 +80,7 @@ async fn initialize(address: &str) -> (u16, Value) {
     send(address, "initialize", parameters).await
 }
 
-/// Runs one turn in which the agent does this with its address.
+/// Runs one turn in which the agent does this with its address, and prints the address.
 async fn turn<F: Future<Output = ()> + Send + 'static>(
     acts: impl Fn(String) -> F + Send + Sync + 'static,
 ) -> (Desk, ToolServer) {
@@ -88,8 +88,9 @@ async fn turn<F: Future<Output = ()> + Send + 'static>(
     let launcher = ScriptedLauncher::new(move |agent: Agent| {
         let acts = Arc::clone(&acts);
         async move {
-            acts(address(&agent)).await;
-            agent.say(&["text ok", "done"]).await;
+            let address = address(&agent);
+            acts(address.clone()).await;
+            agent.say(&[&format!("text {address}"), "done"]).await;
             agent.exit(Exit::Code(0), "").await;
         }
     });
@@ -119,6 +120,7 @@ async fn an_mcp_client_lists_and_calls_the_tools_of_its_session() {
             let missing = json!({"path": "b.txt"});
             said.send(call(&address, "aetheel_post_file", missing).await).unwrap();
             said.send(call(&address, "rm", json!({})).await).unwrap();
+            said.send(address).unwrap();
         }
     })
     .await;
@@ -140,7 +142,9 @@ async fn an_mcp_client_lists_and_calls_the_tools_of_its_session() {
     };
     assert_eq!(count(|kind| matches!(kind, EntryKind::Called(_))), 3);
     assert_eq!(count(|kind| matches!(kind, EntryKind::Returned(_))), 3);
-    assert!(!text.contains("/mcp/"), "the address is a secret");
+    let address = heard.recv().await.unwrap();
+    let secret = address.split('/').nth(4).expect("the secret");
+    assert!(!text.contains(secret) && text.contains("/mcp/***"), "the printed address is a secret");
 }
 
 #[tokio::test(flavor = "multi_thread")]

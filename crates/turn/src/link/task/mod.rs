@@ -160,13 +160,15 @@ pub(super) async fn resume(
 impl LinkTask {
     fn new(
         parts: LinkDeps,
-        recording: Recording,
+        mut recording: Recording,
         guest: Result<Box<dyn Guest>, GuestFailure>,
         state: Arc<LinkState>,
     ) -> Self {
         let held = parts.launcher.holds();
         let (requests, endpoint) = mpsc::unbounded_channel();
         parts.tool_endpoints.add(&parts.tool_secret, requests);
+        // The agent may print the address that it was given.
+        recording.hide([&parts.tool_secret]);
         let mut task = Self {
             progress: recording.progress().filter(|_| held),
             recording,
