@@ -610,6 +610,11 @@ impl Turn {
         dismissed
     }
 
+    /// Reports that a previous process left the text so far above another message.
+    pub fn was_interrupted(&mut self) {
+        self.reply.was_interrupted();
+    }
+
     /// Reports that somebody sent a message to the running turn.
     pub fn steered(&mut self) {
         self.reply.steered();

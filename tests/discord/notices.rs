@@ -8,7 +8,7 @@ use aetheel::event::{Event, EventOrigin};
 use aetheel::id::{ChannelId, MessageId, UserId};
 
 use super::bot::{Bot, Home, Turn, answer, options};
-use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER};
+use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, Message, OTHER};
 
 fn notice() -> Notice {
     let offer = Some(Offer { id: "17-0".to_owned(), label: "Try again".to_owned() });
@@ -217,6 +217,40 @@ async fn a_reply_of_the_previous_process_is_continued_and_not_posted_again() {
     assert_eq!(local.texts(CHANNEL), ["It is done."]);
     assert_eq!(local.messages(CHANNEL)[0].id, ids[0], "the same message");
     assert_eq!(*noted.lock().unwrap(), ids[..1]);
+}
+
+#[tokio::test]
+async fn text_above_a_message_is_not_doubled_if_it_cannot_be_read_after_a_restart() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, ANN, "go");
+    let event = bot.event(&local, "go").await;
+    let (first, noted) = prior_delivery(&[], false);
+    let mut turn = Turn::resumed(&bot, &event, first);
+    turn.say("Half");
+    let above = local.wait_for_message(CHANNEL, |text| text == "Half").await;
+    turn.steered();
+    turn.say(" and half");
+    let below = local.wait_for_message(CHANNEL, |text| text == "and half").await;
+    local
+        .wait_for("the saved message ids", |_| {
+            (noted.lock().unwrap().last() == Some(&below.id)).then_some(())
+        })
+        .await;
+    drop(turn);
+
+    let path = format!("/messages/{}", above.id);
+    local.faults().next("GET", &path, Fault::Refuse(403, 50_001), 3);
+    let ids = noted.lock().unwrap().clone();
+    let mut turn = Turn::resumed(&bot, &event, prior_delivery(&ids, true).0);
+    turn.say("Half");
+    turn.was_interrupted();
+    turn.say(" and half");
+    turn.steered();
+    turn.say(", and more");
+    turn.done("Half and half, and more").await;
+    assert_eq!(local.texts(CHANNEL), ["Half and half, and more"]);
+    local.faults().clear();
 }
 
 #[tokio::test]

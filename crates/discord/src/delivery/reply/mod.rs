@@ -314,7 +314,10 @@ impl ReplyWriter {
         if !self.text_above.is_empty() || before.trim().is_empty() {
             return false;
         }
-        let Some(text) = self.live.last_frozen_text(DRAFT_TIMEOUTS).await else { return false };
+        // Not with the rank of drafts: those are left out while many requests are sent, as after a
+        // start.
+        let timeouts = DRAFT_TIMEOUTS.with_rank(Rank::Answer);
+        let Some(text) = self.live.last_frozen_text(timeouts).await else { return false };
         let stood = !text.is_empty() && before.trim_end().ends_with(&text);
         if stood {
             before.trim_end().clone_into(&mut self.text_above);
@@ -330,6 +333,13 @@ impl ReplyWriter {
             if !self.posted {
                 self.live.abandon_token(DRAFT_TIMEOUTS).await;
             }
+            return;
+        }
+        if self.text_above.is_empty() && self.live.has_frozen() {
+            // The text above is not known, so posting the text so far would double it. The whole
+            // answer replaces it in the end.
+            self.live.continue_below(DRAFT_TIMEOUTS).await;
+            self.posted = false;
             return;
         }
         let (pieces, timeouts) = (
