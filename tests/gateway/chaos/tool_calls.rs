@@ -347,7 +347,8 @@ impl Callers {
         let next = self.prompts[number + 1..].iter().find(|next| next.channel == channel);
         let end = next.map_or(u64::MAX, |next| next.message);
         let mut messages = self.local.messages(channel);
-        messages.retain(|reply| (message..end).contains(&reply.id));
+        // A press on a question that is closed meanwhile gets a private reply.
+        messages.retain(|reply| (message..end).contains(&reply.id) && !reply.ephemeral);
         messages
     }
 
