@@ -28,5 +28,6 @@ mod reasons;
 mod references;
 mod reload;
 mod requirements;
+mod rollout;
 mod schedules;
 mod webhooks;

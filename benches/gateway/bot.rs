@@ -105,6 +105,7 @@ impl Bot {
             ),
             redactor: Redactor::default(),
             rollback: false,
+            rollout: aetheel::config::Rollout::Now,
         });
         Self { local, dispatcher, ended, _folder: folder }
     }

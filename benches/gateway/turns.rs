@@ -253,6 +253,7 @@ impl Gateway {
             ),
             redactor: Redactor::default(),
             rollback: false,
+            rollout: aetheel::config::Rollout::Now,
         });
         Self { dispatcher, failed, _registry: registry }
     }

@@ -19,7 +19,7 @@ mod sign_in;
 mod warnings;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -30,8 +30,10 @@ use tokio::task::JoinSet;
 
 use crate::backend::{LoadReport, Registry};
 use crate::dispatch::{Notice, Outlet};
-use crate::turn::{Agents, Backend, Backends, Generation, KnownComponent, VersionError};
-use crate::workspace::{FileError, Profile, ProfileFile};
+use crate::turn::{
+    Agents, Backend, Backends, Generation, KnownComponent, RolloutPair, VersionError,
+};
+use crate::workspace::{FileError, Profile, ProfileFile, RolloutNote, RolloutNotes};
 use configured::{ConfiguredBackend, OperatorChoice};
 use findings::{Examiner, Findings, ProgramLocation};
 use options::OptionChoices;
@@ -115,6 +117,12 @@ impl AgentRegistry {
     /// Saves each serving component from now on, for rollbacks.
     pub fn keep_components(&self) {
         self.components.keep();
+    }
+
+    /// Returns the saved rollouts of new versions. Blocks briefly. They are empty if the file cannot
+    /// be read.
+    pub fn rollout_notes(&self) -> Vec<RolloutNote> {
+        RolloutNotes::read_folder(&self.examiner.config.config_dir).unwrap_or_default()
     }
 
     /// Returns the warnings about `acp.md`, one line each.
@@ -439,6 +447,18 @@ impl Backends for AgentRegistry {
         };
         let reasons: Vec<&str> = findings.faults.iter().map(|fault| fault.brief).collect();
         (!reasons.is_empty()).then(|| reasons.join(", and "))
+    }
+
+    fn rollout(&self, name: &str) -> Option<RolloutPair> {
+        self.components.rollout(&self.component_of(name))
+    }
+
+    async fn promote(&self, name: &str, digest: &str) -> Result<Generation, VersionError> {
+        self.components.promote(&self.component_of(name), digest).await
+    }
+
+    async fn withdraw(&self, name: &str, digest: &str) -> Result<PathBuf, VersionError> {
+        self.components.withdraw(&self.component_of(name), digest).await
     }
 
     async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, VersionError> {

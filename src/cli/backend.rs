@@ -221,6 +221,30 @@ pub enum BackendCommand {
         /// The backend
         name: String,
     },
+    /// Show how a new version on rollout reads turns, compared with the serving one
+    Rollout {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// The backend
+        name: String,
+    },
+    /// Let a new version on rollout serve now
+    Promote {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// The backend
+        name: String,
+    },
+    /// Drop a new version on rollout; its file is renamed
+    Withdraw {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// The backend
+        name: String,
+    },
 }
 
 /// Programming languages for new backends.

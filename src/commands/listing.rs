@@ -13,8 +13,8 @@ use crate::agents::findings::Findings;
 use crate::backend::ServingInfo;
 use crate::finding::Finding;
 use crate::startup::LoadedBackends;
-use crate::turn::Backend;
-use crate::turn::Backends as _;
+use crate::turn::{Backend, Backends as _, RolloutPair};
+use crate::workspace::RolloutNote;
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -70,6 +70,42 @@ pub(super) struct BackendRow {
     pub chosen: Option<String>,
     /// The other components with its name.
     pub others: Vec<Rival>,
+    /// The new version that does not serve yet, and its rollout.
+    pub rollout: Option<RolloutRow>,
+}
+
+/// A new version of a backend that does not serve yet.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct RolloutRow {
+    version: String,
+    digest: String,
+    /// `running`, or `stopped` by a harmful difference.
+    state: &'static str,
+    compared: u64,
+    skipped: u64,
+    different: u64,
+}
+
+impl RolloutRow {
+    fn new(pair: &RolloutPair, note: &RolloutNote) -> Self {
+        Self {
+            version: pair.successor.descriptor().version.clone(),
+            digest: note.digest.clone(),
+            state: note.state.word(),
+            compared: note.compared,
+            skipped: note.skipped,
+            different: note.different,
+        }
+    }
+
+    fn text(&self) -> String {
+        let Self { version, state, compared, skipped, different, .. } = self;
+        let digest = self.digest.get(..12).unwrap_or(&self.digest);
+        format!(
+            "version {version} ({digest}), {state}: {compared} turns compared, {skipped} skipped, {different} different"
+        )
+    }
 }
 
 /// A component of a backend that could serve, but was not selected.
@@ -126,6 +162,7 @@ impl BackendRow {
             standing: None,
             chosen: None,
             others: Vec::new(),
+            rollout: None,
         }
     }
 
@@ -204,6 +241,7 @@ impl BackendRow {
         let mut details: Vec<(&'static str, String)> =
             self.reasons.iter().map(|reason| ("why not", reason.clone())).collect();
         details.extend(self.selection().map(|choice| ("serves from", choice)));
+        details.extend(self.rollout.iter().map(|rollout| ("on rollout", rollout.text())));
         details.extend(self.standing.clone().map(|standing| ("trust", standing)));
         if self.available {
             details.extend(self.warnings.iter().map(|warning| ("warning", warning.to_string())));
@@ -223,6 +261,7 @@ impl BackendListing {
     pub(super) async fn load(loaded: LoadedBackends) -> Self {
         let LoadedBackends { agents, components, gate, refused, default, detected, .. } = loaded;
         agents.examine_remaining().await;
+        let notes = agents.rollout_notes();
         let mut backends = Vec::new();
         for name in agents.names() {
             let component = agents.component_of(&name);
@@ -234,10 +273,15 @@ impl BackendListing {
             if let (Some(backend), Some(findings)) = (agents.get(&name), agents.findings(&name)) {
                 let is_default = default.as_ref().is_ok_and(|default| *default == name);
                 let chosen = components.serving_info(&component);
-                backends.push(
-                    BackendRow::new(&*backend, component, declared, &findings, is_default)
-                        .with_file(chosen.as_deref()),
-                );
+                let rollout = components.rollout(&component).map(|pair| {
+                    let digest = &pair.successor.generation().digest;
+                    let known = notes.iter().find(|note| note.digest == *digest);
+                    let note = known.cloned();
+                    let note = note.unwrap_or_else(|| RolloutNote::new(&component, digest));
+                    RolloutRow::new(&pair, &note)
+                });
+                let row = BackendRow::new(&*backend, component, declared, &findings, is_default);
+                backends.push(BackendRow { rollout, ..row.with_file(chosen.as_deref()) });
             }
         }
         let ignored = |text| Finding::warning("backends", text);
@@ -436,7 +480,7 @@ not installed: second (`aetheel backend list --all` shows more)
             "default": true, "run": "live", "runs": ["live", "one-shot"], "program": "one", "program-path": "/bin/one",
             "agent-version": "2.1", "understands": ["^2"], "features": ["resume", "plan"], "efforts": [{"id": "high", "label": "High"}],
             "models": [{"id": "m", "label": "M"}], "available": true, "reasons": [], "warnings": [],
-            "file": null, "standing": null, "chosen": null, "others": []
+            "file": null, "standing": null, "chosen": null, "others": [], "rollout": null
         });
         assert_eq!(json["backends"][0], wanted);
         assert_eq!(

@@ -17,6 +17,7 @@ mod upgrade;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
+use self::backend::rollout::RolloutAction;
 use self::listing::BackendListing;
 use crate::app::{self, recovery, tool_server};
 use crate::cli::{BackendCommand, Cli, CliCommand, ClusterCommand, Common, exit};
@@ -103,6 +104,15 @@ pub fn run(cli: Cli) -> u8 {
                 block_on(backend::rollback::run(settings, name))
             })
         }
+        CliCommand::Backend(BackendCommand::Rollout { common, name }) => {
+            on_rollout(&common, name, RolloutAction::Show)
+        }
+        CliCommand::Backend(BackendCommand::Promote { common, name }) => {
+            on_rollout(&common, name, RolloutAction::Promote)
+        }
+        CliCommand::Backend(BackendCommand::Withdraw { common, name }) => {
+            on_rollout(&common, name, RolloutAction::Withdraw)
+        }
         CliCommand::Backend(BackendCommand::Replay {
             common,
             component,
@@ -170,6 +180,10 @@ fn with_sound_settings(common: &Common, run: impl FnOnce(OperatorSettings) -> u8
         }
         StartRefusal::new(exit::CONFIG, settings.faults).print()
     })
+}
+
+fn on_rollout(common: &Common, name: String, action: RolloutAction) -> u8 {
+    with_sound_settings(common, |settings| block_on(backend::rollout::run(settings, name, action)))
 }
 
 /// Runs a future on a new runtime. Blocking tasks that still run afterwards delay the exit by at

@@ -13,6 +13,7 @@ use crate::backend::{
 };
 use crate::config::Config;
 use crate::plain::with_causes;
+use crate::turn::Backend as _;
 use crate::workspace::{Components, FileError, ServedComponent, component_digest};
 
 /// Longest file name that another machine may choose, in bytes.
@@ -131,7 +132,12 @@ impl Installer {
             .prepare(&plan.target)
             .await
             .map_err(|error| InstallError::Write { folder: self.folder.clone(), error })?;
-        if let Some(before) = &plan.before {
+        // A version that never served, because it is on rollout, is not kept.
+        let serving = |before: &StagedComponent| {
+            let serving = self.components.component(&before.inspection.descriptor.name);
+            serving.is_none_or(|it| it.generation().digest == before.inspection.digest)
+        };
+        if let Some(before) = plan.before.as_ref().filter(|before| serving(before)) {
             let (kept, served, backend) =
                 (self.kept.clone(), before.served(), before.inspection.descriptor.name.clone());
             tokio::task::spawn_blocking(move || kept.keep(&backend, &served))

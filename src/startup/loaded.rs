@@ -75,6 +75,7 @@ impl LoadedBackends {
         let options = RegistryOptions {
             gate: gate.clone(),
             components: kept,
+            rollout: config.backend_rollout.clone(),
             shipped: shipped::folder(),
             ..RegistryOptions::new(&shipped::serving_folder(config))
         };

@@ -351,6 +351,7 @@ impl PreparedStart {
             recorder: recorder.clone(),
             redactor: self.redactor,
             rollback: self.config.backend_rollback,
+            rollout: self.config.backend_rollout.clone(),
         });
         (dispatcher, DrainHandle { recorder, turns, following })
     }

@@ -8,6 +8,7 @@ mod hostile;
 mod older;
 mod pool;
 mod rollback;
+mod rollout;
 mod stand_in;
 mod trust;
 mod versions;
@@ -89,6 +90,7 @@ impl Stand {
             rescan: Duration::from_secs(3600),
             gate: TrustGate::new(&config),
             components: Some(Components::new(&config.config_dir)),
+            rollout: config.backend_rollout.clone(),
             ..RegistryOptions::new(&folder.path().join("backends"))
         };
         let (registry, reports) =

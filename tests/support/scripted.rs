@@ -28,7 +28,7 @@ use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{
     AgentProcess, Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch,
-    LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent, VersionError,
+    LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent, RolloutPair, VersionError,
 };
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
@@ -146,6 +146,10 @@ pub struct Replaceable {
     /// The reason why nothing is rolled back.
     pub refusal: Option<&'static str>,
     pub rolled_back: watch::Sender<Vec<Generation>>,
+    /// The new version on rollout.
+    pub successor: Mutex<Option<Arc<dyn Backend>>>,
+    /// The digests of the versions that were promoted.
+    pub promoted: watch::Sender<Vec<String>>,
 }
 
 impl Replaceable {
@@ -162,6 +166,17 @@ impl Backends for Replaceable {
 
     fn names(&self) -> Vec<String> {
         vec!["scripted".to_owned()]
+    }
+
+    fn rollout(&self, name: &str) -> Option<RolloutPair> {
+        let successor = self.successor.lock().unwrap().clone()?;
+        Some(RolloutPair { serving: self.get(name)?, successor })
+    }
+
+    async fn promote(&self, _: &str, digest: &str) -> Result<Generation, VersionError> {
+        self.promoted.send_modify(|all| all.push(digest.to_owned()));
+        let successor = self.successor.lock().unwrap().take().unwrap();
+        Ok(successor.generation().clone())
     }
 
     async fn roll_back(&self, _: &str, from: &Generation) -> Result<Generation, VersionError> {
@@ -637,6 +652,7 @@ pub async fn parts(
         ),
         redactor: Redactor::default(),
         rollback: true,
+        rollout: aetheel::config::Rollout::Now,
     }
 }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::outlet::Outlet;
 use super::outlet::messages::PromptRefusal;
 use aetheel_model::agent::{AllowedTools, Mode, Safety};
-use aetheel_model::config::HostToolKind;
+use aetheel_model::config::{HostToolKind, Rollout};
 use aetheel_model::event::NewEvent;
 use aetheel_model::id::{ChannelId, UserOrRoleId};
 use aetheel_model::queue::QueueLimits;
@@ -68,6 +68,8 @@ pub struct DispatcherDeps {
     /// Whether to roll back a backend that misreads more of its agent's output than its previous
     /// generation did.
     pub rollback: bool,
+    /// How a new version of a backend replaces the one that serves.
+    pub rollout: Rollout,
 }
 
 /// The operator's settings for every turn. A backend ignores those it does not support.

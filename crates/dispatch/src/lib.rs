@@ -57,6 +57,7 @@ mod outlet;
 mod persistence;
 mod questions;
 mod recovery;
+mod rollout;
 mod run;
 mod scheduler;
 mod shutdown;
@@ -95,6 +96,7 @@ pub use self::recovery::import::LaneTransfer;
 pub use self::recovery::offer::{OfferEffect, OfferRefusal};
 pub use self::recovery::redeliver::Redelivery;
 pub use self::recovery::restart::{ImportedEvents, Recovery};
+pub use self::rollout::MAX_WAITING_COMPARISONS;
 pub use self::run::turn_renderer::{RecordedEnd, TurnRenderer};
 pub use self::status::backends::{BackendControl, BackendView, PingError, RollbackError};
 pub use self::status::overview::{LaneView, RunningTurn};
@@ -114,6 +116,7 @@ use self::lanes::LaneRegistry;
 use self::observers::ChangeSignal;
 use self::persistence::EventPersistence;
 use self::recovery::unread::LostReplies;
+use self::rollout::RolloutMonitor;
 use aetheel_model::queue::Queue;
 use aetheel_model::supervisor;
 use aetheel_turn::{Links, OnUnknown, ToolEndpoints};
@@ -162,6 +165,7 @@ pub(crate) struct Shared {
     pub(crate) questions: Arc<Questions>,
     pub(crate) channels: ChannelContext,
     pub(crate) drift: Arc<DriftMonitor>,
+    pub(crate) rollout: Arc<RolloutMonitor>,
     pub(crate) lost_replies: Arc<LostReplies>,
     pub(crate) health: DispatcherHealth,
     pub(crate) tasks: TaskTracker,
@@ -206,6 +210,7 @@ impl Dispatcher {
             questions: Arc::new(Questions::new(approvers, redactor, stir)),
             channels: ChannelContext::new(parts.clone()),
             drift,
+            rollout: RolloutMonitor::new(parts.clone()),
             lost_replies: lost,
             health: DispatcherHealth::new(parts.clone()),
             tasks,

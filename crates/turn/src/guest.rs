@@ -2,6 +2,7 @@
 //! do.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,6 +115,8 @@ pub enum ComponentStatus {
     Serving,
     /// The component was admitted, but another one serves.
     Standby,
+    /// The component is on rollout: it serves once it is promoted.
+    OnRollout,
     /// The component served earlier, and its file was kept.
     Previous,
     /// The component was shipped with the program, but the operator installed another one.
@@ -129,6 +132,16 @@ pub struct KnownComponent {
     pub version: Option<String>,
     /// Its role.
     pub status: ComponentStatus,
+}
+
+/// The serving version of a backend, and its new version on rollout. Both are on trial: their
+/// failures do not count for the version that serves.
+#[derive(Clone)]
+pub struct RolloutPair {
+    /// The version that serves.
+    pub serving: Arc<dyn Backend>,
+    /// The new version.
+    pub successor: Arc<dyn Backend>,
 }
 
 /// The reason why another version of a backend is not opened or restored. The texts are for owners.
@@ -201,6 +214,26 @@ pub trait Backends: Send + Sync {
         name: &str,
         _digest: &str,
     ) -> Result<Arc<dyn Backend>, VersionError> {
+        Err(VersionError::NoSuchVersion(name.to_owned()))
+    }
+    /// Returns the serving version of a backend's component and its new version on rollout, or
+    /// `None` if none is on rollout.
+    fn rollout(&self, _name: &str) -> Option<RolloutPair> {
+        None
+    }
+    /// Makes the new version with this digest serve, and returns its generation.
+    ///
+    /// # Errors
+    /// [`VersionError`] if it is not on rollout, or cannot be stored. Nothing was changed then.
+    async fn promote(&self, name: &str, _digest: &str) -> Result<Generation, VersionError> {
+        Err(VersionError::NoSuchVersion(name.to_owned()))
+    }
+    /// Drops the new version with this digest, and returns the path to which its file was moved.
+    ///
+    /// # Errors
+    /// [`VersionError`] if it is not on rollout, or the folder cannot be written. Nothing was
+    /// changed then.
+    async fn withdraw(&self, name: &str, _digest: &str) -> Result<PathBuf, VersionError> {
         Err(VersionError::NoSuchVersion(name.to_owned()))
     }
     /// Replaces the generation `from` by the component that served before it, and returns the

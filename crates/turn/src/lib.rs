@@ -13,11 +13,12 @@
 //! * Recordings: `recording` writes, keeps and reads them, `replay` replays one to a guest,
 //!   `reread` finds a lost answer in one, and `transcript` converts a recorded turn to a
 //!   transcript. `crash` checks whether a link could be rebuilt from one. `conservation` detects
-//!   answers that were lost.
+//!   answers that were lost. `comparison` compares how two versions of a backend read a turn.
 
 mod audience;
 mod blob;
 mod clock;
+pub mod comparison;
 pub mod conservation;
 pub mod crash;
 mod driver;
@@ -45,7 +46,7 @@ pub use driver::{Steering, TurnRequest, run};
 pub use ending::{Ending, StopReason, TurnResult};
 pub use guest::{
     Backend, Backends, ComponentStatus, Generation, Guest, GuestFailure, KnownComponent,
-    VersionError,
+    RolloutPair, VersionError,
 };
 pub use host::{Agents, BASE_VARIABLES, Host, InstalledAgent};
 pub use launch::{

@@ -69,16 +69,58 @@ pub(super) struct Candidate {
     pub(super) is_fallback: bool,
 }
 
+/// The components on rollout, by backend. Only the loader replaces them. Readers never wait.
+pub(super) type Successors = ArcSwap<BTreeMap<String, Candidate>>;
+
 /// All candidates, and those that serve.
 pub(super) struct Candidates {
     by_file: BTreeMap<PathBuf, Candidate>,
     current: Arc<Current>,
+    successors: Arc<Successors>,
     agents: Arc<AgentVersions>,
 }
 
 impl Candidates {
-    pub(super) fn new(current: Arc<Current>, agents: Arc<AgentVersions>) -> Self {
-        Self { by_file: BTreeMap::new(), current, agents }
+    pub(super) fn new(
+        current: Arc<Current>,
+        successors: Arc<Successors>,
+        agents: Arc<AgentVersions>,
+    ) -> Self {
+        Self { by_file: BTreeMap::new(), current, successors, agents }
+    }
+
+    /// Returns the known version of a backend's agent.
+    pub(super) fn agent_version(&self, name: &str) -> Option<String> {
+        self.agents.lock().get(name).cloned()
+    }
+
+    /// Returns the component of a backend that is on rollout.
+    pub(super) fn successor(&self, name: &str) -> Option<Candidate> {
+        self.successors.load().get(name).cloned()
+    }
+
+    /// Returns the component on rollout that was loaded from this file.
+    pub(super) fn successor_of_file(&self, path: &Path) -> Option<Candidate> {
+        self.successors.load().values().find(|successor| successor.path == path).cloned()
+    }
+
+    /// Returns the name of each backend with a component on rollout, and the component's digest.
+    pub(super) fn successors(&self) -> Vec<(String, String)> {
+        let all = self.successors.load();
+        all.iter().map(|(name, successor)| (name.clone(), successor.digest.clone())).collect()
+    }
+
+    /// Makes a component the one on rollout of its backend.
+    pub(super) fn set_successor(&self, candidate: Candidate) {
+        let mut next = BTreeMap::clone(&self.successors.load());
+        next.insert(candidate.descriptor.name.clone(), candidate);
+        self.successors.store(Arc::new(next));
+    }
+
+    pub(super) fn drop_successor(&self, name: &str) {
+        let mut next = BTreeMap::clone(&self.successors.load());
+        next.remove(name);
+        self.successors.store(Arc::new(next));
     }
 
     pub(super) fn names(&self) -> Vec<String> {

@@ -15,8 +15,8 @@
 //!   records where it spends its time, and `breaker` stops a component that keeps failing.
 //! * The operator's approval: `trust` with `trust_state`, and `requested`.
 //! * The folder: `loader` follows it (`watch`, `source`, `load_order`, `load`), `candidates` has
-//!   the admitted components, and `choice` selects the one that serves. `rollback`, `fallback` and
-//!   `previous` load earlier ones, and `trial_components` opens one beside the one that serves.
+//!   the admitted components, and `choice` selects the one that serves. `rollout` holds a new one
+//!   back until it is promoted. `rollback`, `fallback` and `previous` load earlier ones, and `trial_components` opens one beside the one that serves.
 //!   `staged` and `install` put a new file into the folder, and `shipped` puts the components there
 //!   that belong to the program.
 //!
@@ -50,6 +50,7 @@ mod release;
 mod report;
 mod requested;
 mod rollback;
+mod rollout;
 mod sandbox;
 mod self_test;
 mod shipped;

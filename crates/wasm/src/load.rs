@@ -9,6 +9,7 @@ use super::candidates::Candidate;
 use super::error::AdmissionError;
 use super::loader::Loader;
 use super::report::LoadReport;
+use super::rollout::RolloutControl;
 use super::source::ComponentSource;
 use aetheel_store::disk::Stamp;
 use aetheel_turn::Backend as _;
@@ -21,6 +22,11 @@ impl Loader {
         source: ComponentSource,
         begun: Instant,
     ) -> Result<LoadReport, AdmissionError> {
+        RolloutControl(self).drop_changed_successor(path, Some(&source.digest));
+        if let Some(successor) = self.candidates.successor_of_file(path) {
+            let name = successor.descriptor.name;
+            return Ok(LoadReport::Unchanged { name, path: path.to_owned() });
+        }
         let known = self
             .candidates
             .of_file(path)
@@ -38,6 +44,10 @@ impl Loader {
         let candidate = self.admit(path, source).await?;
         let name = candidate.descriptor.name.clone();
         self.check_name_conflicts(&candidate)?;
+        let mut rollout = RolloutControl(self);
+        if rollout.is_held_back(&candidate).await {
+            return Ok(rollout.hold_back(candidate));
+        }
         let (path, digest) = (path.to_owned(), candidate.digest.clone());
         let before = self
             .candidates

@@ -17,10 +17,12 @@ use super::load_order;
 use super::options::RegistryOptions;
 use super::report::LoadReport;
 use super::requested::RequestedCapabilities;
+use super::rollout::RolloutControl;
 use super::source;
 use super::trust::{TrustGate, read_signature, signature_of};
 use super::version_error::ComponentVersionError;
 use super::watch::{FolderWatch, Hint, Settling, is_component};
+use aetheel_model::config::Rollout;
 use aetheel_model::figures;
 use aetheel_model::plain::with_causes;
 use aetheel_store::disk::Stamp;
@@ -48,6 +50,8 @@ pub(super) struct Loader {
     missing_reported: bool,
     /// The store of components that served.
     pub(super) components: Option<Components>,
+    /// How a new version replaces the one that serves.
+    pub(super) rollout: Rollout,
     /// The folder of the components that were shipped with the program.
     pub(super) shipped: Option<PathBuf>,
     /// Whether components that serve are added to the store.
@@ -66,6 +70,10 @@ pub(super) enum LoaderRequest {
     /// Make the component serve that served before the generation with this digest or, without a
     /// digest, the component that served last.
     RollBack(String, Option<String>, oneshot::Sender<Result<Generation, VersionError>>),
+    /// Make the component on rollout with this digest serve.
+    Promote(String, String, oneshot::Sender<Result<Generation, VersionError>>),
+    /// Drop the component on rollout with this digest. The reply is the path of its moved file.
+    Withdraw(String, String, oneshot::Sender<Result<PathBuf, VersionError>>),
     /// Return the kept components of a backend that may still be used.
     Kept(String, oneshot::Sender<Vec<Arc<ComponentBackend>>>),
     /// Return the known components of a backend.
@@ -130,6 +138,7 @@ impl Loader {
             files: BTreeMap::new(),
             missing_reported: false,
             components: options.components,
+            rollout: options.rollout,
             shipped: options.shipped,
             keeping: false,
             waiting,
@@ -161,7 +170,10 @@ impl Loader {
                     }
                 }
                 _ = rescan.tick() => self.look_at_everything().await,
-                _ = operator.tick() => self.retry_unaccepted().await,
+                _ = operator.tick() => {
+                    self.retry_unaccepted().await;
+                    RolloutControl(&mut self).follow_promotions().await;
+                }
                 Some(request) = requests.recv() => self.serve_request(request).await,
             }
         }
@@ -171,6 +183,7 @@ impl Loader {
         match request {
             LoaderRequest::Rescan => {
                 self.retry_unaccepted().await;
+                RolloutControl(self).follow_promotions().await;
                 self.look_at_everything().await;
             }
             LoaderRequest::Keep => {
@@ -180,11 +193,18 @@ impl Loader {
                 }
             }
             LoaderRequest::Choose(name, chosen) => {
+                RolloutControl(self).reconsider_successor(&name);
                 let changed = self.serve_best(&name).await;
                 let _ = chosen.send(changed); // fails if the caller no longer waits
             }
             LoaderRequest::RollBack(name, from, done) => {
                 let _ = done.send(self.roll_back(&name, from).await);
+            }
+            LoaderRequest::Promote(name, digest, done) => {
+                let _ = done.send(RolloutControl(self).promote(&name, &digest).await);
+            }
+            LoaderRequest::Withdraw(name, digest, done) => {
+                let _ = done.send(RolloutControl(self).withdraw(&name, &digest).await);
             }
             LoaderRequest::Kept(name, done) => {
                 let _ = done.send(self.kept(&name).await);
@@ -347,6 +367,7 @@ impl Loader {
     async fn vanished(&mut self, path: &Path) {
         let Some(seen) = self.files.remove(path) else { return };
         self.note_waiting();
+        RolloutControl(self).drop_changed_successor(path, None);
         let gone = self.candidates.remove(path);
         let Some(name) = seen.name.or_else(|| gone.map(|gone| gone.descriptor.name)) else {
             return;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::trust::TrustGate;
+use aetheel_model::config::Rollout;
 use aetheel_store::workspace::Components;
 
 /// The options of a registry.
@@ -20,6 +21,8 @@ pub struct RegistryOptions {
     pub gate: TrustGate,
     /// The store of components that served, or `None` to disable rollbacks.
     pub components: Option<Components>,
+    /// How a new version replaces the one that serves.
+    pub rollout: Rollout,
     /// The folder of the components that were shipped with the program, if there is such a folder.
     pub shipped: Option<PathBuf>,
 }
@@ -34,6 +37,7 @@ impl RegistryOptions {
             rescan: Duration::from_secs(30),
             gate: TrustGate::open(),
             components: None,
+            rollout: Rollout::Now,
             shipped: None,
         }
     }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::candidates::{AgentVersions, Candidates, Current, ServingInfo};
+use super::candidates::{AgentVersions, Candidates, Current, ServingInfo, Successors};
 use super::component::ComponentBackend;
 use super::engine::Engine;
 use super::loader::{Loader, LoaderRequest, UnacceptedFiles};
@@ -16,11 +16,12 @@ use super::options::RegistryOptions;
 use super::report::LoadReport;
 use super::requested::RequestedCapabilities;
 use aetheel_model::supervisor;
-use aetheel_turn::{Backend, Backends, Generation, KnownComponent, VersionError};
+use aetheel_turn::{Backend, Backends, Generation, KnownComponent, RolloutPair, VersionError};
 
 /// The current backends by name. Dropping it ends the watch; backends that are in use stay usable.
 pub struct Registry {
     current: Arc<Current>,
+    successors: Arc<Successors>,
     agents: Arc<AgentVersions>,
     reports: broadcast::Sender<LoadReport>,
     requests: mpsc::UnboundedSender<LoaderRequest>,
@@ -39,7 +40,8 @@ impl Registry {
         let (reports, mut first) = broadcast::channel(1024);
         let (requests, asked) = mpsc::unbounded_channel();
         let waiting = Arc::new(UnacceptedFiles::default());
-        let candidates = Candidates::new(current.clone(), agents.clone());
+        let successors = Arc::new(Successors::default());
+        let candidates = Candidates::new(current.clone(), successors.clone(), agents.clone());
         let mut loader = Loader::new(engine, options, candidates, reports.clone(), waiting.clone());
         loader.look_at_everything().await;
         loader.serve_fallbacks().await;
@@ -48,7 +50,10 @@ impl Registry {
             loaded.push(report);
         }
         let loader = supervisor::spawn("backends", loader.follow(asked));
-        (Self { current, agents, reports, requests, unaccepted_files: waiting, loader }, loaded)
+        let unaccepted_files = waiting;
+        let registry =
+            Self { current, successors, agents, reports, requests, unaccepted_files, loader };
+        (registry, loaded)
     }
 
     /// Returns a receiver of the reports from now on.
@@ -78,7 +83,8 @@ impl Registry {
     pub async fn set_agent_version(&self, name: &str, version: &str) -> bool {
         let before = self.agents.lock().insert(name.to_owned(), version.to_owned());
         let a_choice =
-            self.serving_info(name).is_some_and(|chosen| !chosen.alternatives.is_empty());
+            self.serving_info(name).is_some_and(|chosen| !chosen.alternatives.is_empty())
+                || self.successors.load().contains_key(name);
         if !a_choice || before.as_deref() == Some(version) {
             return false;
         }
@@ -117,6 +123,12 @@ impl Registry {
         let (done, generation) = oneshot::channel();
         self.ask(LoaderRequest::RollBack(name.to_owned(), from.map(str::to_owned), done));
         generation.await.unwrap_or(Err(VersionError::ShuttingDown))
+    }
+
+    /// Returns the names of the backends with a new version on rollout.
+    #[must_use]
+    pub fn on_rollout(&self) -> Vec<String> {
+        self.successors.load().keys().cloned().collect()
     }
 
     /// Returns the kept components of a backend that may still be used, the latest first.
@@ -179,6 +191,30 @@ impl Backends for Registry {
         digest: &str,
     ) -> Result<Arc<dyn Backend>, VersionError> {
         Ok(self.try_component(name, digest).await?)
+    }
+
+    fn rollout(&self, name: &str) -> Option<RolloutPair> {
+        let successor = self.successors.load().get(name).cloned()?;
+        Some(RolloutPair {
+            serving: Arc::new(self.component(name)?.for_trial()),
+            successor: Arc::new(ComponentBackend::on_trial(
+                successor.descriptor,
+                successor.digest,
+                successor.blueprint,
+            )),
+        })
+    }
+
+    async fn promote(&self, name: &str, digest: &str) -> Result<Generation, VersionError> {
+        let (done, generation) = oneshot::channel();
+        self.ask(LoaderRequest::Promote(name.to_owned(), digest.to_owned(), done));
+        generation.await.unwrap_or(Err(VersionError::ShuttingDown))
+    }
+
+    async fn withdraw(&self, name: &str, digest: &str) -> Result<PathBuf, VersionError> {
+        let (done, moved) = oneshot::channel();
+        self.ask(LoaderRequest::Withdraw(name.to_owned(), digest.to_owned(), done));
+        moved.await.unwrap_or(Err(VersionError::ShuttingDown))
     }
 
     async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, VersionError> {

@@ -42,6 +42,13 @@ pub enum LoadReport {
         /// The file that does not serve.
         path: PathBuf,
     },
+    /// Its component waits until it is promoted, and another one serves until then.
+    OnRollout {
+        /// The name of the backend.
+        name: String,
+        /// The file of the component that waits.
+        path: PathBuf,
+    },
     /// The file is gone. Its last generation still serves, unless another file of its name takes
     /// over.
     Vanished {
@@ -59,6 +66,7 @@ impl LoadReport {
             Self::Loaded { name, .. }
             | Self::Unchanged { name, .. }
             | Self::Vanished { name, .. }
+            | Self::OnRollout { name, .. }
             | Self::Standby { name, .. } => name,
             Self::Refused { .. } => "",
         }
@@ -72,6 +80,7 @@ impl LoadReport {
             Self::Unchanged { .. } => "unchanged",
             Self::Vanished { .. } => "vanished",
             Self::Standby { .. } => "stands-by",
+            Self::OnRollout { .. } => "on-rollout",
         }
     }
 }

@@ -185,7 +185,7 @@ impl Loader {
 }
 
 /// Returns the name under which a replaced file is kept.
-fn aside(target: &Path, digest: &str) -> PathBuf {
+pub(super) fn aside(target: &Path, digest: &str) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(format!(".rolled-back-{}", short(digest)));
     PathBuf::from(name)

@@ -26,6 +26,10 @@ impl Loader {
             let version = serving.backend.descriptor().version.as_str();
             add(&serving.backend.generation().digest, Some(version), ComponentStatus::Serving);
         }
+        if let Some(successor) = self.candidates.successor(name) {
+            let version = successor.descriptor.version.as_str();
+            add(&successor.digest, Some(version), ComponentStatus::OnRollout);
+        }
         for candidate in self.candidates.of(name) {
             add(&candidate.digest, Some(&candidate.descriptor.version), ComponentStatus::Standby);
         }
@@ -55,7 +59,9 @@ impl Loader {
         if let Some(backend) = serving.filter(|backend| backend.generation().digest == digest) {
             return Ok(backend.for_trial());
         }
-        if let Some(candidate) = self.candidates.of(name).find(|known| known.digest == digest) {
+        let successor = self.candidates.successor(name);
+        let mut admitted = self.candidates.of(name).chain(&successor);
+        if let Some(candidate) = admitted.find(|known| known.digest == digest) {
             let (descriptor, blueprint) =
                 (candidate.descriptor.clone(), Arc::clone(&candidate.blueprint));
             return Ok(ComponentBackend::on_trial(descriptor, digest.to_owned(), blueprint));

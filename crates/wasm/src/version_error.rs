@@ -20,6 +20,9 @@ pub enum ComponentVersionError {
     /// The component was deleted since it was listed.
     #[error("this version of `{0}` no longer exists")]
     Deleted(String),
+    /// The component is not the one on rollout.
+    #[error("no new version of `{0}` is on rollout, or it was replaced by another one")]
+    NotOnRollout(String),
     /// The restored component already serves.
     #[error("that version of `{0}` already serves")]
     AlreadyServes(String),

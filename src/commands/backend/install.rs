@@ -13,7 +13,7 @@ use super::open::{self, KitError};
 use crate::agent::Descriptor;
 use crate::backend::{AdmissionError, RequestedCapabilities, StagedComponent};
 use crate::cli::exit;
-use crate::config::{Config, LogFormat, Trust};
+use crate::config::{Config, LogFormat, Rollout, Trust};
 use crate::kit;
 use crate::plain::{counted, with_causes};
 use crate::redact::Redactor;
@@ -182,6 +182,9 @@ async fn install(
         ));
     }
     said.push_str(&match gateway_of(config) {
+        Some(pid) if config.backend_rollout != Rollout::Now && before.is_some() => format!(
+            "the gateway (process {pid}) compares it with the serving version first: `aetheel backend rollout {name}` shows the result\n"
+        ),
         Some(pid) => format!(
             "the gateway (process {pid}) loads it now; a running turn moves to it if both versions read \
              its recording alike, and otherwise ends with the previous version\n"

@@ -25,6 +25,7 @@ mod record;
 pub(super) mod replay;
 mod resolve;
 pub(super) mod rollback;
+pub(super) mod rollout;
 mod serving;
 pub(super) mod simulate_crash;
 mod templates;
@@ -74,6 +75,9 @@ pub(super) fn run(command: BackendCommand) -> u8 {
         | BackendCommand::Replay { .. }
         | BackendCommand::Install { .. }
         | BackendCommand::Approve { .. }
-        | BackendCommand::Rollback { .. } => crate::cli::exit::SOFTWARE,
+        | BackendCommand::Rollback { .. }
+        | BackendCommand::Rollout { .. }
+        | BackendCommand::Promote { .. }
+        | BackendCommand::Withdraw { .. } => crate::cli::exit::SOFTWARE,
     }
 }

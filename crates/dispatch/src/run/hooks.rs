@@ -156,7 +156,7 @@ impl TurnRunner {
         };
         let result = aetheel_turn::run(request, &self.shared.links, &mut NullAudience).await;
         self.shared.links.forget(&lane);
-        self.report(&name, &result);
+        self.report(&name, id, &result);
         let fired = Event { lane: lane.clone(), kind: EventKind::Hook, ..asks };
         let recordings = self.shared.deps.recorder.folder();
         let turn = Some(line_of(&fired, id, by.descriptor(), recordings, &result));

@@ -384,7 +384,7 @@ impl TurnRunner {
         drop(audience);
         let mut notices = taken.notices.clone();
         drop(taken);
-        self.report(&name, &result);
+        self.report(&name, &id, &result);
         let offer = self
             .shared
             .lost_replies
@@ -435,8 +435,8 @@ impl TurnRunner {
         }
     }
 
-    /// Logs and counts the result of a turn, and reports it to the drift monitor.
-    fn report(&self, backend: &str, result: &TurnResult) {
+    /// Logs and counts the result of a turn, and reports it to the monitors of drift and rollouts.
+    fn report(&self, backend: &str, turn: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
         let (ending, recording) = (result.ending.word(), &result.link);
         match messages::failure_detail(&result.ending) {
@@ -456,6 +456,7 @@ impl TurnRunner {
             );
         }
         self.shared.drift.on_turn_end(backend, result);
+        self.shared.rollout.on_turn_end(backend, turn, result);
     }
 }
 

@@ -100,6 +100,7 @@ impl BackendControl {
             notes.extend(backend.as_ref().and_then(|backend| {
                 shared.drift.summary(&name, backend.generation(), agent_version.as_deref())
             }));
+            notes.extend(shared.rollout.summary(&name));
             let known = shared.deps.backends.components(&name).await;
             let descriptor = backend.as_ref().map(|backend| backend.descriptor());
             let of = descriptor.map(|of| (of.label().to_owned(), of.version.clone()));

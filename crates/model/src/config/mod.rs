@@ -5,6 +5,7 @@
 //! [`VARIABLES`] has the rows of all tables; a test compares `docs/configuration.md` with it.
 
 mod reader;
+mod rollout;
 mod runs;
 mod setting;
 mod suggest;
@@ -20,6 +21,7 @@ use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
 use self::reader::VariableReader;
+pub use self::rollout::Rollout;
 pub use self::runs::{RunMode, RunModes};
 pub use self::setting::SettingVariable;
 pub use self::suggest::{nearest, suggestion};
@@ -66,6 +68,9 @@ settings! {
         /// Whether the gateway rolls back a component that parses worse than the previous one.
         backend_rollback: bool = "BACKEND_ROLLBACK", "auto", one_of(&[("auto", true), ("never", false)]),
             "`auto`: the gateway rolls back a version of a backend that reads worse than the previous one. With `never` it only reports the problem";
+        /// How a new version of a component replaces the one that serves.
+        backend_rollout: Rollout = "BACKEND_ROLLOUT", "now", rollout(),
+            "How a new version of a backend replaces the one that serves: `now`, or `shadow:N` (it first reads N turns beside the other version, without effect)";
         /// Maximum number of rounds with the model in one turn.
         backend_max_turns: u32 = "BACKEND_MAX_TURNS", "25", number(1, 10_000),
             "Maximum number of rounds with the model in a turn";

@@ -10,8 +10,8 @@ use jiff::tz::TimeZone;
 use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
-use super::RunModes;
 use super::setting::SettingVariable;
+use super::{Rollout, RunModes};
 use crate::agent::{AllowedTools, Mode};
 use crate::finding::Finding;
 use crate::id::IdError;
@@ -98,6 +98,16 @@ impl<'a> VariableReader<'a> {
         let (runs, faults) = RunModes::parse(&self.list(row));
         faults.into_iter().for_each(|fault| self.fault(format!("{row}: {fault}")));
         runs
+    }
+
+    pub(super) fn rollout(&mut self, row: &SettingVariable) -> Rollout {
+        let text = self.text(row);
+        Rollout::parse(&text).unwrap_or_else(|| {
+            self.fault(format!(
+                "{row} {text:?} must be `now` or `shadow:N`, where N is a number of turns from 1 on"
+            ));
+            Rollout::Now
+        })
     }
 
     pub(super) fn allowed_tools(&mut self, row: &SettingVariable) -> AllowedTools {

@@ -91,6 +91,7 @@ const CALLS: &str = "aetheel_guest_call_seconds";
 const UNRECOGNISED: &str = "aetheel_unrecognised_total";
 const LOST: &str = "aetheel_lost_replies_total";
 const ROLLBACKS: &str = "aetheel_backend_rollbacks_total";
+const ROLLOUT: &str = "aetheel_backend_rollout_turns_total";
 const RELOADS: &str = "aetheel_reloads_total";
 const GENERATION: &str = "aetheel_backend_generation";
 const QUESTIONS: &str = "aetheel_questions_total";
@@ -145,7 +146,8 @@ pub const FIGURES: &[Figure] = &[
     f(UNRECOGNISED, Counter, &["backend", "agent_version", "generation"], "Output of agents that their backend does not know; `docs/drift.md`"),
     f(LOST, Counter, &["backend", "outcome"], "Replies that no backend could read: `lost`, then `delivered` or `given-up`; `docs/recovery.md`"),
     f(ROLLBACKS, Counter, &["backend", "result"], "Backends found to parse worse than before: `done`, `failed` or `off` (not rolled back)"),
-    f(RELOADS, Counter, &["result"], "Loads of backend files: `loaded`, `refused`, `unchanged`, `stands-by` or `vanished`"),
+    f(ROLLOUT, Counter, &["backend", "result"], "Turns that a new version of a backend read beside the serving one: `same`, `different`, `harmful` (stops it) or `skipped`"),
+    f(RELOADS, Counter, &["result"], "Loads of backend files: `loaded`, `refused`, `unchanged`, `stands-by`, `on-rollout` or `vanished`"),
     f(GENERATION, Gauge, &["backend"], "Generation of a backend that serves"),
     f(QUESTIONS, Counter, &["outcome"], "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`"),
     f(QUESTIONS_OPEN, Gauge, &[], "Open questions to people"),
@@ -276,6 +278,30 @@ pub fn lost_reply(backend: &str, outcome: &'static str) {
 /// Counts the result of rolling back a backend that parsed worse than the previous one.
 pub fn rolled_back(backend: &str, result: &'static str) {
     counter!(ROLLBACKS, "backend" => backend.to_owned(), "result" => result).increment(1);
+}
+
+/// The result of reading a turn with a new version of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RolloutResult {
+    /// Both versions read the same.
+    Same,
+    /// The new version reads more.
+    Different,
+    /// The new version reads worse, or acts differently.
+    Harmful,
+    /// The turn was not read.
+    Skipped,
+}
+
+/// Counts a turn that a new version of a backend read, or that was skipped.
+pub fn rollout_turn(backend: &str, result: RolloutResult) {
+    let result = match result {
+        RolloutResult::Same => "same",
+        RolloutResult::Different => "different",
+        RolloutResult::Harmful => "harmful",
+        RolloutResult::Skipped => "skipped",
+    };
+    counter!(ROLLOUT, "backend" => backend.to_owned(), "result" => result).increment(1);
 }
 
 /// Counts lines of an agent that were cut.

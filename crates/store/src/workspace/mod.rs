@@ -34,6 +34,7 @@ mod lock;
 mod lost;
 mod memory;
 mod profiles;
+mod rollouts;
 mod schedule_notes;
 mod shares;
 mod sign_ins;
@@ -73,6 +74,9 @@ pub use lane_memory::{MemoryLocation, MemoryScope, format_notes, place as memory
 pub use lock::{Lock, LockError, LockOwner, locked_by};
 pub use lost::{LostState, LostTurn, LostTurns};
 pub use profiles::{Profile, ProfileFile, Profiles};
+pub use rollouts::{
+    MAX_NOTED_DIFFERENCES, NotedDifference, RolloutNote, RolloutNotes, RolloutState,
+};
 pub use schedule_notes::{ScheduleNotes, ScheduleProgress};
 pub use shares::{ShareError, Shares, TurnShare};
 pub use sign_ins::{SavedSignIn, SignIns};
@@ -119,6 +123,7 @@ pub struct Workspace {
     schedules: ScheduleNotes,
     drift: DriftNotes,
     baselines: BaselineNotes,
+    rollouts: RolloutNotes,
     lost: LostTurns,
     shares: Shares,
     turns: FinishedTurns,
@@ -162,6 +167,7 @@ impl Workspace {
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
             let drift = DriftNotes::open(&state.join("drift.md"))?;
             let baselines = BaselineNotes::open(&state.join("baselines.md"))?;
+            let rollouts = RolloutNotes::open(&state.join("rollouts.md"))?;
             let lost = LostTurns::open(&state)?;
             let shares = Shares::open(&state.join("shares.md"))?;
             let turns = FinishedTurns::new(state.join("turns"));
@@ -196,6 +202,7 @@ impl Workspace {
                 schedules,
                 drift,
                 baselines,
+                rollouts,
                 lost,
                 shares,
                 turns,

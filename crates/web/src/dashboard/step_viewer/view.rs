@@ -421,6 +421,7 @@ fn label(known: &KnownComponent, recorded: bool) -> String {
     let place = match known.status {
         ComponentStatus::Serving => "serves",
         ComponentStatus::Standby => "not serving",
+        ComponentStatus::OnRollout => "on rollout",
         ComponentStatus::Previous => "served earlier",
         ComponentStatus::Shipped => "shipped with the program",
     };

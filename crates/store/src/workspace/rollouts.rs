@@ -1,0 +1,286 @@
+//! `state/rollouts.md`: the rollouts of new versions of backends, so that they continue after a
+//! restart and other programs can read their results.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
+use super::{FileError, Workspace, blocking};
+
+/// Maximum number of differences that are kept for each rollout.
+pub const MAX_NOTED_DIFFERENCES: usize = 20;
+
+const HEADING: &str = "# Rollouts
+
+New versions of backends that do not serve yet: backend, component, state, number of turns that were compared, skipped and different,
+and the first differences, each with its recording and line. See docs/backends.md. If you remove a line, its rollout begins again.
+
+";
+
+/// The state of a rollout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RolloutState {
+    /// Turns are compared.
+    Running,
+    /// A harmful difference was found. The version serves only if the operator promotes it.
+    Stopped,
+}
+
+impl RolloutState {
+    /// Returns `running` or `stopped`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// The rollout of a new version of a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolloutNote {
+    /// The name of the component.
+    pub backend: String,
+    /// SHA-256 of the new version, lower-case hex.
+    pub digest: String,
+    /// The state.
+    pub state: RolloutState,
+    /// The number of turns that were compared.
+    pub compared: u64,
+    /// The number of turns that were not compared.
+    pub skipped: u64,
+    /// The number of compared turns with differences.
+    pub different: u64,
+    /// The first differences.
+    pub differences: Vec<NotedDifference>,
+}
+
+/// A difference between the serving version and the new one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotedDifference {
+    /// The id of the recording.
+    pub recording: String,
+    /// The line of the recording.
+    pub line: usize,
+    /// Whether it stopped the rollout.
+    pub harmful: bool,
+    /// Its description, without secrets.
+    pub text: String,
+}
+
+impl RolloutNote {
+    /// Creates the note of a rollout that begins.
+    #[must_use]
+    pub fn new(backend: &str, digest: &str) -> Self {
+        Self {
+            backend: backend.to_owned(),
+            digest: digest.to_owned(),
+            state: RolloutState::Running,
+            compared: 0,
+            skipped: 0,
+            different: 0,
+            differences: Vec::new(),
+        }
+    }
+}
+
+/// The notes about rollouts. Cheap to clone; clones share everything.
+#[derive(Clone, Debug)]
+pub struct RolloutNotes(Arc<Mutex<LedgerFile<RolloutNote>>>);
+
+impl Workspace {
+    /// Returns the notes about rollouts of new versions of backends.
+    #[must_use]
+    pub fn rollout_notes(&self) -> &RolloutNotes {
+        &self.rollouts
+    }
+}
+
+impl RolloutNotes {
+    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
+        Ok(Self(Arc::new(Mutex::new(LedgerFile::open(path, HEADING)?))))
+    }
+
+    /// Reads the notes in a configuration folder without changing anything. Blocks.
+    ///
+    /// # Errors
+    /// [`FileError`] if the file cannot be read.
+    pub fn read_folder(folder: &Path) -> Result<Vec<RolloutNote>, FileError> {
+        Ok(Self::open(&folder.join("state").join("rollouts.md"))?.all())
+    }
+
+    /// Returns the notes as the file was last read or written. Does no I/O.
+    #[must_use]
+    pub fn all(&self) -> Vec<RolloutNote> {
+        self.0.lock().entries.values().cloned().collect()
+    }
+
+    /// Saves a note in place of the backend's previous one.
+    ///
+    /// # Errors
+    /// [`FileError`]; the file is unchanged.
+    pub async fn save(&self, note: RolloutNote) -> Result<(), FileError> {
+        self.change(move |ledger| drop(ledger.entries.insert(note.backend.clone(), note))).await
+    }
+
+    /// Removes the note of a backend.
+    ///
+    /// # Errors
+    /// [`FileError`]; the file is unchanged.
+    pub async fn remove(&self, backend: String) -> Result<(), FileError> {
+        self.change(move |ledger| drop(ledger.entries.remove(&backend))).await
+    }
+
+    async fn change(
+        &self,
+        change: impl FnOnce(&mut LedgerFile<RolloutNote>) + Send + 'static,
+    ) -> Result<(), FileError> {
+        let notes = self.clone();
+        blocking(move || {
+            let mut ledger = notes.0.lock();
+            ledger.refresh()?;
+            change(&mut ledger);
+            ledger.save()
+        })
+        .await
+    }
+}
+
+impl LedgerEntry for RolloutNote {
+    type Key = String;
+
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
+        Some(parse(tokens))
+    }
+
+    fn key(&self) -> String {
+        self.backend.clone()
+    }
+
+    fn write(&self) -> String {
+        let Self { backend, digest, state, compared, skipped, different, differences } = self;
+        let (backend, digest) = (code(backend), code(digest));
+        let mut text = format!(
+            "{backend} component {digest} {}: {compared} compared, {skipped} skipped, {different} different",
+            state.word()
+        );
+        for NotedDifference { recording, line, harmful, text: what } in differences {
+            let (recording, what) = (code(recording), code(what));
+            let word = if *harmful { HARMFUL } else { HARMLESS };
+            text.push_str(&format!("; recording {recording} line {line} {word} {what}"));
+        }
+        text
+    }
+}
+
+const HARMFUL: &str = "harmful";
+const HARMLESS: &str = "harmless";
+
+fn parse(tokens: &[Token]) -> Result<RolloutNote, EntryError> {
+    const WRONG: EntryError = EntryError::Parts(
+        "it does not have a backend, a component, a state, three numbers, and differences",
+    );
+    let parts: Vec<(bool, &str)> = tokens
+        .iter()
+        .map(|token| match token {
+            Token::Code(text) => (true, text.as_str()),
+            Token::Word(word) => (false, word.as_str()),
+        })
+        .collect();
+    let [
+        (true, backend),
+        (false, "component"),
+        (true, digest),
+        (false, state),
+        (false, compared),
+        (false, "compared"),
+        (false, skipped),
+        (false, "skipped"),
+        (false, different),
+        (false, "different"),
+        rest @ ..,
+    ] = &parts[..]
+    else {
+        return Err(WRONG);
+    };
+    let number = |text: &str| text.parse().map_err(|_| EntryError::value(text, "a number"));
+    let states = [RolloutState::Running, RolloutState::Stopped];
+    let mut note = RolloutNote {
+        state: states
+            .into_iter()
+            .find(|known| known.word() == *state)
+            .ok_or_else(|| EntryError::value(state, "`running` or `stopped`"))?,
+        compared: number(compared)?,
+        skipped: number(skipped)?,
+        different: number(different)?,
+        ..RolloutNote::new(backend, digest)
+    };
+    for difference in rest.chunks(6) {
+        let [
+            (false, "recording"),
+            (true, recording),
+            (false, "line"),
+            (false, line),
+            (false, word @ (HARMFUL | HARMLESS)),
+            (true, text),
+        ] = difference
+        else {
+            return Err(WRONG);
+        };
+        note.differences.push(NotedDifference {
+            recording: (*recording).to_owned(),
+            line: line.parse().map_err(|_| EntryError::value(line, "the number of a line"))?,
+            harmful: *word == HARMFUL,
+            text: (*text).to_owned(),
+        });
+    }
+    Ok(note)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn notes_survive_a_restart_and_invalid_ones_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("state")).expect("made");
+        let path = folder.path().join("state/rollouts.md");
+        assert_eq!(RolloutNotes::read_folder(folder.path()).expect("read"), []);
+        let notes = RolloutNotes::open(&path).expect("opened");
+        let first = NotedDifference {
+            recording: "1f0c9a2e".to_owned(),
+            line: 14,
+            harmful: true,
+            text: "answer: `a; b` instead of \"c\"".to_owned(),
+        };
+        let second = NotedDifference { harmful: false, ..first.clone() };
+        let note = RolloutNote {
+            state: RolloutState::Stopped,
+            compared: 3,
+            skipped: 2,
+            different: 1,
+            differences: vec![first, second],
+            ..RolloutNote::new("mini", "ab12")
+        };
+        notes.save(RolloutNote::new("mini", "older")).await.expect("saved");
+        notes.save(note.clone()).await.expect("saved");
+        notes.save(RolloutNote::new("other", "cd34")).await.expect("saved");
+        let text = std::fs::read_to_string(&path).expect("read");
+        assert!(
+            text.contains(
+                "- `other` component `cd34` running: 0 compared, 0 skipped, 0 different.\n"
+            ),
+            "{text}"
+        );
+        std::fs::write(&path, text + "- `third` component `ef`.\n").expect("written");
+        let read = RolloutNotes::read_folder(folder.path()).expect("read");
+        assert_eq!(read, [note, RolloutNote::new("other", "cd34")]);
+        notes.remove("mini".to_owned()).await.expect("removed");
+        let text = std::fs::read_to_string(&path).expect("read");
+        assert!(!text.contains("mini") && text.contains("- `third`"), "{text}");
+    }
+}

@@ -1,0 +1,132 @@
+//! `aetheel backend rollout`, `promote` and `withdraw`: show, end or drop the rollout of a new
+//! version of a backend. `tests/backend/rollout.rs` tests what they change.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use super::serving;
+use crate::cli::exit;
+use crate::config::Config;
+use crate::plain::{counted, with_causes};
+use crate::startup::LoadedBackends;
+use crate::startup::settings::OperatorSettings;
+use crate::terminal::print_stderr;
+use crate::turn::{Backend, Backends as _, RolloutPair};
+use crate::workspace::{FileError, RolloutNote, RolloutNotes, RolloutState};
+
+#[derive(Clone, Copy, Debug)]
+pub(in crate::commands) enum RolloutAction {
+    Show,
+    Promote,
+    Withdraw,
+}
+
+pub(in crate::commands) async fn run(
+    settings: OperatorSettings,
+    name: String,
+    action: RolloutAction,
+) -> u8 {
+    let (config, redactor, LoadedBackends { agents, components, .. }) =
+        match serving::load(settings, "error").await {
+            Ok(loaded) => loaded,
+            Err(code) => return code,
+        };
+    // Selects the file that serves here, if there are several files with this name.
+    agents.examine(&name).await;
+    let component = agents.component_of(&name);
+    let Some(pair) = components.rollout(&component) else {
+        let others = match components.on_rollout() {
+            none if none.is_empty() => "no backend has one".to_owned(),
+            some => format!("these backends have one: {}", some.join(", ")),
+        };
+        print_stderr(&format!("error: no new version of `{component}` is on rollout; {others}"));
+        return exit::USAGE;
+    };
+    let digest = &pair.successor.generation().digest;
+    let done = match action {
+        RolloutAction::Show => Ok(describe(&config, &component, &pair)),
+        RolloutAction::Promote => {
+            components.promote(&component, digest).await.map(|_| {
+                let effect = serving::takes_effect(&config);
+                format!("backend {component}: version {} was promoted\n{effect}\n", version(&*pair.successor))
+            })
+        }
+        RolloutAction::Withdraw => {
+            components.withdraw(&component, digest).await.map(|moved| {
+                format!(
+                    "backend {component}: version {} was withdrawn; its file is now {}\nversion {} serves\n",
+                    version(&*pair.successor),
+                    moved.display(),
+                    version(&*pair.serving)
+                )
+            })
+        }
+    };
+    match done {
+        Ok(said) => {
+            // Write errors are ignored: stdout may be closed. The exit code reports the result.
+            let _ = std::io::stdout().write_all(redactor.redact(said).as_bytes());
+            exit::OK
+        }
+        Err(error) => {
+            print_stderr(&format!("error: {}", redactor.redact(error.to_string())));
+            exit::FAILED
+        }
+    }
+}
+
+fn version(backend: &dyn Backend) -> String {
+    format!("{} ({})", backend.descriptor().version, &backend.generation().digest[..12])
+}
+
+/// Returns the saved note about the rollout of this component, or an empty one.
+fn saved_note(config_dir: &Path, component: &str, digest: &str) -> Result<RolloutNote, FileError> {
+    let notes = RolloutNotes::read_folder(config_dir)?;
+    let note = notes.into_iter().find(|note| note.backend == component && note.digest == digest);
+    Ok(note.unwrap_or_else(|| RolloutNote::new(component, digest)))
+}
+
+/// Describes the state of a rollout in a few words.
+fn progress(note: &RolloutNote) -> String {
+    let turns = |number: u64| counted(usize::try_from(number).unwrap_or(usize::MAX), "turn");
+    let counts = format!(
+        "{} compared, {} skipped, {} different",
+        turns(note.compared),
+        note.skipped,
+        note.different
+    );
+    match note.state {
+        RolloutState::Running => counts,
+        RolloutState::Stopped => format!("stopped by a harmful difference; {counts}"),
+    }
+}
+
+fn describe(config: &Config, component: &str, pair: &RolloutPair) -> String {
+    let digest = &pair.successor.generation().digest;
+    let mut text = format!(
+        "backend {component}: version {} is on rollout, version {} serves\n",
+        version(&*pair.successor),
+        version(&*pair.serving)
+    );
+    let note = match saved_note(&config.config_dir, component, digest) {
+        Ok(note) => note,
+        Err(error) => {
+            return text + &format!("its results are not known: {}\n", with_causes(&error));
+        }
+    };
+    text.push_str(&format!("{}\n", progress(&note)));
+    for difference in &note.differences {
+        let word = if difference.harmful { "harmful" } else { "harmless" };
+        text.push_str(&format!(
+            "  recording {} line {}, {word}: {}\n",
+            difference.recording, difference.line, difference.text
+        ));
+    }
+    if let Some(first) = note.differences.first() {
+        text.push_str(&format!(
+            "compare both versions: `aetheel backend replay {component} {} --diff FILE`, or in the dashboard with `?with={digest}` after the address of a turn's machine\n",
+            first.recording
+        ));
+    }
+    text
+}
