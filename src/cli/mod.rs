@@ -3,6 +3,7 @@
 mod backend;
 mod init;
 mod migrate;
+mod report;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use clap_complete::Shell;
 pub use self::backend::{AgentRunKind, BackendCommand, Language};
 pub use self::init::{InitArgs, Then};
 pub use self::migrate::{MigrateArgs, SourceApp};
+pub use self::report::ReportArgs;
 use crate::config::nearest;
 pub use crate::exit;
 use crate::terminal::Verbosity;
@@ -203,6 +205,32 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Write a small file with which anybody can reproduce what went wrong in a turn: the lines of
+    /// its recording that still show the fault, without words of people and secrets. Exit code 1 if
+    /// the backend shows no fault
+    #[command(after_help = "Examples:
+  aetheel report 7c1f7e52
+  aetheel report 7c1f7e52 --fault drift -o gemini-drift.jsonl
+  aetheel report 7c1f7e52 --expect 'The tests pass'
+  aetheel report recording.jsonl --backend new.wasm")]
+    Report(ReportArgs),
+    /// Show the fault of a report that `aetheel report` wrote. Exit code 0 if it shows, 1 if not
+    #[command(after_help = "Examples:
+  aetheel reproduce 7c1f7e52.report.jsonl
+  aetheel reproduce 7c1f7e52.report.jsonl --backend fixed.wasm")]
+    Reproduce {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// The report
+        file: PathBuf,
+        /// Use this backend, a file or a name, instead of the component that the report names
+        #[arg(long, value_name = "BACKEND")]
+        backend: Option<PathBuf>,
+        /// Print JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
     /// Replace the program, if it passes its rehearsal, and restart the running gateway with it
     /// while agents continue
     #[command(after_help = "Examples:
@@ -248,7 +276,7 @@ pub enum CliCommand {
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["init", "migrate", "check", "doctor", "completions"]),
     ("Run", &["run", "console", "hold", "upgrade", "rehearse"]),
-    ("Look", &["health", "costs", "recover", "simulate-crash"]),
+    ("Look", &["health", "costs", "recover", "report", "reproduce", "simulate-crash"]),
     ("Backends", &["backend"]),
     ("Several machines", &["nodes", "drain", "cluster"]),
 ];

@@ -144,6 +144,14 @@ pub fn run(cli: Cli) -> u8 {
                 block_on(backend::simulate_crash::run(settings, wish))
             })
         }
+        CliCommand::Report(wish) => with_settings(&wish.common, None, |settings| {
+            block_on(backend::report::run(settings, &wish))
+        }),
+        CliCommand::Reproduce { common, file, backend, json } => {
+            with_settings(&common, None, |settings| {
+                block_on(backend::reproduce::run(settings, file, backend, json))
+            })
+        }
         // The settings are not read here: the secrets stay in the environment for the rehearsal.
         CliCommand::Upgrade { common, binary, ignore_recordings } => {
             block_on(upgrade::run(&common, binary, ignore_recordings))

@@ -47,6 +47,7 @@ mod projects;
 mod questions;
 mod recovery;
 mod reload;
+mod report;
 mod sandbox;
 mod schedules;
 mod secret_access;

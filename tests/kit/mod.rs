@@ -7,6 +7,7 @@ mod machine;
 mod own_recordings;
 mod profile;
 mod recording;
+mod report;
 mod shipped;
 mod templates;
 mod tutorial;

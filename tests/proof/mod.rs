@@ -10,6 +10,7 @@ mod mutants;
 #[path = "../../guest-backends/sdk/src/mutation/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the guests' tests use more of it")]
 mod mutation;
+mod reports;
 
 use std::collections::BTreeMap;
 

@@ -10,6 +10,7 @@
 //!   input that causes a difference.
 //! * [`unread()`] finds answers in the agent's output that the component does not show.
 //! * [`selftest`] replays the recordings that come with a component.
+//! * [`report`] reduces a recording to the lines that show a fault.
 //! * [`summary`] and [`difference`] format results for readers.
 //! * [`step_viewer`] shows recorded turns step by step.
 
@@ -25,6 +26,7 @@ pub mod step_viewer;
 // The SDK uses the same file to change recordings in its tests.
 #[path = "../../../guest-backends/sdk/src/mutation/mod.rs"]
 pub mod mutation;
+pub mod report;
 mod seeded_rng;
 pub mod selftest;
 mod simulator;

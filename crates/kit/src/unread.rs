@@ -58,7 +58,11 @@ pub(super) fn holds(value: &Value, text: &str) -> bool {
 }
 
 /// Finds the last text at a position that no action contains.
-fn locate(entries: &[RecordingEntry], position: &str, actions: &[Value]) -> (usize, String) {
+pub(super) fn locate(
+    entries: &[RecordingEntry],
+    position: &str,
+    actions: &[Value],
+) -> (usize, String) {
     let mut last_output = 0;
     for (at, output) in
         entries.iter().enumerate().filter_map(|(at, entry)| Some((at, output(entry)?))).rev()
@@ -80,7 +84,8 @@ fn locate(entries: &[RecordingEntry], position: &str, actions: &[Value]) -> (usi
     (last_output, String::new())
 }
 
-fn output(entry: &RecordingEntry) -> Option<&str> {
+/// Returns the agent's output in an entry.
+pub(super) fn output(entry: &RecordingEntry) -> Option<&str> {
     match entry.input()? {
         Input::Line(line) => Some(&line.text),
         Input::HttpResponse(response) => Some(&response.body),
@@ -90,7 +95,7 @@ fn output(entry: &RecordingEntry) -> Option<&str> {
 }
 
 /// Collects the texts at a path of keys, where `[]` stands for every item of a list.
-fn texts_at<'v>(value: &'v Value, path: &str, found: &mut Vec<&'v str>) {
+pub(super) fn texts_at<'v>(value: &'v Value, path: &str, found: &mut Vec<&'v str>) {
     if let Some(rest) = path.strip_prefix("[]") {
         let items = value.as_array().into_iter().flatten();
         return items.for_each(|item| texts_at(item, rest.trim_start_matches('.'), found));

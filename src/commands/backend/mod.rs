@@ -3,7 +3,7 @@
 //!
 //! This module owns the output of the commands and their exit codes (0: success, 1: the trial
 //! failed, 64: the trial could not be run). A command needs a configuration only if it uses the
-//! folder of backends, or if `replay` names a backend or recording instead of a file. The trials
+//! folder of backends, or if it names a backend or recording instead of a file. The trials
 //! are in [`crate::kit`].
 
 mod all_nodes;
@@ -23,6 +23,8 @@ mod open;
 mod profile;
 mod record;
 pub(super) mod replay;
+pub(super) mod report;
+pub(super) mod reproduce;
 mod resolve;
 pub(super) mod rollback;
 pub(super) mod rollout;

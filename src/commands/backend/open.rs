@@ -55,6 +55,11 @@ pub(super) fn explaining_engine() -> Result<Engine, KitError> {
     cached(Engine::explaining)
 }
 
+/// Like [`explaining_engine`], with these limits.
+pub(super) fn limited_engine(limits: &ResourceLimits) -> Result<Engine, KitError> {
+    cached_with(limits, Engine::explaining)
+}
+
 /// Like [`engine`], for a profile.
 pub(super) fn profiling_engine() -> Result<Engine, KitError> {
     cached(Engine::profiling)
@@ -63,9 +68,15 @@ pub(super) fn profiling_engine() -> Result<Engine, KitError> {
 fn cached(
     make: impl Fn(&ResourceLimits, Option<&Path>) -> Result<Engine, EngineError>,
 ) -> Result<Engine, KitError> {
-    let limits = ResourceLimits::default();
+    cached_with(&ResourceLimits::default(), make)
+}
+
+fn cached_with(
+    limits: &ResourceLimits,
+    make: impl Fn(&ResourceLimits, Option<&Path>) -> Result<Engine, EngineError>,
+) -> Result<Engine, KitError> {
     let folder = config::cache_dir(|name| std::env::var(name).ok());
-    let engine = make(&limits, Some(&folder)).or_else(|_| make(&limits, None));
+    let engine = make(limits, Some(&folder)).or_else(|_| make(limits, None));
     engine.map_err(|error| KitError::usage(with_causes(&error)))
 }
 

@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::open::KitError;
+use super::open::{self, KitError};
 use crate::config::Config;
+use crate::event::Lane;
+use crate::kit::Case;
 use crate::startup::shipped;
-use crate::workspace::Components;
+use crate::workspace::{Components, TurnSearch, Workspace, component_digest};
 
 /// Returns the file of a component: the given path, or the file that serves as the backend with the
 /// given name.
@@ -53,6 +55,71 @@ pub(super) fn recording_path(given: &Path, config: &Config) -> Result<PathBuf, K
             folder.display()
         ))
     })
+}
+
+/// Reads the recording with this path or id, of the turn with this id, or of the last turn of this
+/// lane.
+///
+/// # Errors
+/// There is no such recording, or it cannot be read.
+pub(super) async fn turn_case(wanted: &Path, config: &Config) -> Result<Case, KitError> {
+    let found = recording_path(wanted, config);
+    let path = match (found, wanted.to_str()) {
+        (Ok(path), _) if path.exists() => path,
+        (found, Some(text)) => match turn_recording(config, text).await {
+            Some(path) => path,
+            None => found?,
+        },
+        (found, None) => found?,
+    };
+    open::case(path).await
+}
+
+/// Returns the recording of a finished turn, or of the last one of a lane.
+async fn turn_recording(config: &Config, wanted: &str) -> Option<PathBuf> {
+    let turns = Workspace::open(&config.config_dir).await.ok()?.turns();
+    let line = match wanted.parse::<Lane>() {
+        Ok(lane) => {
+            let search = TurnSearch { lane: Some(lane), most: 20, ..TurnSearch::default() };
+            turns.search(search).await.into_iter().find(|line| line.recording.is_some())
+        }
+        Err(_) => turns.find(wanted).await,
+    };
+    Some(config.recordings_dir.join(line?.recording?))
+}
+
+/// Returns the file of the component with this digest: in the folder of backends, or among those
+/// that served before. Otherwise returns the one that serves as the backend now.
+///
+/// # Errors
+/// There is no such backend.
+pub(super) fn component_by_digest(
+    backend: &str,
+    wanted: &str,
+    config: &Config,
+) -> Result<PathBuf, KitError> {
+    // A file may come from anybody: its backend must not be a path.
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if backend.is_empty() || !backend.chars().all(is_name) {
+        let name = crate::kit::shortened(backend, 60);
+        return Err(KitError::usage(format!("`{name}` is not the name of a backend")));
+    }
+    let files = fs::read_dir(shipped::serving_folder(config)).into_iter().flatten().flatten();
+    let named = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        path.is_file() && name.contains(".wasm") && !name.ends_with(".minisig")
+    };
+    let mut files: Vec<PathBuf> = files.map(|file| file.path()).filter(named).collect();
+    files.sort();
+    let same =
+        |path: &PathBuf| fs::read(path).is_ok_and(|bytes| component_digest(&bytes) == wanted);
+    if let Some(path) = files.into_iter().find(same) {
+        return Ok(path);
+    }
+    if let Some(path) = Components::new(&config.config_dir).file(backend, wanted) {
+        return Ok(path);
+    }
+    component_path(Path::new(backend), config)
 }
 
 /// Returns the argument if it is a bare name, and not the path of a file that exists or could

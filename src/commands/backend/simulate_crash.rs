@@ -2,16 +2,15 @@
 //! gateway could rebuild the link from there.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::open::{self, KitError};
+use super::open::KitError;
 use super::resolve;
 use crate::cli::exit;
-use crate::config::{Config, LogFormat};
-use crate::event::Lane;
+use crate::config::LogFormat;
 use crate::kit::Case;
 use crate::plain::{counted, with_causes};
 use crate::startup::settings::OperatorSettings;
@@ -20,7 +19,6 @@ use crate::terminal::{self, OutputStyle, fail};
 use crate::turn::crash::{SimulatedCrash, crash_points, simulate_crash};
 use crate::turn::recording::{EntryKind, RecordingEntry};
 use crate::turn::{Backend, Backends as _, RebuildError};
-use crate::workspace::{TurnSearch, Workspace};
 use crate::{progress, telemetry};
 
 /// Largest number of points that are printed as text.
@@ -82,7 +80,7 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, wish: SimulateC
         fail(&fault.to_string());
         return exit::CONFIG;
     }
-    let case = match find(&settings.config, &wish.recording).await {
+    let case = match resolve::turn_case(&wish.recording, &settings.config).await {
         Ok(case) => case,
         Err(unable) => return unable.report(),
     };
@@ -105,34 +103,6 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, wish: SimulateC
     // Write errors are ignored: stdout may be closed. The exit code reports the result.
     let _ = std::io::stdout().write_all(redactor.redact(text).as_bytes());
     if report.failed == 0 { exit::OK } else { exit::FAILED }
-}
-
-/// Reads the recording with this path or id, of the turn with this id, or of the last turn of this
-/// lane.
-async fn find(config: &Config, wanted: &Path) -> Result<Case, KitError> {
-    let found = resolve::recording_path(wanted, config);
-    let path = match (found, wanted.to_str()) {
-        (Ok(path), _) if path.exists() => path,
-        (found, Some(text)) => match turn_recording(config, text).await {
-            Some(path) => path,
-            None => found?,
-        },
-        (found, None) => found?,
-    };
-    open::case(path).await
-}
-
-/// Returns the recording of a finished turn, or of the last one of a lane.
-async fn turn_recording(config: &Config, wanted: &str) -> Option<PathBuf> {
-    let turns = Workspace::open(&config.config_dir).await.ok()?.turns();
-    let line = match wanted.parse::<Lane>() {
-        Ok(lane) => {
-            let search = TurnSearch { lane: Some(lane), most: 20, ..TurnSearch::default() };
-            turns.search(search).await.into_iter().find(|line| line.recording.is_some())
-        }
-        Err(_) => turns.find(wanted).await,
-    };
-    Some(config.recordings_dir.join(line?.recording?))
 }
 
 async fn simulate(backend: &dyn Backend, case: &Case, points: usize) -> CrashReport {

@@ -35,7 +35,8 @@ pub(super) fn first_seen(all: &[FirstSeen], further: usize) -> String {
     let Some(FirstSeen { key, recording, .. }) = all.first() else { return text };
     let end = format!(
         "\nUsually the agent is newer than its backend. Check how the backend reads it: \
-         `aetheel backend replay {} {recording}`. Next steps: {PAGE}",
+         `aetheel backend replay {} {recording}`. Report it to the backend's authors: \
+         `aetheel report {recording}`. Next steps: {PAGE}",
         key.backend
     );
     let mut heading = String::new();
@@ -180,6 +181,7 @@ mod tests {
              …and 2 more; `aetheel doctor` counts them.\n\
              Usually the agent is newer than its backend. Check how the backend reads it: \
              `aetheel backend replay gemini 1f0c9a2e`. \
+             Report it to the backend's authors: `aetheel report 1f0c9a2e`. \
              Next steps: <https://github.com/aetheel/aetheel/blob/main/docs/drift.md>"
         );
     }

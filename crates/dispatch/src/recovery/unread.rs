@@ -99,7 +99,8 @@ impl LostReplies {
         }
         epochs.insert(turn.to_owned(), binding.epoch);
         figures::lost_reply(backend, LostState::Lost.word());
-        tracing::warn!(generation = %result.generation, "the reply is lost until a newer backend reads it; its recording is kept");
+        let hint = format!("`aetheel report {turn}` writes a file for the backend's authors");
+        tracing::warn!(generation = %result.generation, hint, "the reply is lost until a newer backend reads it; its recording is kept");
         // People see a merely suspicious turn like any other.
         result.ending.is_lost().then(|| Offer {
             id: format!("{ONE}{turn}"),

@@ -14,9 +14,10 @@ use self::host::SimulatedHost;
 pub(super) use self::report::Violation;
 use self::report::ViolationReport;
 use super::finding::Rule;
-use super::trial::{GuestTrial, TrialStep};
-use aetheel_model::agent::{Exited, HostCommand, Input, TimedInput};
-use aetheel_turn::replay::Keys;
+use super::trial::{Endings, GuestTrial, TrialStep};
+use aetheel_model::agent::{Descriptor, Exited, HostCommand, Input, TimedInput};
+use aetheel_turn::recording::RecordingEntry;
+use aetheel_turn::replay::{Keys, ReplayResult};
 use aetheel_turn::{Backend, Guest, GuestFailure};
 
 /// A marker in every prompt of the kit. It must not appear in command lines.
@@ -57,6 +58,40 @@ pub(super) async fn run(
     simulator.flush().await;
     simulator.end_all().await;
     Ok(simulator.report.violations)
+}
+
+/// The result of checking the actions of a replay.
+pub(super) struct ReplayCheck {
+    /// The violations. `line` is the index of the entry with the last input.
+    pub(super) violations: Vec<Violation>,
+    /// Whether a turn is open although everything that the guest started has ended.
+    pub(super) is_unended: bool,
+}
+
+/// Checks the actions of a replay, made with one input per call, by the rules of the contract.
+pub(super) fn check_replay(
+    descriptor: &Descriptor,
+    entries: &[RecordingEntry],
+    replayed: &ReplayResult,
+) -> ReplayCheck {
+    let mut host = SimulatedHost::of(descriptor, false);
+    let (mut keys, mut report) = (Keys::of(entries), ViolationReport::default());
+    for step in &replayed.steps {
+        let input = entries.get(step.entry).and_then(RecordingEntry::input);
+        if let Some(input) = input.and_then(|input| keys.translate(input)) {
+            report.after(Some(step.entry), &input);
+            host.send(&input);
+        }
+        for action in &step.actions {
+            keys.record_used(action);
+            host.act(action, &mut report);
+        }
+    }
+    let has_ended = host.processes.last().is_some()
+        && host.endings(&Endings::default()).is_empty()
+        && host.timers.run_out().is_none();
+    let is_unended = has_ended && replayed.failure.is_none() && host.turns.end_forgotten() > 0;
+    ReplayCheck { violations: report.violations, is_unended }
 }
 
 struct Simulator<'a> {

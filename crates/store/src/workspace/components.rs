@@ -161,6 +161,15 @@ impl Components {
         places.into_iter().rev().map(|place| place.digest).collect()
     }
 
+    /// Returns the file of a kept component, if it is there and undamaged.
+    #[must_use]
+    pub fn file(&self, backend: &str, digest: &str) -> Option<PathBuf> {
+        let folder = self.folder.join(backend);
+        let places = list(&folder).ok()?;
+        let same = |place: &&StoredComponent| place.digest == digest && is_whole(&folder, place);
+        Some(places.iter().find(same)?.component(&folder))
+    }
+
     /// Returns the components that served before this one, newest first, or all of them without a
     /// digest. Damaged files are left out and logged.
     #[must_use]
