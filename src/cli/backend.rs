@@ -120,6 +120,33 @@ pub enum BackendCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Build a backend after every change of its sources, and show the effect on its cases and on
+    /// recordings
+    Dev {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// Folder of the project
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+        /// Recordings to read, or folders of them, besides `cases` of the project
+        recordings: Vec<PathBuf>,
+        /// Also read this many of the newest recordings of the gateway (RECORDINGS_DIR)
+        #[arg(long, value_name = "NUMBER", default_value_t = 20)]
+        turns: usize,
+        /// Command that builds the component
+        #[arg(long, value_name = "COMMAND", default_value = "make")]
+        build: String,
+        /// File that the build writes; by default the only `*.wasm` in the folder
+        #[arg(long, value_name = "FILE")]
+        component: Option<PathBuf>,
+        /// Compare with this backend (a file or a name) instead of the first build
+        #[arg(long, value_name = "BACKEND")]
+        against: Option<PathBuf>,
+        /// Build and try once, without waiting for changes
+        #[arg(long)]
+        once: bool,
+    },
     /// Measure a backend with a recording: load, start, throughput, memory
     Bench {
         /// File of the backend

@@ -122,6 +122,27 @@ pub fn run(cli: Cli) -> u8 {
         }) => with_settings(&common, None, |settings| {
             block_on(backend::replay::run(settings.config, component, recording, diff, json))
         }),
+        CliCommand::Backend(BackendCommand::Dev {
+            common,
+            folder,
+            recordings,
+            turns,
+            build,
+            component,
+            against,
+            once,
+        }) => with_settings(&common, None, |settings| {
+            let options = backend::dev::DevOptions {
+                folder,
+                recordings,
+                turns,
+                build,
+                component,
+                against,
+                once,
+            };
+            block_on(backend::dev::run(settings.config, options))
+        }),
         CliCommand::Backend(command) => backend::run(command),
         CliCommand::Recover { common, dry_run, json } => {
             with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))

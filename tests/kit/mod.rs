@@ -2,6 +2,7 @@
 //! recordings, and guests that misbehave on purpose.
 
 mod commands;
+mod dev;
 mod hostile;
 mod machine;
 mod own_recordings;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use similar::{Algorithm, ChangeTag};
 
 use super::brief;
+use super::summary::{self, SummaryEntry};
 use aetheel_model::agent::Action;
 use aetheel_turn::recording::ParsedRecording;
 use aetheel_turn::replay::ReplayResult;
@@ -82,6 +83,25 @@ pub fn between(
         }
     }
     differences
+}
+
+/// Compares the meaning of two replays: their summaries, without times. Parts of a text count as one
+/// text, and actions that people never see do not count. Entries of the first replay only are
+/// [`ChangeTag::Delete`], and entries of the second only are [`ChangeTag::Insert`].
+#[must_use]
+pub fn by_meaning(
+    tape: &ParsedRecording,
+    first: &ReplayResult,
+    second: &ReplayResult,
+) -> Vec<(ChangeTag, SummaryEntry)> {
+    let [first, second] = [first, second].map(|replayed| summary::summarize(tape, replayed));
+    let key = |entry: &SummaryEntry| (entry.turn, entry.what.clone(), entry.text.clone());
+    similar::capture_diff_slices_by_key(Algorithm::Myers, &first, &second, key)
+        .iter()
+        .flat_map(|op| op.iter_slices(&first[..], &second[..]))
+        .filter(|(tag, _)| *tag != ChangeTag::Equal)
+        .flat_map(|(tag, entries)| entries.iter().map(move |entry| (tag, entry.clone())))
+        .collect()
 }
 
 #[cfg(test)]

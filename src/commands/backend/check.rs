@@ -101,33 +101,7 @@ impl CheckResult {
             "admission",
             page.dim(&admission)
         ));
-        for area in &self.areas {
-            let mark = match (area.findings.is_empty(), area.trials) {
-                (false, _) => page.bad("FAIL"),
-                (true, 0) => page.dim("–   "),
-                (true, _) => page.good("ok  "),
-            };
-            let tried = match (area.trials, &area.why) {
-                (0, Some(why)) => format!("nothing to try: {why}"),
-                (0, None) => "nothing to try".to_owned(),
-                (trials, _) => format!("{} {}", terminal::count(trials), area.of),
-            };
-            terminal::line(&format!("  {mark}  {:<14} {}", area.name, page.dim(&tried)));
-            for finding in &area.findings {
-                print_finding(page, finding);
-            }
-            for note in &area.notes {
-                let place = match (&note.recording, note.line) {
-                    (Some(path), Some(line)) => format!("{path}:{line}"),
-                    _ => String::new(),
-                };
-                let text = format!("note: {}: {} ({place})", note.trial, note.got);
-                terminal::line(&format!("        {}", page.dim(&text)));
-            }
-            if let Some(note) = area.notes.first() {
-                terminal::line(&format!("        {}", page.dim(&format!("hint: {}", note.advice))));
-            }
-        }
+        self.areas.iter().for_each(|area| print_area(page, area));
         self.printed.print();
         if self.recordings == 0 {
             terminal::line(
@@ -140,6 +114,35 @@ impl CheckResult {
             some => page.bad(&counted(some, "finding")),
         });
         self.code()
+    }
+}
+
+/// Prints an area with its findings and notes.
+pub(super) fn print_area(page: OutputStyle, area: &Area) {
+    let mark = match (area.findings.is_empty(), area.trials) {
+        (false, _) => page.bad("FAIL"),
+        (true, 0) => page.dim("–   "),
+        (true, _) => page.good("ok  "),
+    };
+    let tried = match (area.trials, &area.why) {
+        (0, Some(why)) => format!("nothing to try: {why}"),
+        (0, None) => "nothing to try".to_owned(),
+        (trials, _) => format!("{} {}", terminal::count(trials), area.of),
+    };
+    terminal::line(&format!("  {mark}  {:<14} {}", area.name, page.dim(&tried)));
+    for finding in &area.findings {
+        print_finding(page, finding);
+    }
+    for note in &area.notes {
+        let place = match (&note.recording, note.line) {
+            (Some(path), Some(line)) => format!("{path}:{line}"),
+            _ => String::new(),
+        };
+        let text = format!("note: {}: {} ({place})", note.trial, note.got);
+        terminal::line(&format!("        {}", page.dim(&text)));
+    }
+    if let Some(note) = area.notes.first() {
+        terminal::line(&format!("        {}", page.dim(&format!("hint: {}", note.advice))));
     }
 }
 

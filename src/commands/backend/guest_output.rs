@@ -63,6 +63,11 @@ impl GuestOutput {
         lines.iter().for_each(|line| terminal::line(&format!("  {}", page.dim(line))));
     }
 
+    /// Forgets the lines.
+    pub(super) fn clear(&self) {
+        *self.0.lock() = OutputLines::default();
+    }
+
     fn record(&self, line: String) {
         let mut lines = self.0.lock();
         lines.total += 1;

@@ -15,6 +15,7 @@ mod check;
 mod componentize;
 mod consent;
 mod contract;
+pub(super) mod dev;
 mod guest_output;
 mod inspect;
 pub(super) mod install;
@@ -75,6 +76,7 @@ pub(super) fn run(command: BackendCommand) -> u8 {
         BackendCommand::List { .. }
         | BackendCommand::Ping { .. }
         | BackendCommand::Replay { .. }
+        | BackendCommand::Dev { .. }
         | BackendCommand::Install { .. }
         | BackendCommand::Approve { .. }
         | BackendCommand::Rollback { .. }

@@ -68,6 +68,19 @@ fn to_json(component: &Path, opened: &OpenedComponent, passed: usize, rows: &[Va
     })
 }
 
+/// Prints a case if it failed. Returns whether it passed.
+pub(super) fn print_failure(
+    page: OutputStyle,
+    case: &Case,
+    (verdict, actions): (CaseVerdict, Vec<Action>),
+) -> bool {
+    if matches!(verdict, CaseVerdict::Same) {
+        return true;
+    }
+    CaseOutcome::Failed(verdict).print(page, case, actions.len());
+    false
+}
+
 /// The outcome of a case, after files were updated.
 enum CaseOutcome {
     Passed,
