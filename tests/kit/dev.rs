@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdout, Stdio};
 
 use super::{Bench, Done};
 use crate::support::built;
+use crate::support::program::aetheel;
 
 /// A project whose build copies a file.
 struct Project {
@@ -152,6 +153,9 @@ fn a_round_fails_with_its_build_its_cases_or_a_lost_answer() {
     let good = project.once(&BUILD);
     assert_eq!(good.code, Some(0), "{good:?}");
 
+    let program = format!("test \"$AETHEEL\" = {} && {}", aetheel().display(), BUILD[1]);
+    let finds_the_program = project.once(&["--build", &program]);
+    assert_eq!(finds_the_program.code, Some(0), "{finds_the_program:?}");
     let unbuilt = project.once(&["--build", "echo one; echo two >&2; exit 3"]);
     assert_eq!(unbuilt.code, Some(1), "{unbuilt:?}");
     unbuilt.says("  one\n  two\n").says("exit 3` failed with exit code 3");

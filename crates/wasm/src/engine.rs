@@ -16,9 +16,13 @@ use wasmtime::{
 };
 
 use super::error::AdmissionError;
+use super::function_cache::FunctionCache;
 use super::sandbox::{self, StoreState};
 use aetheel_model::config::ResourceLimits;
 use aetheel_model::supervisor;
+
+/// Folder of wasmtime's cache of whole components, in the folder for compiled code.
+const COMPONENTS: &str = "components";
 
 /// Interval at which a running guest yields to its worker.
 const TICK: Duration = Duration::from_millis(10);
@@ -61,6 +65,7 @@ pub struct Engine {
 pub(super) struct Runtime {
     wasm: wasmtime::Engine,
     linker: Arc<Linker<StoreState>>,
+    functions: Option<Arc<FunctionCache>>,
 }
 
 /// A compiled component with the runtime that it was compiled for.
@@ -137,17 +142,23 @@ impl Engine {
         cache: Option<&Path>,
         purpose: EnginePurpose,
     ) -> Result<Self, EngineError> {
-        let mut config = config(purpose);
+        let (mut config, mut functions) = (config(purpose), None);
         if let Some(path) = cache {
+            let folder = private_directory(path)?;
+            let kept = functions.insert(FunctionCache::new(&folder));
+            config.enable_incremental_compilation(kept.clone()).map_err(sandbox_error)?;
+            // Before there were functions, wasmtime's cache was the folder itself.
+            let _ = fs::remove_dir_all(folder.join("modules"));
             let mut settings = CacheConfig::new();
-            settings.with_directory(private_directory(path)?);
+            // A folder of its own: wasmtime removes everything else from it.
+            settings.with_directory(folder.join(COMPONENTS));
             config.cache(Some(Cache::new(settings).map_err(sandbox_error)?));
         }
-        let on_demand = Runtime::new(&config)?;
+        let on_demand = Runtime::new(&config, functions.clone())?;
         let pooled = limits.guest_pool.and_then(|guests| {
             config.allocation_strategy(pool(guests));
             // A pool reserves 4 GiB of addresses for each guest, which the system may refuse.
-            Runtime::new(&config)
+            Runtime::new(&config, functions)
                 .inspect_err(|error| {
                     let error = aetheel_model::plain::with_causes(error);
                     tracing::warn!(
@@ -200,11 +211,11 @@ impl Engine {
 }
 
 impl Runtime {
-    fn new(config: &Config) -> Result<Self, EngineError> {
+    fn new(config: &Config, functions: Option<Arc<FunctionCache>>) -> Result<Self, EngineError> {
         let wasm = wasmtime::Engine::new(config).map_err(sandbox_error)?;
         let mut linker = Linker::new(&wasm);
         sandbox::link(&mut linker).map_err(sandbox_error)?;
-        Ok(Self { wasm, linker: Arc::new(linker) })
+        Ok(Self { wasm, linker: Arc::new(linker), functions })
     }
 
     pub(super) fn wasm(&self) -> &wasmtime::Engine {
@@ -225,10 +236,14 @@ impl Runtime {
         limit: Duration,
     ) -> Result<Component, AdmissionError> {
         let (done, compiled) = oneshot::channel();
-        let wasm = self.wasm.clone();
+        let (wasm, functions) = (self.wasm.clone(), self.functions.clone());
         thread::Builder::new()
             .name("compile".to_owned())
-            .spawn(move || done.send(Component::from_binary(&wasm, &bytes)))
+            .spawn(move || {
+                let _compilation = functions.as_ref().map(FunctionCache::begin);
+                // Fails if nobody waits any more.
+                let _ = done.send(Component::from_binary(&wasm, &bytes));
+            })
             .map_err(AdmissionError::Read)?;
         match tokio::time::timeout(limit, compiled).await {
             Err(_) => Err(AdmissionError::CompileTime(limit)),
@@ -389,6 +404,44 @@ mod tests {
             );
             assert_eq!(mode(&cache), open, "it is unchanged");
         }
+    }
+
+    /// Compiles a component that has a function for each number, and returns how many functions were
+    /// compiled.
+    fn functions_compiled(cache: &Path, numbers: &[u32]) -> usize {
+        let functions: String = numbers
+            .iter()
+            .map(|number| format!("(func (result i32) i32.const {number})"))
+            .collect();
+        let module = wat::parse_str(format!("(module {functions})")).expect("valid");
+        // A component with one section, which is the module.
+        let mut bytes = b"\0asm\x0d\0\x01\0\x01".to_vec();
+        bytes.push(u8::try_from(module.len()).ok().filter(|length| *length < 128).expect("short"));
+        bytes.extend(module);
+        let runtime = engine(cache).expect("made").on_demand;
+        let functions = runtime.functions.clone().expect("with a cache");
+        // Keeps the counts until the thread of the compilation has ended its own.
+        let compilation = functions.begin();
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let compiled = runtime.compile(bytes.into(), Duration::from_secs(60));
+        tokio.expect("made").block_on(compiled).expect("compiled");
+        let counts = functions.counts();
+        drop(compilation);
+        while functions.is_in_use() {
+            thread::yield_now();
+        }
+        counts.1
+    }
+
+    #[test]
+    fn a_changed_component_compiles_only_its_changed_functions() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache = folder.path();
+        let first = functions_compiled(cache, &[1, 2, 3]);
+        assert!(first >= 3, "{first}");
+        assert_eq!(functions_compiled(cache, &[1, 2, 3]), 0, "the whole component is kept");
+        let second = functions_compiled(cache, &[1, 7, 3, 8]);
+        assert_eq!(second, 2, "of four functions");
     }
 
     #[test]

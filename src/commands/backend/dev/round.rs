@@ -32,8 +32,10 @@ const BUILD_LINES: usize = 60;
 const MOST_SHOWN: usize = 12;
 /// Maximum number of characters of a text that is shown.
 const MOST_CHARACTERS: usize = 200;
-/// Runs a command in a folder, with one stream for its output and its errors.
-const BUILD_SCRIPT: &str = r#"cd "$1" && exec 2>&1 && eval "$2""#;
+/// Runs a command in a folder, with one stream for its output and its errors. The command finds this
+/// program in `AETHEEL`, as the Makefiles of `aetheel backend new` expect.
+const BUILD_SCRIPT: &str =
+    r#"cd "$1" && exec 2>&1 && export AETHEEL="${AETHEEL:-$3}" && eval "$2""#;
 
 /// Tries one build after the other.
 pub(super) struct Author {
@@ -121,9 +123,10 @@ impl Author {
     async fn build(&self, page: OutputStyle) -> Result<bool, KitError> {
         let [script, name] = ["-c", BUILD_SCRIPT].map(OsString::from);
         let (folder, build) = (self.options.folder.as_os_str(), &self.options.build);
+        let this = std::env::current_exe().map_or_else(|_| "aetheel".into(), OsString::from);
         let command = OperatorCommand {
             program: PathBuf::from("sh"),
-            arguments: vec![script, name, "sh".into(), folder.to_owned(), build.into()],
+            arguments: vec![script, name, "sh".into(), folder.to_owned(), build.into(), this],
             inherits_stdin: false,
             limit: BUILD_LIMIT,
         };
