@@ -48,6 +48,7 @@ mod questions;
 mod recovery;
 mod reload;
 mod report;
+mod rollout;
 mod sandbox;
 mod schedules;
 mod secret_access;

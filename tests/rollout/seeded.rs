@@ -47,7 +47,9 @@ impl Serving {
             rollout: Rollout::Shadow(NonZeroU32::MAX),
             ..RegistryOptions::new(folder.path())
         };
-        let engine = Engine::new(&ResourceLimits::default(), None).unwrap();
+        // The copies share most of their functions, which are compiled once.
+        let cache = folder.path().join("cache");
+        let engine = Engine::new(&ResourceLimits::default(), Some(&cache)).unwrap();
         let (registry, reports) = Registry::start(engine, options).await;
         assert!(matches!(&reports[..], [LoadReport::Loaded { .. }]), "{reports:?}");
         let news = registry.subscribe();

@@ -221,9 +221,6 @@ pub fn aetheel() -> &'static Path {
 ///
 /// Another process writes the copy. If this process did, a child that another test starts at the
 /// same time could inherit the open file, and starting the copy would fail with "Text file busy".
-///
-/// Another process writes the copy. If this one did, a child that another test starts meanwhile
-/// could hold the copy open for writing, and starting it would fail with "Text file busy".
 pub fn copy_program(from: &Path, to: &Path) {
     let copied = std::process::Command::new("cp").arg(from).arg(to).status().unwrap();
     assert!(copied.success(), "cp {} {}", from.display(), to.display());

@@ -32,6 +32,7 @@ macro_rules! project {
             ("sdk/src/end.rs", include_str!("../../../../guest-backends/sdk/src/end.rs")),
             ("sdk/src/figures.rs", include_str!("../../../../guest-backends/sdk/src/figures.rs")),
             ("sdk/src/fixture.rs", include_str!("../../../../guest-backends/sdk/src/fixture.rs")),
+            ("sdk/src/form.rs", include_str!("../../../../guest-backends/sdk/src/form.rs")),
             ("sdk/src/grants.rs", include_str!("../../../../guest-backends/sdk/src/grants.rs")),
             ("sdk/src/heap.rs", include_str!("../../../../guest-backends/sdk/src/heap.rs")),
             (
