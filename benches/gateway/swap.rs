@@ -39,6 +39,7 @@ pub async fn measure() {
                     }
                     LoadReport::Unchanged { .. }
                     | LoadReport::Vanished { .. }
+                    | LoadReport::OnRollout { .. }
                     | LoadReport::Standby { .. } => {}
                 }
             };

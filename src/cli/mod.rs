@@ -210,7 +210,7 @@ pub enum CliCommand {
     /// the backend shows no fault
     #[command(after_help = "Examples:
   aetheel report 7c1f7e52
-  aetheel report 7c1f7e52 --fault drift -o gemini-drift.jsonl
+  aetheel report 7c1f7e52 --fault drift -o drift.jsonl
   aetheel report 7c1f7e52 --expect 'The tests pass'
   aetheel report recording.jsonl --backend new.wasm")]
     Report(ReportArgs),

@@ -89,7 +89,7 @@ pub(super) async fn listed(installation: &Installation) -> Value {
     serde_json::from_str(&ended.stdout).unwrap()
 }
 
-fn row_of_mini(listing: &Value) -> &Value {
+pub(super) fn row_of_mini(listing: &Value) -> &Value {
     listing["backends"]
         .as_array()
         .unwrap()

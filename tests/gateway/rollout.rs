@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::components::{download, expect_answer, listed, mini, prepared};
+use super::components::{download, expect_answer, listed, mini, prepared, row_of_mini};
 use super::{installed, serving};
 use crate::rollout::faults::rebuilt;
 use crate::support::discord::LocalDiscord;
@@ -53,7 +53,8 @@ async fn a_version_that_answers_otherwise_waits_for_the_operator_and_a_rebuilt_o
     ] {
         assert!(told.contains(part), "{part}\n{told}");
     }
-    let row = &listed(&installation).await["backends"][0];
+    let list = listed(&installation).await;
+    let row = row_of_mini(&list);
     assert_eq!((&row["version"], &row["rollout"]["state"]), (&json!("1.0.0"), &json!("stopped")));
 
     let told = said(&installation, &["withdraw", "mini"]).await;

@@ -35,6 +35,7 @@ mod deadline;
 mod engine;
 mod error;
 mod fallback;
+mod follow;
 mod function_cache;
 mod install;
 mod instance;

@@ -89,6 +89,41 @@ impl Loader {
         }
     }
 
+    /// Forgets a file that does not exist any more. Its last version continues to serve if no other
+    /// file can replace it.
+    pub(super) async fn vanished(&mut self, path: &Path) {
+        let Some(seen) = self.files.remove(path) else { return };
+        self.note_waiting();
+        RolloutControl(self).drop_changed_successor(path, None);
+        let gone = self.candidates.remove(path);
+        let Some(name) = seen.name.or_else(|| gone.map(|gone| gone.descriptor.name)) else {
+            return;
+        };
+        let served = self.candidates.serving(&name).filter(|serving| serving.info.path == path);
+        let left = self.candidates.of(&name).count();
+        match served.map(|serving| format!("{:?}", serving.backend)) {
+            Some(serving) if left == 0 => {
+                tracing::warn!(path = %path.display(), serving, "backend file is gone, its last version continues to serve; hint: put it back, or restart to remove the backend");
+            }
+            Some(serving) => {
+                tracing::warn!(path = %path.display(), served = serving, "backend file is gone, another file of its name takes over; hint: put it back if you want it to serve");
+            }
+            None => {
+                tracing::info!(path = %path.display(), backend = name, "backend file is gone, another file of its name serves")
+            }
+        }
+        // A file that was refused because of this one may be its successor.
+        for (path, _) in self
+            .files
+            .iter()
+            .filter(|(_, seen)| seen.name.is_none() && seen.pending_decision.is_none())
+        {
+            self.settling.touch(path.clone(), true, Instant::now());
+        }
+        self.report(LoadReport::Vanished { name: name.clone(), path: path.to_owned() });
+        self.serve_best(&name).await;
+    }
+
     /// Checks the trust of a component that was read from a file, and admits it.
     async fn admit(
         &self,

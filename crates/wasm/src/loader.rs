@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc, oneshot};
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+use tokio::time::Instant;
 
 use super::candidates::Candidates;
 use super::component::ComponentBackend;
@@ -17,7 +17,6 @@ use super::load_order;
 use super::options::RegistryOptions;
 use super::report::LoadReport;
 use super::requested::RequestedCapabilities;
-use super::rollout::RolloutControl;
 use super::source;
 use super::trust::{TrustGate, read_signature, signature_of};
 use super::version_error::ComponentVersionError;
@@ -29,9 +28,6 @@ use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{Components, ServedComponent};
 use aetheel_turn::{Backend as _, Generation, KnownComponent, VersionError};
 
-/// Interval at which the operator's files are checked for components that wait for a decision.
-const OPERATOR_INTERVAL: Duration = Duration::from_secs(2);
-
 /// The files whose capabilities wait for the operator's approval.
 pub(super) type UnacceptedFiles = Mutex<BTreeMap<PathBuf, Arc<RequestedCapabilities>>>;
 
@@ -39,13 +35,13 @@ pub(super) type UnacceptedFiles = Mutex<BTreeMap<PathBuf, Arc<RequestedCapabilit
 pub(super) struct Loader {
     pub(super) engine: Engine,
     pub(super) directory: PathBuf,
-    rescan: Duration,
+    pub(super) rescan: Duration,
     pub(super) gate: TrustGate,
     pub(super) candidates: Candidates,
     reports: broadcast::Sender<LoadReport>,
     watch: FolderWatch,
-    hints: mpsc::UnboundedReceiver<Hint>,
-    settling: Settling,
+    pub(super) hints: mpsc::UnboundedReceiver<Hint>,
+    pub(super) settling: Settling,
     pub(super) files: BTreeMap<PathBuf, KnownFile>,
     missing_reported: bool,
     /// The store of components that served.
@@ -55,7 +51,7 @@ pub(super) struct Loader {
     /// The folder of the components that were shipped with the program.
     pub(super) shipped: Option<PathBuf>,
     /// Whether components that serve are added to the store.
-    keeping: bool,
+    pub(super) keeping: bool,
     waiting: Arc<UnacceptedFiles>,
 }
 
@@ -145,82 +141,9 @@ impl Loader {
         }
     }
 
-    /// Follows changes until it is aborted.
-    pub(super) async fn follow(mut self, mut requests: mpsc::UnboundedReceiver<LoaderRequest>) {
-        let mut rescan = interval_at(Instant::now() + self.rescan, self.rescan);
-        rescan.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut operator = interval_at(Instant::now() + OPERATOR_INTERVAL, OPERATOR_INTERVAL);
-        operator.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            let due = self.settling.next();
-            let quiet = async {
-                match due {
-                    Some(due) => sleep_until(due).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                Some(hint) = self.hints.recv() => match hint {
-                    Hint::File { path, complete } => self.settling.touch(path, complete, Instant::now()),
-                    Hint::Everything => self.look_at_everything().await,
-                },
-                () = quiet => {
-                    for path in self.settling.take(Instant::now()) {
-                        self.look_at(&path, LookReason::Touched).await;
-                    }
-                }
-                _ = rescan.tick() => self.look_at_everything().await,
-                _ = operator.tick() => {
-                    self.retry_unaccepted().await;
-                    RolloutControl(&mut self).follow_promotions().await;
-                }
-                Some(request) = requests.recv() => self.serve_request(request).await,
-            }
-        }
-    }
-
-    async fn serve_request(&mut self, request: LoaderRequest) {
-        match request {
-            LoaderRequest::Rescan => {
-                self.retry_unaccepted().await;
-                RolloutControl(self).follow_promotions().await;
-                self.look_at_everything().await;
-            }
-            LoaderRequest::Keep => {
-                self.keeping = true;
-                for name in self.candidates.names() {
-                    self.keep(&name, None).await;
-                }
-            }
-            LoaderRequest::Choose(name, chosen) => {
-                RolloutControl(self).reconsider_successor(&name);
-                let changed = self.serve_best(&name).await;
-                let _ = chosen.send(changed); // fails if the caller no longer waits
-            }
-            LoaderRequest::RollBack(name, from, done) => {
-                let _ = done.send(self.roll_back(&name, from).await);
-            }
-            LoaderRequest::Promote(name, digest, done) => {
-                let _ = done.send(RolloutControl(self).promote(&name, &digest).await);
-            }
-            LoaderRequest::Withdraw(name, digest, done) => {
-                let _ = done.send(RolloutControl(self).withdraw(&name, &digest).await);
-            }
-            LoaderRequest::Kept(name, done) => {
-                let _ = done.send(self.kept(&name).await);
-            }
-            LoaderRequest::Known(name, done) => {
-                let _ = done.send(self.known(&name).await);
-            }
-            LoaderRequest::OnTrial(name, digest, done) => {
-                let _ = done.send(self.on_trial(&name, &digest).await);
-            }
-        }
-    }
-
     /// Loads files that were refused because the operator's trust or approval was missing, if it
     /// was given since.
-    async fn retry_unaccepted(&mut self) {
+    pub(super) async fn retry_unaccepted(&mut self) {
         let mut come = Vec::new();
         for (path, seen) in &self.files {
             let there = match (&seen.pending_decision, &seen.digest) {
@@ -277,7 +200,7 @@ impl Loader {
     }
 
     /// Checks one file and updates the components that serve.
-    async fn look_at(&mut self, path: &Path, cause: LookReason) {
+    pub(super) async fn look_at(&mut self, path: &Path, cause: LookReason) {
         let begun = Instant::now();
         // Take the stamp before the file is read, so that later changes lead to another check.
         let signature = self.gate.stamp(path);
@@ -356,45 +279,12 @@ impl Loader {
     }
 
     /// Publishes the files whose capabilities wait for approval.
-    fn note_waiting(&self) {
+    pub(super) fn note_waiting(&self) {
         let wanting = self.files.iter().filter_map(|(path, seen)| match &seen.pending_decision {
             Some(PendingDecision::Acceptance(wants)) => Some((path.clone(), wants.clone())),
             _ => None,
         });
         *self.waiting.lock() = wanting.collect();
-    }
-
-    async fn vanished(&mut self, path: &Path) {
-        let Some(seen) = self.files.remove(path) else { return };
-        self.note_waiting();
-        RolloutControl(self).drop_changed_successor(path, None);
-        let gone = self.candidates.remove(path);
-        let Some(name) = seen.name.or_else(|| gone.map(|gone| gone.descriptor.name)) else {
-            return;
-        };
-        let served = self.candidates.serving(&name).filter(|serving| serving.info.path == path);
-        let left = self.candidates.of(&name).count();
-        match served.map(|serving| format!("{:?}", serving.backend)) {
-            Some(serving) if left == 0 => {
-                tracing::warn!(path = %path.display(), serving, "backend file is gone, its last version continues to serve; hint: put it back, or restart to remove the backend");
-            }
-            Some(serving) => {
-                tracing::warn!(path = %path.display(), served = serving, "backend file is gone, another file of its name takes over; hint: put it back if you want it to serve");
-            }
-            None => {
-                tracing::info!(path = %path.display(), backend = name, "backend file is gone, another file of its name serves")
-            }
-        }
-        // A file that was refused because of this one may be its successor.
-        for (path, _) in self
-            .files
-            .iter()
-            .filter(|(_, seen)| seen.name.is_none() && seen.pending_decision.is_none())
-        {
-            self.settling.touch(path.clone(), true, Instant::now());
-        }
-        self.report(LoadReport::Vanished { name: name.clone(), path: path.to_owned() });
-        self.serve_best(&name).await;
     }
 
     /// Makes the best candidate serve. If that is another one than before, reports it and returns
@@ -419,7 +309,7 @@ impl Loader {
 
     /// Adds the component that serves under a name to the store, if the store is in use. Reads its
     /// file again only if its bytes are neither in `loaded` nor in the store.
-    async fn keep(&self, name: &str, loaded: Option<(String, Arc<[u8]>)>) {
+    pub(super) async fn keep(&self, name: &str, loaded: Option<(String, Arc<[u8]>)>) {
         let (Some(components), true, Some(serving)) =
             (self.components.clone(), self.keeping, self.candidates.serving(name))
         else {

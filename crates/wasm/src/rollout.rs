@@ -3,7 +3,7 @@
 //! The store of components that served decides which version serves: the one that served last, also
 //! after a restart. A file with another version is a *successor*. It is admitted like any other,
 //! and serves once it is promoted. Promoting it adds it to the store. So another process can
-//! promote it, and the loader notices that within [`OPERATOR_INTERVAL`](super::loader).
+//! promote it, and the loader notices that within [`OPERATOR_INTERVAL`](super::follow).
 
 use std::path::{Path, PathBuf};
 

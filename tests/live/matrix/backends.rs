@@ -114,7 +114,8 @@ impl Backend {
     /// Returns whether the tools of the gateway are available while the agent only plans. A call
     /// ends such a run of Droid 0.225.2.
     pub fn plans_with_host_tools(&self) -> bool {
-        !self.asks_before_host_tools() && !(self.component == "droid" && self.one_shot)
+        let ends_the_run = self.component == "droid" && self.one_shot;
+        !(self.asks_before_host_tools() || ends_the_run)
     }
 
     /// Returns whether the model receives the reason of a denial. The other protocols have no field

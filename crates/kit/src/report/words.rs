@@ -276,11 +276,12 @@ fn map_contract(value: &mut Value, field: &str, map: &mut impl FnMut(&str, WordC
 
 /// Maps the words of a text, which may be JSON.
 fn map_text(text: &str, map: &mut impl FnMut(&str, WordContext) -> String) -> String {
-    match serde_json::from_str::<Value>(text) {
-        // In another notation, the words are replaced without looking at the structure.
-        Ok(value) if (value.is_object() || value.is_array()) && value.to_string() == text => {
-            map_json(value, map).to_string()
-        }
+    let parsed = serde_json::from_str::<Value>(text);
+    let structure = parsed.ok().filter(|value| value.is_object() || value.is_array());
+    // In another notation, the words are replaced without looking at the structure.
+    let written = structure.as_ref().map(Value::to_string);
+    match structure {
+        Some(value) if written.as_deref() == Some(text) => map_json(value, map).to_string(),
         _ => map_words(text, context_of(text), map),
     }
 }

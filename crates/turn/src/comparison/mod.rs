@@ -273,7 +273,7 @@ impl Readings<'_> {
         let differences = differing.map(|(what, before, now)| TurnDifference {
             line: self.first_divergence(),
             what,
-            harmful: !before.trim().is_empty() && !(reads_more && now.contains(before.trim())),
+            harmful: !(before.trim().is_empty() || reads_more && now.contains(before.trim())),
             before: Some(shortened(&before)).filter(|text| !text.is_empty()),
             now: Some(shortened(&now)).filter(|text| !text.is_empty()),
         });

@@ -1,0 +1,88 @@
+//! Follows changes of the folder, of the operator's decisions, and requests of the registry.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+
+use super::loader::{Loader, LoaderRequest, LookReason};
+use super::rollout::RolloutControl;
+use super::watch::Hint;
+
+/// Interval at which the operator's files are checked for components that wait for a decision.
+const OPERATOR_INTERVAL: Duration = Duration::from_secs(2);
+
+impl Loader {
+    /// Follows changes until it is aborted.
+    pub(super) async fn follow(mut self, mut requests: mpsc::UnboundedReceiver<LoaderRequest>) {
+        let mut rescan = interval_at(Instant::now() + self.rescan, self.rescan);
+        rescan.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut operator = interval_at(Instant::now() + OPERATOR_INTERVAL, OPERATOR_INTERVAL);
+        operator.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let due = self.settling.next();
+            let quiet = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(hint) = self.hints.recv() => match hint {
+                    Hint::File { path, complete } => self.settling.touch(path, complete, Instant::now()),
+                    Hint::Everything => self.look_at_everything().await,
+                },
+                () = quiet => {
+                    for path in self.settling.take(Instant::now()) {
+                        self.look_at(&path, LookReason::Touched).await;
+                    }
+                }
+                _ = rescan.tick() => self.look_at_everything().await,
+                _ = operator.tick() => {
+                    self.retry_unaccepted().await;
+                    RolloutControl(&mut self).follow_promotions().await;
+                }
+                Some(request) = requests.recv() => self.serve_request(request).await,
+            }
+        }
+    }
+
+    async fn serve_request(&mut self, request: LoaderRequest) {
+        match request {
+            LoaderRequest::Rescan => {
+                self.retry_unaccepted().await;
+                RolloutControl(self).follow_promotions().await;
+                self.look_at_everything().await;
+            }
+            LoaderRequest::Keep => {
+                self.keeping = true;
+                for name in self.candidates.names() {
+                    self.keep(&name, None).await;
+                }
+            }
+            LoaderRequest::Choose(name, chosen) => {
+                RolloutControl(self).reconsider_successor(&name);
+                let changed = self.serve_best(&name).await;
+                let _ = chosen.send(changed); // fails if the caller no longer waits
+            }
+            LoaderRequest::RollBack(name, from, done) => {
+                let _ = done.send(self.roll_back(&name, from).await);
+            }
+            LoaderRequest::Promote(name, digest, done) => {
+                let _ = done.send(RolloutControl(self).promote(&name, &digest).await);
+            }
+            LoaderRequest::Withdraw(name, digest, done) => {
+                let _ = done.send(RolloutControl(self).withdraw(&name, &digest).await);
+            }
+            LoaderRequest::Kept(name, done) => {
+                let _ = done.send(self.kept(&name).await);
+            }
+            LoaderRequest::Known(name, done) => {
+                let _ = done.send(self.known(&name).await);
+            }
+            LoaderRequest::OnTrial(name, digest, done) => {
+                let _ = done.send(self.on_trial(&name, &digest).await);
+            }
+        }
+    }
+}
