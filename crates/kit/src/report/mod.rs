@@ -13,7 +13,7 @@
 //! | [`trials`] | replays that check for the fault, with a limit |
 //! | [`lines`] | removes lines and parts of lines |
 //! | [`words`] | replaces words by placeholders |
-//! | [`file`] | the format of a report |
+//! | [`mod@file`] | the format of a report |
 
 mod ddmin;
 mod fault;
