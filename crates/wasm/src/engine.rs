@@ -147,8 +147,6 @@ impl Engine {
             let folder = private_directory(path)?;
             let kept = functions.insert(FunctionCache::new(&folder));
             config.enable_incremental_compilation(kept.clone()).map_err(sandbox_error)?;
-            // Before there were functions, wasmtime's cache was the folder itself.
-            let _ = fs::remove_dir_all(folder.join("modules"));
             let mut settings = CacheConfig::new();
             // A folder of its own: wasmtime removes everything else from it.
             settings.with_directory(folder.join(COMPONENTS));
