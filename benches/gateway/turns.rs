@@ -216,6 +216,7 @@ impl Gateway {
                 safety: Safety::Default,
                 mode: Mode::Build,
                 allowed_tools: AllowedTools::All,
+                policy_allow: aetheel::policy::PolicyCeiling::All,
                 host_tools: Vec::new(),
                 max_turns: 25,
                 effort: None,
@@ -244,6 +245,7 @@ impl Gateway {
             outlet: Arc::new(Counter(failed.clone())),
             workspace,
             router: None,
+            policies: Arc::new(aetheel::turn::NoPolicies),
             unwatched_agents: false,
             journal,
             recorder: Recorder::new(

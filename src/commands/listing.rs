@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::extension_row::ExtensionRow;
 use crate::agent::descriptor::{DescriptorChoice, Feature, LinkSharing, OneShot};
 use crate::agents::findings::Findings;
 use crate::backend::ServingInfo;
@@ -26,6 +27,7 @@ pub(super) struct BackendListing {
     /// Which components may serve: `any`, `pinned` or `signed`.
     pub trust: &'static str,
     pub backends: Vec<BackendRow>,
+    pub policies: Vec<ExtensionRow>,
     /// Files that were refused.
     #[serde(serialize_with = "Finding::serialize_lines")]
     pub refused: Vec<Finding>,
@@ -259,6 +261,7 @@ impl BackendRow {
 impl BackendListing {
     /// Examines all agents and lists the backends.
     pub(super) async fn load(loaded: LoadedBackends) -> Self {
+        let policies = loaded.policies.list().into_iter().map(ExtensionRow::new).collect();
         let LoadedBackends { agents, components, gate, refused, default, detected, .. } = loaded;
         agents.examine_remaining().await;
         let notes = agents.rollout_notes();
@@ -299,7 +302,7 @@ impl BackendListing {
             }
         };
         let trust = gate.level().word();
-        Self { default, detected, trust, backends, refused, warnings }
+        Self { default, detected, trust, backends, policies, refused, warnings }
     }
 
     /// Formats a table with the available backends first. `colour` adds terminal colours. Without
@@ -349,6 +352,7 @@ impl BackendListing {
                 self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
             let _ = writeln!(out, "\n* {default} answers where nothing else was chosen{how}");
         }
+        out.push_str(&ExtensionRow::lines("policy", &self.policies));
         if self.trust != "any" {
             let _ = writeln!(out, "trust: only {} backend files serve (BACKEND_TRUST)", self.trust);
         }
@@ -426,6 +430,7 @@ mod tests {
                     false,
                 ),
             ],
+            policies: Vec::new(),
             refused: vec![],
             warnings: vec![],
         }

@@ -5,11 +5,13 @@ mod check;
 mod cluster;
 mod costs;
 mod doctor;
+mod extension_row;
 mod health;
 mod init;
 mod listing;
 mod migrate;
 mod pages;
+mod policy;
 mod recover;
 mod rehearse;
 mod upgrade;
@@ -20,7 +22,7 @@ use std::time::{Duration, Instant};
 use self::backend::rollout::RolloutAction;
 use self::listing::BackendListing;
 use crate::app::{self, recovery, tool_server};
-use crate::cli::{BackendCommand, Cli, CliCommand, ClusterCommand, Common, exit};
+use crate::cli::{BackendCommand, Cli, CliCommand, ClusterCommand, Common, PolicyCommand, exit};
 use crate::config::LogFormat;
 use crate::console::{self, Console, SessionEnd};
 use crate::finding::Finding;
@@ -144,6 +146,21 @@ pub fn run(cli: Cli) -> u8 {
             block_on(backend::dev::run(settings.config, options))
         }),
         CliCommand::Backend(command) => backend::run(command),
+        CliCommand::Policy(PolicyCommand::Check { component, json }) => {
+            block_on(policy::check::run(component, json))
+        }
+        CliCommand::Policy(PolicyCommand::Replay {
+            common,
+            component,
+            recordings,
+            since,
+            json,
+        }) => {
+            let options = policy::replay::ReplayOptions { component, recordings, since, json };
+            with_settings(&common, None, |settings| {
+                block_on(policy::replay::run(settings, options))
+            })
+        }
         CliCommand::Recover { common, dry_run, json } => {
             with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
         }

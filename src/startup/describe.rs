@@ -57,6 +57,11 @@ impl PreparedStart {
             };
             lines.push(Finding::ok(format!("backend {name}"), state));
         }
+        lines.extend(self.policies.list().iter().map(|policy| {
+            let about = &policy.descriptor;
+            let said = format!("version {}: {}", about.version, about.description);
+            Finding::ok(format!("policy {}", about.name), said)
+        }));
         if !idle.is_empty() {
             lines.push(Finding::ok(
                 "profiles of agents that cannot work here (`aetheel backend list` shows why)",

@@ -9,7 +9,10 @@ use super::{StartRefusal, shipped};
 use crate::agents::AgentRegistry;
 use crate::agents::auto;
 use crate::agents::findings::Examiner;
-use crate::backend::{AdmissionError, Engine, LoadReport, Registry, RegistryOptions, TrustGate};
+use crate::backend::{
+    AdmissionError, Engine, ExtensionRefusal, LoadReport, PolicySet, Registry, RegistryOptions,
+    TrustGate,
+};
 use crate::cli::exit;
 use crate::config::{AUTO, Config, suggestion};
 use crate::finding::Finding;
@@ -26,6 +29,8 @@ pub struct LoadedBackends {
     pub agents: Arc<AgentRegistry>,
     /// The components that serve.
     pub components: Arc<Registry>,
+    /// The policies in use.
+    pub policies: Arc<PolicySet>,
     /// Compiles and examines components.
     pub engine: Engine,
     /// The operator's rules for the admission of components.
@@ -81,6 +86,9 @@ impl LoadedBackends {
         };
         let (registry, reports) = Registry::start(engine.clone(), options).await;
         let registry = Arc::new(registry);
+        let folder = shipped::serving_folder(config);
+        let (policies, refused_policies) =
+            PolicySet::start(engine.clone(), &folder, gate.clone()).await;
         let examiner = Examiner {
             config: config.clone(),
             variables: variables.clone(),
@@ -114,11 +122,13 @@ impl LoadedBackends {
         if let Ok(name) = &default {
             agents.set_default(name);
         }
-        let refused = reports.into_iter().filter_map(|report| refusal(report, &registry)).collect();
+        let refused = reports.into_iter().filter_map(|report| refusal(report, &registry));
+        let refused = refused.chain(refused_policies.iter().map(extension_refusal)).collect();
         Ok(Self {
             custody,
             agents,
             components: registry,
+            policies: Arc::new(policies),
             engine,
             gate,
             refused,
@@ -154,6 +164,12 @@ fn refusal(report: LoadReport, registry: &Registry) -> Option<Finding> {
     };
     let hint = reason.hint().replace("NAME", name);
     Some(Finding::left_out("backend file", format!("{says}; {meanwhile}")).with_hint(hint))
+}
+
+/// Returns the reason why the file of a policy is not used.
+fn extension_refusal(refused: &ExtensionRefusal) -> Finding {
+    let says = format!("{}: {}", refused.path.display(), with_causes(&*refused.reason));
+    Finding::left_out("policy file", says).with_hint(refused.reason.hint())
 }
 
 fn no_backend(config: &Config, agents: &AgentRegistry, refused: bool) -> Finding {

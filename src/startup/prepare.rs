@@ -14,6 +14,7 @@ use super::{
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
 use crate::agents::findings::Findings;
+use crate::backend::PolicySet;
 use crate::cli::exit;
 use crate::cluster::Cluster;
 use crate::config::Config;
@@ -43,6 +44,8 @@ pub struct PreparedStart {
     /// The files of `CONFIG_DIR`.
     pub workspace: Workspace,
     pub(super) agents: Arc<AgentRegistry>,
+    /// The policies that decide about requests of agents.
+    pub(super) policies: Arc<PolicySet>,
     installer: Installer,
     pub(super) custody: Custody,
     /// Starts agents through the holder, if they outlive the gateway.
@@ -178,7 +181,7 @@ impl PreparedStart {
                 if faults.is_empty() && missing.is_empty() =>
             {
                 let installer = Installer::of(&loaded, &config);
-                let LoadedBackends { custody, agents, detected, .. } = loaded;
+                let LoadedBackends { custody, agents, detected, policies, .. } = loaded;
                 let confined = custody.sandbox().is_on();
                 warnings.extend(exposure::warnings(&settings.secret_files, confined));
                 warnings.extend(findings.warnings.iter().cloned());
@@ -191,6 +194,7 @@ impl PreparedStart {
                     variables,
                     workspace,
                     agents,
+                    policies,
                     installer,
                     custody,
                     held: None,
@@ -342,6 +346,7 @@ impl PreparedStart {
             limits,
             host: self.host(),
             backends: self.agents.clone(),
+            policies: self.policies.clone(),
             launcher: self.launcher(),
             unwatched_agents: self.unwatched_agents,
             outlet,
@@ -372,6 +377,7 @@ impl PreparedStart {
             safety: self.config.safety,
             mode: self.config.mode,
             allowed_tools: self.config.allowed_tools.clone(),
+            policy_allow: self.config.policy_allow,
             host_tools: self.config.host_tools.clone(),
             max_turns: self.config.backend_max_turns,
             project_roots: self.config.project_roots.clone(),

@@ -69,6 +69,28 @@ fn the_contract_changes_only_with_its_version() {
     }
 }
 
+/// The contracts of other components than backends: each is one file in a folder of its name.
+const OTHERS: [&str; 1] = ["policy"];
+
+#[test]
+fn the_contracts_of_other_components_change_only_with_their_version() {
+    for name in OTHERS {
+        let folder = wit().join(name);
+        let now = text(&folder.join(format!("{name}.wit")));
+        let first = now.lines().next().unwrap_or_default();
+        let version = first
+            .strip_prefix(&format!("package aetheel:{name}@"))
+            .and_then(|rest| rest.strip_suffix(';'))
+            .expect("a package line");
+        let frozen = folder.join("frozen").join(version).join(format!("{name}.wit"));
+        assert!(
+            without_comments(&text(&frozen)) == without_comments(&now),
+            "wit/{name}/{name}.wit differs from {}: give it a new version, or undo the change",
+            frozen.display()
+        );
+    }
+}
+
 #[test]
 fn every_published_version_can_be_read_and_is_in_the_changelog() {
     let log = text(&wit().join("CHANGELOG.md"));

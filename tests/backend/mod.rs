@@ -6,6 +6,7 @@ pub mod failures;
 mod frozen;
 mod hostile;
 mod older;
+mod policies;
 mod pool;
 mod rollback;
 mod rollout;

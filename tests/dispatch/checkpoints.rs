@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use aetheel::agent::{Exit, Safety};
+use aetheel::agent::Exit;
 use tokio::sync::watch;
 
 use super::outlive::{Gateway, Setup, recording};
@@ -43,7 +43,7 @@ impl Halves {
 
     fn begin(&self, backends: &Arc<Replaceable>) -> Gateway {
         let backends = Arc::clone(backends) as _;
-        let setup = Setup { backend: "lasting", backends, safety: Safety::Edit };
+        let setup = Setup { backend: "lasting", ..Setup::with(backends) };
         Gateway::begin(self.folder.path(), &self.shelf, setup)
     }
 

@@ -18,6 +18,7 @@ mod order;
 mod outlive;
 mod paused;
 mod planning;
+mod policies;
 mod probe;
 mod recap;
 mod router;

@@ -14,7 +14,7 @@ use aetheel::event::NewEvent;
 use aetheel::id::UserId;
 use aetheel::queue::QueueLimits;
 use aetheel::turn::recording::Recorder;
-use aetheel::turn::{Backends, ProcessCommand};
+use aetheel::turn::{Backends, NoPolicies, Policies, ProcessCommand};
 use aetheel::workspace::Journal;
 use tokio::sync::{mpsc, watch};
 
@@ -39,16 +39,18 @@ pub(super) struct Setup {
     pub(super) backend: &'static str,
     pub(super) backends: Arc<dyn Backends>,
     pub(super) safety: Safety,
+    pub(super) policies: Arc<dyn Policies>,
 }
 
 impl Setup {
-    fn of(understanding: Understanding) -> Self {
+    pub(super) fn of(understanding: Understanding) -> Self {
         let backend = ScriptedBackend::with_feature(understanding, Some("steer"));
         Self::with(Arc::new(OneBackend(Arc::new(backend))))
     }
 
     pub(super) fn with(backends: Arc<dyn Backends>) -> Self {
-        Self { backend: "scripted", backends, safety: Safety::Edit }
+        let policies = Arc::new(NoPolicies);
+        Self { backend: "scripted", backends, safety: Safety::Edit, policies }
     }
 }
 
@@ -67,6 +69,7 @@ impl Gateway {
             let mut parts =
                 parts(folder, setup.backend, setup.backends, launcher, &collected, limits).await;
             parts.choices.safety = setup.safety;
+            parts.policies = setup.policies;
             let journal = parts.workspace.journal().await.unwrap();
             parts.journal = Some(journal.clone());
             let recorder = parts.recorder.clone();
@@ -235,7 +238,7 @@ fn a_recording_truncated_anywhere_leads_to_the_complete_answer_once() {
 }
 
 /// Understands `ask`, and writes the decision to the agent as a line.
-fn asking() -> Understanding {
+pub(super) fn asking() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
         Input::Line(line) if line.text == "ask" => Ok(vec![Action::Ask(question())]),
@@ -272,8 +275,8 @@ fn question() -> Ask {
 }
 
 /// An agent that asks and forwards what it receives. It answers when the flag is set.
-fn asking_agents() -> (mpsc::UnboundedReceiver<String>, watch::Sender<bool>, Arc<ScriptedLauncher>)
-{
+pub(super) fn asking_agents()
+-> (mpsc::UnboundedReceiver<String>, watch::Sender<bool>, Arc<ScriptedLauncher>) {
     let (told, received) = mpsc::unbounded_channel();
     let (leave, given) = watch::channel(false);
     let launcher = ScriptedLauncher::new(move |mut agent: Agent| {

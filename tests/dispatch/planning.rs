@@ -34,7 +34,7 @@ fn tool(kind: &str, target: &str) -> AskKind {
 
 /// Like `plain`, but asks at `plan` and `KIND TARGET`, and writes every decision to the agent as a
 /// line.
-fn asking() -> Understanding {
+pub(super) fn asking() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
         Input::Line(line) if line.text.starts_with("ask ") => {
@@ -67,7 +67,7 @@ fn asking() -> Understanding {
 }
 
 /// Agents that ask these questions one after the other, and repeat what they receive.
-fn agent(asks: &'static [&'static str]) -> Arc<ScriptedLauncher> {
+pub(super) fn agent(asks: &'static [&'static str]) -> Arc<ScriptedLauncher> {
     ScriptedLauncher::new(move |mut agent: Agent| async move {
         for ask in asks {
             agent.say(&[&format!("ask {ask}")]).await;
@@ -98,7 +98,7 @@ async fn planning(
     desk
 }
 
-fn ann() -> Person {
+pub(super) fn ann() -> Person {
     Person::User { id: UserId::discord(ANN), roles: vec![], owner: true, name: "ann".to_owned() }
 }
 

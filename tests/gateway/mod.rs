@@ -43,6 +43,7 @@ mod options;
 mod outlive;
 mod output;
 mod panel;
+mod policies;
 mod projects;
 mod questions;
 mod recovery;

@@ -270,9 +270,14 @@ pub fn action_size() -> usize {
 
 /// Turns a core module in WAT into a component of the world `agent-backend` of this WIT.
 pub fn component(wat: &str, wit: &str) -> Vec<u8> {
+    component_of(wat, wit, "agent-backend")
+}
+
+/// Turns a core module in WAT into a component of a world of this WIT.
+pub fn component_of(wat: &str, wit: &str, world: &str) -> Vec<u8> {
     let mut module = wat::parse_str(wat).unwrap_or_else(|error| panic!("{error}\n{wat}"));
     let (resolve, package) = resolve(wit);
-    let world = resolve.select_world(&[package], Some("agent-backend")).expect("the world");
+    let world = resolve.select_world(&[package], Some(world)).expect("the world");
     wit_component::embed_component_metadata(
         &mut module,
         &resolve,

@@ -23,12 +23,14 @@ use aetheel::dispatch::{
 use aetheel::event::{AttachedFile, Event, EventKind as Asked, EventOrigin, Lane, NewEvent};
 use aetheel::fold::Transcript;
 use aetheel::id::{ChannelId, MessageId, UserOrRoleId};
+use aetheel::policy::PolicyCeiling;
 use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{
     AgentProcess, Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch,
-    LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent, RolloutPair, VersionError,
+    LaunchError, Launcher, NoPolicies, OutputLine, Policies, ProcessCommand, ProcessEvent,
+    RolloutPair, VersionError,
 };
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
@@ -382,6 +384,8 @@ pub struct Collected {
     pub continued: Mutex<Vec<String>>,
     /// Messages before the event, for recaps.
     pub said: Mutex<Vec<RecapMessage>>,
+    /// The number of interruptions before a restart that people saw.
+    pub interrupted: Mutex<usize>,
     /// Called with everything that is shown.
     pub look: OnceLock<Look>,
 }
@@ -496,6 +500,10 @@ impl Reply for CollectingReply {
         self.collected.shown.lock().unwrap().push(event.clone());
     }
 
+    fn was_interrupted(&mut self) {
+        *self.collected.interrupted.lock().unwrap() += 1;
+    }
+
     fn ask(&mut self, question: &OpenQuestion, unseen: QuestionDismissal) {
         if self.collected.blind.load(Ordering::SeqCst) {
             unseen.dismiss();
@@ -535,6 +543,8 @@ pub struct DeskOptions {
     pub secret: Option<String>,
     pub approvers: Vec<UserOrRoleId>,
     pub allowed_tools: AllowedTools,
+    pub policies: Arc<dyn Policies>,
+    pub policy_allow: PolicyCeiling,
     pub host_tools: Vec<HostToolKind>,
     /// One more feature that the backend declares.
     pub feature: Option<&'static str>,
@@ -557,6 +567,8 @@ impl Default for DeskOptions {
             secret: None,
             approvers: vec![],
             allowed_tools: AllowedTools::All,
+            policies: Arc::new(NoPolicies),
+            policy_allow: PolicyCeiling::All,
             host_tools: HostToolKind::ALL.to_vec(),
             feature: None,
             router: None,
@@ -592,6 +604,8 @@ impl Desk {
         parts.choices.approvers = desk_options.approvers;
         parts.choices.allowed_tools = desk_options.allowed_tools;
         parts.choices.host_tools = desk_options.host_tools;
+        parts.choices.policy_allow = desk_options.policy_allow;
+        parts.policies = desk_options.policies;
         parts.recorder = Recorder::new(
             folder.path().join("recordings"),
             RecordingLimits::UNLIMITED,
@@ -626,6 +640,7 @@ pub async fn parts(
             safety: Safety::Edit,
             mode: Mode::Build,
             allowed_tools: AllowedTools::All,
+            policy_allow: PolicyCeiling::All,
             host_tools: HostToolKind::ALL.to_vec(),
             max_turns: 25,
             effort: None,
@@ -639,6 +654,7 @@ pub async fn parts(
         limits,
         host: host(folder),
         backends,
+        policies: Arc::new(NoPolicies),
         launcher,
         unwatched_agents: false,
         outlet: Arc::new(CollectingOutlet(collected.clone())),

@@ -11,11 +11,12 @@ use aetheel_model::agent::{AllowedTools, Mode, Safety};
 use aetheel_model::config::{HostToolKind, Rollout};
 use aetheel_model::event::NewEvent;
 use aetheel_model::id::{ChannelId, UserOrRoleId};
+use aetheel_model::policy::PolicyCeiling;
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::redact::Redactor;
 use aetheel_store::workspace::{Journal, Workspace};
 use aetheel_turn::recording::Recorder;
-use aetheel_turn::{Backends, Host, Launcher};
+use aetheel_turn::{Backends, Host, Launcher, Policies};
 
 /// Finds the node of a cluster that serves a lane, and sends events to it.
 #[async_trait]
@@ -47,6 +48,8 @@ pub struct DispatcherDeps {
     pub host: Host,
     /// The loaded backends.
     pub backends: Arc<dyn Backends>,
+    /// The policies that decide about requests of agents.
+    pub policies: Arc<dyn Policies>,
     /// Starts the processes of agents, in the sandbox if one is configured.
     pub launcher: Arc<dyn Launcher>,
     /// Whether agents of the previous gateway process may have continued after it ended, so that
@@ -89,6 +92,8 @@ pub struct Choices {
     pub mode: Mode,
     /// The tools that agents may use.
     pub allowed_tools: AllowedTools,
+    /// The requests that policies may allow in place of people.
+    pub policy_allow: PolicyCeiling,
     /// The tools of the host that agents may call.
     pub host_tools: Vec<HostToolKind>,
     /// The maximum number of model rounds per turn.

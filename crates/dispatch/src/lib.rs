@@ -97,6 +97,7 @@ pub use self::recovery::offer::{OfferEffect, OfferRefusal};
 pub use self::recovery::redeliver::Redelivery;
 pub use self::recovery::restart::{ImportedEvents, Recovery};
 pub use self::rollout::MAX_WAITING_COMPARISONS;
+pub use self::run::audience::AUTOMATIC_REFUSALS;
 pub use self::run::turn_renderer::{RecordedEnd, TurnRenderer};
 pub use self::status::backends::{BackendControl, BackendView, PingError, RollbackError};
 pub use self::status::overview::{LaneView, RunningTurn};

@@ -11,9 +11,11 @@
 //! * [`unread()`] finds answers in the agent's output that the component does not show.
 //! * [`selftest`] replays the recordings that come with a component.
 //! * [`report`] reduces a recording to the lines that show a fault.
+//! * [`answered`] reads which requests people were asked about, and their answers.
 //! * [`summary`] and [`difference`] format results for readers.
 //! * [`step_viewer`] shows recorded turns step by step.
 
+pub mod answered;
 mod case;
 mod cause;
 pub mod check;

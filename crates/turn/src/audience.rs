@@ -7,6 +7,10 @@ use tokio::sync::mpsc;
 
 use aetheel_model::agent::{AgentEventKind, Ask, AskDecision, AskKey};
 use aetheel_model::fold::Transcript;
+use aetheel_model::policy::PolicyRuling;
+
+/// A running decision of policies about a question.
+pub type Judgement = Pin<Box<dyn Future<Output = PolicyRuling> + Send>>;
 
 /// A follower of a turn. Its methods are called in order and must return at once.
 pub trait Audience: Send {
@@ -24,9 +28,34 @@ pub trait Audience: Send {
         let _ = ask;
     }
 
+    /// Called for each question from before a restart that nobody saw, because policies decided
+    /// about it. [`Audience::past_interruption`] is not called for it.
+    fn past_ruling(&mut self, ask: &Ask, ruling: &PolicyRuling) {
+        let _ = (ask, ruling);
+    }
+
     /// Called for each question that was answered before a restart of the gateway.
     fn past_answer(&mut self, ask: &Ask, decision: &AskDecision) {
         let _ = (ask, decision);
+    }
+
+    /// Called when the agent asks, before people are asked. Returns the decision of policies, or
+    /// `None` if no policy decides about the question. The turn continues in the meantime.
+    fn judge(&mut self, ask: &Ask) -> Option<Judgement> {
+        let _ = ask;
+        None
+    }
+
+    /// Called when policies have decided about a question. Returns the answer for the agent, or
+    /// `None` if people are asked. `is_repeated` is whether the agent asked before a restart.
+    fn ruled(
+        &mut self,
+        ask: &Ask,
+        ruling: &PolicyRuling,
+        is_repeated: bool,
+    ) -> Option<AskDecision> {
+        let _ = (ask, ruling, is_repeated);
+        None
     }
 
     /// Called when the agent asks people. The turn's time limits are paused until the answer.

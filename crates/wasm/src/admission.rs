@@ -123,7 +123,7 @@ impl Engine {
     }
 }
 
-fn check_imports(compiled: &Compiled) -> Result<Vec<String>, AdmissionError> {
+pub(super) fn check_imports(compiled: &Compiled) -> Result<Vec<String>, AdmissionError> {
     let wasm = compiled.runtime.wasm();
     let mut names = Vec::new();
     for (name, import) in compiled.component.component_type().imports(wasm) {
@@ -174,7 +174,7 @@ fn check_contract(compiled: &Compiled) -> Result<(String, ContractVersion), Admi
     }))
 }
 
-fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
+pub(super) fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
     // https://webassembly.github.io/spec/core/binary/modules.html: the magic number, then version 1
     // and layer 0 for modules; components have layer 1.
     match bytes {

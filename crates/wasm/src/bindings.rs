@@ -2,6 +2,15 @@
 //! nothing else. Only `convert` and `instance` use it.
 #![allow(missing_docs, clippy::all, reason = "generated")]
 
+/// The bindings of the contract of policies.
+pub(super) mod policy {
+    wasmtime::component::bindgen!({
+        path: "../../wit/policy",
+        world: "tool-policy",
+        exports: { default: async },
+    });
+}
+
 /// The bindings of the newest contract.
 pub(super) mod v0_3 {
     wasmtime::component::bindgen!({

@@ -9,6 +9,7 @@ use super::requested::RequestedCapabilities;
 use super::trust_state::Distrust;
 use aetheel_kit::selftest::SelftestError;
 use aetheel_model::agent::descriptor::DescriptorError;
+use aetheel_model::extension::ExtensionDescriptorError;
 use aetheel_turn::GuestFailure;
 
 /// The interface that every backend exports, without its version.
@@ -70,8 +71,8 @@ pub enum AdmissionError {
     /// Compiling took longer than this limit.
     #[error("was not compiled within {} s (COMPILE_TIMEOUT_MS)", .0.as_secs())]
     CompileTime(Duration),
-    /// The component imports an interface that no backend may use.
-    #[error("imports `{0}`, which no backend may have")]
+    /// The component imports an interface that no component may use.
+    #[error("imports `{0}`, which no component may have")]
     ForbiddenImport(String),
     /// The component exports no version of the contract.
     #[error("does not export `{CONTRACT}`: it is not a backend, or not the whole file")]
@@ -79,6 +80,28 @@ pub enum AdmissionError {
     /// The component exports a version of the contract that this host does not support.
     #[error("implements {CONTRACT}@{version}, this host supports {supported}", version = .0, supported = supported())]
     ContractVersion(String),
+    /// The component is not of the world that its folder is for, or of a version that this host
+    /// does not support.
+    #[error("does not export `{contract}@{version}`: it is not {noun} for this host")]
+    OtherWorld {
+        /// The interface that the folder's components export.
+        contract: &'static str,
+        /// The version that this host supports.
+        version: &'static str,
+        /// The kind of component, with its article.
+        noun: &'static str,
+    },
+    /// The component refuses its options, for this reason.
+    #[error("refuses its options in {}: {reason}", path.display())]
+    Options {
+        /// The file of the options.
+        path: PathBuf,
+        /// The component's reason, or the reason why the file cannot be read.
+        reason: String,
+    },
+    /// The description of a policy or an observer is not valid.
+    #[error("has an invalid descriptor: {0}")]
+    ExtensionDescriptor(#[source] ExtensionDescriptorError),
     /// The types or functions of the component differ from the contract that it names.
     #[error("does not fit the contract it names: {0}")]
     ContractTypes(String),
@@ -141,10 +164,15 @@ impl AdmissionError {
             Self::ForbiddenImport(_) => {
                 "build it without that import; wit/README.md lists what is there"
             }
-            Self::NoContract
+            Self::OtherWorld { .. }
+            | Self::NoContract
             | Self::ContractVersion(_)
             | Self::ContractTypes(_)
             | Self::Link(_) => "build it against the wit/ folder of this host's version",
+            Self::Options { .. } => "correct the options; the component is then loaded",
+            Self::ExtensionDescriptor(_) => {
+                "fix the component; `aetheel policy check` shows this without using it"
+            }
             Self::Trial { .. } | Self::Descriptor(_) | Self::SelfTest(_) => {
                 "fix the backend; `aetheel backend check` shows this without serving it"
             }

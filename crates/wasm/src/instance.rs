@@ -12,7 +12,7 @@ use wasmtime_wasi::I32Exit;
 use super::backtrace;
 use super::bindings::{v0_1, v0_2, v0_3};
 use super::convert::{self, Excess};
-use super::deadline::limited;
+use super::deadline::{OutOfTime, limited};
 use super::engine::{Compiled, Runtime};
 use super::error::{AdmissionError, ContractVersion};
 use super::profile::StackProfile;
@@ -25,10 +25,28 @@ use aetheel_turn::GuestFailure;
 /// `a_list_of_a_million_actions_is_cut_off` depends on it.
 const FUEL_ERROR: &str = "fuel allocated for hostcalls has been exhausted";
 
+/// A world that components implement: how its exports are found in a component and in an instance.
+pub(super) trait GuestWorld: Copy + Send + Sync + 'static {
+    /// The positions of the exports in a component.
+    type Indices: Send + Sync;
+    /// The exports of an instance.
+    type Exports: Send + Sync;
+
+    /// Looks up the exports of a component.
+    fn find(self, ready: &InstancePre<StoreState>) -> wasmtime::Result<Self::Indices>;
+
+    /// Looks up the exports of an instance.
+    fn load(
+        indices: &Self::Indices,
+        store: &mut Store<StoreState>,
+        instance: &wasmtime::component::Instance,
+    ) -> wasmtime::Result<Self::Exports>;
+}
+
 /// Everything needed to create guests of one component, computed once.
-pub(super) struct Blueprint {
-    linked: Linked,
-    overflow: Option<Overflow>,
+pub(super) struct Blueprint<W: GuestWorld = ContractVersion> {
+    linked: Linked<W>,
+    overflow: Option<Overflow<W>>,
     limits: Limits,
 }
 
@@ -40,18 +58,18 @@ struct Limits {
 }
 
 /// A component that is linked in one runtime.
-struct Linked {
+struct Linked<W: GuestWorld> {
     ready: InstancePre<StoreState>,
-    exports: ExportIndices,
+    exports: W::Indices,
 }
 
 /// A component outside of the pool, which is linked when the pool is full for the first time.
-struct Overflow {
+struct Overflow<W: GuestWorld> {
     runtime: Runtime,
     bytes: Arc<[u8]>,
-    contract: ContractVersion,
+    world: W,
     compile: Duration,
-    linked: OnceCell<Linked>,
+    linked: OnceCell<Linked<W>>,
 }
 
 /// The reason why no guest can be created from a blueprint.
@@ -64,42 +82,67 @@ pub(super) enum StartFailure {
 }
 
 /// A running guest with its memory and its limits.
-pub(super) struct Instance {
-    store: Store<StoreState>,
-    exports: Exports,
-    call: Duration,
+pub(super) struct Instance<E = Exports> {
+    pub(super) store: Store<StoreState>,
+    pub(super) exports: E,
+    pub(super) call: Duration,
 }
 
 /// The exports of the contract that the component implements.
-enum Exports {
+pub(super) enum Exports {
     V0_3(v0_3::AgentBackend),
     V0_2(v0_2::AgentBackend),
     V0_1(v0_1::AgentBackend),
 }
 
 /// The indices of the exports of the contract that the component implements.
-enum ExportIndices {
+pub(super) enum ExportIndices {
     V0_3(v0_3::AgentBackendIndices),
     V0_2(v0_2::AgentBackendIndices),
     V0_1(v0_1::AgentBackendIndices),
 }
 
-impl Blueprint {
-    /// Links a component and looks up the exports of its contract.
+impl GuestWorld for ContractVersion {
+    type Indices = ExportIndices;
+    type Exports = Exports;
+
+    fn find(self, ready: &InstancePre<StoreState>) -> wasmtime::Result<ExportIndices> {
+        match self {
+            Self::V0_3 => v0_3::AgentBackendIndices::new(ready).map(ExportIndices::V0_3),
+            Self::V0_2 => v0_2::AgentBackendIndices::new(ready).map(ExportIndices::V0_2),
+            Self::V0_1 => v0_1::AgentBackendIndices::new(ready).map(ExportIndices::V0_1),
+        }
+    }
+
+    fn load(
+        indices: &ExportIndices,
+        store: &mut Store<StoreState>,
+        instance: &wasmtime::component::Instance,
+    ) -> wasmtime::Result<Exports> {
+        match indices {
+            ExportIndices::V0_3(found) => found.load(store, instance).map(Exports::V0_3),
+            ExportIndices::V0_2(found) => found.load(store, instance).map(Exports::V0_2),
+            ExportIndices::V0_1(found) => found.load(store, instance).map(Exports::V0_1),
+        }
+    }
+}
+
+impl<W: GuestWorld> Blueprint<W> {
+    /// Links a component and looks up the exports of its world.
     ///
     /// # Errors
     /// [`AdmissionError`] names an import that cannot be linked, or the missing export.
     pub(super) fn new(
         compiled: Compiled,
         bytes: Arc<[u8]>,
-        contract: ContractVersion,
+        world: W,
         limits: &ResourceLimits,
     ) -> Result<Self, AdmissionError> {
-        let linked = Linked::new(&compiled.runtime, &compiled.component, contract)?;
+        let linked = Linked::new(&compiled.runtime, &compiled.component, world)?;
         let overflow = compiled.overflow.map(|runtime| Overflow {
             runtime,
             bytes,
-            contract,
+            world,
             compile: limits.compile,
             linked: OnceCell::new(),
         });
@@ -116,7 +159,7 @@ impl Blueprint {
         &self,
         backend: Arc<str>,
         generation: Arc<str>,
-    ) -> Result<Instance, StartFailure> {
+    ) -> Result<Instance<W::Exports>, StartFailure> {
         if let Some(instance) =
             self.linked.start(self.limits, backend.clone(), generation.clone()).await?
         {
@@ -134,14 +177,14 @@ impl Blueprint {
     }
 }
 
-impl Overflow {
-    async fn linked(&self) -> Result<&Linked, StartFailure> {
+impl<W: GuestWorld> Overflow<W> {
+    async fn linked(&self) -> Result<&Linked<W>, StartFailure> {
         let link = async || {
             tracing::info!(
                 "the memory pool of backends is full, so more guests get new memory; hint: a larger GUEST_POOL makes their turns cheaper"
             );
             let component = self.runtime.compile(self.bytes.clone(), self.compile).await?;
-            Linked::new(&self.runtime, &component, self.contract)
+            Linked::new(&self.runtime, &component, self.world)
         };
         self.linked.get_or_try_init(link).await.map_err(|error: AdmissionError| {
             StartFailure::Guest(GuestFailure::Trapped(error.to_string()))
@@ -149,29 +192,15 @@ impl Overflow {
     }
 }
 
-impl Linked {
-    fn new(
-        runtime: &Runtime,
-        component: &Component,
-        contract: ContractVersion,
-    ) -> Result<Self, AdmissionError> {
+impl<W: GuestWorld> Linked<W> {
+    fn new(runtime: &Runtime, component: &Component, world: W) -> Result<Self, AdmissionError> {
         let unlinked = |error: wasmtime::Error| AdmissionError::Link(format!("{error:#}"));
         let mut linker = runtime.linker().clone();
         sandbox::stub_unused(&mut linker, component).map_err(unlinked)?;
         let ready = linker.instantiate_pre(component).map_err(unlinked)?;
-        let exports = match contract {
-            ContractVersion::V0_3 => {
-                v0_3::AgentBackendIndices::new(&ready).map(ExportIndices::V0_3)
-            }
-            ContractVersion::V0_2 => {
-                v0_2::AgentBackendIndices::new(&ready).map(ExportIndices::V0_2)
-            }
-            ContractVersion::V0_1 => {
-                v0_1::AgentBackendIndices::new(&ready).map(ExportIndices::V0_1)
-            }
-        };
-        let exports =
-            exports.map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
+        let exports = world
+            .find(&ready)
+            .map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
         Ok(Self { ready, exports })
     }
 
@@ -181,7 +210,7 @@ impl Linked {
         limits: Limits,
         backend: Arc<str>,
         generation: Arc<str>,
-    ) -> Result<Option<Instance>, StartFailure> {
+    ) -> Result<Option<Instance<W::Exports>>, StartFailure> {
         let mut store = sandbox::store(self.ready.engine(), limits.memory, backend, generation);
         let started = limited(limits.call, self.ready.instantiate_async(&mut store)).await;
         let instance = match started {
@@ -190,12 +219,8 @@ impl Linked {
             Ok(Err(error)) => return Err(StartFailure::Guest(failure(&store, &error))),
             Err(late) => return Err(StartFailure::Guest(GuestFailure::CutOff(late.to_string()))),
         };
-        let exports = match &self.exports {
-            ExportIndices::V0_3(found) => found.load(&mut store, &instance).map(Exports::V0_3),
-            ExportIndices::V0_2(found) => found.load(&mut store, &instance).map(Exports::V0_2),
-            ExportIndices::V0_1(found) => found.load(&mut store, &instance).map(Exports::V0_1),
-        };
-        let exports = exports.map_err(|error| StartFailure::Types(format!("{error:#}")))?;
+        let exports = W::load(&self.exports, &mut store, &instance)
+            .map_err(|error| StartFailure::Types(format!("{error:#}")))?;
         Ok(Some(Instance { store, exports, call: limits.call }))
     }
 }
@@ -211,11 +236,8 @@ macro_rules! call {
     };
     ($self:ident, $exports:ident.$export:ident($($argument:expr),*)) => {{
         let call = $exports.aetheel_backend_backend().$export(&mut $self.store, $($argument),*);
-        match limited($self.call, call).await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(failure(&$self.store, &error)),
-            Err(late) => Err(GuestFailure::CutOff(late.to_string())),
-        }
+        let called = limited($self.call, call).await;
+        $self.outcome(called)
     }};
 }
 
@@ -225,6 +247,21 @@ macro_rules! handle {
         let inputs = convert::$version::inputs($inputs);
         convert::$version::actions(call!($self, $exports.call_handle(&inputs))?.map_err(refused)?)
     }};
+}
+
+impl<E> Instance<E> {
+    /// Returns the result of a call into the guest. After an error the instance must not be used
+    /// again.
+    pub(super) fn outcome<T>(
+        &self,
+        called: Result<wasmtime::Result<T>, OutOfTime>,
+    ) -> Result<T, GuestFailure> {
+        match called {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(failure(&self.store, &error)),
+            Err(late) => Err(GuestFailure::CutOff(late.to_string())),
+        }
+    }
 }
 
 impl Instance {
@@ -271,12 +308,12 @@ impl Instance {
     }
 }
 
-fn excess_failure(excess: Excess) -> GuestFailure {
+pub(super) fn excess_failure(excess: Excess) -> GuestFailure {
     GuestFailure::CutOff(excess.to_string())
 }
 
 /// Limits the length of a guest's text, because it appears in logs.
-fn refused(mut text: String) -> GuestFailure {
+pub(super) fn refused(mut text: String) -> GuestFailure {
     if text.len() > 4096 {
         text.truncate(text.floor_char_boundary(4096));
         text.push('…');

@@ -20,7 +20,7 @@ mod guest_output;
 mod inspect;
 pub(super) mod install;
 mod new;
-mod open;
+pub(super) mod open;
 mod profile;
 mod record;
 pub(super) mod replay;

@@ -17,25 +17,25 @@ pub(super) struct OpenedComponent {
 
 /// The reason why a trial could not be run or failed at once.
 #[derive(Debug)]
-pub(super) struct KitError {
+pub(in crate::commands) struct KitError {
     /// The exit code of the program.
-    pub(super) code: u8,
-    pub(super) text: String,
-    pub(super) hint: Option<&'static str>,
+    pub(in crate::commands) code: u8,
+    pub(in crate::commands) text: String,
+    pub(in crate::commands) hint: Option<&'static str>,
 }
 
 impl KitError {
     /// Makes an error about the command's arguments, for example a missing file.
-    pub(super) fn usage(text: impl Into<String>) -> Self {
+    pub(in crate::commands) fn usage(text: impl Into<String>) -> Self {
         Self { code: exit::USAGE, text: text.into(), hint: None }
     }
 
-    pub(super) fn failed(text: impl Into<String>) -> Self {
+    pub(in crate::commands) fn failed(text: impl Into<String>) -> Self {
         Self { code: exit::FAILED, text: text.into(), hint: None }
     }
 
     /// Prints the error to stderr and returns the exit code.
-    pub(super) fn report(&self) -> u8 {
+    pub(in crate::commands) fn report(&self) -> u8 {
         print_stderr(&format!("error: {}", self.text));
         if let Some(hint) = self.hint {
             print_stderr(&format!("hint: {hint}"));
@@ -46,7 +46,7 @@ impl KitError {
 
 /// Makes the sandbox with the default limits. Compiled code is stored in `CACHE_DIR`, if that
 /// folder can be used.
-pub(super) fn engine() -> Result<Engine, KitError> {
+pub(in crate::commands) fn engine() -> Result<Engine, KitError> {
     cached(Engine::new)
 }
 
@@ -84,20 +84,20 @@ fn cached_with(
 pub(super) async fn component(engine: &Engine, path: &Path) -> Result<OpenedComponent, KitError> {
     match engine.open(path).await {
         Ok((inspection, backend)) => Ok(OpenedComponent { inspection, backend }),
-        Err(error) => {
-            let code = match error {
-                AdmissionError::Read(_) | AdmissionError::NotAFile | AdmissionError::Changing => {
-                    exit::USAGE
-                }
-                _ => exit::FAILED,
-            };
-            Err(KitError {
-                code,
-                text: format!("{}: it {}", path.display(), with_causes(&error)),
-                hint: Some(error.hint()),
-            })
-        }
+        Err(error) => Err(refused(path, &error)),
     }
+}
+
+/// Returns the error of a component that is not admitted.
+pub(in crate::commands) fn refused(path: &Path, error: &AdmissionError) -> KitError {
+    let code = match error {
+        AdmissionError::Read(_) | AdmissionError::NotAFile | AdmissionError::Changing => {
+            exit::USAGE
+        }
+        _ => exit::FAILED,
+    };
+    let text = format!("{}: it {}", path.display(), with_causes(error));
+    KitError { code, text, hint: Some(error.hint()) }
 }
 
 /// Reads recordings, including all recordings in folders.

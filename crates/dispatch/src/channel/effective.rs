@@ -142,6 +142,7 @@ pub(super) fn id_list(choices: &[DescriptorChoice]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aetheel_model::policy::PolicyCeiling;
 
     fn choices() -> Choices {
         Choices {
@@ -152,6 +153,7 @@ mod tests {
             safety: Safety::Edit,
             mode: Mode::Build,
             allowed_tools: AllowedTools::All,
+            policy_allow: PolicyCeiling::All,
             host_tools: Vec::new(),
             max_turns: 25,
             project_roots: vec![],

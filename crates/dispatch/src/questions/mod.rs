@@ -2,11 +2,12 @@
 //!
 //! This module checks who may answer a question and whether a decision fits it, and passes exactly
 //! one decision per question to the agent. The outcome is shown through the [`ReplyHandle`] of the
-//! turn. In turns that only plan, [`planning`] answers in place of people. Tested by
-//! `tests/dispatch/asks.rs`.
+//! turn. In turns that only plan, [`planning`] answers in place of people, and so do the operator's
+//! [`policies`]. Tested by `tests/dispatch/asks.rs`.
 
 mod fit;
 pub(crate) mod planning;
+pub(crate) mod policies;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use aetheel_model::agent::{Ask, AskDecision, AskKind, is_read_only};
+use aetheel_model::agent::{Ask, AskDecision, AskKind, ToolStart, is_read_only};
 use aetheel_model::plain::one_line;
 use aetheel_model::redact::Redactor;
 
 /// The reason for the refusal, which the agent receives.
-const REFUSAL: &str = "Only planning is allowed here: do not change anything and do not run commands. Work out a plan and describe it.";
+pub(crate) const REFUSAL: &str = "Only planning is allowed here: do not change anything and do not run commands. Work out a plan and describe it.";
 /// The maximum number of refused requests that the notice names.
 const NAMED_LIMIT: usize = 3;
 /// The maximum length of each name, in characters.
@@ -34,10 +34,15 @@ impl Planning {
         Self { enabled: Arc::new(AtomicBool::new(on)), ..Self::default() }
     }
 
+    /// Returns whether a request for a tool is refused.
+    pub(crate) fn refuses(&self, tool: &ToolStart) -> bool {
+        self.enabled.load(Ordering::SeqCst) && !is_read_only(tool)
+    }
+
     /// Returns the refusal of an agent's request, or `None` if people are asked.
     pub(crate) fn refusal(&self, kind: &AskKind) -> Option<AskDecision> {
         let AskKind::Permission(tool) = kind else { return None };
-        if !self.enabled.load(Ordering::SeqCst) || is_read_only(tool) {
+        if !self.refuses(tool) {
             return None;
         }
         let what = tool

@@ -12,7 +12,8 @@ use crate::outlet::QuestionDismissal;
 use crate::outlet::handle::ReplyHandle;
 use crate::outlet::question::Settlement;
 use crate::persistence::EventProgress;
-use crate::questions::{QuestionContext, Questions};
+use crate::questions::policies::PolicyGate;
+use crate::questions::{QuestionContext, Questions, planning};
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{
     AgentEventKind, AllowedTools, Ask, AskDecision, AskKey, AskKind, ToolStart, ToolStatus, permits,
@@ -20,8 +21,9 @@ use aetheel_model::agent::{
 use aetheel_model::figures;
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::one_line;
+use aetheel_model::policy::PolicyRuling;
 use aetheel_store::workspace::PendingSave;
-use aetheel_turn::{Answerer, AskCloseReason, Audience, Backend};
+use aetheel_turn::{Answerer, AskCloseReason, Audience, Backend, Judgement};
 
 /// Shows one turn in its reply. Dropping it closes the open questions.
 pub(super) struct TurnAudience<'a> {
@@ -39,7 +41,15 @@ pub(super) struct TurnAudience<'a> {
     /// The start of the first tool, until its record is on disk.
     pub(super) first_tool: Option<(PendingSave, AgentEventKind)>,
     pub(super) tools: ToolGate,
+    pub(super) policies: PolicyGate,
 }
+
+/// The refusal of a tool that the operator does not allow.
+const NOT_ALLOWED: &str = "The operator does not allow this tool here.";
+
+/// The texts with which requests of agents are refused by the operator's settings, without asking
+/// people.
+pub const AUTOMATIC_REFUSALS: [&str; 2] = [NOT_ALLOWED, planning::REFUSAL];
 
 /// Limits the agent to the tools that the operator allows, if the agent asks before it uses a tool.
 pub(super) struct ToolGate {
@@ -137,6 +147,11 @@ impl Audience for TurnAudience<'_> {
         }
     }
 
+    fn past_ruling(&mut self, ask: &Ask, ruling: &PolicyRuling) {
+        *self.times.entry(ask.ask).or_default() += 1;
+        self.policies.note(ask, ruling);
+    }
+
     fn past_answer(&mut self, ask: &Ask, decision: &AskDecision) {
         self.context.planning.on_decision(ask, decision);
     }
@@ -149,6 +164,28 @@ impl Audience for TurnAudience<'_> {
             self.pass_first_tool();
         };
         Some(Box::pin(shown))
+    }
+
+    fn judge(&mut self, ask: &Ask) -> Option<Judgement> {
+        let AskKind::Permission(tool) = &ask.kind else { return None };
+        // No policy can allow what the operator's settings exclude.
+        if !self.tools.permits(tool) || self.context.planning.refuses(tool) {
+            return None;
+        }
+        self.policies.judge(ask)
+    }
+
+    fn ruled(
+        &mut self,
+        ask: &Ask,
+        ruling: &PolicyRuling,
+        is_repeated: bool,
+    ) -> Option<AskDecision> {
+        let decision = self.policies.apply(ask, ruling, &self.context.expansion)?;
+        if !is_repeated {
+            *self.times.entry(ask.ask).or_default() += 1;
+        }
+        Some(decision)
     }
 
     fn ask(&mut self, ask: &Ask, answer: Answerer) {
@@ -165,9 +202,7 @@ impl Audience for TurnAudience<'_> {
                 kind = tool.kind,
                 "refused the agent a tool that ALLOWED_TOOLS does not name"
             );
-            answer.decide(AskDecision::Deny(Some(
-                "The operator does not allow this tool here.".to_owned(),
-            )));
+            answer.decide(AskDecision::Deny(Some(NOT_ALLOWED.to_owned())));
             return;
         }
         if let Some(refusal) = self.context.planning.refusal(&ask.kind) {

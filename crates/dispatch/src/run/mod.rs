@@ -10,7 +10,7 @@
 
 mod artifacts;
 pub(crate) mod attachments;
-mod audience;
+pub(crate) mod audience;
 mod hooks;
 mod recap;
 mod redact_stream;
@@ -25,7 +25,6 @@ pub(super) mod unsolicited;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
@@ -42,13 +41,14 @@ use super::outlet::{TurnAnswer, messages};
 use super::persistence::{EventProgress, wait_until_saved};
 use super::questions::QuestionContext;
 use super::questions::planning::Planning;
+use super::questions::policies::PolicyGate;
 use super::recovery::restart::{TurnFollowUp, follow_up_lost_agent};
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{AllowedTools, PromptPart, Safety, StartTurn};
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::figures;
 use aetheel_model::prompt::Expansion;
-use aetheel_store::workspace::{Binding, Hook, LostTurn, PendingSave};
+use aetheel_store::workspace::{Binding, Hook, LaneSettings, LostTurn, PendingSave};
 use aetheel_turn::{
     Backend, ContinuedTurn, Ending, GuestFailure, Steering, StopReason, TurnRequest, TurnResult,
 };
@@ -315,7 +315,7 @@ impl TurnRunner {
                 .notices
                 .push("The working directory has changed; this is a new conversation.".to_owned());
         }
-        self.run_prepared(event, begun, lane.ping, (stop, steers), reply, kept).await
+        self.run_prepared(event, begun, &lane, (stop, steers), reply, kept).await
     }
 
     /// Runs a prepared turn to its end, and creates its answer.
@@ -323,7 +323,7 @@ impl TurnRunner {
         &self,
         event: &Event,
         begun: PreparedTurn,
-        ping: Option<Duration>,
+        lane: &LaneSettings,
         (stop, steers): TurnControls,
         reply: &Arc<ReplyHandle>,
         kept: &EventProgress,
@@ -355,6 +355,7 @@ impl TurnRunner {
             allowed: self.shared.deps.choices.allowed_tools.clone(),
             backend: backend.clone(),
         };
+        let policies = PolicyGate::of(&self.shared.deps, event, lane, &name, &start);
         let request = TurnRequest {
             id: id.clone(),
             event: event.sequence,
@@ -377,6 +378,7 @@ impl TurnRunner {
             kept: kept.clone(),
             first_tool: None,
             tools,
+            policies: policies.clone(),
         };
         let mut result = aetheel_turn::run(request, &self.shared.links, &mut audience).await;
         kept.hold_turn_place(std::mem::take(&mut result.slot));
@@ -391,6 +393,7 @@ impl TurnRunner {
             .keep_unread(event, &id, &name, (&binding, requested.as_deref()), &result)
             .await;
         notices.extend(planning.notice(&self.shared.deps.redactor));
+        notices.extend(policies.notice());
         notices.extend(
             self.save_session(event, &name, &binding, requested.as_deref(), &result, &directory)
                 .await,
@@ -430,7 +433,7 @@ impl TurnRunner {
             took: result.took,
             files,
             offer,
-            ping: event.asker.filter(|_| ping.is_some_and(|after| result.took >= after)),
+            ping: event.asker.filter(|_| lane.ping.is_some_and(|after| result.took >= after)),
             turn: Some(line),
         }
     }

@@ -52,7 +52,7 @@ impl TurnRunner {
             binding,
             continued: Some(turn),
         };
-        self.run_prepared(event, begun, lane.ping, control, reply, kept).await
+        self.run_prepared(event, begun, &lane, control, reply, kept).await
     }
 
     /// Returns why a turn may not be resumed, or `None` if it may: it must not have more rights

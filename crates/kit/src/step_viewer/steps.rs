@@ -274,6 +274,10 @@ impl TurnSteps {
                     let how = if result.failed { "failed" } else { "returned" };
                     read.notes.push(format!("the call {how}: {}", result.text));
                 }
+                EntryKind::Ruled(ruling) => read.notes.push(match ruling.line() {
+                    Some(line) => format!("policies decided: {line}"),
+                    None => "policies left the decision to people".to_owned(),
+                }),
                 EntryKind::Moved { digest, .. } => {
                     read.notes.push(format!("another generation took over: {digest}"));
                 }

@@ -467,7 +467,7 @@ pub fn version(text: &str) -> Option<semver::Version> {
         .or_else(|| semver::Version::parse(&format!("{text}.0.0")).ok())
 }
 
-fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     (1..=32).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         && !text.starts_with('-')

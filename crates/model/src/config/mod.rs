@@ -33,6 +33,7 @@ pub use self::words::{
 use crate::agent::{AllowedTools, Mode, Safety};
 use crate::finding::Finding;
 use crate::id::{ChannelId, UserId, UserOrRoleId};
+use crate::policy::PolicyCeiling;
 
 settings! {
     /// The configuration, valid in itself. Folders and programs are checked at the start.
@@ -77,6 +78,9 @@ settings! {
         /// The tools that agents may use.
         allowed_tools: AllowedTools = "ALLOWED_TOOLS", "file_read,file_search,content_search,web_search,web_fetch", allowed_tools(),
             "The only tools the agent may use; by unified kinds (`file_read`), the agent's own names, or other names that its backend declares; `*` for all, `none` for none";
+        /// The requests that policies may allow in place of people.
+        policy_allow: PolicyCeiling = "POLICY_ALLOW", "all", one_of(&PolicyCeiling::WORDS),
+            "Requests that policies may allow in place of people: `nothing`, `read` (tools that only read), `edit` (also edits of files in the working directory) or `all`";
         /// The tools of the host that agents may call.
         host_tools: Vec<HostToolKind> = "HOST_TOOLS", "all", all_or_some_of(&HostToolKind::WORDS),
             "Tools of the gateway that agents may call: `aetheel_post_file` (attaches a file to the answer), `aetheel_ask` (asks people), separated by commas; `all` or `none`";

@@ -96,6 +96,7 @@ const RELOADS: &str = "aetheel_reloads_total";
 const GENERATION: &str = "aetheel_backend_generation";
 const QUESTIONS: &str = "aetheel_questions_total";
 const QUESTIONS_OPEN: &str = "aetheel_questions_open";
+const POLICIES: &str = "aetheel_policy_decisions_total";
 const CONNECTED: &str = "aetheel_discord_connected";
 const SHARDS: &str = "aetheel_discord_shards";
 const LOGINS: &str = "aetheel_discord_logins_total";
@@ -151,6 +152,7 @@ pub const FIGURES: &[Figure] = &[
     f(GENERATION, Gauge, &["backend"], "Generation of a backend that serves"),
     f(QUESTIONS, Counter, &["outcome"], "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`"),
     f(QUESTIONS_OPEN, Gauge, &[], "Open questions to people"),
+    f(POLICIES, Counter, &["policy", "result"], "Decisions of policies: `allow`, `ask`, `deny`, `pass` or `failed` (people are asked)"),
     f(CONNECTED, Gauge, &[], "Shards that are connected to Discord's gateway"),
     f(SHARDS, Gauge, &[], "Shards that this node should have connected; 0 if another node has them"),
     f(LOGINS, Counter, &[], "Logins to Discord's gateway; 1,000 a day are allowed"),
@@ -233,6 +235,11 @@ pub fn set_queue(waiting: usize, oldest_ms: Option<i64>, running: usize) {
     gauge!(DEPTH).set(waiting as f64);
     gauge!(OLDEST).set(oldest_ms.unwrap_or(0).max(0) as f64 / 1_000.0);
     gauge!(RUNNING).set(running as f64);
+}
+
+/// Counts a decision of a policy.
+pub fn policy_decided(policy: &str, result: &'static str) {
+    counter!(POLICIES, "policy" => policy.to_owned(), "result" => result).increment(1);
 }
 
 /// Counts a tick of a heartbeat or cron job that became an event.

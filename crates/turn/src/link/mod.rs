@@ -40,6 +40,7 @@ use aetheel_model::agent::{
     Usage,
 };
 use aetheel_model::event::Lane;
+use aetheel_model::policy::PolicyRuling;
 
 pub(super) enum LinkRequest {
     Begin(Box<Begin>),
@@ -47,6 +48,8 @@ pub(super) enum LinkRequest {
     /// End the turn by force: stop the agent that serves it.
     GiveUp(TurnRef),
     Answer(AskKey, AskDecision),
+    /// Record the decision of policies.
+    Ruled(PolicyRuling),
     Steer(TurnRef, Vec<PromptPart>, oneshot::Sender<SteerOutcome>),
     /// The driver has finished the turn, with this ending.
     End(TurnRef, String),
@@ -146,6 +149,8 @@ pub(super) enum LinkReport {
     Stderr(String),
     /// The link was about to close, so the turn never began.
     Refused,
+    /// The policies decided about the next question of a continued turn, which nobody saw.
+    Ruled(PolicyRuling),
     /// This question of a continued turn was answered before the restart.
     Answered(AskKey, AskDecision),
     /// People wrote to a continued turn before the restart.

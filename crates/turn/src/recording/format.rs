@@ -8,6 +8,7 @@ use super::checkpoint::Checkpoint;
 use aetheel_model::agent::{
     Action, Artifact, HostCommand, Input, StartTurn, TimedInput, ToolRequest, ToolResult, TurnKey,
 };
+use aetheel_model::policy::PolicyRuling;
 
 /// The version of the format. A reader refuses higher versions.
 pub const FORMAT: u32 = 1;
@@ -77,6 +78,9 @@ pub enum EntryKind {
     Called(ToolRequest),
     /// The result of such a call.
     Returned(ToolResult),
+    /// The policies decided about a question of the agent. An answer follows if people are not
+    /// asked.
+    Ruled(PolicyRuling),
     /// A turn begins on the link.
     Turn {
         /// Its correlation id.

@@ -217,6 +217,8 @@ pub struct AskBlock {
     pub decision: Option<AskDecision>,
     /// Whether the agent withdrew the question.
     pub withdrawn: bool,
+    /// The decision of policies, in words for people.
+    pub ruling: Option<String>,
 }
 
 /// An image, a file or a link in the answer.
@@ -414,6 +416,7 @@ impl AskBlock {
                 }
             }
         }
+        self.ruling.iter_mut().for_each(&mut *change);
         match &mut self.decision {
             Some(AskDecision::AllowChanged(text) | AskDecision::Chosen(text)) => change(text),
             Some(AskDecision::Deny(words)) => words.iter_mut().for_each(change),

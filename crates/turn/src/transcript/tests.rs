@@ -347,7 +347,12 @@ fn full(canary: &str) -> TurnTranscript {
             parent: None,
             deadline_ms: None,
         };
-        BlockKind::Asked(Box::new(AskBlock { ask, decision: Some(decision), withdrawn: false }))
+        BlockKind::Asked(Box::new(AskBlock {
+            ask,
+            decision: Some(decision),
+            withdrawn: false,
+            ruling: None,
+        }))
     };
     let question = aetheel_model::agent::Question {
         text: text(),

@@ -363,6 +363,11 @@ impl LinkTask {
                         if let Some(clock) = notes.clocks.get_mut(&ask.turn) {
                             clock.ask(ask.ask, t);
                         }
+                        if let Some(ruling) = notes.next_ruling(ask.ask) {
+                            let turn = TurnRef { session: ask.session, turn: ask.turn };
+                            // Fails only if the question is not asked either.
+                            let _ = self.turns.report(turn, LinkReport::Ruled(ruling));
+                        }
                     }
                     Action::AskWithdrawn(ask) => {
                         notes.clocks.values_mut().for_each(|clock| clock.answered(*ask, t));

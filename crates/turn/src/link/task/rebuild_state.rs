@@ -16,6 +16,7 @@ use aetheel_model::agent::{
     Action, Artifact, AskKey, ProcKey, SessionKey, Spawn, StartTurn, TurnKey,
 };
 use aetheel_model::event::Lane;
+use aetheel_model::policy::PolicyRuling;
 
 /// A turn that began before a restart of the gateway and continues.
 #[derive(Debug)]
@@ -75,6 +76,8 @@ pub(super) struct RebuildState {
     pub(super) clocks: BTreeMap<TurnKey, RecordedClock>,
     /// The files that were attached to answers, by the turn and the call.
     pub(super) attached: BTreeMap<(TurnKey, CallKey), Artifact>,
+    /// The decision of policies about each recorded question, by its key, in order.
+    rulings: BTreeMap<AskKey, VecDeque<Option<PolicyRuling>>>,
 }
 
 /// The times of a turn, in milliseconds of the link's time.
@@ -147,7 +150,14 @@ impl RebuildState {
         });
         let attached = attached.collect();
         let (expected, sent) = (ExpectedActions::of(entries)?, sent_commands(entries));
-        Ok(Self { expected, sent, open, attached, ..Self::default() })
+        let rulings = rulings(entries);
+        Ok(Self { expected, sent, open, attached, rulings, ..Self::default() })
+    }
+
+    /// Returns the decision of policies about the next recorded question with this key, if people
+    /// did not see the question for that reason.
+    pub(super) fn next_ruling(&mut self, ask: AskKey) -> Option<PolicyRuling> {
+        self.rulings.get_mut(&ask)?.pop_front()?.filter(PolicyRuling::is_final)
     }
 
     /// Returns whether the next recorded command to a process was sent.
@@ -192,6 +202,23 @@ impl RebuildState {
         *count += 1;
         survivor.processes.iter().any(|living| living.proc == proc && living.commands < *count)
     }
+}
+
+/// Returns the decision of policies about each recorded question.
+fn rulings(entries: &[RecordingEntry]) -> BTreeMap<AskKey, VecDeque<Option<PolicyRuling>>> {
+    let mut rulings: BTreeMap<AskKey, VecDeque<_>> = BTreeMap::new();
+    for entry in entries {
+        match &entry.kind {
+            EntryKind::Out(Action::Ask(ask)) => rulings.entry(ask.ask).or_default().push_back(None),
+            EntryKind::Ruled(ruling) => {
+                if let Some(last) = rulings.get_mut(&ruling.ask).and_then(VecDeque::back_mut) {
+                    *last = Some(ruling.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+    rulings
 }
 
 /// Returns whether an action is a command to a process.

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+mod asks;
 mod limits;
 
+use self::asks::ask_of;
 use self::limits::{MAX_BLOCKS, MAX_TOTAL_BYTES};
 use super::{ArtifactBlock, AskBlock, BlockKind, BoundedText, Gap, ToolBlock, TurnTranscript};
 use crate::recording::{EntryKind, Header, RecordingEntry, SPARSE, UNSEEN};
-use crate::tools::{self, AskPeople, ToolInput};
+use crate::tools::AskPeople;
 use aetheel_model::agent::{
-    Action, AgentEvent, AgentEventKind, AgentNotice, ArtifactBody, Ask, AskAnswer, AskDecision,
-    AskKey, AskKind, DiagnosticLevel, HostCommand, Input, PromptPart, SessionKey, SessionReady,
-    StartTurn, TextEvent, ToolEnd, ToolRequest, ToolStart, TurnDone, TurnKey, TurnRef,
+    Action, AgentEvent, AgentEventKind, AgentNotice, ArtifactBody, AskAnswer, AskKey,
+    DiagnosticLevel, HostCommand, Input, PromptPart, SessionKey, SessionReady, StartTurn,
+    TextEvent, ToolEnd, ToolStart, TurnDone, TurnKey,
 };
 
 /// Maximum number of parts of a prompt.
@@ -175,11 +177,10 @@ impl TranscriptBuilder {
             EntryKind::Out(Action::ToolRequest(request)) | EntryKind::Called(request)
                 if request.turn == key =>
             {
-                if let Some(ask) = ask_of(&request) {
-                    let asked = AskBlock { ask, decision: None, withdrawn: false };
-                    if let Some(at) = self.push(at_ms, BlockKind::Asked(Box::new(asked))) {
-                        self.calls.insert(request.call, at);
-                    }
+                if let Some(ask) = ask_of(&request)
+                    && let Some(at) = self.push(at_ms, AskBlock::of(ask))
+                {
+                    self.calls.insert(request.call, at);
                 }
             }
             EntryKind::In(Input::ToolResult(result)) | EntryKind::Returned(result) => {
@@ -187,6 +188,11 @@ impl TranscriptBuilder {
                     && let BlockKind::Asked(asked) = &mut self.transcript.blocks[at].kind
                 {
                     asked.decision = Some(AskPeople::decision(result.text));
+                }
+            }
+            EntryKind::Ruled(ruling) => {
+                if let Some(asked) = self.asked(ruling.ask) {
+                    asked.ruling = ruling.line();
                 }
             }
             EntryKind::Out(Action::AskWithdrawn(ask)) => {
@@ -419,22 +425,6 @@ impl TranscriptBuilder {
         });
     }
 
-    fn ask(&mut self, ask: Ask, at_ms: u64) {
-        let key = ask.ask;
-        let asked = AskBlock { ask, decision: None, withdrawn: false };
-        // A key may be used again. An answer belongs to its latest use.
-        if let Some(at) = self.push(at_ms, BlockKind::Asked(Box::new(asked))) {
-            self.asks.insert(key, at);
-        }
-    }
-
-    fn asked(&mut self, ask: AskKey) -> Option<&mut AskBlock> {
-        match &mut self.transcript.blocks[*self.asks.get(&ask)?].kind {
-            BlockKind::Asked(asked) => Some(asked),
-            _ => None,
-        }
-    }
-
     fn done(&mut self, done: TurnDone, at_ms: u64) {
         if self.transcript.outcome.is_some() {
             return;
@@ -464,37 +454,10 @@ impl TranscriptBuilder {
     }
 }
 
-/// Returns the question of a call of a host tool that asks people. The agent reports its other calls
-/// by itself.
-fn ask_of(request: &ToolRequest) -> Option<Ask> {
-    let offered = std::slice::from_ref(&request.name);
-    match tools::parse(&request.name, &request.input, offered) {
-        Ok(ToolInput::Ask(question)) => {
-            Some(question.ask(0, TurnRef { session: request.session, turn: request.turn }))
-        }
-        _ => None,
-    }
-}
-
 /// Returns the text of a part of a message.
 fn part_text(part: PromptPart) -> String {
     match part {
         PromptPart::Text(text) => text,
         PromptPart::Image(file) | PromptPart::File(file) => file.name,
-    }
-}
-
-impl AskBlock {
-    /// Masks the answers to questions for secrets, however short they are.
-    fn hide_secrets(&mut self) {
-        let (AskKind::Questions(questions), Some(AskDecision::Answers(answers))) =
-            (&self.ask.kind, &mut self.decision)
-        else {
-            return;
-        };
-        let secret = |id: &str| questions.iter().any(|asked| asked.secret && asked.id == id);
-        for (_, values) in answers.iter_mut().filter(|(id, _)| secret(id)) {
-            values.iter_mut().for_each(|value| "***".clone_into(value));
-        }
     }
 }

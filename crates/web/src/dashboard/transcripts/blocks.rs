@@ -328,6 +328,9 @@ fn question(asked: &AskBlock, eyes: ViewLevel, part: &str) -> Markup {
                 (more(rest, 0, part))
             },
         }
+        @if let Some(ruling) = asked.ruling.as_ref().filter(|_| eyes != ViewLevel::Link) {
+            p { "Policies: " (short_line(ruling, 400)) "." }
+        }
         p { (settled(asked)) }
     }
 }

@@ -1,8 +1,12 @@
 //! Drives one turn on its link: passes the agent's events to the audience and people's decisions to
 //! the agent, until the turn has exactly one outcome.
 //!
-//! Owns the steps by which a turn is stopped. The time limits of the turn are in `clock`. Processes
+//! Owns the steps by which a turn is stopped. `asks` answers the agent's questions, with the
+//! decisions of policies (`judging`) or of people. The time limits of the turn are in `clock`. Processes
 //! and the guest belong to the link. `tests/dispatch` tests this module.
+
+mod asks;
+mod judging;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
+use self::judging::{AskedQuestion, Judging};
 use super::clock::{Overdue, TurnTimer};
 use super::conservation::Examination;
 use super::ending::{Ending, StopReason, TurnEvidence, TurnObservations, TurnResult};
@@ -18,10 +23,10 @@ use super::guard::Guard;
 use super::link::{LinkReport, LinkRequest};
 use super::links::{ContinuedTurn, Links, NewTurn, TurnSlot};
 use super::stop::{Cause, stopped};
-use super::{Answerer, AskCloseReason, Audience, Backend, Blob, GuestFailure, Host};
+use super::{AskCloseReason, Audience, Backend, Blob, GuestFailure, Host};
 use aetheel_model::agent::descriptor::{Feature, LinkSharing};
 use aetheel_model::agent::{
-    AgentEventKind, AgentFailure, Ask, AskDecision, AskKey, PromptPart, StartTurn, SteerOutcome,
+    AgentEventKind, AgentFailure, AskDecision, AskKey, PromptPart, StartTurn, SteerOutcome,
 };
 use aetheel_model::event::Lane;
 use aetheel_model::figures;
@@ -94,6 +99,7 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         examined: Examination::default(),
         cause: None,
         phase: TurnPhase::Running,
+        judging: Judging::default(),
     };
     if continues {
         driver.catch_up().await;
@@ -114,6 +120,7 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         tokio::select! {
             report = driver.slot.reports.recv() => driver.on_report(report),
             Some((ask, decision)) = decisions.recv() => driver.on_decision(ask, decision),
+            (question, ruling) = driver.judging.next() => driver.on_ruling(&question, ruling),
             steer = steers.recv(), if steering => match steer {
                 Some(Steering { parts, reply_tx }) => {
                     driver.slot.link.send(LinkRequest::Steer(driver.slot.turn, parts, reply_tx));
@@ -127,11 +134,6 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         }
     }
     driver.finish()
-}
-
-/// Returns how long the agent waits for the answer to its question.
-fn deadline_of(ask: &Ask) -> Option<Duration> {
-    ask.deadline_ms.map(|ms| Duration::from_millis(ms.into()))
 }
 
 /// Waits until the audience is ready for more of the turn. Returns a reason to stop if one arrives
@@ -207,6 +209,7 @@ struct Driver<'a> {
     /// The reason why the host stopped the turn, if it did.
     cause: Option<Cause>,
     phase: TurnPhase,
+    judging: Judging,
 }
 
 impl Driver<'_> {
@@ -229,13 +232,12 @@ impl Driver<'_> {
             },
             Some(LinkReport::Ask(ask)) => {
                 self.observed.asked = true;
-                self.timer.open_ask(ask.ask, deadline_of(&ask));
                 tracing::debug!(
                     ask = ask.ask,
                     title = ask.title.escape_debug().to_string(),
                     "the agent asks"
                 );
-                self.audience.ask(&ask, Answerer::new(ask.ask, self.decide.clone()));
+                self.ask(AskedQuestion { ask, is_repeated: false });
             }
             Some(LinkReport::Withdrawn(ask)) => self.settle(ask, AskCloseReason::Withdrawn),
             Some(LinkReport::Done(done)) => {
@@ -262,6 +264,7 @@ impl Driver<'_> {
             // Sent only before a continued turn has caught up.
             Some(
                 LinkReport::Answered(..)
+                | LinkReport::Ruled(_)
                 | LinkReport::Steered
                 | LinkReport::Stopping
                 | LinkReport::CaughtUp { .. },
@@ -283,7 +286,7 @@ impl Driver<'_> {
     /// It does so without a pause, so that people never see less of the turn than before. Questions
     /// that are still open are asked at the end.
     async fn catch_up(&mut self) {
-        let (mut asks, mut stopping) = (BTreeMap::new(), false);
+        let (mut asks, mut ruled, mut stopping) = (BTreeMap::new(), None, false);
         let caught_up = loop {
             match self.slot.reports.recv().await {
                 Some(LinkReport::CaughtUp { spent, elapsed }) => break Some((spent, elapsed)),
@@ -296,9 +299,13 @@ impl Driver<'_> {
                 }
                 Some(LinkReport::Ask(ask)) => {
                     self.observed.asked = true;
-                    self.audience.past_interruption(Some(&ask));
+                    match ruled.take() {
+                        Some(ruling) => self.audience.past_ruling(&ask, &ruling),
+                        None => self.audience.past_interruption(Some(&ask)),
+                    }
                     asks.insert(ask.ask, ask);
                 }
+                Some(LinkReport::Ruled(ruling)) => ruled = Some(ruling),
                 Some(LinkReport::Steered) => self.audience.past_interruption(None),
                 Some(LinkReport::Withdrawn(ask)) => drop(asks.remove(&ask)),
                 Some(LinkReport::Answered(ask, decision)) => {
@@ -319,8 +326,7 @@ impl Driver<'_> {
             self.timer.resume(spent, elapsed);
         }
         for ask in asks.into_values() {
-            self.timer.open_ask(ask.ask, deadline_of(&ask));
-            self.audience.ask_again(&ask, Answerer::new(ask.ask, self.decide.clone()));
+            self.ask(AskedQuestion { ask, is_repeated: true });
         }
         if stopping && self.may_stop() {
             self.cause = Some(Cause::Asked(StopReason::User));
@@ -345,19 +351,6 @@ impl Driver<'_> {
             && !self.backend.descriptor().has(Feature::MaxTurns)
         {
             self.stop_for(Cause::Rounds);
-        }
-    }
-
-    fn on_decision(&mut self, ask: AskKey, decision: AskDecision) {
-        if self.timer.close_ask(ask) {
-            self.slot.link.send(LinkRequest::Answer(ask, decision));
-        }
-    }
-
-    /// Closes a question without a decision.
-    fn settle(&mut self, ask: AskKey, how: AskCloseReason) {
-        if self.timer.close_ask(ask) {
-            self.audience.settled(ask, how);
         }
     }
 

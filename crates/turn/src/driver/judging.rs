@@ -1,0 +1,54 @@
+//! The questions of a turn that policies decide about, before people are asked.
+
+use std::collections::HashMap;
+use std::future::pending;
+
+use tokio::task::{Id, JoinSet};
+use tracing::Instrument as _;
+
+use crate::Judgement;
+use aetheel_model::agent::{Ask, AskKey};
+use aetheel_model::policy::PolicyRuling;
+
+/// A question of the agent.
+#[derive(Clone, Debug)]
+pub(super) struct AskedQuestion {
+    pub(super) ask: Ask,
+    /// Whether the agent asked before a restart of the gateway.
+    pub(super) is_repeated: bool,
+}
+
+/// The running decisions. Dropping it ends them.
+#[derive(Default)]
+pub(super) struct Judging {
+    running: JoinSet<PolicyRuling>,
+    questions: HashMap<Id, AskedQuestion>,
+}
+
+impl Judging {
+    /// Begins to decide about a question.
+    pub(super) fn begin(&mut self, question: AskedQuestion, judgement: Judgement) {
+        let id = self.running.spawn(judgement.in_current_span()).id();
+        self.questions.insert(id, question);
+    }
+
+    /// Forgets a question that was closed before the decision.
+    pub(super) fn forget(&mut self, ask: AskKey) {
+        self.questions.retain(|_, question| question.ask.ask != ask);
+    }
+
+    /// Waits for the next decision. The decision is `None` if it failed by a panic. Dropping the
+    /// future loses nothing.
+    pub(super) async fn next(&mut self) -> (AskedQuestion, Option<PolicyRuling>) {
+        loop {
+            let (id, ruling) = match self.running.join_next_with_id().await {
+                Some(Ok((id, ruling))) => (id, Some(ruling)),
+                Some(Err(error)) => (error.id(), None),
+                None => pending().await,
+            };
+            if let Some(question) = self.questions.remove(&id) {
+                return (question, ruling);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The part of a component's admission that its kind decides.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use wasmtime::Store;
+use wasmtime::component::{Instance as WasmInstance, InstancePre};
+
+use crate::admission::{check_imports, check_magic};
+use crate::deadline::OutOfTime;
+use crate::engine::Engine;
+use crate::error::AdmissionError;
+use crate::instance::{Blueprint, GuestWorld, Instance, StartFailure, refused};
+use crate::sandbox::StoreState;
+use aetheel_model::config::ResourceLimits;
+use aetheel_model::extension::{ExtensionDescriptor, ExtensionKind};
+use aetheel_turn::GuestFailure;
+
+/// A kind of component.
+pub(super) trait ExtensionWorld: Sized + Send + Sync + 'static {
+    /// The kind.
+    const KIND: ExtensionKind;
+    /// The exported interface, without its version.
+    const CONTRACT: &'static str;
+    /// The supported version: major and minor number.
+    const VERSION: &'static str;
+    /// The exports of its bindings.
+    type World: GuestWorld + Default;
+
+    /// Returns the limits of its guests.
+    fn limits(limits: &ResourceLimits) -> ResourceLimits {
+        limits.clone()
+    }
+
+    /// Tests a component, and prepares it for use with these options.
+    fn prepare(
+        guests: ExtensionGuests<Self::World>,
+    ) -> impl Future<Output = Result<(ExtensionDescriptor, Self), AdmissionError>> + Send;
+}
+
+/// Starts the guests of a component.
+pub(super) struct ExtensionGuests<W: GuestWorld> {
+    pub(super) blueprint: Blueprint<W>,
+    pub(super) options: Arc<str>,
+    /// The file of the options, for messages.
+    pub(super) options_path: std::path::PathBuf,
+    /// The kind of component, for its log.
+    pub(super) kind: ExtensionKind,
+}
+
+impl<W: GuestWorld> ExtensionGuests<W> {
+    /// Starts a guest. Dropping the future leaves nothing behind.
+    pub(super) async fn start(&self) -> Result<Instance<W::Exports>, GuestFailure> {
+        let started = self.blueprint.start(self.kind.word().into(), "-".into()).await;
+        started.map_err(|failure| match failure {
+            StartFailure::Guest(failure) => failure,
+            StartFailure::Types(reason) => GuestFailure::Trapped(reason),
+        })
+    }
+}
+
+/// Admits a component of a kind, whose bytes are already trusted.
+///
+/// # Errors
+/// [`AdmissionError`], the reason why it cannot be used.
+pub(super) async fn admit<E: ExtensionWorld>(
+    engine: &Engine,
+    bytes: Arc<[u8]>,
+    options: String,
+    options_path: std::path::PathBuf,
+) -> Result<(ExtensionDescriptor, E), AdmissionError> {
+    check_magic(&bytes)?;
+    let compiled = engine.compile(&bytes).await?;
+    check_imports(&compiled)?;
+    let wasm = compiled.runtime.wasm();
+    let fits = |name: &str| {
+        name.split_once('@').is_some_and(|(interface, version)| {
+            let patch = version.strip_prefix(E::VERSION);
+            interface == E::CONTRACT
+                && patch.is_some_and(|patch| patch.starts_with('.'))
+                && !version.contains('-')
+        })
+    };
+    if !compiled.component.component_type().exports(wasm).any(|(name, _)| fits(name)) {
+        let (contract, version, noun) = (E::CONTRACT, E::VERSION, E::KIND.noun());
+        return Err(AdmissionError::OtherWorld { contract, version, noun });
+    }
+    let limits = E::limits(engine.limits());
+    let blueprint = Blueprint::new(compiled, bytes, E::World::default(), &limits)?;
+    let (options, kind) = (options.into(), E::KIND);
+    E::prepare(ExtensionGuests { blueprint, options, options_path, kind }).await
+}
+
+/// Returns the result of a call whose export can return an error.
+pub(super) fn fallible<E, T, R: Into<String>>(
+    instance: &Instance<E>,
+    called: Result<wasmtime::Result<Result<T, R>>, OutOfTime>,
+) -> Result<T, GuestFailure> {
+    instance.outcome(called)?.map_err(|reason| refused(reason.into()))
+}
+
+/// Implements [`GuestWorld`] for the bindings of a world.
+macro_rules! guest_world {
+    ($name:ident, $bindings:path, $indices:path) => {
+        #[derive(Clone, Copy, Debug, Default)]
+        pub(in crate::extension) struct $name;
+
+        impl GuestWorld for $name {
+            type Indices = $indices;
+            type Exports = $bindings;
+
+            fn find(self, ready: &InstancePre<StoreState>) -> wasmtime::Result<Self::Indices> {
+                Self::Indices::new(ready)
+            }
+
+            fn load(
+                indices: &Self::Indices,
+                store: &mut Store<StoreState>,
+                instance: &WasmInstance,
+            ) -> wasmtime::Result<Self::Exports> {
+                indices.load(store, instance)
+            }
+        }
+    };
+}
+
+guest_world!(
+    PolicyGuestWorld,
+    crate::bindings::policy::ToolPolicy,
+    crate::bindings::policy::ToolPolicyIndices
+);

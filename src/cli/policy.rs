@@ -1,0 +1,44 @@
+//! Arguments of `aetheel policy …`.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use jiff::civil::Date;
+
+use super::Common;
+
+/// The commands of `aetheel policy`.
+#[derive(Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Check that a policy can be used: admission, and decisions about hostile requests
+    Check {
+        /// File of the policy
+        #[arg(value_name = "FILE")]
+        component: PathBuf,
+        /// Print JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compare a policy's decisions about recorded requests with the answers of people. Exit code 1
+    /// if it would have allowed a request that people denied
+    #[command(after_help = "Examples:
+  aetheel policy replay backends/policies/guard.wasm
+  aetheel policy replay guard.wasm --since 2026-11-20
+  aetheel policy replay guard.wasm --json | jq '.\"allowed-but-denied\"'")]
+    Replay {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// File of the policy
+        #[arg(value_name = "FILE")]
+        component: PathBuf,
+        /// Recordings to read; by default all of the gateway (RECORDINGS_DIR)
+        recordings: Vec<PathBuf>,
+        /// Leave out the recordings of earlier days
+        #[arg(long, value_name = "DATE")]
+        since: Option<Date>,
+        /// Print JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+}

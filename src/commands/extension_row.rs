@@ -1,0 +1,41 @@
+//! A policy in the list of `aetheel backend list`.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::backend::ExtensionInfo;
+
+/// A component in use beside the backends.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct ExtensionRow {
+    name: String,
+    version: String,
+    description: String,
+    digest: String,
+    file: PathBuf,
+    /// The reason why it is trusted, or `None` if trust is not checked.
+    standing: Option<String>,
+}
+
+impl ExtensionRow {
+    pub(super) fn new(info: ExtensionInfo) -> Self {
+        let ExtensionInfo { kind: _, descriptor, digest, path, trust } = info;
+        let (name, version) = (descriptor.name, descriptor.version);
+        let (description, file, standing) = (descriptor.description, path, trust);
+        Self { name, version, description, digest, file, standing }
+    }
+}
+
+impl ExtensionRow {
+    /// Returns a line for each component of a kind.
+    pub(super) fn lines(kind: &str, rows: &[Self]) -> String {
+        let line = |row: &Self| {
+            let Self { name, version, digest, description, .. } = row;
+            let digest = digest.get(..12).unwrap_or(digest);
+            format!("{kind} {name} {version} ({digest}): {description}\n")
+        };
+        rows.iter().map(line).collect()
+    }
+}
