@@ -10,6 +10,7 @@
 //!   input that causes a difference.
 //! * [`unread()`] finds answers in the agent's output that the component does not show.
 //! * [`selftest`] replays the recordings that come with a component.
+//! * [`mend`] judges a changed version of a backend that reads lost replies.
 //! * [`report`] reduces a recording to the lines that show a fault.
 //! * [`answered`] reads which requests people were asked about, and their answers.
 //! * [`summary`] and [`difference`] format results for readers.
@@ -24,6 +25,7 @@ pub mod difference;
 mod finding;
 pub mod golden;
 mod hostile;
+pub mod mend;
 pub mod step_viewer;
 // The SDK uses the same file to change recordings in its tests.
 #[path = "../../../guest-backends/sdk/src/mutation/mod.rs"]

@@ -93,7 +93,19 @@ pub async fn reread(
 ) -> Result<RereadAnswer, RereadError> {
     let path = recording.to_owned();
     let read = tokio::task::spawn_blocking(move || read_recording(&path)).await??;
-    let read = tokio::time::timeout(REREAD_TIMEOUT, answer(backend, read, turn)).await;
+    reread_tape(backend, read, turn).await
+}
+
+/// Like [`reread`], for a recording that was read before.
+///
+/// # Errors
+/// [`RereadError`] if the recording has no answer.
+pub async fn reread_tape(
+    backend: &dyn Backend,
+    tape: ParsedRecording,
+    turn: &str,
+) -> Result<RereadAnswer, RereadError> {
+    let read = tokio::time::timeout(REREAD_TIMEOUT, answer(backend, tape, turn)).await;
     read.unwrap_or(Err(RereadError::Timeout))
 }
 
