@@ -54,8 +54,8 @@ test: guests languages ## run the tests of the guests and the host that need no 
 test-templates: guests languages ## build and test what `aetheel backend new` writes, every language and kind; `test` leaves the slow ones out
 	cargo test --test integration kit::templates -- --include-ignored
 
-proof: guests ## change every key of every recording and look for lost answers: all mutants, `test` takes a sample; ten minutes
-	MUTANTS=all cargo test --release --test integration proof:: -- --nocapture
+proof: guests ## change every key of every recording and look for lost answers, and mend backends: all of what `test` takes a sample of; half an hour
+	MUTANTS=all cargo test --release --test integration -- --include-ignored --nocapture proof:: mending::
 
 test-browser: guests ## use the dashboard with Chromium: keys, no script, phones, barriers (axe), pictures; UPDATE_SCREENSHOTS=1 writes these
 	@scripts/install-browser

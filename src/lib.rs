@@ -7,7 +7,7 @@
 //!
 //! | layer | crates and modules |
 //! |---|---|
-//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`progress`] [`console`] [`sources`] [`demo`] |
+//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`progress`] [`console`] [`sources`] [`demo`] [`mending`] |
 //! | holder | `aetheel-hold` |
 //! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` |
 //! | use cases | `aetheel-dispatch` `aetheel-kit` |
@@ -38,6 +38,7 @@ pub mod cli;
 pub mod commands;
 pub mod console;
 pub mod demo;
+pub mod mending;
 pub mod progress;
 pub mod sources;
 pub mod startup;

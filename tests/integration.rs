@@ -21,6 +21,7 @@ mod languages;
 mod links;
 mod live;
 mod load;
+mod mending;
 mod process;
 mod promises;
 mod proof;

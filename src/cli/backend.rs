@@ -147,6 +147,46 @@ pub enum BackendCommand {
         #[arg(long)]
         once: bool,
     },
+    /// Let an agent change a backend so that it reads lost replies; the change is built and tried
+    /// out of its reach, and nothing is installed
+    Mend {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// The backend
+        name: String,
+        /// Folder with the sources: `guest-backends` of a checkout, or the project of the backend;
+        /// by default BACKEND_SOURCES
+        #[arg(long, value_name = "FOLDER")]
+        source: Option<PathBuf>,
+        /// Backend whose agent makes the change, instead of AGENT_BACKEND
+        #[arg(long, value_name = "BACKEND", conflicts_with = "candidate")]
+        with: Option<String>,
+        /// Judge this changed copy of the sources instead of asking an agent
+        #[arg(long, value_name = "FOLDER")]
+        candidate: Option<PathBuf>,
+        /// Recordings with turns that the backend must read, instead of the gateway's lost replies
+        #[arg(long = "recording", value_name = "FILE")]
+        recordings: Vec<PathBuf>,
+        /// More cases that must stay as they are: recordings, or folders of them
+        #[arg(long, value_name = "PATH")]
+        cases: Vec<PathBuf>,
+        /// Largest number of attempts of the agent
+        #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+        rounds: u32,
+        /// Longest time for everything
+        #[arg(long, value_name = "MINUTES", default_value_t = 60)]
+        minutes: u32,
+        /// Largest cost in US dollars, for agents that report it
+        #[arg(long, value_name = "USD")]
+        max_cost: Option<f64>,
+        /// Number of changed recordings with which a change is tried
+        #[arg(long, value_name = "NUMBER", default_value_t = 400)]
+        mutants: usize,
+        /// File to write; by default `NAME.mended.wasm`, with the change in `NAME.mended.diff`
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
     /// Measure a backend with a recording: load, start, throughput, memory
     Bench {
         /// File of the backend

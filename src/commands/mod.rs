@@ -145,6 +145,33 @@ pub fn run(cli: Cli) -> u8 {
             };
             block_on(backend::dev::run(settings.config, options))
         }),
+        CliCommand::Backend(BackendCommand::Mend {
+            common,
+            name,
+            source,
+            with,
+            candidate,
+            recordings,
+            cases,
+            rounds,
+            minutes,
+            max_cost,
+            mutants,
+            output,
+        }) => with_sound_settings(&common, |settings| {
+            let limits = backend::mend::limits(rounds, minutes, max_cost, mutants);
+            let options = backend::mend::MendOptions {
+                name,
+                source,
+                candidate,
+                with,
+                cases,
+                recordings,
+                output,
+                limits,
+            };
+            block_on(backend::mend::run(settings, options))
+        }),
         CliCommand::Backend(command) => backend::run(command),
         CliCommand::Policy(PolicyCommand::Check { component, json }) => {
             block_on(policy::check::run(component, json))

@@ -37,6 +37,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+mod mend;
 mod questions;
 mod script;
 mod stop;

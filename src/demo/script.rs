@@ -1,6 +1,7 @@
 //! The script of the demo agent: the reaction to each prompt.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -25,6 +26,7 @@ I am a scripted agent. Begin a prompt with one of these words:
 - `history`, `system`, `remember TEXT`: earlier prompts, the system prompt, a note for memory.md
 - `retry`, `fail KIND`, `crash`, `silent`, `noise`: trouble
 - `hang`, `stubborn`: wait to be interrupted; wait to be killed
+- `read TASK.md`: mend the demo backend, for `aetheel backend mend`
 
 Anything else I repeat.";
 
@@ -44,6 +46,10 @@ impl DemoAgent<'_> {
         let number = |default: usize, most: usize| rest.parse().unwrap_or(default).min(most);
         match word.to_lowercase().as_str() {
             "help" => self.text(HELP),
+            "read" if rest.starts_with("TASK.md") => {
+                let done = super::mend::mend(Path::new("."))?;
+                self.text(&done)
+            }
             "tool" => self.tool(if rest.is_empty() { "echo hello" } else { rest }),
             "call" => self.call(rest),
             "ask" => self.ask_to_run(if rest.is_empty() { "echo hello" } else { rest }),

@@ -33,7 +33,7 @@ pub(super) fn tidy(recorder: Recorder, workspace: Workspace, kept: TurnRetention
 }
 
 /// Returns the limits of size and age of the recordings.
-pub(super) fn limits(config: &Config) -> RecordingLimits {
+pub fn limits(config: &Config) -> RecordingLimits {
     RecordingLimits {
         bytes: config.recordings_max_bytes,
         age: config.recordings_max_age,

@@ -1,7 +1,7 @@
 //! Prepares the start of the gateway: settings, folders, files, components and agents. Reports all
 //! problems at once.
 
-mod cleanup;
+pub mod cleanup;
 pub mod clustering;
 pub mod confinement;
 pub mod dashboard;
@@ -10,6 +10,7 @@ mod drain;
 pub mod exposure;
 mod file_modes;
 mod holder;
+mod host;
 mod installer;
 mod loaded;
 mod prepare;
@@ -25,6 +26,7 @@ pub mod webhooks;
 
 pub use describe::Description;
 pub use drain::DrainHandle;
+pub use host::host_of;
 pub use installer::{InstallError, InstallPlan, Installer, is_component_name};
 pub use loaded::LoadedBackends;
 pub use prepare::PreparedStart;

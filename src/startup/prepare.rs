@@ -8,8 +8,8 @@ use super::drain::DrainHandle;
 use super::settings::OperatorSettings;
 use super::{Installer, LoadedBackends, Purpose, StartRefusal};
 use super::{
-    cleanup, clustering, confinement, exposure, file_modes, holder, shipped, surroundings, survey,
-    unknown,
+    cleanup, clustering, confinement, exposure, file_modes, holder, host, shipped, surroundings,
+    survey, unknown,
 };
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
@@ -390,26 +390,6 @@ impl PreparedStart {
     }
 
     fn host(&self) -> Host {
-        let config = &self.config;
-        Host {
-            variables: self.variables.clone(),
-            further_variables: config.agent_env.clone(),
-            agents: self.agents.agents(),
-            sandbox: self.custody.sandbox().describe(),
-            mounts: self.custody.sandbox().allows_mounts(),
-            reach_policy: confinement::fence(config, self.custody.sandbox()),
-            wrapper: config.agent_wrapper.clone(),
-            cwd: std::path::absolute(&config.workspace_dir)
-                .unwrap_or_else(|_| config.workspace_dir.clone()),
-            query_timeout: config.query_timeout,
-            idle_timeout: config.idle_timeout,
-            ask_timeout: config.ask_timeout,
-            link_idle: config.link_idle,
-            max_idle_links: config.links_warm,
-            stop_grace: config.stop_grace,
-            max_turns: config.backend_max_turns,
-            line_limit: config.limits.line,
-            output_limit: config.limits.output,
-        }
+        host::host_of(&self.config, &self.variables, &self.agents, self.custody.sandbox())
     }
 }

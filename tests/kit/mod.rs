@@ -11,7 +11,7 @@ mod recording;
 mod report;
 mod shipped;
 mod templates;
-mod tutorial;
+pub mod tutorial;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

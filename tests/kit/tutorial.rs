@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use crate::support::program::aetheel;
 
 /// Returns the fenced blocks of a page: the text after the backticks, and the lines.
-fn blocks(page: &str) -> Vec<(String, Vec<String>)> {
+pub fn blocks(page: &str) -> Vec<(String, Vec<String>)> {
     let mut blocks = Vec::new();
     let mut open: Option<(String, Vec<String>)> = None;
     for line in page.lines() {

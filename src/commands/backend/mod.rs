@@ -19,6 +19,7 @@ pub(super) mod dev;
 mod guest_output;
 mod inspect;
 pub(super) mod install;
+pub(super) mod mend;
 mod new;
 pub(super) mod open;
 mod profile;
@@ -77,6 +78,7 @@ pub(super) fn run(command: BackendCommand) -> u8 {
         | BackendCommand::Ping { .. }
         | BackendCommand::Replay { .. }
         | BackendCommand::Dev { .. }
+        | BackendCommand::Mend { .. }
         | BackendCommand::Install { .. }
         | BackendCommand::Approve { .. }
         | BackendCommand::Rollback { .. }

@@ -72,6 +72,9 @@ settings! {
         /// How a new version of a component replaces the one that serves.
         backend_rollout: Rollout = "BACKEND_ROLLOUT", "now", rollout(),
             "How a new version of a backend replaces the one that serves: `now`, or `shadow:N` (it first reads N turns beside the other version, without effect)";
+        /// The folder of the sources of backends.
+        backend_sources: Option<PathBuf> = "BACKEND_SOURCES", "", program(),
+            "Folder with the sources of the backends, for `aetheel backend mend`: `guest-backends` of a checkout of this release";
         /// Maximum number of rounds with the model in one turn.
         backend_max_turns: u32 = "BACKEND_MAX_TURNS", "25", number(1, 10_000),
             "Maximum number of rounds with the model in a turn";

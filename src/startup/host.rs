@@ -1,0 +1,39 @@
+//! The settings of agents on this machine.
+
+use std::collections::HashMap;
+
+use super::confinement;
+use crate::agents::AgentRegistry;
+use crate::config::Config;
+use crate::process::Sandbox;
+use crate::turn::Host;
+
+/// Returns the settings of agents, from those of the operator.
+#[must_use]
+pub fn host_of(
+    config: &Config,
+    variables: &HashMap<String, String>,
+    agents: &AgentRegistry,
+    sandbox: &Sandbox,
+) -> Host {
+    Host {
+        variables: variables.clone(),
+        further_variables: config.agent_env.clone(),
+        agents: agents.agents(),
+        sandbox: sandbox.describe(),
+        mounts: sandbox.allows_mounts(),
+        reach_policy: confinement::fence(config, sandbox),
+        wrapper: config.agent_wrapper.clone(),
+        cwd: std::path::absolute(&config.workspace_dir)
+            .unwrap_or_else(|_| config.workspace_dir.clone()),
+        query_timeout: config.query_timeout,
+        idle_timeout: config.idle_timeout,
+        ask_timeout: config.ask_timeout,
+        link_idle: config.link_idle,
+        max_idle_links: config.links_warm,
+        stop_grace: config.stop_grace,
+        max_turns: config.backend_max_turns,
+        line_limit: config.limits.line,
+        output_limit: config.limits.output,
+    }
+}
