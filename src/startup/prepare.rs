@@ -379,6 +379,7 @@ impl PreparedStart {
             allowed_tools: self.config.allowed_tools.clone(),
             policy_allow: self.config.policy_allow,
             host_tools: self.config.host_tools.clone(),
+            collisions: self.config.collisions,
             max_turns: self.config.backend_max_turns,
             project_roots: self.config.project_roots.clone(),
             prompts_per_minute: self.config.user_prompts_per_minute,

@@ -597,6 +597,7 @@ impl Desk {
             parts(folder.path(), "scripted", backends, launcher.clone(), &collected, limits).await;
         parts.host.cwd = folder.path().join("workspace");
         std::fs::create_dir(&parts.host.cwd).unwrap();
+        parts.choices.project_roots = vec![parts.host.cwd.clone()];
         parts.host.mounts = desk_options.own_sandbox.unwrap_or(true);
         parts.host.query_timeout = desk_options.query_timeout;
         parts.choices.safety = desk_options.safety;
@@ -642,6 +643,7 @@ pub async fn parts(
             allowed_tools: AllowedTools::All,
             policy_allow: PolicyCeiling::All,
             host_tools: HostToolKind::ALL.to_vec(),
+            collisions: true,
             max_turns: 25,
             effort: None,
             project_roots: vec![],

@@ -96,6 +96,9 @@ pub struct Choices {
     pub policy_allow: PolicyCeiling,
     /// The tools of the host that agents may call.
     pub host_tools: Vec<HostToolKind>,
+    /// Whether people are warned about files that two conversations use, where `channels.md` does not
+    /// say otherwise.
+    pub collisions: bool,
     /// The maximum number of model rounds per turn.
     pub max_turns: u32,
     /// The folders that may contain working directories of lanes.

@@ -33,6 +33,7 @@
 //! | [`recovery`] | unfinished events after a restart, and replies that could not be read |
 //! | [`delivery`] | the delivery of answers |
 //! | [`drift`] | output that backends do not recognise |
+//! | [`collisions`] | warnings about files that two conversations use |
 //! | [`health`] | probes and metrics |
 //! | [`lanes`] | the queue and the running turns |
 //! | [`run`] | one event, from its files to its answer |
@@ -45,6 +46,7 @@
 //! they share.
 
 mod channel;
+mod collisions;
 mod delivery;
 mod deps;
 mod drift;
@@ -109,6 +111,7 @@ pub use self::status::{LaneStatus, Observer, QueueView};
 
 use self::channel::ChannelContext;
 use self::channel::listings::Listings;
+use self::collisions::CollisionMonitor;
 use self::delivery::AnswerDelivery;
 use self::drift::DriftMonitor;
 use self::health::DispatcherHealth;
@@ -167,6 +170,7 @@ pub(crate) struct Shared {
     pub(crate) channels: ChannelContext,
     pub(crate) drift: Arc<DriftMonitor>,
     pub(crate) rollout: Arc<RolloutMonitor>,
+    pub(crate) collisions: CollisionMonitor,
     pub(crate) lost_replies: Arc<LostReplies>,
     pub(crate) health: DispatcherHealth,
     pub(crate) tasks: TaskTracker,
@@ -200,6 +204,7 @@ impl Dispatcher {
         let delivery =
             AnswerDelivery::new(parts.clone(), durability.clone(), lost.clone(), tasks.clone());
         let stir = ChangeSignal::default();
+        let (collisions, file_uses) = CollisionMonitor::new();
         let (approvers, redactor) = (parts.choices.approvers.clone(), parts.redactor.clone());
         let shared = Arc::new(Shared {
             listings: Listings::new(links.clone()),
@@ -212,6 +217,7 @@ impl Dispatcher {
             channels: ChannelContext::new(parts.clone()),
             drift,
             rollout: RolloutMonitor::new(parts.clone()),
+            collisions,
             lost_replies: lost,
             health: DispatcherHealth::new(parts.clone()),
             tasks,
@@ -220,6 +226,10 @@ impl Dispatcher {
         supervisor::spawn(
             "unasked answers",
             run::unsolicited::deliver(Arc::downgrade(&shared), unasked),
+        );
+        supervisor::spawn(
+            "collisions",
+            collisions::warn_people(Arc::downgrade(&shared), file_uses),
         );
         Self {
             intake: Intake::new(shared.clone()),

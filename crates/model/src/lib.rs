@@ -14,6 +14,7 @@ pub mod event;
 pub mod exit;
 pub mod extension;
 pub mod figures;
+pub mod file_use;
 pub mod finding;
 pub mod fold;
 pub mod framing;

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::redact_stream::StreamRedactor;
+use crate::collisions::TurnFiles;
 use crate::observers::LiveTurn;
 use crate::outlet::QuestionDismissal;
 use crate::outlet::handle::ReplyHandle;
@@ -42,6 +43,7 @@ pub(super) struct TurnAudience<'a> {
     pub(super) first_tool: Option<(PendingSave, AgentEventKind)>,
     pub(super) tools: ToolGate,
     pub(super) policies: PolicyGate,
+    pub(super) files: TurnFiles,
 }
 
 /// The refusal of a tool that the operator does not allow.
@@ -115,20 +117,27 @@ impl Audience for TurnAudience<'_> {
             self.first_tool = Some((saving, event.clone()));
             return;
         }
-        if let AgentEventKind::ToolEnd(end) = event
-            && end.status == ToolStatus::Ok
-            && let Some(tool) = transcript.tool(&end.id)
-        {
-            self.tools.watch(&tool.start);
+        if let AgentEventKind::ToolEnd(end) = event {
+            let start = transcript.tool(&end.id).map(|tool| &tool.start);
+            if end.status == ToolStatus::Ok
+                && let Some(start) = start
+            {
+                self.tools.watch(start);
+            }
+            self.files.on_tool_end(end, start, false);
         }
         self.pass(event);
     }
 
     /// Shows the event at once: people have already seen this part of the turn.
-    fn replay_event(&mut self, event: &AgentEventKind, _transcript: &Transcript) {
+    fn replay_event(&mut self, event: &AgentEventKind, transcript: &Transcript) {
         if matches!(event, AgentEventKind::ToolStart(_)) {
             // The journal has this record already, or gets it soon.
             drop(self.kept.record_tool_use());
+        }
+        if let AgentEventKind::ToolEnd(end) = event {
+            let start = transcript.tool(&end.id).map(|tool| &tool.start);
+            self.files.on_tool_end(end, start, true);
         }
         self.pass(event);
     }

@@ -379,6 +379,7 @@ impl TurnRunner {
             first_tool: None,
             tools,
             policies: policies.clone(),
+            files: self.shared.collisions.turn_files(event, &directory),
         };
         let mut result = aetheel_turn::run(request, &self.shared.links, &mut audience).await;
         kept.hold_turn_place(std::mem::take(&mut result.slot));

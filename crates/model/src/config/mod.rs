@@ -87,6 +87,9 @@ settings! {
         /// The tools of the host that agents may call.
         host_tools: Vec<HostToolKind> = "HOST_TOOLS", "all", all_or_some_of(&HostToolKind::WORDS),
             "Tools of the gateway that agents may call: `aetheel_post_file` (attaches a file to the answer), `aetheel_ask` (asks people), separated by commas; `all` or `none`";
+        /// Whether people are warned about files that two conversations use.
+        collisions: bool = "COLLISIONS", "warn", one_of(&[("warn", true), ("off", false)]),
+            "Whether people are told that the agents of two conversations use the same file: `warn` or `off`";
         /// The highest safety level; channels and people can only lower it.
         safety: Safety = "PERMISSION_MODE", "bypassPermissions", one_of(&PERMISSION_MODES),
             "Actions that the agent may take without asking: `bypassPermissions`, `acceptEdits`, `default` or `plan`";

@@ -95,6 +95,7 @@ const ROLLOUT: &str = "aetheel_backend_rollout_turns_total";
 const RELOADS: &str = "aetheel_reloads_total";
 const GENERATION: &str = "aetheel_backend_generation";
 const QUESTIONS: &str = "aetheel_questions_total";
+const COLLISIONS: &str = "aetheel_file_collisions_total";
 const QUESTIONS_OPEN: &str = "aetheel_questions_open";
 const POLICIES: &str = "aetheel_policy_decisions_total";
 const CONNECTED: &str = "aetheel_discord_connected";
@@ -151,6 +152,7 @@ pub const FIGURES: &[Figure] = &[
     f(RELOADS, Counter, &["result"], "Loads of backend files: `loaded`, `refused`, `unchanged`, `stands-by`, `on-rollout` or `vanished`"),
     f(GENERATION, Gauge, &["backend"], "Generation of a backend that serves"),
     f(QUESTIONS, Counter, &["outcome"], "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`"),
+    f(COLLISIONS, Counter, &[], "Files that the agents of two conversations used at the same time"),
     f(QUESTIONS_OPEN, Gauge, &[], "Open questions to people"),
     f(POLICIES, Counter, &["policy", "result"], "Decisions of policies: `allow`, `ask`, `deny`, `pass` or `failed` (people are asked)"),
     f(CONNECTED, Gauge, &[], "Shards that are connected to Discord's gateway"),
@@ -358,6 +360,11 @@ pub fn set_generation(backend: &str, number: u32) {
 /// Counts the outcome of a question.
 pub fn count_question(outcome: &'static str) {
     counter!(QUESTIONS, "outcome" => outcome).increment(1);
+}
+
+/// Counts a file that the agents of two conversations used at the same time.
+pub fn count_collision() {
+    counter!(COLLISIONS).increment(1);
 }
 
 /// Sets the number of shards that are connected to Discord's gateway, and the number of all shards.

@@ -47,6 +47,8 @@ pub struct LaneSettings {
     pub memory: Option<MemoryScope>,
     /// Time after which the person who asked is pinged when the answer is complete.
     pub ping: Option<Duration>,
+    /// Whether people are warned about files that another conversation uses, too.
+    pub collisions: Option<bool>,
     /// The label of the cluster's nodes that may serve it, or `None` for any node.
     pub node: Option<String>,
     /// The reason why nothing may run here until the file is corrected.
@@ -152,6 +154,7 @@ impl LaneSettings {
             require_mention: self.require_mention.or(project.require_mention),
             memory: self.memory.or(project.memory),
             ping: self.ping.or(project.ping),
+            collisions: self.collisions.or(project.collisions),
             node: self.node.or_else(|| project.node.clone()),
             project: self.project.or_else(|| project.project.clone()),
             fault: self.fault.or_else(|| project.fault.clone()),
@@ -175,9 +178,10 @@ fn lane(title: &str) -> Option<Lane> {
 }
 
 /// The entries that a section may have.
-const ENTRIES: [&str; 13] = [
+const ENTRIES: [&str; 14] = [
     "backend",
     "backends",
+    "collisions",
     "directory",
     "effort",
     "memory",
@@ -240,6 +244,11 @@ fn read<'a>(
             "ping" => match parse_interval(text) {
                 Ok(seconds) => settings.ping = Some(Duration::from_secs(seconds.into())),
                 Err(fault) => strange(&format!("`ping`: {fault}; it is ignored")),
+            },
+            "collisions" => match text {
+                "warn" => settings.collisions = Some(true),
+                "off" => settings.collisions = Some(false),
+                _ => strange("`collisions` is neither `warn` nor `off`; it is ignored"),
             },
             "node" if is_label(text) => settings.node = Some(text.to_owned()),
             "node" => strange(

@@ -41,6 +41,7 @@ fn a_channel_inherits_missing_settings_from_its_project() {
         backends: None,
         require_mention: None,
         node: None,
+        collisions: None,
         project: Some("site".into()),
         memory: None,
         ping: None,
