@@ -77,6 +77,8 @@ impl Bot {
                 allowed_tools: AllowedTools::All,
                 policy_allow: aetheel::policy::PolicyCeiling::All,
                 host_tools: Vec::new(),
+                waits_for_limits: true,
+                collisions: true,
                 max_turns: 25,
                 effort: settings.effort.clone(),
                 project_roots: Vec::new(),

@@ -218,6 +218,8 @@ impl Gateway {
                 allowed_tools: AllowedTools::All,
                 policy_allow: aetheel::policy::PolicyCeiling::All,
                 host_tools: Vec::new(),
+                waits_for_limits: true,
+                collisions: true,
                 max_turns: 25,
                 effort: None,
                 project_roots: Vec::new(),

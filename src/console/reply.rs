@@ -405,6 +405,7 @@ mod tests {
             detail: None,
             agent_lost: false,
             paused: false,
+            limit: None,
             usage: None,
             took: Duration::from_millis(1500),
             offer: None,

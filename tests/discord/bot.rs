@@ -655,6 +655,7 @@ pub fn answer(text: &str) -> TurnAnswer {
         detail: None,
         agent_lost: false,
         paused: false,
+        limit: None,
         usage: None,
         took: Duration::from_secs(1),
         offer: None,

@@ -35,6 +35,7 @@
 //! | [`drift`] | output that backends do not recognise |
 //! | [`collisions`] | warnings about files that two conversations use |
 //! | [`health`] | probes and metrics |
+//! | [`limits`] | lanes that wait for the end of a usage limit |
 //! | [`lanes`] | the queue and the running turns |
 //! | [`run`] | one event, from its files to its answer |
 //! | [`intake`] | accepting, steering, withdrawing and rejecting events |
@@ -54,6 +55,7 @@ mod health;
 mod in_flight;
 mod intake;
 mod lanes;
+mod limits;
 mod observers;
 mod outlet;
 mod persistence;
@@ -87,6 +89,7 @@ pub use self::lanes::{EventSummary, Turns};
 pub use self::observers::TurnWatch;
 pub use self::outlet::answer::{AnswerFile, TurnAnswer};
 pub use self::outlet::excerpt::Excerpt;
+pub use self::outlet::limited::{LimitedTurn, ReachedLimit};
 pub use self::outlet::messages::PromptRefusal;
 pub use self::outlet::question::{OpenQuestion, Settlement, Subject};
 pub use self::outlet::{
@@ -117,6 +120,7 @@ use self::drift::DriftMonitor;
 use self::health::DispatcherHealth;
 use self::intake::rate_limit::RateLimit;
 use self::lanes::LaneRegistry;
+use self::limits::UsageLimits;
 use self::observers::ChangeSignal;
 use self::persistence::EventPersistence;
 use self::recovery::unread::LostReplies;
@@ -171,6 +175,7 @@ pub(crate) struct Shared {
     pub(crate) drift: Arc<DriftMonitor>,
     pub(crate) rollout: Arc<RolloutMonitor>,
     pub(crate) collisions: CollisionMonitor,
+    pub(crate) limits: UsageLimits,
     pub(crate) lost_replies: Arc<LostReplies>,
     pub(crate) health: DispatcherHealth,
     pub(crate) tasks: TaskTracker,
@@ -218,6 +223,7 @@ impl Dispatcher {
             drift,
             rollout: RolloutMonitor::new(parts.clone()),
             collisions,
+            limits: UsageLimits::new(parts.clone()),
             lost_replies: lost,
             health: DispatcherHealth::new(parts.clone()),
             tasks,

@@ -161,6 +161,7 @@ mod tests {
             detail: None,
             agent_lost: false,
             paused: false,
+            limit: None,
             usage: None,
             took: Duration::ZERO,
             files: vec![],

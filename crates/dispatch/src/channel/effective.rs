@@ -155,6 +155,7 @@ mod tests {
             allowed_tools: AllowedTools::All,
             policy_allow: PolicyCeiling::All,
             host_tools: Vec::new(),
+            waits_for_limits: true,
             collisions: true,
             max_turns: 25,
             project_roots: vec![],

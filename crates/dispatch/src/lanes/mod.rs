@@ -2,7 +2,7 @@
 //!
 //! [`LaneRegistry`] owns the queue and a handle to each running turn. [`slot`] frees the lane and
 //! the slot of a finished turn, [`stop`] stops turns, [`paused`] holds lanes whose backend is
-//! paused, and [`panics`] contains panics.
+//! paused or whose agent reached a usage limit, and [`panics`] contains panics.
 
 pub(crate) mod panics;
 pub(crate) mod paused;
@@ -128,7 +128,7 @@ pub(crate) struct LaneRegistry {
     /// Messages that the agents of resumed turns accepted in a previous process. Moved into the
     /// [`TurnHandle`] of the turn when it starts here.
     carried_messages: Mutex<HashMap<Sequence, Vec<Event>>>,
-    /// The last event of each lane whose author was notified that its backend is paused.
+    /// The last event of each lane whose author was notified that it waits.
     announced_pauses: Mutex<HashMap<Lane, Sequence>>,
     /// Notified whenever an event is finished.
     pub(crate) finished: Notify,
@@ -181,6 +181,11 @@ impl LaneRegistry {
         }
         queue.pause(event.clone());
         true
+    }
+
+    /// Records that people know why an event waits in its paused lane.
+    pub(crate) fn mark_pause_announced(&self, event: &Event) {
+        self.announced_pauses.lock().insert(event.lane.clone(), event.sequence);
     }
 
     /// Registers a turn that starts.

@@ -1,50 +1,82 @@
-//! Lanes that wait because their backend is paused.
+//! Lanes that wait because their backend is paused or their agent reached a usage limit.
 //!
 //! A paused backend starts no agents for a while, because it failed too often. The lane's events
-//! stay in the queue, in order. The lane continues once its backend starts agents again, or another
-//! component or backend serves the lane.
+//! stay in the queue, in order. The lane continues once its backend starts agents again or the limit
+//! has ended, or another component, backend or model serves the lane.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
+
 use crate::Shared;
+use crate::limits::messages as limit_messages;
 use crate::outlet::messages::PromptRefusal;
 use crate::outlet::{Notice, messages};
 use crate::recovery::restart::notice_target;
 use aetheel_model::event::{Event, EventKind, Lane};
 use aetheel_model::supervisor;
+use aetheel_store::workspace::LimitNote;
 use aetheel_turn::Backend;
 
 /// How often a paused lane is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Nobody is notified of a shorter wait for the end of a usage limit.
+const SHORT_WAIT: SignedDuration = SignedDuration::from_secs(20);
 
-/// Returns the backend of a lane if no turn can begin there because the backend is paused. A lane
-/// whose agent still runs is not affected.
-pub(crate) async fn paused_backend(shared: &Shared, lane: &Lane) -> Option<Arc<dyn Backend>> {
-    let (name, ..) = shared.channels.resolve_backend(lane).await;
-    let backend = shared.deps.backends.get(&name)?;
-    let is_paused =
-        backend.paused().is_some() && !shared.links.is_open(&backend.descriptor().name, lane);
-    is_paused.then_some(backend)
+/// The reason why no turn can begin in a lane.
+pub(crate) enum LanePause {
+    /// The backend is paused.
+    Backend(Arc<dyn Backend>),
+    /// The agent reached a usage limit.
+    Limit(Arc<dyn Backend>, LimitNote),
 }
 
-/// Notifies the author of an event, once per event, that it waits for its backend.
+/// Returns the reason why no turn can begin in a lane now. A paused backend does not affect a lane
+/// whose agent still runs.
+pub(crate) async fn lane_pause(shared: &Shared, lane: &Lane) -> Option<LanePause> {
+    let (name, settings, _) = shared.channels.resolve_backend(lane).await;
+    let backend = shared.deps.backends.get(&name)?;
+    let descriptor = backend.descriptor();
+    if backend.paused().is_some() && !shared.links.is_open(&descriptor.name, lane) {
+        return Some(LanePause::Backend(backend));
+    }
+    // Few lanes have a note, and the settings need files.
+    shared.deps.workspace.limit_notes().of(lane)?;
+    let model = shared.channels.in_force(lane, &settings, descriptor).await.model;
+    let note = shared.limits.in_force(lane, &name, model.as_deref(), Timestamp::now())?;
+    Some(LanePause::Limit(backend, note))
+}
+
+/// Notifies the author of an event, once per event, that it waits.
 async fn announce_pause(shared: &Shared, event: &Event) {
-    let Some(backend) = paused_backend(shared, &event.lane).await else { return };
-    let label = backend.descriptor().label();
+    let Some(pause) = lane_pause(shared, &event.lane).await else { return };
     let before = shared.lanes.announced_pauses.lock().insert(event.lane.clone(), event.sequence);
     if before == Some(event.sequence) {
         return;
     }
-    tracing::warn!(event = event.sequence, lane = %event.lane, backend = backend.descriptor().name, "event waits: its backend failed too often and is paused");
+    let text = match &pause {
+        LanePause::Backend(backend) => {
+            let backend = backend.descriptor();
+            tracing::warn!(event = event.sequence, lane = %event.lane, backend = backend.name, "event waits: its backend failed too often and is paused");
+            messages::paused_message(backend.label())
+        }
+        LanePause::Limit(backend, note) => {
+            let now = Timestamp::now();
+            tracing::info!(event = event.sequence, lane = %event.lane, backend = note.backend, until = %note.until, "event waits for the end of a usage limit");
+            if note.until.duration_since(now) < SHORT_WAIT {
+                return;
+            }
+            limit_messages::waits(backend.descriptor().label(), note, now)
+        }
+    };
     if event.kind != EventKind::Message {
         return;
     }
     let (channel, about) = notice_target(event);
-    if channel.is_some() {
-        let notice = Notice { channel, about, text: messages::paused_message(label), offer: None };
+    if channel.is_some() || event.lane == Lane::Console {
         // This notice is not essential, and the outlet has logged the failure.
-        let _ = shared.deps.outlet.notify(notice).await;
+        let _ = shared.deps.outlet.notify(Notice { channel, about, text, offer: None }).await;
     }
 }
 
@@ -55,7 +87,7 @@ pub(crate) async fn refuse_unjournaled(shared: &Shared, event: &Event) {
     }
 }
 
-/// Resumes a paused lane once its backend can serve it. Returns at once.
+/// Resumes a paused lane once it can be served. Returns at once.
 pub(crate) fn resume_when_unpaused(shared: &Arc<Shared>, event: Event) {
     let shared = Arc::downgrade(shared);
     supervisor::spawn_finite("paused lane", async move {
@@ -65,7 +97,7 @@ pub(crate) fn resume_when_unpaused(shared: &Arc<Shared>, event: Event) {
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
             let Some(shared) = shared.upgrade() else { return };
-            if paused_backend(&shared, &event.lane).await.is_none() {
+            if lane_pause(&shared, &event.lane).await.is_none() {
                 shared.lanes.queue.lock().resume(&event.lane);
                 return shared.start_waiting();
             }

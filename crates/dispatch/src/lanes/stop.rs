@@ -29,6 +29,8 @@ impl Turns {
     #[must_use]
     pub fn stop(&self, lane: &Lane) -> bool {
         let (running, waiting) = self.stop_and_cancel(lane);
+        let (shared, ended) = (self.shared.clone(), lane.clone());
+        self.shared.tasks.spawn(async move { shared.limits.forget(&ended).await });
         let any = running || !waiting.is_empty();
         for event in waiting {
             let shared = self.shared.clone();
@@ -47,6 +49,7 @@ impl Turns {
         let sequence = self.shared.lanes.queue.lock().running_in(lane);
         let (running, waiting) = self.stop_and_cancel(lane);
         let stopped = StopResult { running, waiting: waiting.len() };
+        self.shared.limits.forget(lane).await;
         for event in &waiting {
             figures::count_event(event.kind, EventOutcome::Withdrawn);
             tracing::info!(event = event.sequence, lane = %event.lane, "event stopped before its turn");

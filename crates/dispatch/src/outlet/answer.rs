@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Offer;
+use super::limited::LimitedTurn;
 use aetheel_model::agent::Usage;
 use aetheel_model::id::UserId;
 use aetheel_model::plain::{clean_text, one_line};
@@ -46,6 +47,9 @@ pub struct TurnAnswer {
     /// Whether the turn did not start because its backend is paused.
     #[serde(skip)]
     pub paused: bool,
+    /// The usage limit that ended the turn.
+    #[serde(skip)]
+    pub limit: Option<LimitedTurn>,
     /// The tokens and the cost of the turn; `None` if the agent did not report them.
     pub usage: Option<Usage>,
     /// The time from the start of the turn to its end.

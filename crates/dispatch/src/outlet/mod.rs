@@ -1,12 +1,13 @@
 //! The traits through which the dispatcher reaches people in Discord or at the terminal.
 //!
-//! [`answer`] is the result of a turn, [`messages`] has the wording of refusals and failures, and
-//! [`handle`] shares a turn's reply between tasks. [`question`], [`statement`] and [`excerpt`]
-//! present an agent's question.
+//! [`answer`] is the result of a turn, and [`limited`] the usage limit that ended it. [`messages`]
+//! has the wording of refusals and failures, and [`handle`] shares a turn's reply between tasks.
+//! [`question`], [`statement`] and [`excerpt`] present an agent's question.
 
 pub(crate) mod answer;
 pub(crate) mod excerpt;
 pub(crate) mod handle;
+pub(crate) mod limited;
 pub(crate) mod messages;
 pub(crate) mod question;
 pub(crate) mod statement;

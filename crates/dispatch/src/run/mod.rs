@@ -5,8 +5,8 @@
 //! and [`artifacts`] stores the agent's files. [`hooks`] run before and after the turn. [`resumed`]
 //! resumes a turn whose agent still runs after a restart, [`session`] saves the session of the
 //! turn, and [`recap`] gives an agent the previous messages of a channel that moved here.
-//! [`turn_log`] records the finished turn. [`turn_renderer`] renders a recorded turn as people saw
-//! it.
+//! [`renewal`] lets turns continue that a usage limit ended. [`turn_log`] records the finished turn.
+//! [`turn_renderer`] renders a recorded turn as people saw it.
 
 mod artifacts;
 pub(crate) mod attachments;
@@ -14,6 +14,7 @@ pub(crate) mod audience;
 mod hooks;
 mod recap;
 mod redact_stream;
+mod renewal;
 mod resumed;
 mod session;
 mod start;
@@ -34,9 +35,10 @@ use self::audience::{ToolGate, TurnAudience};
 use self::redact_stream::StreamRedactor;
 use super::Shared;
 use super::channel::DIRECTORY;
-use super::lanes::paused::paused_backend;
+use super::lanes::paused::lane_pause;
 use super::observers::LiveTurn;
 use super::outlet::handle::ReplyHandle;
+use super::outlet::limited::LimitedTurn;
 use super::outlet::{TurnAnswer, messages};
 use super::persistence::{EventProgress, wait_until_saved};
 use super::questions::QuestionContext;
@@ -106,7 +108,7 @@ impl TurnRunner {
             let kept = self.shared.durability.progress_of(&event);
             let (answer, is_lost) = (kept.stored_answer(), LostTurn::of_key(event.key.as_deref()).is_some());
             let needs_agent = answer.is_none() && !is_lost && !continues && stop.borrow().is_none();
-            if needs_agent && paused_backend(&self.shared, &event.lane).await.is_some() {
+            if needs_agent && lane_pause(&self.shared, &event.lane).await.is_some() {
                 return TurnFollowUp::Paused;
             }
             let reply = ReplyHandle::new(kept.open_reply(&*self.shared.deps.outlet, &event));
@@ -135,7 +137,7 @@ impl TurnRunner {
                 self.begin_hook(&hooks, &event, &stop).await;
             }
             let answer = self.answer(&event, &id, (stop.clone(), steers), &reply, &kept).await.cleaned(&self.shared.deps.redactor);
-            let answer = answer.with_line(&event, &id, stop.borrow().is_some());
+            let mut answer = answer.with_line(&event, &id, stop.borrow().is_some());
             let stopped = answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown);
             if let Some(next) = stopped.then(|| kept.leave_to_next_start()).flatten() {
                 kept.release_turn_place();
@@ -157,7 +159,17 @@ impl TurnRunner {
                 kept.release_turn_place();
                 return TurnFollowUp::Paused;
             }
+            if stop.borrow().is_none()
+                && self.wait_for_renewal(&event, &id, &mut answer, &kept).await
+            {
+                kept.release_turn_place();
+                self.note_turn(&event, &answer);
+                return TurnFollowUp::Paused;
+            }
             let failed = answer.failure.is_some();
+            if !failed {
+                self.shared.limits.forget(&event.lane).await;
+            }
             let saved = kept.record_answer(&answer, &stop).await;
             kept.release_turn_place();
             if !saved {
@@ -295,13 +307,9 @@ impl TurnRunner {
             refused.as_deref(),
             begun.backend.descriptor().label(),
         ));
-        let safety = begun.start.settings.safety;
-        if begun.backend.descriptor().own_sandbox
-            && safety != Safety::Danger
-            && !self.shared.deps.host.mounts
-        {
-            let label = begun.backend.descriptor().label();
-            begun.files.notices.push(messages::own_sandbox_fails(label));
+        let (safety, descriptor) = (begun.start.settings.safety, begun.backend.descriptor());
+        if descriptor.own_sandbox && safety != Safety::Danger && !self.shared.deps.host.mounts {
+            begun.files.notices.push(messages::own_sandbox_fails(descriptor.label()));
         }
         if event.late {
             begun.files.notices.push(messages::LATE_NOTICE.to_owned());
@@ -413,6 +421,8 @@ impl TurnRunner {
             .channels
             .remember(&event.lane, on_behalf(event).as_deref(), result.text.clone(), notices)
             .await;
+        let limit =
+            LimitedTurn::of(&result, by.descriptor(), asked_model.clone(), requested.is_some());
         let recordings = self.shared.deps.recorder.folder();
         let line = turn_log::line_of(event, &id, by.descriptor(), recordings, &result);
         TurnAnswer {
@@ -426,6 +436,7 @@ impl TurnRunner {
             detail: messages::failure_detail(&result.ending),
             agent_lost: result.orphaned,
             paused: matches!(result.ending, Ending::Backend(GuestFailure::Paused(_))),
+            limit,
             text,
             notices,
             backend: label,

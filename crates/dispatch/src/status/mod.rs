@@ -19,6 +19,8 @@ use super::Shared;
 use super::channel::options::SettingOption;
 use super::health::Stats;
 use super::lanes::EventSummary;
+use super::lanes::paused::{LanePause, lane_pause};
+use super::limits::messages as limit_messages;
 use super::outlet::messages;
 use aetheel_model::agent::Safety;
 use aetheel_model::agent::descriptor::{Descriptor, Feature};
@@ -136,6 +138,10 @@ impl Observer {
             None => warnings.push(format!(
                 "The backend {name} is not loaded: choose another one with /backend."
             )),
+        }
+        if let Some(LanePause::Limit(backend, note)) = lane_pause(shared, lane).await {
+            let label = backend.descriptor().label();
+            warnings.push(limit_messages::status(label, &note, Timestamp::now()));
         }
         if let Some(refused) = &refused {
             warnings.push(format!(

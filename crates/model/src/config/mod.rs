@@ -87,6 +87,9 @@ settings! {
         /// The tools of the host that agents may call.
         host_tools: Vec<HostToolKind> = "HOST_TOOLS", "all", all_or_some_of(&HostToolKind::WORDS),
             "Tools of the gateway that agents may call: `aetheel_post_file` (attaches a file to the answer), `aetheel_ask` (asks people), separated by commas; `all` or `none`";
+        /// Whether lanes wait for the end of a usage limit.
+        usage_limits: bool = "USAGE_LIMITS", "wait", one_of(&[("wait", true), ("fail", false)]),
+            "What happens when an agent reports a usage limit and when it ends: `wait` (the conversation continues then) or `fail`";
         /// Whether people are warned about files that two conversations use.
         collisions: bool = "COLLISIONS", "warn", one_of(&[("warn", true), ("off", false)]),
             "Whether people are told that the agents of two conversations use the same file: `warn` or `off`";

@@ -40,6 +40,7 @@ mod shares;
 mod sign_ins;
 mod stable_read;
 mod turns;
+mod usage_limits;
 mod webhooks;
 
 use std::collections::HashMap;
@@ -84,6 +85,7 @@ pub use turns::{
     ANSWERED_LIMIT, ASKED_LIMIT, CostSheet, FinishedTurns, TurnLine, TurnRetention, TurnSearch,
     TurnStatus, costs,
 };
+pub use usage_limits::{LimitNote, LimitNotes};
 pub use webhooks::{CallRate, Webhook, WebhookFile, WebhookScheme, Webhooks};
 
 use aetheel_model::event::{Lane, Sequence};
@@ -124,6 +126,7 @@ pub struct Workspace {
     drift: DriftNotes,
     baselines: BaselineNotes,
     rollouts: RolloutNotes,
+    limits: LimitNotes,
     lost: LostTurns,
     shares: Shares,
     turns: FinishedTurns,
@@ -168,6 +171,7 @@ impl Workspace {
             let drift = DriftNotes::open(&state.join("drift.md"))?;
             let baselines = BaselineNotes::open(&state.join("baselines.md"))?;
             let rollouts = RolloutNotes::open(&state.join("rollouts.md"))?;
+            let limits = LimitNotes::open(&state.join("limits.md"))?;
             let lost = LostTurns::open(&state)?;
             let shares = Shares::open(&state.join("shares.md"))?;
             let turns = FinishedTurns::new(state.join("turns"));
@@ -203,6 +207,7 @@ impl Workspace {
                 drift,
                 baselines,
                 rollouts,
+                limits,
                 lost,
                 shares,
                 turns,
@@ -245,6 +250,12 @@ impl Workspace {
     #[must_use]
     pub fn shares(&self) -> &Shares {
         &self.shares
+    }
+
+    /// Returns the lanes that wait until an allowance is renewed.
+    #[must_use]
+    pub fn limit_notes(&self) -> &LimitNotes {
+        &self.limits
     }
 
     /// Returns the times up to which heartbeats and cron jobs have run.

@@ -1,0 +1,89 @@
+//! The messages about usage limits. Pure.
+
+use jiff::{SignedDuration, Timestamp};
+
+use aetheel_store::workspace::LimitNote;
+
+/// Times within this span are shown without their day.
+const SAME_DAY: SignedDuration = SignedDuration::from_hours(18);
+
+/// The prompt with which a turn continues that a limit interrupted.
+pub(crate) const CONTINUE_PROMPT: &str = "The usage limit that interrupted your last turn has ended. Continue the work on my last request where it stopped. First check what is already done, so that nothing is done twice.";
+
+/// Returns the message for the author of a prompt that waits.
+pub(crate) fn waits(label: &str, note: &LimitNote, now: Timestamp) -> String {
+    format!(
+        "{} Your message waits, and is answered {}. `/stop` removes it. `/backend` or `/model` chooses another agent or model, which then answers it. (usage limit)",
+        reached(label, note),
+        when(note, now)
+    )
+}
+
+/// Returns the failure of a turn that continues by itself.
+pub(crate) fn continues(label: &str, note: &LimitNote, now: Timestamp) -> String {
+    format!(
+        "{} I continue by myself {}. `/stop` cancels that. `/backend` or `/model` chooses another agent or model, which then continues. (usage limit)",
+        reached(label, note),
+        when(note, now)
+    )
+}
+
+/// Returns the line of `/status` about a lane that waits.
+pub(crate) fn status(label: &str, note: &LimitNote, now: Timestamp) -> String {
+    format!("{} Prompts are answered {}.", reached(label, note), when(note, now))
+}
+
+fn reached(label: &str, note: &LimitNote) -> String {
+    match &note.allowance {
+        Some(allowance) => format!("{label} has reached a usage limit ({allowance})."),
+        None => format!("{label} has reached a usage limit."),
+    }
+}
+
+fn when(note: &LimitNote, now: Timestamp) -> String {
+    let wait = note.until.duration_since(now).max(SignedDuration::ZERO);
+    let format = if wait < SAME_DAY { "%H:%M UTC" } else { "%Y-%m-%d %H:%M UTC" };
+    format!("at {} (in {})", note.until.strftime(format), span(wait))
+}
+
+fn span(wait: SignedDuration) -> String {
+    let (seconds, minutes, hours) = (wait.as_secs(), wait.as_mins(), wait.as_hours());
+    match minutes {
+        0 => format!("{seconds} s"),
+        1..60 => format!("{minutes} min"),
+        60..2_880 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{} days {} h", hours / 24, hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_model::event::Lane;
+
+    #[test]
+    fn a_message_names_the_allowance_the_time_and_the_ways_out() {
+        let now: Timestamp = "2026-11-26T12:00:30Z".parse().expect("a time");
+        let until = |text: &str| text.parse().expect("a time");
+        let note = LimitNote {
+            lane: Lane::Console,
+            backend: "mini".to_owned(),
+            model: None,
+            until: until("2026-11-26T14:05:30Z"),
+            attempt: 1,
+            allowance: Some("5 hours".to_owned()),
+        };
+        assert!(waits("Mini", &note, now).starts_with(
+            "Mini has reached a usage limit (5 hours). Your message waits, and is answered at 14:05 UTC (in 2 h 5 min). `/stop` removes it."
+        ));
+        let later =
+            LimitNote { until: until("2026-11-30T13:00:30Z"), allowance: None, ..note.clone() };
+        assert!(continues("Mini", &later, now).starts_with(
+            "Mini has reached a usage limit. I continue by myself at 2026-11-30 13:00 UTC (in 4 days 1 h). `/stop`"
+        ));
+        let soon = LimitNote { until: now, ..note };
+        assert!(
+            status("Mini", &soon, now).ends_with("Prompts are answered at 12:00 UTC (in 0 s).")
+        );
+    }
+}

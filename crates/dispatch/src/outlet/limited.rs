@@ -1,0 +1,144 @@
+//! The usage limit that ended a turn. Reads the clock; otherwise pure.
+
+use jiff::{SignedDuration, Timestamp};
+
+use aetheel_model::agent::descriptor::Feature;
+use aetheel_model::agent::{Descriptor, FailureKind, Quota};
+use aetheel_model::plain::short_line;
+use aetheel_turn::{Ending, TurnResult};
+
+/// The longest time that a lane waits. Weekly allowances are the longest that agents report.
+const MAX_WAIT: SignedDuration = SignedDuration::from_hours(8 * 24);
+/// The maximum length of the name of an allowance, in characters.
+const MAX_ALLOWANCE: usize = 60;
+
+/// A usage limit that a turn reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReachedLimit {
+    /// When the limit ends.
+    pub until: Timestamp,
+    /// The name of the allowance for people, if the agent named it.
+    pub allowance: Option<String>,
+}
+
+impl ReachedLimit {
+    /// Returns the limit that ended a turn. Returns `None` if the turn ended for another reason, or
+    /// if it is not known when the limit ends.
+    pub(crate) fn of(ending: &Ending, quota: &[Quota], now: Timestamp) -> Option<Self> {
+        let Ending::Agent(failure) = ending else { return None };
+        if !matches!(failure.kind, FailureKind::Quota | FailureKind::RateLimited) {
+            return None;
+        }
+        let renewals = quota.iter().filter(|quota| quota.exhausted).filter_map(|quota| {
+            let until: Timestamp = quota.resets.as_ref()?.parse().ok()?;
+            let label = if quota.label.is_empty() { &quota.id } else { &quota.label };
+            Some(Self { until, allowance: Some(short_line(label, MAX_ALLOWANCE)) })
+        });
+        // If several allowances are used up, the last renewal counts.
+        let renewal = renewals.max_by_key(|renewal| renewal.until);
+        let reached = renewal.or_else(|| {
+            let wait = SignedDuration::from_millis(failure.retry_after_ms?.into());
+            Some(Self { until: now.checked_add(wait).ok()?, allowance: None })
+        })?;
+        (reached.until.duration_since(now) <= MAX_WAIT).then_some(reached)
+    }
+}
+
+/// A usage limit that ended a turn, and the facts that decide how the turn continues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitedTurn {
+    /// The limit.
+    pub limit: ReachedLimit,
+    /// The name of the backend.
+    pub backend: String,
+    /// The model in force, or `None` for the agent's default.
+    pub model: Option<String>,
+    /// Whether the agent wrote text or used a tool.
+    pub is_visible: bool,
+    /// Whether the agent can resume the session.
+    pub is_resumable: bool,
+}
+
+impl LimitedTurn {
+    /// Returns the limit that ended a turn, if one did and it is known when the limit ends. `model`
+    /// is the model in force, and `is_resumed` states whether the turn continued a session.
+    pub(crate) fn of(
+        result: &TurnResult,
+        descriptor: &Descriptor,
+        model: Option<String>,
+        is_resumed: bool,
+    ) -> Option<Self> {
+        let quota = result.transcript.quota();
+        let limit = ReachedLimit::of(&result.ending, quota, Timestamp::now())?;
+        let is_known = result.session.is_some() || is_resumed;
+        Some(Self {
+            limit,
+            backend: descriptor.name.clone(),
+            model,
+            is_visible: !result.text.is_empty() || !result.transcript.tools().is_empty(),
+            is_resumable: descriptor.has(Feature::Resume) && is_known,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_model::agent::AgentFailure;
+
+    fn now() -> Timestamp {
+        "2026-11-26T12:00:00Z".parse().expect("a time")
+    }
+
+    fn failed(kind: FailureKind, retry_after_ms: Option<u32>) -> Ending {
+        Ending::Agent(AgentFailure { kind, message: String::new(), retry_after_ms })
+    }
+
+    fn quota(label: &str, resets: Option<&str>, exhausted: bool) -> Quota {
+        Quota {
+            id: "id".to_owned(),
+            label: label.to_owned(),
+            used_percent: None,
+            resets: resets.map(str::to_owned),
+            exhausted,
+        }
+    }
+
+    fn reached(ending: &Ending, quota: &[Quota]) -> Option<(String, Option<String>)> {
+        let reached = ReachedLimit::of(ending, quota, now())?;
+        Some((reached.until.to_string(), reached.allowance))
+    }
+
+    #[test]
+    fn the_last_renewal_of_the_exhausted_allowances_counts() {
+        let limit = failed(FailureKind::Quota, Some(1_000));
+        let all = [
+            quota("5 hours", Some("2026-11-26T14:00:00Z"), true),
+            quota("", Some("2026-11-26T15:00:00+01:00"), true),
+            quota("week", Some("2026-11-27T12:00:00Z"), true),
+            quota("month", Some("2026-11-30T12:00:00Z"), false),
+        ];
+        let week = ("2026-11-27T12:00:00Z".to_owned(), Some("week".to_owned()));
+        assert_eq!(reached(&limit, &all), Some(week));
+        let unnamed = ("2026-11-26T14:00:00Z".to_owned(), Some("id".to_owned()));
+        assert_eq!(reached(&limit, &all[1..2]), Some(unnamed));
+    }
+
+    #[test]
+    fn without_a_renewal_the_failure_says_when_to_try_again() {
+        let soon = Some(("2026-11-26T12:00:05Z".to_owned(), None));
+        assert_eq!(reached(&failed(FailureKind::RateLimited, Some(5_000)), &[]), soon);
+        let unknown = [quota("5 hours", None, true), quota("day", Some("tomorrow"), true)];
+        assert_eq!(reached(&failed(FailureKind::Quota, Some(5_000)), &unknown), soon);
+        assert_eq!(reached(&failed(FailureKind::Quota, None), &unknown), None);
+    }
+
+    #[test]
+    fn other_failures_and_far_renewals_do_not_hold_a_lane() {
+        let renewed = [quota("5 hours", Some("2026-11-26T14:00:00Z"), true)];
+        assert_eq!(reached(&failed(FailureKind::Overloaded, Some(5_000)), &renewed), None);
+        assert_eq!(reached(&Ending::Completed, &renewed), None);
+        let far = [quota("year", Some("2027-11-26T14:00:00Z"), true)];
+        assert_eq!(reached(&failed(FailureKind::Quota, None), &far), None);
+    }
+}
