@@ -77,6 +77,7 @@ impl Bot {
                 allowed_tools: AllowedTools::All,
                 policy_allow: aetheel::policy::PolicyCeiling::All,
                 host_tools: Vec::new(),
+                recap_on_switch: true,
                 waits_for_limits: true,
                 collisions: true,
                 max_turns: 25,

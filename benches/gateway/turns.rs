@@ -218,6 +218,7 @@ impl Gateway {
                 allowed_tools: AllowedTools::All,
                 policy_allow: aetheel::policy::PolicyCeiling::All,
                 host_tools: Vec::new(),
+                recap_on_switch: true,
                 waits_for_limits: true,
                 collisions: true,
                 max_turns: 25,

@@ -379,6 +379,7 @@ impl PreparedStart {
             allowed_tools: self.config.allowed_tools.clone(),
             policy_allow: self.config.policy_allow,
             host_tools: self.config.host_tools.clone(),
+            recap_on_switch: self.config.switch_recap,
             waits_for_limits: self.config.usage_limits,
             collisions: self.config.collisions,
             max_turns: self.config.backend_max_turns,

@@ -26,6 +26,7 @@ mod recap;
 mod router;
 mod sessions;
 mod steering;
+mod switch;
 mod threads;
 mod tool_server;
 mod tools;

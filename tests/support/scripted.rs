@@ -643,6 +643,7 @@ pub async fn parts(
             allowed_tools: AllowedTools::All,
             policy_allow: PolicyCeiling::All,
             host_tools: HostToolKind::ALL.to_vec(),
+            recap_on_switch: true,
             waits_for_limits: true,
             collisions: true,
             max_turns: 25,

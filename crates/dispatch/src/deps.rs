@@ -96,6 +96,8 @@ pub struct Choices {
     pub policy_allow: PolicyCeiling,
     /// The tools of the host that agents may call.
     pub host_tools: Vec<HostToolKind>,
+    /// Whether an agent is given the turns of other agents in its lane.
+    pub recap_on_switch: bool,
     /// Whether lanes wait for the end of a usage limit, instead of failing.
     pub waits_for_limits: bool,
     /// Whether people are warned about files that two conversations use, where `channels.md` does not

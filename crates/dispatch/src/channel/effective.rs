@@ -155,6 +155,7 @@ mod tests {
             allowed_tools: AllowedTools::All,
             policy_allow: PolicyCeiling::All,
             host_tools: Vec::new(),
+            recap_on_switch: true,
             waits_for_limits: true,
             collisions: true,
             max_turns: 25,

@@ -48,7 +48,7 @@ pub struct Conversation {
     pub id: SessionId,
     /// The agent's title, or the beginning of the first prompt, on one line. May be empty.
     pub title: String,
-    /// For a conversation of the gateway, when it began, was last resumed, or got a new session id.
+    /// For a conversation of the gateway, when it began or was last resumed.
     /// For one of the agent itself, when the agent last changed it, if it reports that.
     pub since: Option<Timestamp>,
     /// Whether the next prompt continues it.
@@ -401,6 +401,7 @@ pub(crate) fn short_id(id: &SessionId) -> String {
     }
 }
 
+/// Returns the current time in the precision of state files that people read.
 fn now() -> Timestamp {
-    Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH)
+    Timestamp::from_millisecond(Timestamp::now().as_millisecond()).unwrap_or(Timestamp::UNIX_EPOCH)
 }

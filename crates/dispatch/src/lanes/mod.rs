@@ -25,7 +25,7 @@ use aetheel_model::event::{Event, EventKind, Lane, Sequence};
 use aetheel_model::plain::short_line;
 use aetheel_model::prompt::{self, Expansion};
 use aetheel_model::queue::Queue;
-use aetheel_store::workspace::LostTurn;
+use aetheel_store::workspace::{LostTurn, TurnLine};
 use aetheel_turn::{Backend, Steering, StopReason};
 
 /// The maximum length of an [`EventSummary`] text, in characters.
@@ -128,6 +128,8 @@ pub(crate) struct LaneRegistry {
     /// Messages that the agents of resumed turns accepted in a previous process. Moved into the
     /// [`TurnHandle`] of the turn when it starts here.
     carried_messages: Mutex<HashMap<Sequence, Vec<Event>>>,
+    /// The backend of the last turn of each lane in this process.
+    last_backends: Mutex<HashMap<Lane, String>>,
     /// The last event of each lane whose author was notified that it waits.
     announced_pauses: Mutex<HashMap<Lane, Sequence>>,
     /// Notified whenever an event is finished.
@@ -144,6 +146,7 @@ impl LaneRegistry {
             queue: Mutex::new(queue),
             running: Mutex::default(),
             carried_messages: Mutex::default(),
+            last_backends: Mutex::default(),
             announced_pauses: Mutex::default(),
             finished: Notify::new(),
             changes,
@@ -186,6 +189,18 @@ impl LaneRegistry {
     /// Records that people know why an event waits in its paused lane.
     pub(crate) fn mark_pause_announced(&self, event: &Event) {
         self.announced_pauses.lock().insert(event.lane.clone(), event.sequence);
+    }
+
+    /// Records the backend of a turn that has ended. `turn` is `None` if no agent ran.
+    pub(crate) fn note_backend(&self, lane: &Lane, turn: Option<&TurnLine>) {
+        if let Some(turn) = turn {
+            self.last_backends.lock().insert(lane.clone(), turn.backend.clone());
+        }
+    }
+
+    /// Returns the backend of the last turn of a lane, if this process ran the turn.
+    pub(crate) fn last_backend(&self, lane: &Lane) -> Option<String> {
+        self.last_backends.lock().get(lane).cloned()
     }
 
     /// Registers a turn that starts.

@@ -3,10 +3,10 @@
 //! [`attachments`] fetches the files of the prompt into a [`temp_dir`], [`start`] creates the input
 //! that starts the turn, [`audience`] shows the running turn without secrets ([`redact_stream`]),
 //! and [`artifacts`] stores the agent's files. [`hooks`] run before and after the turn. [`resumed`]
-//! resumes a turn whose agent still runs after a restart, [`session`] saves the session of the
-//! turn, and [`recap`] gives an agent the previous messages of a channel that moved here.
-//! [`renewal`] lets turns continue that a usage limit ended. [`turn_log`] records the finished turn.
-//! [`turn_renderer`] renders a recorded turn as people saw it.
+//! resumes a turn whose agent still runs after a restart, and [`session`] saves the session of the
+//! turn. [`recap`] gives an agent the previous messages of a channel that moved here, and [`switch`]
+//! the turns of other agents. [`renewal`] lets turns continue that a usage limit ended. [`turn_log`]
+//! records the finished turn. [`turn_renderer`] renders a recorded turn as people saw it.
 
 mod artifacts;
 pub(crate) mod attachments;
@@ -18,6 +18,7 @@ mod renewal;
 mod resumed;
 mod session;
 mod start;
+mod switch;
 mod temp_dir;
 mod turn_log;
 pub(crate) mod turn_renderer;
@@ -176,6 +177,7 @@ impl TurnRunner {
                 return TurnFollowUp::Nothing;
             }
             self.note_turn(&event, &answer);
+            self.shared.lanes.note_backend(&event.lane, answer.turn.as_deref());
             for received in self.shared.lanes.take_received(&event) {
                 self.shared.durability.mark_finished(&received);
             }
@@ -293,6 +295,13 @@ impl TurnRunner {
         if anew && let Some(recap) = self.recap(event, &expansion).await {
             start.parts.insert(0, PromptPart::Text(recap));
         }
+        let others = match anew {
+            true => None,
+            false => self.other_agents(event, &name, start.native_id.is_none(), &expansion).await,
+        };
+        if let Some(others) = &others {
+            start.parts.insert(0, PromptPart::Text(others.text.clone()));
+        }
         let mut begun = PreparedTurn {
             id: id.to_owned(),
             backend,
@@ -317,6 +326,7 @@ impl TurnRunner {
         if anew {
             begun.files.notices.push(messages::MOVED_NOTICE.to_owned());
         }
+        begun.files.notices.extend(others.map(|others| others.notice));
         if moved {
             begun
                 .files

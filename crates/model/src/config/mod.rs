@@ -87,6 +87,9 @@ settings! {
         /// The tools of the host that agents may call.
         host_tools: Vec<HostToolKind> = "HOST_TOOLS", "all", all_or_some_of(&HostToolKind::WORDS),
             "Tools of the gateway that agents may call: `aetheel_post_file` (attaches a file to the answer), `aetheel_ask` (asks people), separated by commas; `all` or `none`";
+        /// Whether an agent is given the turns of other agents in its conversation.
+        switch_recap: bool = "SWITCH_RECAP", "on", one_of(&[("on", true), ("off", false)]),
+            "Whether an agent that continues the conversation of another agent is given what was asked, answered and changed: `on` or `off`";
         /// Whether lanes wait for the end of a usage limit.
         usage_limits: bool = "USAGE_LIMITS", "wait", one_of(&[("wait", true), ("fail", false)]),
             "What happens when an agent reports a usage limit and when it ends: `wait` (the conversation continues then) or `fail`";

@@ -38,7 +38,7 @@ pub struct PastConversation {
     pub backend: String,
     /// The agent's id of its session.
     pub session: SessionId,
-    /// When it began, was last resumed, or got a new session id from its agent.
+    /// When it began or was last resumed.
     pub since: Timestamp,
     /// Its first words, on one line.
     pub title: String,
@@ -85,7 +85,8 @@ impl History {
     }
 
     /// Saves a conversation, and removes the oldest ones beyond the maximum. With `before`, the
-    /// conversation continues that session of the same lane and backend, and keeps its title.
+    /// conversation continues that session of the same lane and backend, and keeps its title and its
+    /// beginning.
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be read or written.
@@ -105,6 +106,7 @@ impl History {
                 return if is_too_long(ledger, lane, backend) { prune(ledger) } else { Ok(()) };
             };
             past.title = before.title;
+            past.since = before.since;
             ledger.entries.insert(past.key(), past);
             prune(ledger)
         })

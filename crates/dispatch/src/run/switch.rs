@@ -1,0 +1,160 @@
+//! The turns of other agents in a lane, for the agent that continues the conversation.
+//!
+//! When people choose another backend, its agent does not know what was asked and done before. The
+//! turns since its own last turn are quoted above the next prompt: the prompts, the answers, the
+//! changed files, and the last plan. They come from `state/turns` and from the recordings. Turns
+//! before the start of the other agent's conversation are left out, so that nothing returns that
+//! people ended with `/reset`. `docs/discord.md` describes it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::TurnRunner;
+use aetheel_model::agent::{PlanEntry, PlanStatus};
+use aetheel_model::event::{Event, Lane};
+use aetheel_model::plain::cut;
+use aetheel_model::prompt::{self, Expansion};
+use aetheel_store::workspace::{TurnLine, TurnSearch};
+use aetheel_turn::transcript::{self, BlockKind, TurnTranscript};
+
+/// The maximum number of turns that are quoted.
+const MAX_TURNS: usize = 12;
+/// The maximum number of changed files that are named for a turn.
+const MAX_FILES: usize = 20;
+/// The maximum number of characters of a prompt, so that an answer fits beside it.
+const MAX_PROMPT: usize = 600;
+
+/// The turns of other agents, as they are quoted.
+pub(super) struct OtherAgents {
+    /// The quotation, without secrets.
+    pub(super) text: String,
+    /// The notice for people.
+    pub(super) notice: String,
+}
+
+impl TurnRunner {
+    /// Returns the turns of other agents in the lane since the last turn of this backend.
+    /// `is_new` states whether its agent begins a new conversation.
+    pub(super) async fn other_agents(
+        &self,
+        event: &Event,
+        backend: &str,
+        is_new: bool,
+        expansion: &Expansion,
+    ) -> Option<OtherAgents> {
+        let shared = &self.shared;
+        if !shared.deps.choices.recap_on_switch
+            || !matches!(event.lane, Lane::Channel(_) | Lane::Console)
+            || shared.lanes.last_backend(&event.lane).is_some_and(|last| last == backend)
+        {
+            return None;
+        }
+        let lane = Some(event.lane.clone());
+        let search = TurnSearch { lane, most: MAX_TURNS, ..TurnSearch::default() };
+        let turns = shared.deps.workspace.turns().search(search).await;
+        let mut quoted = Vec::new();
+        for line in turns {
+            if line.backend == backend {
+                // Its agent knows this turn and those before, unless it begins a new conversation.
+                if is_new { continue } else { break }
+            }
+            if self.belongs_to_conversation(&line).await {
+                quoted.push(line);
+            }
+        }
+        quoted.reverse();
+        let mut said = Vec::new();
+        for (index, line) in quoted.iter().enumerate() {
+            let author = line.name.clone().unwrap_or_else(|| "somebody".to_owned());
+            said.push((author, cut(line.asked.as_deref()?, MAX_PROMPT).into_owned()));
+            said.push((
+                self.label_of(&line.backend),
+                self.answer_of(line, index + 1 == quoted.len()).await,
+            ));
+        }
+        let redactor = &shared.deps.redactor;
+        let said: Vec<_> =
+            said.into_iter().map(|(author, text)| (author, redactor.redact(text))).collect();
+        let said: Vec<_> =
+            said.iter().map(|(author, text)| (Some(author.as_str()), text.as_str())).collect();
+        let text = prompt::recap(&said, expansion)?;
+        tracing::info!(turns = quoted.len(), "the agent is given the turns of other agents");
+        let notice = format!(
+            "{} has read what was asked and done here before with another agent.",
+            self.label_of(backend)
+        );
+        Some(OtherAgents { text, notice })
+    }
+
+    /// Returns whether a turn belongs to the current conversation of its backend in the lane.
+    async fn belongs_to_conversation(&self, line: &TurnLine) -> bool {
+        let workspace = &self.shared.deps.workspace;
+        let Some(session) = workspace.bindings().get(&line.lane, &line.backend).await.session
+        else {
+            return false;
+        };
+        let past = workspace.history().of(&line.lane, &line.backend).await;
+        let began = past.into_iter().find(|past| past.session == session).map(|past| past.since);
+        began.is_some_and(|began| line.ended >= began)
+    }
+
+    fn label_of(&self, backend: &str) -> String {
+        let loaded = self.shared.deps.backends.get(backend);
+        loaded.map_or_else(|| backend.to_owned(), |found| found.descriptor().label().to_owned())
+    }
+
+    /// Returns the answer of a turn with the files that its agent changed and, for the last turn,
+    /// its plan.
+    async fn answer_of(&self, line: &TurnLine, is_last: bool) -> String {
+        let deps = &self.shared.deps;
+        let mut text = line.answered.clone().unwrap_or_default();
+        let Some(recording) = line.recording.as_deref().and_then(Path::to_str) else { return text };
+        let folder = deps.recorder.folder();
+        match transcript::read(folder, recording, &line.turn, &deps.redactor).await {
+            Ok(turn) => {
+                // Files come first, because long answers are cut.
+                let mut facts = Vec::from_iter(changed_files(&turn));
+                facts.extend(plan(&turn).filter(|_| is_last));
+                if !facts.is_empty() {
+                    text = format!("{}\n{text}", facts.join("\n"));
+                }
+            }
+            Err(error) => {
+                tracing::warn!(turn = line.turn, %error, "the changes of an earlier turn are not part of the recap");
+            }
+        }
+        text
+    }
+}
+
+fn changed_files(turn: &TurnTranscript) -> Option<String> {
+    let tools = turn.blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::Tool(tool) => Some(tool),
+        _ => None,
+    });
+    let paths: BTreeSet<&str> =
+        tools.flat_map(|tool| tool.diffs.iter().map(|diff| diff.path.as_str())).collect();
+    let more = paths.len().saturating_sub(MAX_FILES);
+    let mut names: Vec<String> =
+        paths.into_iter().take(MAX_FILES).map(|path| format!("`{path}`")).collect();
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    (!names.is_empty()).then(|| format!("(changed files: {})", names.join(", ")))
+}
+
+fn plan(turn: &TurnTranscript) -> Option<String> {
+    let plan = turn.blocks.iter().rev().find_map(|block| match &block.kind {
+        BlockKind::Plan(plan) => Some(plan),
+        _ => None,
+    })?;
+    let entries = plan.iter().map(|PlanEntry { text, status }| {
+        let word = match status {
+            PlanStatus::Pending => "open",
+            PlanStatus::Active => "in progress",
+            PlanStatus::Done => "done",
+        };
+        format!("{text} [{word}]")
+    });
+    Some(format!("(plan: {})", entries.collect::<Vec<_>>().join("; ")))
+}
