@@ -176,13 +176,22 @@ pub fn input(line: &str) -> Option<TimedInput> {
 pub fn check(case: &Path, inputs: &[TimedInput], actions: &[Action]) {
     let header = json!({
         "aetheel-recording": 1, "link": "fixture", "backend": "fixture", "backend-version": "1",
-        "generation": 1, "digest": "", "agent-version": null, "started": "2026-01-02T03:04:05Z",
+        "generation": 1, "digest": "", "agent-version": agent_version(case),
+        "started": "2026-01-02T03:04:05Z",
     });
     let entry =
         |input: &TimedInput| json!({"t": input.at_ms, "in": actions_json::json(&input.input)});
     let recording: Vec<Value> = std::iter::once(header).chain(inputs.iter().map(entry)).collect();
     golden(&beside(case, "jsonl"), &recording);
     check_actions(case, actions);
+}
+
+/// Returns the version of the agent that an existing recording names. A person enters it, because
+/// not every agent prints it.
+fn agent_version(case: &Path) -> Value {
+    let text = fs::read_to_string(beside(case, "jsonl")).unwrap_or_default();
+    let header = text.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok());
+    header.map_or(Value::Null, |header| header["agent-version"].clone())
 }
 
 fn check_actions(case: &Path, actions: &[Action]) {
