@@ -48,6 +48,7 @@ language: guests ## the same for one of them; LANG=c
 test: guests languages ## run the tests of the guests and the host that need no real agent, no browser and no other toolchain
 	@scripts/postgres
 	@scripts/bubblewrap
+	@scripts/registry
 	$(GUEST_CARGO) test --workspace
 	cargo test
 

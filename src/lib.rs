@@ -9,7 +9,7 @@
 //! |---|---|
 //! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`progress`] [`console`] [`sources`] [`demo`] [`mending`] |
 //! | holder | `aetheel-hold` |
-//! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` |
+//! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` `aetheel-oci` |
 //! | use cases | `aetheel-dispatch` `aetheel-kit` |
 //! | turns | `aetheel-turn` |
 //! | files, log | `aetheel-store` `aetheel-telemetry` |
@@ -25,6 +25,7 @@ pub use aetheel_model::{
     access, agent, baseline, config, event, exit, extension, figures, finding, fold, framing, id,
     lease, lines, markdown, plain, policy, prompt, queue, redact, schedule, split, supervisor,
 };
+pub use aetheel_oci as oci;
 pub use aetheel_process as process;
 pub use aetheel_store::{disk, workspace};
 pub use aetheel_telemetry as telemetry;

@@ -7,6 +7,7 @@ mod support;
 
 mod agents_in_host;
 mod architecture;
+mod artifacts;
 mod backend;
 mod browser;
 mod cluster;

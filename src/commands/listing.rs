@@ -13,9 +13,10 @@ use crate::agent::descriptor::{DescriptorChoice, Feature, LinkSharing, OneShot};
 use crate::agents::findings::Findings;
 use crate::backend::ServingInfo;
 use crate::finding::Finding;
+use crate::plain::with_causes;
 use crate::startup::LoadedBackends;
 use crate::turn::{Backend, Backends as _, RolloutPair};
-use crate::workspace::RolloutNote;
+use crate::workspace::{BackendLock, BackendLockError, RolloutNote};
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -74,6 +75,19 @@ pub(super) struct BackendRow {
     pub others: Vec<Rival>,
     /// The new version that does not serve yet, and its rollout.
     pub rollout: Option<RolloutRow>,
+    /// From where it came, if that was a registry.
+    pub registry: Option<RegistryRow>,
+}
+
+/// The entry of a backend in `backends.lock.md`.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct RegistryRow {
+    reference: String,
+    /// The digest of the cases that came with it.
+    cases: Option<String>,
+    /// The versions of the agent that made these cases, each with the number of cases.
+    proven_with: Option<String>,
 }
 
 /// A new version of a backend that does not serve yet.
@@ -165,7 +179,20 @@ impl BackendRow {
             chosen: None,
             others: Vec::new(),
             rollout: None,
+            registry: None,
         }
+    }
+
+    /// Adds from where the component came, unless its file was replaced since.
+    fn with_registry(mut self, lock: &BackendLock) -> Self {
+        let file = self.file.as_ref().and_then(|path| path.file_name()?.to_str());
+        let entry = file.and_then(|file| lock.find(file, &self.digest));
+        self.registry = entry.map(|entry| RegistryRow {
+            reference: entry.reference.clone(),
+            cases: entry.cases.clone(),
+            proven_with: entry.proven.clone(),
+        });
+        self
     }
 
     /// Adds the file of the component, and the reasons for its selection.
@@ -245,6 +272,10 @@ impl BackendRow {
         details.extend(self.selection().map(|choice| ("serves from", choice)));
         details.extend(self.rollout.iter().map(|rollout| ("on rollout", rollout.text())));
         details.extend(self.standing.clone().map(|standing| ("trust", standing)));
+        if let Some(registry) = &self.registry {
+            details.push(("from", registry.reference.clone()));
+            details.extend(registry.proven_with.clone().map(|versions| ("proven with", versions)));
+        }
         if self.available {
             details.extend(self.warnings.iter().map(|warning| ("warning", warning.to_string())));
             details.extend([
@@ -259,6 +290,18 @@ impl BackendRow {
 }
 
 impl BackendListing {
+    /// Adds which backends came from a registry.
+    pub(super) fn with_lock(mut self, lock: Result<BackendLock, BackendLockError>) -> Self {
+        match lock {
+            Ok(lock) => {
+                let rows = self.backends.into_iter();
+                self.backends = rows.map(|row| row.with_registry(&lock)).collect();
+            }
+            Err(error) => self.warnings.push(Finding::warning("backends", with_causes(&error))),
+        }
+        self
+    }
+
     /// Examines all agents and lists the backends.
     pub(super) async fn load(loaded: LoadedBackends) -> Self {
         let policies = loaded.policies.list().into_iter().map(ExtensionRow::new).collect();
@@ -485,7 +528,7 @@ not installed: second (`aetheel backend list --all` shows more)
             "default": true, "run": "live", "runs": ["live", "one-shot"], "program": "one", "program-path": "/bin/one",
             "agent-version": "2.1", "understands": ["^2"], "features": ["resume", "plan"], "efforts": [{"id": "high", "label": "High"}],
             "models": [{"id": "m", "label": "M"}], "available": true, "reasons": [], "warnings": [],
-            "file": null, "standing": null, "chosen": null, "others": [], "rollout": null
+            "file": null, "standing": null, "chosen": null, "others": [], "rollout": null, "registry": null
         });
         assert_eq!(json["backends"][0], wanted);
         assert_eq!(

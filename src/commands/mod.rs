@@ -29,6 +29,7 @@ use crate::finding::Finding;
 use crate::startup::settings::{self, OperatorSettings};
 use crate::startup::{LoadedBackends, PreparedStart, Purpose, StartRefusal, survey};
 use crate::terminal::{self, Verbosity, fail, print_stderr};
+use crate::workspace::BackendLock;
 use crate::{demo, process, progress, telemetry};
 
 /// Runs a command and returns the exit code.
@@ -87,13 +88,27 @@ pub fn run(cli: Cli) -> u8 {
         CliCommand::Backend(BackendCommand::Ping { common, name }) => {
             with_settings(&common, name, |settings| block_on(ping_backend(settings)))
         }
-        CliCommand::Backend(BackendCommand::Install { common, component, pin, yes, all_nodes }) => {
+        CliCommand::Backend(BackendCommand::Install {
+            common,
+            component,
+            locked: _,
+            from,
+            follow_tag,
+            pin,
+            yes,
+            all_nodes,
+        }) => with_sound_settings(&common, |settings| {
+            let wish = backend::install::InstallOptions { pin, yes, all_nodes, follow_tag };
+            block_on(backend::install::run(settings, component, from, wish))
+        }),
+        CliCommand::Backend(BackendCommand::Publish { common, component, reference, replace }) => {
             with_sound_settings(&common, |settings| {
-                block_on(backend::install::run(
-                    settings,
-                    component,
-                    backend::install::InstallOptions { pin, yes, all_nodes },
-                ))
+                block_on(backend::publish::run(&settings, &component, &reference, replace))
+            })
+        }
+        CliCommand::Backend(BackendCommand::Mirror { common, folder, references }) => {
+            with_sound_settings(&common, |settings| {
+                block_on(backend::mirror::run(&settings, &folder, references))
             })
         }
         CliCommand::Backend(BackendCommand::Approve { common, name, yes }) => {
@@ -286,7 +301,8 @@ async fn list_backends(settings: OperatorSettings, json: bool, all: bool) -> u8 
     }
     let looked = async {
         let loaded = LoadedBackends::load(&config, &variables).await?;
-        Ok::<_, Vec<Finding>>(BackendListing::load(loaded).await)
+        let lock = BackendLock::read(&config.config_dir);
+        Ok::<_, Vec<Finding>>(BackendListing::load(loaded).await.with_lock(lock))
     };
     let listing = match progress::with_spinner(survey::loading_message(&config), looked).await {
         Ok(listing) => listing,

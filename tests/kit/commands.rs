@@ -49,7 +49,17 @@ fn inspect_describes_a_component_and_its_measurements() {
     let fields: Vec<&String> = json.as_object().unwrap().keys().collect();
     assert_eq!(
         fields,
-        ["contract", "descriptor", "file", "imports", "printed", "sha256", "size", "used"]
+        [
+            "cases-by-agent-version",
+            "contract",
+            "descriptor",
+            "file",
+            "imports",
+            "printed",
+            "sha256",
+            "size",
+            "used"
+        ]
     );
 }
 

@@ -26,6 +26,7 @@ mod finding;
 pub mod golden;
 mod hostile;
 pub mod mend;
+mod proven;
 pub mod step_viewer;
 // The SDK uses the same file to change recordings in its tests.
 #[path = "../../../guest-backends/sdk/src/mutation/mod.rs"]
@@ -40,6 +41,7 @@ mod unread;
 
 pub use case::{Case, CaseError, actions_beside, find};
 pub use finding::{CheckFinding, Rule};
+pub use proven::{describe_versions, proven_versions};
 pub use unread::{Unread, unread};
 
 use aetheel_model::agent::Input;

@@ -13,6 +13,7 @@ use crate::agent::descriptor::{
 use crate::agent::{Descriptor, HostCommand, Input, Safety, StartTurn};
 use crate::backend::Engine;
 use crate::cli::exit;
+use crate::kit::{describe_versions, proven_versions};
 use crate::plain::counted;
 use crate::terminal::{self, OutputStyle};
 use crate::turn::recording::{EntryKind, RecordingEntry};
@@ -42,12 +43,19 @@ async fn inspect(path: &Path, json: bool) -> Result<(), KitError> {
     for case in &cases {
         let _ = replay(&opened.backend, &case.tape.entries, Batches::Of(INPUTS_PER_CALL)).await;
     }
+    let versions = proven_versions(&cases);
     if json {
         let mut form = to_json(path, &engine, &opened, cases.len());
         form["printed"] = printed.lines().into();
+        form["cases-by-agent-version"] = json!(versions);
         terminal::json(&form);
     } else {
         print(path, &engine, &opened, cases.len());
+        if let Some(versions) = describe_versions(&versions) {
+            let page = OutputStyle::for_stdout();
+            let what = page.dim(&format!("{:<12}", "cases of"));
+            terminal::line(&format!("  {what} agent version {versions}"));
+        }
         printed.print();
     }
     Ok(())

@@ -1,20 +1,24 @@
-//! `aetheel backend install`: checks a component and puts it into the folder of backends.
+//! `aetheel backend install`: checks a component and puts it into the folder of backends. The
+//! component is a file, or comes from a registry.
 //!
 //! All steps that can fail run before anything changes; the last step is a single rename. Tested by
-//! `tests/gateway/components.rs`.
+//! `tests/gateway/components.rs` and `tests/artifacts`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::all_nodes::ClusterInstaller;
+use super::artifacts::{ArtifactAccess, FetchedBackend};
 use super::changes::changes;
 use super::consent;
+use super::locked;
 use super::open::{self, KitError};
 use crate::agent::Descriptor;
 use crate::backend::{AdmissionError, RequestedCapabilities, StagedComponent};
 use crate::cli::exit;
 use crate::config::{Config, LogFormat, Rollout, Trust};
-use crate::kit;
+use crate::kit::{self, Case, describe_versions, proven_versions};
+use crate::oci::ArtifactReference;
 use crate::plain::{counted, with_causes};
 use crate::redact::Redactor;
 use crate::startup::running::gateway_of;
@@ -23,7 +27,7 @@ use crate::startup::{InstallPlan, Installer, LoadedBackends, StartRefusal};
 use crate::telemetry;
 use crate::terminal::{self, print_stderr};
 use crate::turn::Backend as _;
-use crate::workspace::{BackendFile, ServedComponent};
+use crate::workspace::{BackendFile, LockedBackend, ServedComponent};
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) struct InstallOptions {
@@ -33,6 +37,16 @@ pub(in crate::commands) struct InstallOptions {
     pub yes: bool,
     /// Whether to send the component to the other machines of the cluster.
     pub all_nodes: bool,
+    /// Whether a tag may name another version than in `backends.lock.md`.
+    pub follow_tag: bool,
+}
+
+/// A backend that the operator wants to install.
+enum InstallWish {
+    File(PathBuf),
+    Artifact(ArtifactReference),
+    /// Exactly the version of an entry in `backends.lock.md`.
+    Locked(LockedBackend),
 }
 
 struct Installed {
@@ -40,13 +54,27 @@ struct Installed {
     /// The installed file, and its contents.
     target: PathBuf,
     served: ServedComponent,
+    /// The versions of the agent that made the cases beside the component.
+    proven: Option<String>,
+    /// The reason why `backends.lock.md` was not updated.
+    unnoted: Option<KitError>,
+}
+
+/// The parts that all installations of one command share.
+struct InstallJob<'a> {
+    loaded: &'a LoadedBackends,
+    config: &'a Config,
+    access: &'a ArtifactAccess,
+    wish: InstallOptions,
 }
 
 pub(in crate::commands) async fn run(
     settings: OperatorSettings,
-    component: PathBuf,
+    component: Option<PathBuf>,
+    from: Option<PathBuf>,
     wish: InstallOptions,
 ) -> u8 {
+    let access = ArtifactAccess::new(&settings, from.clone());
     let OperatorSettings { config, variables, redactor, .. } = settings;
     if let Err(fault) =
         telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
@@ -54,9 +82,16 @@ pub(in crate::commands) async fn run(
         print_stderr(&format!("error: {fault}"));
         return exit::CONFIG;
     }
+    let wishes = match wishes(&config, component, from.is_some()) {
+        Ok(wishes) => wishes,
+        Err(error) => return report_failure(&redactor, &error),
+    };
     let others = match wish.all_nodes.then(|| ClusterInstaller::from_config(&config)).transpose() {
         Ok(others) => others,
-        Err(error) => return report_failure(&redactor, exit::CONFIG, &error.to_string()),
+        Err(error) => {
+            let error = KitError { code: exit::CONFIG, text: error.to_string(), hint: None };
+            return report_failure(&redactor, &error);
+        }
     };
     if !config.backends_dir.is_dir() {
         let fault = format!(
@@ -69,34 +104,138 @@ pub(in crate::commands) async fn run(
         Ok(loaded) => loaded,
         Err(faults) => return StartRefusal::new(exit::CONFIG, faults).print(),
     };
-    let Installed { report: said, target, served } =
-        match install(&loaded, &config, &component, wish).await {
-            Ok(installed) => installed,
-            Err(error) => return report_failure(&redactor, error.code, &error.text),
-        };
+    let job = InstallJob { loaded: &loaded, config: &config, access: &access, wish };
     // Write errors are ignored: stdout may be closed. The exit code reports the result.
     let print = |said: String| std::io::stdout().write_all(redactor.redact(said).as_bytes());
-    let _ = print(said);
-    let Some(others) = others else { return exit::OK };
-    match others.distribute(&target, served).await {
-        Ok(said) => {
-            let _ = print(said);
-            exit::OK
-        }
-        Err(error) => {
+    let mut code = exit::OK;
+    for wish in wishes {
+        let Installed { report: said, target, served, unnoted, .. } = match job.install(&wish).await
+        {
+            Ok(installed) => installed,
+            Err(error) => {
+                code = report_failure(&redactor, &error);
+                continue;
+            }
+        };
+        let _ = print(said);
+        if let Some(error) = unnoted {
             print_stderr(&format!("error: {}", redactor.redact(error.text)));
-            print_stderr(
-                "it is installed here, but was not sent to the other machines; run this again",
-            );
-            error.code
+            code = error.code;
         }
+        let Some(others) = &others else { continue };
+        match others.distribute(&target, served).await {
+            Ok(said) => drop(print(said)),
+            Err(error) => {
+                print_stderr(&format!("error: {}", redactor.redact(error.text)));
+                print_stderr(
+                    "it is installed here, but was not sent to the other machines; run this again",
+                );
+                code = error.code;
+            }
+        }
+    }
+    code
+}
+
+/// Returns the backend that the operator named, otherwise all of `backends.lock.md`.
+fn wishes(
+    config: &Config,
+    component: Option<PathBuf>,
+    from_folder: bool,
+) -> Result<Vec<InstallWish>, KitError> {
+    let Some(component) = component else {
+        let lock = locked::read(config)?;
+        if lock.entries().is_empty() {
+            let nothing =
+                "backends.lock.md names no backend; `aetheel backend install oci://…` adds one";
+            return Err(KitError::usage(nothing));
+        }
+        return Ok(lock.entries().iter().cloned().map(InstallWish::Locked).collect());
+    };
+    match component.to_str().filter(|text| ArtifactReference::is_meant(text)) {
+        Some(text) => {
+            let reference: ArtifactReference =
+                text.parse().map_err(|error| KitError::usage(format!("{error}")))?;
+            Ok(vec![InstallWish::Artifact(reference)])
+        }
+        None if from_folder => {
+            Err(KitError::usage("--from needs a reference (`oci://HOST/NAME:TAG`) or `--locked`"))
+        }
+        None => Ok(vec![InstallWish::File(component)]),
     }
 }
 
-fn report_failure(redactor: &Redactor, code: u8, fault: &str) -> u8 {
-    print_stderr(&format!("error: {}", redactor.redact(fault.to_owned())));
+fn report_failure(redactor: &Redactor, error: &KitError) -> u8 {
+    let hint = error.hint.map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+    print_stderr(&format!("error: {}", redactor.redact(format!("{}{hint}", error.text))));
     print_stderr("nothing was changed");
-    code
+    error.code
+}
+
+impl InstallJob<'_> {
+    async fn install(&self, wish: &InstallWish) -> Result<Installed, KitError> {
+        match wish {
+            InstallWish::File(file) => {
+                let installed = install(self.loaded, self.config, file, self.wish, None).await?;
+                Ok(self.noted(installed, None))
+            }
+            InstallWish::Artifact(reference) => {
+                let lock = locked::read(self.config)?;
+                let found = self.access.download(reference).await?;
+                let said = locked::check_tag(&lock, reference, &found, self.wish.follow_tag)?;
+                self.install_fetched(&found, said).await
+            }
+            InstallWish::Locked(entry) => self.install_locked(entry).await,
+        }
+    }
+
+    async fn install_locked(&self, entry: &LockedBackend) -> Result<Installed, KitError> {
+        let reference = locked::reference_of(entry)?;
+        let found = self.access.download(&reference).await?;
+        let component = std::fs::read(&found.file)
+            .map(|bytes| crate::workspace::component_digest(&bytes))
+            .unwrap_or_default();
+        if component != entry.component || found.cases != entry.cases {
+            return Err(KitError::failed(format!(
+                "backends.lock.md, section {}: {reference} has another component or other cases \
+                 than the section says; hint: remove the section and install the backend again",
+                entry.file
+            )));
+        }
+        self.install_fetched(&found, format!("{reference}\n")).await
+    }
+
+    async fn install_fetched(
+        &self,
+        found: &FetchedBackend,
+        said: String,
+    ) -> Result<Installed, KitError> {
+        if self.config.backend_trust == Trust::Signed && !found.is_signed {
+            return Err(KitError::failed(format!(
+                "{} came without a signature, and BACKEND_TRUST is `signed`; hint: ask its \
+                 publisher to sign it: `aetheel backend publish` sends X.wasm.minisig along",
+                found.reference
+            )));
+        }
+        let installed =
+            install(self.loaded, self.config, &found.file, self.wish, Some(found)).await;
+        let mut installed = installed.map_err(|error| KitError {
+            text: format!("{}: {}", found.reference, found.plain(&error.text)),
+            ..error
+        })?;
+        installed.report.insert_str(0, &said);
+        Ok(self.noted(installed, Some(found)))
+    }
+
+    /// Updates `backends.lock.md`.
+    fn noted(&self, mut installed: Installed, found: Option<&FetchedBackend>) -> Installed {
+        let (target, proven) = (&installed.target, installed.proven.clone());
+        match locked::note(self.config, target, &installed.served.digest, found, proven) {
+            Ok(said) => installed.report.push_str(said),
+            Err(error) => installed.unnoted = Some(error),
+        }
+        installed
+    }
 }
 
 async fn install(
@@ -104,6 +243,7 @@ async fn install(
     config: &Config,
     file: &Path,
     wish: InstallOptions,
+    fetched: Option<&FetchedBackend>,
 ) -> Result<Installed, KitError> {
     let InstallOptions { pin, yes, .. } = wish;
     let shown = file.display();
@@ -114,7 +254,8 @@ async fn install(
             _ => KitError::failed(text),
         }
     })?;
-    check(&staged, file).await?;
+    let cases = check(&staged, file, fetched.is_some()).await?;
+    let proven = describe_versions(&proven_versions(&cases));
     let name = staged.inspection.descriptor.name.clone();
     let installer = Installer::of(loaded, config);
     let plan = installer.plan(staged, file).await;
@@ -129,6 +270,13 @@ async fn install(
     })?;
     let digest = staged.inspection.digest.clone();
     let mut said = describe(staged, before.as_ref(), target);
+    match &proven {
+        Some(versions) => said.push_str(&format!("proven with agent version {versions}\n")),
+        None if fetched.is_some() => {
+            said.push_str("proven with no version of its agent: no case of it names one\n");
+        }
+        None => {}
+    }
     if let Some(wants) = wants {
         let new = if wants.unknown { " (nothing accepted so far)" } else { "" };
         print_stderr(&format!(
@@ -153,7 +301,8 @@ async fn install(
             said.push_str("accepted in backends.md: the permissions above\n");
         }
         said.push_str("it is already installed: nothing else was changed\n");
-        return Ok(Installed { report: said, target: target.clone(), served: staged.served() });
+        let (target, served) = (target.clone(), staged.served());
+        return Ok(Installed { report: said, target, served, proven, unnoted: None });
     }
     let installation = installer.prepare(&plan).await;
     let installation = installation.map_err(|error| KitError::failed(error.to_string()))?;
@@ -197,15 +346,20 @@ async fn install(
             config.backend_trust.word()
         ));
     }
-    Ok(Installed { report: said, target: target.clone(), served: staged.served() })
+    let (target, served) = (target.clone(), staged.served());
+    Ok(Installed { report: said, target, served, proven, unnoted: None })
 }
 
 /// Runs all checks with the recordings delivered with a component, which are in `X.cases` beside
-/// `X.wasm`.
-async fn check(staged: &StagedComponent, file: &Path) -> Result<(), KitError> {
+/// `X.wasm`, and returns them.
+async fn check(
+    staged: &StagedComponent,
+    file: &Path,
+    is_fetched: bool,
+) -> Result<Vec<Case>, KitError> {
     let folder = kit::selftest::folder_of(file);
     if !folder.is_dir() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let cases = open::cases(vec![folder]).await?;
     let areas = kit::check::check(&staged.backend, &cases).await;
@@ -213,7 +367,7 @@ async fn check(staged: &StagedComponent, file: &Path) -> Result<(), KitError> {
         KitError::failed(format!("{}: no guest can be opened: {failure}", file.display()))
     })?;
     let findings: Vec<_> = areas.iter().flat_map(|area| &area.findings).collect();
-    let Some(first) = findings.first() else { return Ok(()) };
+    let Some(first) = findings.first() else { return Ok(cases) };
     let shown = file.display();
     let (got, expected) = (&first.got, &first.expected);
     let more = format!(
@@ -221,9 +375,11 @@ async fn check(staged: &StagedComponent, file: &Path) -> Result<(), KitError> {
         counted(findings.len(), "finding"),
         first.trial
     );
-    Err(KitError::failed(format!(
-        "{shown} does not pass its check: {more}; hint: `aetheel backend check {shown}` shows all"
-    )))
+    let hint = match is_fetched {
+        true => "report it to its publisher; the version that is installed now stays".to_owned(),
+        false => format!("`aetheel backend check {shown}` shows all"),
+    };
+    Err(KitError::failed(format!("{shown} does not pass its check: {more}; hint: {hint}")))
 }
 
 async fn pinned(config: &Config, name: &str, digest: &str) -> bool {

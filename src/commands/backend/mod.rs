@@ -8,6 +8,7 @@
 
 mod all_nodes;
 pub(super) mod approve;
+mod artifacts;
 mod bench;
 mod bindings;
 mod changes;
@@ -19,10 +20,13 @@ pub(super) mod dev;
 mod guest_output;
 mod inspect;
 pub(super) mod install;
+mod locked;
 pub(super) mod mend;
+pub(super) mod mirror;
 mod new;
 pub(super) mod open;
 mod profile;
+pub(super) mod publish;
 mod record;
 pub(super) mod replay;
 pub(super) mod report;
@@ -80,6 +84,8 @@ pub(super) fn run(command: BackendCommand) -> u8 {
         | BackendCommand::Dev { .. }
         | BackendCommand::Mend { .. }
         | BackendCommand::Install { .. }
+        | BackendCommand::Publish { .. }
+        | BackendCommand::Mirror { .. }
         | BackendCommand::Approve { .. }
         | BackendCommand::Rollback { .. }
         | BackendCommand::Rollout { .. }

@@ -147,8 +147,10 @@ pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
                 .map(SecretString::from),
         );
     }
+    // The password alone is a secret too.
+    secrets.extend(config.registry_key.iter().map(|key| key.password.clone()));
     let redactor = Redactor::new(&secrets);
-    for ours in ["DISCORD_BOT_TOKEN", "CLUSTER_URL"] {
+    for ours in ["DISCORD_BOT_TOKEN", "CLUSTER_URL", "REGISTRY_KEY"] {
         variables.remove(ours);
     }
     let ours = |name: &str| {

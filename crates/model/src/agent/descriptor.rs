@@ -309,6 +309,7 @@ const FORBIDDEN_VARIABLES: &[&str] = &[
     "HOME",
     "SHELL",
     "DISCORD_BOT_TOKEN",
+    "REGISTRY_KEY",
     "CREDENTIALS_DIRECTORY",
 ];
 

@@ -5,6 +5,7 @@
 //! [`VARIABLES`] has the rows of all tables; a test compares `docs/configuration.md` with it.
 
 mod reader;
+mod registry_key;
 mod rollout;
 mod runs;
 mod setting;
@@ -21,6 +22,7 @@ use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
 use self::reader::VariableReader;
+pub use self::registry_key::{RegistryKey, RegistryKeyError};
 pub use self::rollout::Rollout;
 pub use self::runs::{RunMode, RunModes};
 pub use self::setting::SettingVariable;
@@ -75,6 +77,9 @@ settings! {
         /// The folder of the sources of backends.
         backend_sources: Option<PathBuf> = "BACKEND_SOURCES", "", program(),
             "Folder with the sources of the backends, for `aetheel backend mend`: `guest-backends` of a checkout of this release";
+        /// Credentials for a registry of backends.
+        registry_key: Option<RegistryKey> = "REGISTRY_KEY", "", registry_key(),
+            "Credentials for a registry of backends, as `USER:PASSWORD@HOST`; unset: those in Docker's `config.json`. Never given to an agent";
         /// Maximum number of rounds with the model in one turn.
         backend_max_turns: u32 = "BACKEND_MAX_TURNS", "25", number(1, 10_000),
             "Maximum number of rounds with the model in a turn";
@@ -349,10 +354,10 @@ impl Config {
         if config.project_roots.is_empty() {
             config.project_roots = vec![config.workspace_dir.clone()];
         }
-        if config.agent_env.iter().any(|name| name == "DISCORD_BOT_TOKEN") {
-            read.fault(
-                "AGENT_ENV must not name `DISCORD_BOT_TOKEN`: agents never get it".to_owned(),
-            );
+        for own in ["DISCORD_BOT_TOKEN", "REGISTRY_KEY"] {
+            if config.agent_env.iter().any(|name| name == own) {
+                read.fault(format!("AGENT_ENV must not name `{own}`: agents never get it"));
+            }
         }
         if config.backend_trust == Trust::Signed
             && variable("BACKEND_SIGNERS").is_none_or(|keys| keys.trim().is_empty())

@@ -11,7 +11,7 @@ use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
 use super::setting::SettingVariable;
-use super::{Rollout, RunModes};
+use super::{RegistryKey, Rollout, RunModes};
 use crate::agent::{AllowedTools, Mode};
 use crate::finding::Finding;
 use crate::id::IdError;
@@ -59,6 +59,17 @@ impl<'a> VariableReader<'a> {
 
     pub(super) fn secret(&self, row: &SettingVariable) -> Option<SecretString> {
         self.trimmed(row).map(SecretString::from)
+    }
+
+    pub(super) fn registry_key(&mut self, row: &SettingVariable) -> Option<RegistryKey> {
+        match self.trimmed(row)?.parse() {
+            Ok(key) => Some(key),
+            Err(error) => {
+                // The value is a secret.
+                self.fault(format!("{row} {error}"));
+                None
+            }
+        }
     }
 
     pub(super) fn words(&self, row: &SettingVariable) -> Vec<String> {

@@ -7,6 +7,7 @@
 //! their I/O on the blocking pool; dropping a future does not stop what it began. Each file here
 //! has its own tests.
 
+mod backend_lock;
 mod backend_notes;
 mod baselines;
 mod bindings;
@@ -51,6 +52,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
+pub use backend_lock::{BackendLock, BackendLockError, LockedBackend};
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use baselines::BaselineNotes;
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};

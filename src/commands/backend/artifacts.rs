@@ -1,0 +1,155 @@
+//! Fetches backends from registries and from mirrored folders, and lays them out as files for
+//! `aetheel backend install`.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::open::KitError;
+use crate::cli::exit;
+use crate::config::RegistryKey;
+use crate::kit::selftest;
+use crate::oci::{
+    ArtifactReference, ArtifactSource, BackendArtifact, LayoutFolder, OciError, RegistryClient,
+    RegistryLogin, unpack_cases,
+};
+use crate::plain::with_causes;
+use crate::startup::is_component_name;
+use crate::startup::settings::OperatorSettings;
+
+/// From where artifacts come, and with which credentials.
+pub(super) struct ArtifactAccess {
+    key: Option<RegistryKey>,
+    /// Docker's file with credentials, which need not exist.
+    docker: Option<PathBuf>,
+    /// The folder that is read instead of registries.
+    from: Option<PathBuf>,
+    /// Maximum size of a component, in bytes.
+    limit: u64,
+}
+
+/// A backend in a folder of its own, which is removed when this is dropped.
+pub(super) struct FetchedBackend {
+    folder: TempDir,
+    /// The component, with its signature and cases beside it.
+    pub(super) file: PathBuf,
+    /// Its reference, with the digest of its manifest.
+    pub(super) reference: ArtifactReference,
+    /// The digest of its cases.
+    pub(super) cases: Option<String>,
+    /// Whether it came with a signature.
+    pub(super) is_signed: bool,
+}
+
+impl FetchedBackend {
+    /// Removes the name of the temporary folder from a message.
+    pub(super) fn plain(&self, message: &str) -> String {
+        message.replace(&format!("{}/", self.folder.path().display()), "")
+    }
+}
+
+impl ArtifactAccess {
+    pub(super) fn new(settings: &OperatorSettings, from: Option<PathBuf>) -> Self {
+        let folder = |variable: &str, below: &str| {
+            let value = settings.variables.get(variable).filter(|value| !value.is_empty())?;
+            Some(Path::new(value).join(below))
+        };
+        Self {
+            key: settings.config.registry_key.clone(),
+            docker: folder("DOCKER_CONFIG", "config.json")
+                .or_else(|| folder("HOME", ".docker/config.json")),
+            from,
+            limit: settings.config.limits.component,
+        }
+    }
+
+    /// Returns the maximum size of a component, in bytes.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Returns the credentials for the registry of a reference.
+    pub(super) fn login(
+        &self,
+        reference: &ArtifactReference,
+    ) -> Result<Option<RegistryLogin>, KitError> {
+        RegistryLogin::find(reference.registry(), self.key.as_ref(), self.docker.as_deref())
+            .map_err(|error| KitError::failed(with_causes(&error)))
+    }
+
+    /// Reads an artifact into memory.
+    pub(super) async fn fetch(
+        &self,
+        reference: &ArtifactReference,
+    ) -> Result<BackendArtifact, KitError> {
+        let source = match &self.from {
+            Some(folder) => LayoutFolder::open(folder).map(ArtifactSource::Folder)?,
+            None => {
+                let login = self.login(reference)?;
+                ArtifactSource::Registry(Box::new(RegistryClient::new(reference, login)?))
+            }
+        };
+        Ok(source.fetch(reference, self.limit).await?)
+    }
+
+    /// Fetches an artifact and writes its files into a temporary folder.
+    pub(super) async fn download(
+        &self,
+        reference: &ArtifactReference,
+    ) -> Result<FetchedBackend, KitError> {
+        let artifact = self.fetch(reference).await?;
+        let reference = reference.clone();
+        let written = tokio::task::spawn_blocking(move || write(&artifact, &reference));
+        written.await.map_err(|error| KitError::failed(error.to_string()))?
+    }
+}
+
+fn write(
+    artifact: &BackendArtifact,
+    reference: &ArtifactReference,
+) -> Result<FetchedBackend, KitError> {
+    let unwritable = |error: std::io::Error| {
+        KitError::failed(format!("{reference}: cannot save it in the temporary folder: {error}"))
+    };
+    let folder = tempfile::tempdir().map_err(unwritable)?;
+    let last = reference.name().rsplit('/').next().unwrap_or_default();
+    let named = artifact.file().filter(|name| is_component_name(name)).map(str::to_owned);
+    let file = folder.path().join(named.unwrap_or_else(|| format!("{last}.wasm")));
+    std::fs::write(&file, artifact.component()).map_err(unwritable)?;
+    if let Some(signature) = artifact.signature() {
+        let mut beside = file.clone().into_os_string();
+        beside.push(".minisig");
+        std::fs::write(beside, signature).map_err(unwritable)?;
+    }
+    if let Some(cases) = artifact.cases() {
+        let into = selftest::folder_of(&file);
+        std::fs::create_dir(&into).map_err(unwritable)?;
+        unpack_cases(cases, &into)
+            .map_err(|error| KitError::failed(format!("{reference}: {}", with_causes(&error))))?;
+    }
+    Ok(FetchedBackend {
+        folder,
+        file,
+        reference: reference.with_digest(artifact.digest().clone()),
+        cases: artifact.cases_digest().map(ToString::to_string),
+        is_signed: artifact.signature().is_some(),
+    })
+}
+
+impl From<OciError> for KitError {
+    fn from(error: OciError) -> Self {
+        let code = match error {
+            OciError::Status { status: 404, .. } => exit::USAGE,
+            OciError::Unreachable { .. } | OciError::Status { .. } => exit::UNAVAILABLE,
+            OciError::Layout(_) => exit::USAGE,
+            _ => exit::FAILED,
+        };
+        Self { code, text: with_causes(&error), hint: Some(error.hint()) }
+    }
+}
+
+impl From<crate::oci::LayoutError> for KitError {
+    fn from(error: crate::oci::LayoutError) -> Self {
+        OciError::from(error).into()
+    }
+}
