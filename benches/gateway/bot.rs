@@ -97,6 +97,7 @@ impl Bot {
             host: Host { max_idle_links: 1_000, ..host(&at("workspace")) },
             backends: Arc::new(backend),
             policies: Arc::new(aetheel::turn::NoPolicies),
+            observers: Arc::new(aetheel::turn::NoObservers),
             launcher: Arc::new(agents),
             outlet: Arc::new(discord),
             router: None,

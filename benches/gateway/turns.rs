@@ -249,6 +249,7 @@ impl Gateway {
             workspace,
             router: None,
             policies: Arc::new(aetheel::turn::NoPolicies),
+            observers: Arc::new(aetheel::turn::NoObservers),
             unwatched_agents: false,
             journal,
             recorder: Recorder::new(

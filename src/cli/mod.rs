@@ -3,6 +3,7 @@
 mod backend;
 mod init;
 mod migrate;
+mod observer;
 mod policy;
 mod report;
 
@@ -16,6 +17,7 @@ use clap_complete::Shell;
 pub use self::backend::{AgentRunKind, BackendCommand, Language};
 pub use self::init::{InitArgs, Then};
 pub use self::migrate::{MigrateArgs, SourceApp};
+pub use self::observer::ObserverCommand;
 pub use self::policy::PolicyCommand;
 pub use self::report::ReportArgs;
 use crate::config::nearest;
@@ -133,9 +135,12 @@ pub enum CliCommand {
     /// List, create, check, install and replace backends
     #[command(subcommand)]
     Backend(BackendCommand),
-    /// Check policies, and try them on recorded requests
+    /// Create and check policies, and try them on recorded requests
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Create and check observers
+    #[command(subcommand)]
+    Observer(ObserverCommand),
     /// Read again the replies that no backend could read so far, and deliver those that can be read
     /// now
     #[command(after_help = "Examples:
@@ -282,7 +287,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["init", "migrate", "check", "doctor", "completions"]),
     ("Run", &["run", "console", "hold", "upgrade", "rehearse"]),
     ("Look", &["health", "costs", "recover", "report", "reproduce", "simulate-crash"]),
-    ("Backends", &["backend", "policy"]),
+    ("Backends", &["backend", "policy", "observer"]),
     ("Several machines", &["nodes", "drain", "cluster"]),
 ];
 

@@ -10,6 +10,14 @@ use super::Common;
 /// The commands of `aetheel policy`.
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
+    /// Create a new policy in Rust that builds and passes its check
+    New {
+        /// Name of the policy: lower-case letters, digits and `-`
+        name: String,
+        /// Folder to create, which must not exist; by default the name
+        #[arg(long, value_name = "FOLDER")]
+        into: Option<PathBuf>,
+    },
     /// Check that a policy can be used: admission, and decisions about hostile requests
     Check {
         /// File of the policy

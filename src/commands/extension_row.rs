@@ -1,4 +1,4 @@
-//! A policy in the list of `aetheel backend list`.
+//! A policy or an observer in the list of `aetheel backend list`.
 
 use std::path::PathBuf;
 
@@ -10,6 +10,8 @@ use crate::backend::ExtensionInfo;
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct ExtensionRow {
+    /// `policy` or `observer`.
+    kind: &'static str,
     name: String,
     version: String,
     description: String,
@@ -21,18 +23,18 @@ pub(super) struct ExtensionRow {
 
 impl ExtensionRow {
     pub(super) fn new(info: ExtensionInfo) -> Self {
-        let ExtensionInfo { kind: _, descriptor, digest, path, trust } = info;
+        let ExtensionInfo { kind, descriptor, digest, path, trust } = info;
         let (name, version) = (descriptor.name, descriptor.version);
         let (description, file, standing) = (descriptor.description, path, trust);
-        Self { name, version, description, digest, file, standing }
+        Self { kind: kind.word(), name, version, description, digest, file, standing }
     }
 }
 
 impl ExtensionRow {
-    /// Returns a line for each component of a kind.
-    pub(super) fn lines(kind: &str, rows: &[Self]) -> String {
+    /// Returns a line for each component.
+    pub(super) fn lines(rows: &[Self]) -> String {
         let line = |row: &Self| {
-            let Self { name, version, digest, description, .. } = row;
+            let Self { kind, name, version, digest, description, .. } = row;
             let digest = digest.get(..12).unwrap_or(digest);
             format!("{kind} {name} {version} ({digest}): {description}\n")
         };

@@ -28,7 +28,7 @@ pub(super) struct BackendListing {
     /// Which components may serve: `any`, `pinned` or `signed`.
     pub trust: &'static str,
     pub backends: Vec<BackendRow>,
-    pub policies: Vec<ExtensionRow>,
+    pub extensions: Vec<ExtensionRow>,
     /// Files that were refused.
     #[serde(serialize_with = "Finding::serialize_lines")]
     pub refused: Vec<Finding>,
@@ -304,7 +304,7 @@ impl BackendListing {
 
     /// Examines all agents and lists the backends.
     pub(super) async fn load(loaded: LoadedBackends) -> Self {
-        let policies = loaded.policies.list().into_iter().map(ExtensionRow::new).collect();
+        let extensions = loaded.extensions().into_iter().map(ExtensionRow::new).collect();
         let LoadedBackends { agents, components, gate, refused, default, detected, .. } = loaded;
         agents.examine_remaining().await;
         let notes = agents.rollout_notes();
@@ -345,7 +345,7 @@ impl BackendListing {
             }
         };
         let trust = gate.level().word();
-        Self { default, detected, trust, backends, policies, refused, warnings }
+        Self { default, detected, trust, backends, extensions, refused, warnings }
     }
 
     /// Formats a table with the available backends first. `colour` adds terminal colours. Without
@@ -395,7 +395,7 @@ impl BackendListing {
                 self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
             let _ = writeln!(out, "\n* {default} answers where nothing else was chosen{how}");
         }
-        out.push_str(&ExtensionRow::lines("policy", &self.policies));
+        out.push_str(&ExtensionRow::lines(&self.extensions));
         if self.trust != "any" {
             let _ = writeln!(out, "trust: only {} backend files serve (BACKEND_TRUST)", self.trust);
         }
@@ -473,7 +473,7 @@ mod tests {
                     false,
                 ),
             ],
-            policies: Vec::new(),
+            extensions: Vec::new(),
             refused: vec![],
             warnings: vec![],
         }

@@ -10,6 +10,8 @@ mod health;
 mod init;
 mod listing;
 mod migrate;
+mod new_extension;
+mod observer;
 mod pages;
 mod policy;
 mod recover;
@@ -22,9 +24,12 @@ use std::time::{Duration, Instant};
 use self::backend::rollout::RolloutAction;
 use self::listing::BackendListing;
 use crate::app::{self, recovery, tool_server};
-use crate::cli::{BackendCommand, Cli, CliCommand, ClusterCommand, Common, PolicyCommand, exit};
+use crate::cli::{
+    BackendCommand, Cli, CliCommand, ClusterCommand, Common, ObserverCommand, PolicyCommand, exit,
+};
 use crate::config::LogFormat;
 use crate::console::{self, Console, SessionEnd};
+use crate::extension::ExtensionKind;
 use crate::finding::Finding;
 use crate::startup::settings::{self, OperatorSettings};
 use crate::startup::{LoadedBackends, PreparedStart, Purpose, StartRefusal, survey};
@@ -188,6 +193,9 @@ pub fn run(cli: Cli) -> u8 {
             block_on(backend::mend::run(settings, options))
         }),
         CliCommand::Backend(command) => backend::run(command),
+        CliCommand::Policy(PolicyCommand::New { name, into }) => {
+            new_extension::run(ExtensionKind::Policy, &name, into)
+        }
         CliCommand::Policy(PolicyCommand::Check { component, json }) => {
             block_on(policy::check::run(component, json))
         }
@@ -202,6 +210,12 @@ pub fn run(cli: Cli) -> u8 {
             with_settings(&common, None, |settings| {
                 block_on(policy::replay::run(settings, options))
             })
+        }
+        CliCommand::Observer(ObserverCommand::New { name, into }) => {
+            new_extension::run(ExtensionKind::Observer, &name, into)
+        }
+        CliCommand::Observer(ObserverCommand::Check { component, json }) => {
+            block_on(observer::check(component, json))
         }
         CliCommand::Recover { common, dry_run, json } => {
             with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))

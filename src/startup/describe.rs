@@ -57,10 +57,11 @@ impl PreparedStart {
             };
             lines.push(Finding::ok(format!("backend {name}"), state));
         }
-        lines.extend(self.policies.list().iter().map(|policy| {
-            let about = &policy.descriptor;
+        let extensions = self.policies.list().into_iter().chain(self.observers.list());
+        lines.extend(extensions.map(|extension| {
+            let (kind, about) = (extension.kind.word(), extension.descriptor);
             let said = format!("version {}: {}", about.version, about.description);
-            Finding::ok(format!("policy {}", about.name), said)
+            Finding::ok(format!("{kind} {}", about.name), said)
         }));
         if !idle.is_empty() {
             lines.push(Finding::ok(

@@ -1,7 +1,10 @@
 //! The parts of the gateway that stay open until the last turn has ended.
 
+use std::sync::Arc;
+
 use tokio::task::JoinHandle;
 
+use crate::backend::ObserverSet;
 use crate::turn::recording::Recorder;
 use crate::workspace::FinishedTurns;
 
@@ -9,6 +12,7 @@ use crate::workspace::FinishedTurns;
 pub struct DrainHandle {
     pub(super) recorder: Recorder,
     pub(super) turns: FinishedTurns,
+    pub(super) observers: Arc<ObserverSet>,
     /// Follows changes of components, profiles and agents.
     pub(super) following: JoinHandle<()>,
 }
@@ -23,6 +27,7 @@ impl DrainHandle {
     /// Waits until all recordings and lines of turns were passed to the operating system.
     pub async fn close(self) {
         self.following.abort();
+        self.observers.close().await;
         self.turns.flush().await;
         // A failed join means that the runtime is shutting down.
         let _ = tokio::task::spawn_blocking(move || self.recorder.flush()).await;

@@ -10,8 +10,8 @@ use crate::agents::AgentRegistry;
 use crate::agents::auto;
 use crate::agents::findings::Examiner;
 use crate::backend::{
-    AdmissionError, Engine, ExtensionRefusal, LoadReport, PolicySet, Registry, RegistryOptions,
-    TrustGate,
+    AdmissionError, Engine, ExtensionInfo, ExtensionRefusal, LoadReport, ObserverSet, PolicySet,
+    Registry, RegistryOptions, TrustGate,
 };
 use crate::cli::exit;
 use crate::config::{AUTO, Config, suggestion};
@@ -31,6 +31,8 @@ pub struct LoadedBackends {
     pub components: Arc<Registry>,
     /// The policies in use.
     pub policies: Arc<PolicySet>,
+    /// The observers in use.
+    pub observers: Arc<ObserverSet>,
     /// Compiles and examines components.
     pub engine: Engine,
     /// The operator's rules for the admission of components.
@@ -89,6 +91,9 @@ impl LoadedBackends {
         let folder = shipped::serving_folder(config);
         let (policies, refused_policies) =
             PolicySet::start(engine.clone(), &folder, gate.clone()).await;
+        let output = config.config_dir.join("state/observers");
+        let (observers, refused_observers) =
+            ObserverSet::start(engine.clone(), &folder, output, gate.clone()).await;
         let examiner = Examiner {
             config: config.clone(),
             variables: variables.clone(),
@@ -123,12 +128,14 @@ impl LoadedBackends {
             agents.set_default(name);
         }
         let refused = reports.into_iter().filter_map(|report| refusal(report, &registry));
-        let refused = refused.chain(refused_policies.iter().map(extension_refusal)).collect();
+        let extensions = refused_policies.iter().chain(&refused_observers);
+        let refused = refused.chain(extensions.map(extension_refusal)).collect();
         Ok(Self {
             custody,
             agents,
             components: registry,
             policies: Arc::new(policies),
+            observers: Arc::new(observers),
             engine,
             gate,
             refused,
@@ -137,6 +144,13 @@ impl LoadedBackends {
                 .filter(|detected| detected.name.is_some())
                 .map(|detected| detected.why()),
         })
+    }
+}
+
+impl LoadedBackends {
+    /// Describes the policies and observers in use.
+    pub fn extensions(&self) -> Vec<ExtensionInfo> {
+        self.policies.list().into_iter().chain(self.observers.list()).collect()
     }
 }
 
@@ -166,10 +180,10 @@ fn refusal(report: LoadReport, registry: &Registry) -> Option<Finding> {
     Some(Finding::left_out("backend file", format!("{says}; {meanwhile}")).with_hint(hint))
 }
 
-/// Returns the reason why the file of a policy is not used.
+/// Returns the reason why the file of a policy or an observer is not used.
 fn extension_refusal(refused: &ExtensionRefusal) -> Finding {
     let says = format!("{}: {}", refused.path.display(), with_causes(&*refused.reason));
-    Finding::left_out("policy file", says).with_hint(refused.reason.hint())
+    Finding::left_out("component file", says).with_hint(refused.reason.hint())
 }
 
 fn no_backend(config: &Config, agents: &AgentRegistry, refused: bool) -> Finding {

@@ -14,7 +14,7 @@ use super::{
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
 use crate::agents::findings::Findings;
-use crate::backend::PolicySet;
+use crate::backend::{ObserverSet, PolicySet};
 use crate::cli::exit;
 use crate::cluster::Cluster;
 use crate::config::Config;
@@ -46,6 +46,8 @@ pub struct PreparedStart {
     pub(super) agents: Arc<AgentRegistry>,
     /// The policies that decide about requests of agents.
     pub(super) policies: Arc<PolicySet>,
+    /// The observers of turns.
+    pub(super) observers: Arc<ObserverSet>,
     installer: Installer,
     pub(super) custody: Custody,
     /// Starts agents through the holder, if they outlive the gateway.
@@ -181,7 +183,7 @@ impl PreparedStart {
                 if faults.is_empty() && missing.is_empty() =>
             {
                 let installer = Installer::of(&loaded, &config);
-                let LoadedBackends { custody, agents, detected, policies, .. } = loaded;
+                let LoadedBackends { custody, agents, detected, policies, observers, .. } = loaded;
                 let confined = custody.sandbox().is_on();
                 warnings.extend(exposure::warnings(&settings.secret_files, confined));
                 warnings.extend(findings.warnings.iter().cloned());
@@ -195,6 +197,7 @@ impl PreparedStart {
                     workspace,
                     agents,
                     policies,
+                    observers,
                     installer,
                     custody,
                     held: None,
@@ -341,12 +344,14 @@ impl PreparedStart {
         let following = supervisor::spawn("agents", async {
             tokio::join!(agents, waiting);
         });
+        let observers = Arc::clone(&self.observers);
         let dispatcher = Dispatcher::new(DispatcherDeps {
             choices,
             limits,
             host: self.host(),
             backends: self.agents.clone(),
             policies: self.policies.clone(),
+            observers: self.observers.clone(),
             launcher: self.launcher(),
             unwatched_agents: self.unwatched_agents,
             outlet,
@@ -358,7 +363,7 @@ impl PreparedStart {
             rollback: self.config.backend_rollback,
             rollout: self.config.backend_rollout.clone(),
         });
-        (dispatcher, DrainHandle { recorder, turns, following })
+        (dispatcher, DrainHandle { recorder, turns, observers, following })
     }
 
     fn launcher(&self) -> Arc<dyn Launcher> {

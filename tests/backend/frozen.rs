@@ -70,7 +70,7 @@ fn the_contract_changes_only_with_its_version() {
 }
 
 /// The contracts of other components than backends: each is one file in a folder of its name.
-const OTHERS: [&str; 1] = ["policy"];
+const OTHERS: [&str; 2] = ["observer", "policy"];
 
 #[test]
 fn the_contracts_of_other_components_change_only_with_their_version() {

@@ -14,7 +14,7 @@ use aetheel::turn::Policies as _;
 use crate::support::guests::answering;
 use crate::support::policies::WatPolicy;
 
-fn request(command: &str) -> PolicyRequest {
+pub fn request(command: &str) -> PolicyRequest {
     let context = PolicyContext {
         backend: "scripted".into(),
         lane: "console".into(),
@@ -53,7 +53,7 @@ fn engine() -> Engine {
     Engine::new(&limits, None).unwrap()
 }
 
-async fn until(what: &str, found: impl Fn() -> bool) {
+pub(super) async fn until(what: &str, found: impl Fn() -> bool) {
     let waiting = async {
         while !found() {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -16,6 +16,7 @@ mod kept;
 mod limits;
 mod lost;
 mod memory;
+mod observers;
 mod order;
 mod outlive;
 mod paused;

@@ -39,6 +39,7 @@ mod load;
 mod logs;
 mod messages;
 mod migrate;
+mod observers;
 mod options;
 mod outlive;
 mod output;

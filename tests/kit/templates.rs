@@ -237,3 +237,43 @@ fn a_simple_backend_stays_short() {
         assert!(lines < 100, "{file} has {lines} lines");
     }
 }
+
+/// Creates a project of a policy or an observer, and builds and checks it offline.
+fn extension_builds_and_passes(kind: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().join("project");
+    let made = Command::new(aetheel())
+        .args([kind, "new", "my-part", "--into"])
+        .arg(&project)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", said(&made));
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let output = Command::new("make")
+        .arg("test")
+        .arg(format!("AETHEEL={}", aetheel().display()))
+        .current_dir(&project)
+        .env("CARGO_TARGET_DIR", root().join("target/guests"))
+        .env("CARGO_NET_OFFLINE", "true")
+        .env_remove("RUSTFLAGS")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{kind}\n{}", said(&output));
+    assert!(said(&output).contains("no problems found"), "{}", said(&output));
+    let again = Command::new(aetheel())
+        .args([kind, "new", "Not-Valid", "--into"])
+        .arg(folder.path().join("other"))
+        .output()
+        .unwrap();
+    assert!(said(&again).contains("is not a valid name"), "{}", said(&again));
+}
+
+#[test]
+fn a_new_policy_builds_and_passes_its_check() {
+    extension_builds_and_passes("policy");
+}
+
+#[test]
+fn a_new_observer_builds_and_passes_its_check() {
+    extension_builds_and_passes("observer");
+}

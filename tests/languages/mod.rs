@@ -2,6 +2,7 @@
 //! languages` builds return the same actions as the shipped one for every recording, for every way
 //! a turn may begin and end, and for output that no agent ever printed. They also pass the kit.
 
+mod extensions;
 mod scripted;
 
 use std::path::Path;

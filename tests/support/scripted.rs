@@ -29,8 +29,8 @@ use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{
     AgentProcess, Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch,
-    LaunchError, Launcher, NoPolicies, OutputLine, Policies, ProcessCommand, ProcessEvent,
-    RolloutPair, VersionError,
+    LaunchError, Launcher, NoObservers, NoPolicies, OutputLine, Policies, ProcessCommand,
+    ProcessEvent, RolloutPair, TurnObservers, VersionError,
 };
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
@@ -544,6 +544,7 @@ pub struct DeskOptions {
     pub approvers: Vec<UserOrRoleId>,
     pub allowed_tools: AllowedTools,
     pub policies: Arc<dyn Policies>,
+    pub observers: Arc<dyn TurnObservers>,
     pub policy_allow: PolicyCeiling,
     pub host_tools: Vec<HostToolKind>,
     /// One more feature that the backend declares.
@@ -568,6 +569,7 @@ impl Default for DeskOptions {
             approvers: vec![],
             allowed_tools: AllowedTools::All,
             policies: Arc::new(NoPolicies),
+            observers: Arc::new(NoObservers),
             policy_allow: PolicyCeiling::All,
             host_tools: HostToolKind::ALL.to_vec(),
             feature: None,
@@ -607,6 +609,7 @@ impl Desk {
         parts.choices.host_tools = desk_options.host_tools;
         parts.choices.policy_allow = desk_options.policy_allow;
         parts.policies = desk_options.policies;
+        parts.observers = desk_options.observers;
         parts.recorder = Recorder::new(
             folder.path().join("recordings"),
             RecordingLimits::UNLIMITED,
@@ -659,6 +662,7 @@ pub async fn parts(
         host: host(folder),
         backends,
         policies: Arc::new(NoPolicies),
+        observers: Arc::new(NoObservers),
         launcher,
         unwatched_agents: false,
         outlet: Arc::new(CollectingOutlet(collected.clone())),

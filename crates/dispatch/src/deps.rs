@@ -16,7 +16,7 @@ use aetheel_model::queue::QueueLimits;
 use aetheel_model::redact::Redactor;
 use aetheel_store::workspace::{Journal, Workspace};
 use aetheel_turn::recording::Recorder;
-use aetheel_turn::{Backends, Host, Launcher, Policies};
+use aetheel_turn::{Backends, Host, Launcher, Policies, TurnObservers};
 
 /// Finds the node of a cluster that serves a lane, and sends events to it.
 #[async_trait]
@@ -50,6 +50,8 @@ pub struct DispatcherDeps {
     pub backends: Arc<dyn Backends>,
     /// The policies that decide about requests of agents.
     pub policies: Arc<dyn Policies>,
+    /// The observers of turns.
+    pub observers: Arc<dyn TurnObservers>,
     /// Starts the processes of agents, in the sandbox if one is configured.
     pub launcher: Arc<dyn Launcher>,
     /// Whether agents of the previous gateway process may have continued after it ended, so that

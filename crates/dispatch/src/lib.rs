@@ -27,6 +27,7 @@
 //! | [`observers`] | observers of lanes and turns |
 //! | [`persistence`] | the saved progress of each event |
 //! | [`in_flight`] | deliveries in progress |
+//! | [`turn_feed`] | the events of turns for observers |
 //! | [`questions`] | questions that wait for people |
 //! | [`channel`] | the settings of a lane: backend, directory, memory, sessions |
 //! | [`thread`] | opening the thread of an event |
@@ -67,6 +68,7 @@ mod scheduler;
 mod shutdown;
 mod status;
 mod thread;
+mod turn_feed;
 
 use std::sync::Arc;
 

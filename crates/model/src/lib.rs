@@ -22,6 +22,7 @@ pub mod id;
 pub mod lease;
 pub mod lines;
 pub mod markdown;
+pub mod observed;
 pub mod plain;
 pub mod policy;
 pub mod prompt;

@@ -3,7 +3,7 @@
 //! Owns the turn engine and the recordings. [`run`] drives a turn on a link of [`Links`]. A link is
 //! a guest (a running instance of a backend component) together with the agent process that it
 //! controls. The ports of the crate are [`Backend`] and [`Guest`] (`guest`), [`Launcher`]
-//! (`launch`), [`Policies`] and [`Audience`]. Must not know wasmtime, processes or chat platforms.
+//! (`launch`), [`Policies`], [`TurnObservers`] and [`Audience`]. Must not know wasmtime, processes or chat platforms.
 //!
 //! * A turn: `driver`, with its `clock`, its `guard` and its end (`ending`, `reason`).
 //! * Links: `links` selects the link of a turn, and `link` runs it. `plan` and `reach` decide what
@@ -29,6 +29,7 @@ mod host;
 mod launch;
 mod link;
 mod links;
+mod observers;
 pub mod plan;
 mod policies;
 mod reach;
@@ -56,6 +57,7 @@ pub use launch::{
 };
 pub use link::{OnUnknown, RebuildError, UnknownOutput, UnsolicitedTurn};
 pub use links::{ContinuedTurn, ContinuedTurns, FinishedTurnSlot, Links, QueryError};
+pub use observers::{NoObservers, TurnObservers};
 pub use plan::{ARGUMENT_LIMIT, PlanFault};
 pub use policies::{NoPolicies, Policies};
 pub use reach::{Reach, ReachPolicy};

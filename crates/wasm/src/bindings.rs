@@ -11,6 +11,15 @@ pub(super) mod policy {
     });
 }
 
+/// The bindings of the contract of observers.
+pub(super) mod observer {
+    wasmtime::component::bindgen!({
+        path: "../../wit/observer",
+        world: "turn-observer",
+        exports: { default: async },
+    });
+}
+
 /// The bindings of the newest contract.
 pub(super) mod v0_3 {
     wasmtime::component::bindgen!({

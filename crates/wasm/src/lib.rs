@@ -19,7 +19,7 @@
 //!   back until it is promoted. `rollback`, `fallback` and `previous` load earlier ones, and `trial_components` opens one beside the one that serves.
 //!   `staged` and `install` put a new file into the folder, and `shipped` puts the components there
 //!   that belong to the program.
-//! * Other components: `extension` loads policies, in the same sandbox.
+//! * Other components: `extension` loads policies and observers, in the same sandbox.
 //!
 //! `tests/backend` (hostile guests, trust, several versions, rollbacks) and `tests/reload.rs`
 //! (files replaced in every way) test this crate.
@@ -71,7 +71,9 @@ pub use candidates::{Alternative, ServingInfo};
 pub use component::{ComponentBackend, ComponentGuest};
 pub use engine::{Engine, EngineError, cache_fault};
 pub use error::AdmissionError;
-pub use extension::{ExtensionInfo, ExtensionRefusal, LoadedPolicy, PolicySet};
+pub use extension::{
+    ExtensionInfo, ExtensionRefusal, LoadedObserver, LoadedPolicy, ObserverSet, PolicySet,
+};
 pub use measure::ResourceUsage;
 pub use options::RegistryOptions;
 pub use profile::{FunctionShare, StackProfile};

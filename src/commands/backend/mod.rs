@@ -23,7 +23,7 @@ pub(super) mod install;
 mod locked;
 pub(super) mod mend;
 pub(super) mod mirror;
-mod new;
+pub(super) mod new;
 pub(super) mod open;
 mod profile;
 pub(super) mod publish;

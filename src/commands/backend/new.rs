@@ -17,7 +17,7 @@ pub(in crate::commands) fn run(
     into: Option<PathBuf>,
 ) -> u8 {
     let folder = into.unwrap_or_else(|| PathBuf::from(&name));
-    match write(&name, lang, kind, &folder) {
+    match create(&name, lang, kind, &folder) {
         Ok(files) => {
             println!(
                 "wrote {files} files to {0}\n\nnext:\n  cd {0}\n  make test\n  aetheel backend install {name}.wasm",
@@ -32,26 +32,50 @@ pub(in crate::commands) fn run(
     }
 }
 
-/// Writes the project and returns the number of its files.
-fn write(name: &str, lang: Language, kind: AgentRunKind, folder: &Path) -> Result<usize, KitError> {
-    let refused = |text: String| Err(KitError::usage(text));
-    if !is_valid_name(name) {
-        return refused(format!(
-            "{name:?} is not a valid name for a backend: use at most 32 lower-case letters, digits and `-`, and do not start with `-`"
-        ));
-    }
-    let Some(files) = templates::files(lang, kind) else {
-        return refused(
-            "there are templates for `--kind both` only in rust and python; begin with `--kind live`".to_owned(),
-        );
+/// Creates the project and returns the number of its files.
+fn create(
+    name: &str,
+    lang: Language,
+    kind: AgentRunKind,
+    folder: &Path,
+) -> Result<usize, KitError> {
+    let Some(files) = templates::files(lang, kind).filter(|_| is_valid_name(name)) else {
+        return Err(match is_valid_name(name) {
+            false => invalid_name(name, "a backend"),
+            true => KitError::usage(
+                "there are templates for `--kind both` only in rust and python; begin with `--kind live`",
+            ),
+        });
     };
+    write(name, "a backend", &files, folder)
+}
+
+fn invalid_name(name: &str, noun: &str) -> KitError {
+    KitError::usage(format!(
+        "{name:?} is not a valid name for {noun}: use at most 32 lower-case letters, digits and `-`, and do not start with `-`"
+    ))
+}
+
+/// Writes the files of a project and returns their number.
+///
+/// # Errors
+/// [`KitError`] if the name is not valid, the folder exists, or a file cannot be written.
+pub(in crate::commands) fn write(
+    name: &str,
+    noun: &str,
+    files: &[(&str, &str)],
+    folder: &Path,
+) -> Result<usize, KitError> {
+    if !is_valid_name(name) {
+        return Err(invalid_name(name, noun));
+    }
     if folder.symlink_metadata().is_ok() {
-        return refused(format!(
+        return Err(KitError::usage(format!(
             "{} already exists; choose another folder with --into",
             folder.display()
-        ));
+        )));
     }
-    for (path, contents) in &files {
+    for (path, contents) in files {
         let path = folder.join(path.replace(NAME_PLACEHOLDER, name));
         let written = path
             .parent()

@@ -21,10 +21,12 @@ use self::planning::Planning;
 use super::observers::ChangeSignal;
 use super::outlet::handle::ReplyHandle;
 use super::outlet::question::{OpenQuestion, Settlement};
+use super::turn_feed::TurnFeed;
 use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind};
 use aetheel_model::event::Lane;
 use aetheel_model::figures;
 use aetheel_model::id::{RoleId, UserId, UserOrRoleId};
+use aetheel_model::observed::ObservedKind;
 use aetheel_model::plain::hex;
 use aetheel_model::prompt::Expansion;
 use aetheel_model::redact::Redactor;
@@ -94,6 +96,8 @@ pub(crate) struct QuestionContext {
     /// The forms that the backend expands in people's messages, such as `@path`.
     pub(crate) expansion: Expansion,
     pub(crate) planning: Planning,
+    /// The observers of the turn.
+    pub(crate) feed: TurnFeed,
 }
 
 struct OpenQuestionEntry {
@@ -136,6 +140,11 @@ impl Questions {
         let shown = OpenQuestion::of(id.clone(), ask, context.asker, &self.redactor);
         figures::count_question("opened");
         tracing::info!(question = id, kind = kind_word(&ask.kind), "question opened");
+        context.feed.send(ObservedKind::QuestionOpened {
+            question: id.clone(),
+            about: kind_word(&ask.kind),
+            title: context.feed.clean(&ask.title),
+        });
         let entry = OpenQuestionEntry {
             context,
             ask: ask.clone(),
@@ -242,6 +251,11 @@ impl Questions {
             decision = decision_word(&decision),
             "question answered"
         );
+        entry.context.feed.send(ObservedKind::QuestionClosed {
+            question: id.to_owned(),
+            result: decision_word(&decision),
+            person: person.id().map(|id| id.to_string()),
+        });
         let shown = self.clean(&decision_for_people(&entry, &decision));
         let by = self.redactor.redact(person.name().to_owned());
         let mut taken = Err(AnswerRefusal::Gone);

@@ -15,12 +15,14 @@ use crate::outlet::question::Settlement;
 use crate::persistence::EventProgress;
 use crate::questions::policies::PolicyGate;
 use crate::questions::{QuestionContext, Questions, planning};
+use crate::turn_feed::TurnFeed;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{
     AgentEventKind, AllowedTools, Ask, AskDecision, AskKey, AskKind, ToolStart, ToolStatus, permits,
 };
 use aetheel_model::figures;
 use aetheel_model::fold::Transcript;
+use aetheel_model::observed::ObservedKind;
 use aetheel_model::plain::one_line;
 use aetheel_model::policy::PolicyRuling;
 use aetheel_store::workspace::PendingSave;
@@ -55,11 +57,15 @@ pub const AUTOMATIC_REFUSALS: [&str; 2] = [NOT_ALLOWED, planning::REFUSAL];
 
 /// Limits the agent to the tools that the operator allows, if the agent asks before it uses a tool.
 pub(super) struct ToolGate {
-    pub(super) allowed: AllowedTools,
-    pub(super) backend: Arc<dyn Backend>,
+    allowed: AllowedTools,
+    backend: Arc<dyn Backend>,
 }
 
 impl ToolGate {
+    pub(super) fn new(allowed: &AllowedTools, backend: &Arc<dyn Backend>) -> Self {
+        Self { allowed: allowed.clone(), backend: Arc::clone(backend) }
+    }
+
     fn permits(&self, tool: &ToolStart) -> bool {
         let descriptor = self.backend.descriptor();
         permits(&self.allowed, descriptor, tool, descriptor.has(Feature::AllowedTools))
@@ -83,8 +89,8 @@ impl TurnAudience<'_> {
     /// Shows everything that was held back, before the end of the turn or another part of it.
     pub(super) fn flush(&mut self) {
         self.pass_first_tool();
-        let Self { stream, shown, reply, .. } = self;
-        stream.flush(|event| show(shown, reply, event));
+        let Self { stream, shown, reply, context, .. } = self;
+        stream.flush(|event| show(shown, reply, Some(&context.feed), event));
     }
 
     fn pass_first_tool(&mut self) {
@@ -94,13 +100,22 @@ impl TurnAudience<'_> {
     }
 
     fn pass(&mut self, event: &AgentEventKind) {
+        let Self { stream, shown, reply, context, .. } = self;
+        stream.pass(event, |event| show(shown, reply, Some(&context.feed), event));
+    }
+
+    /// Shows an event that the observers got from the previous process.
+    fn pass_again(&mut self, event: &AgentEventKind) {
         let Self { stream, shown, reply, .. } = self;
-        stream.pass(event, |event| show(shown, reply, event));
+        stream.pass(event, |event| show(shown, reply, None, event));
     }
 }
 
-/// Shows an event, with the transcript so far. Both have no secrets.
-fn show(shown: &LiveTurn, reply: &ReplyHandle, event: &AgentEventKind) {
+/// Shows an event, with the transcript so far, and passes it to observers. Both have no secrets.
+fn show(shown: &LiveTurn, reply: &ReplyHandle, feed: Option<&TurnFeed>, event: &AgentEventKind) {
+    if let Some(feed) = feed {
+        feed.agent_event(event);
+    }
     shown.apply(event, |transcript| reply.with(|reply| reply.update(event, transcript)));
 }
 
@@ -139,7 +154,7 @@ impl Audience for TurnAudience<'_> {
             let start = transcript.tool(&end.id).map(|tool| &tool.start);
             self.files.on_tool_end(end, start, true);
         }
-        self.pass(event);
+        self.pass_again(event);
     }
 
     fn past_interruption(&mut self, ask: Option<&Ask>) {
@@ -190,6 +205,7 @@ impl Audience for TurnAudience<'_> {
         ruling: &PolicyRuling,
         is_repeated: bool,
     ) -> Option<AskDecision> {
+        self.context.feed.policy_decided(ask, ruling);
         let decision = self.policies.apply(ask, ruling, &self.context.expansion)?;
         if !is_repeated {
             *self.times.entry(ask.ask).or_default() += 1;
@@ -251,6 +267,9 @@ impl Audience for TurnAudience<'_> {
             };
             figures::count_question(word);
             tracing::info!(question = id, ?how, "question closed without an answer");
+            let question = id.clone();
+            let closed = ObservedKind::QuestionClosed { question, result: word, person: None };
+            self.context.feed.send(closed);
             self.reply.with(|reply| reply.question_settled(&id, &how));
         }
     }

@@ -46,6 +46,7 @@ use super::questions::QuestionContext;
 use super::questions::planning::Planning;
 use super::questions::policies::PolicyGate;
 use super::recovery::restart::{TurnFollowUp, follow_up_lost_agent};
+use super::turn_feed::TurnFeed;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{AllowedTools, PromptPart, Safety, StartTurn};
 use aetheel_model::event::{Event, Lane};
@@ -361,6 +362,8 @@ impl TurnRunner {
         let shown = Arc::new(LiveTurn::new(self.shared.lanes.turn_changes.clone()));
         let expansion = Expansion::new(&backend.descriptor().expands, &directory);
         self.shared.lanes.set_backend(&event.lane, (&id, &backend, &expansion), reply, &shown);
+        let feed = TurnFeed::of(&self.shared.deps, event, &id, &name);
+        feed.begun(event, lane, &*backend, &start, continued.is_some());
         let context = QuestionContext {
             turn: id.to_owned(),
             lane: event.lane.clone(),
@@ -368,10 +371,7 @@ impl TurnRunner {
             asker: event.asker,
             expansion: expansion.clone(),
             planning: planning.clone(),
-        };
-        let tools = ToolGate {
-            allowed: self.shared.deps.choices.allowed_tools.clone(),
-            backend: backend.clone(),
+            feed: feed.clone(),
         };
         let policies = PolicyGate::of(&self.shared.deps, event, lane, &name, &start);
         let request = TurnRequest {
@@ -395,7 +395,7 @@ impl TurnRunner {
             times: HashMap::new(),
             kept: kept.clone(),
             first_tool: None,
-            tools,
+            tools: ToolGate::new(&self.shared.deps.choices.allowed_tools, &by),
             policies: policies.clone(),
             files: self.shared.collisions.turn_files(event, &directory),
         };
@@ -406,6 +406,7 @@ impl TurnRunner {
         let mut notices = taken.notices.clone();
         drop(taken);
         self.report(&name, &id, &result);
+        feed.ended(&result, messages::failure_detail(&result.ending).as_deref());
         let offer = self
             .shared
             .lost_replies

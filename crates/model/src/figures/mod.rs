@@ -98,6 +98,7 @@ const QUESTIONS: &str = "aetheel_questions_total";
 const COLLISIONS: &str = "aetheel_file_collisions_total";
 const QUESTIONS_OPEN: &str = "aetheel_questions_open";
 const POLICIES: &str = "aetheel_policy_decisions_total";
+const OBSERVED: &str = "aetheel_observer_events_total";
 const CONNECTED: &str = "aetheel_discord_connected";
 const SHARDS: &str = "aetheel_discord_shards";
 const LOGINS: &str = "aetheel_discord_logins_total";
@@ -155,6 +156,7 @@ pub const FIGURES: &[Figure] = &[
     f(COLLISIONS, Counter, &[], "Files that the agents of two conversations used at the same time"),
     f(QUESTIONS_OPEN, Gauge, &[], "Open questions to people"),
     f(POLICIES, Counter, &["policy", "result"], "Decisions of policies: `allow`, `ask`, `deny`, `pass` or `failed` (people are asked)"),
+    f(OBSERVED, Counter, &["observer", "result"], "Events for observers: `seen`, `dropped` (the observer is too slow, or paused after failures) or `failed` (it failed while it read them)"),
     f(CONNECTED, Gauge, &[], "Shards that are connected to Discord's gateway"),
     f(SHARDS, Gauge, &[], "Shards that this node should have connected; 0 if another node has them"),
     f(LOGINS, Counter, &[], "Logins to Discord's gateway; 1,000 a day are allowed"),
@@ -237,6 +239,27 @@ pub fn set_queue(waiting: usize, oldest_ms: Option<i64>, running: usize) {
     gauge!(DEPTH).set(waiting as f64);
     gauge!(OLDEST).set(oldest_ms.unwrap_or(0).max(0) as f64 / 1_000.0);
     gauge!(RUNNING).set(running as f64);
+}
+
+/// The result of passing events to an observer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObservedResult {
+    /// The observer read them.
+    Seen,
+    /// The observer was too slow, or did not get events after failures.
+    Dropped,
+    /// The observer failed while it read them.
+    Failed,
+}
+
+/// Counts events for an observer.
+pub fn observed(observer: &str, result: ObservedResult, events: u64) {
+    let result = match result {
+        ObservedResult::Seen => "seen",
+        ObservedResult::Dropped => "dropped",
+        ObservedResult::Failed => "failed",
+    };
+    counter!(OBSERVED, "observer" => observer.to_owned(), "result" => result).increment(events);
 }
 
 /// Counts a decision of a policy.

@@ -6,6 +6,7 @@
 mod ordinary;
 mod probe;
 mod replace;
+mod rotating;
 mod stamp;
 
 pub use ordinary::{open_ordinary, read_ordinary, text_of};
@@ -14,4 +15,5 @@ pub use replace::{
     OWNER_ONLY_MODE, WORLD_READABLE_MODE, replace, replace_for, replace_with, sweep_temporary,
     sync_folder,
 };
+pub use rotating::RotatingLines;
 pub use stamp::Stamp;

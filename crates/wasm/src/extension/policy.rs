@@ -15,11 +15,12 @@ use tracing::Instrument as _;
 use super::loaded::{ExtensionInfo, ExtensionRefusal, LoadedExtension};
 use super::options;
 use super::set::ExtensionSet;
-use super::world::{self, ExtensionGuests, ExtensionWorld, PolicyGuestWorld, fallible};
+use super::world::{self, ExtensionGuests, ExtensionWorld, PolicyGuestWorld, call_guest};
 use crate::bindings::policy::exports::aetheel::policy::policy as wit;
 use crate::deadline::limited;
 use crate::engine::Engine;
 use crate::error::AdmissionError;
+use crate::instance::refused;
 use crate::source;
 use crate::trust::TrustGate;
 use aetheel_model::agent::Safety;
@@ -56,24 +57,14 @@ impl ExtensionWorld for PolicyComponent {
     ) -> Result<(ExtensionDescriptor, Self), AdmissionError> {
         let failed = |step| move |failure| AdmissionError::Trial { step, failure };
         let mut guest = guests.start().await.map_err(failed("its start"))?;
-        let mut describe = async || {
-            let call = guest.exports.aetheel_policy_policy().call_describe(&mut guest.store);
-            let called = limited(guest.call, call).await;
-            guest.outcome(called).map_err(failed("its `describe`"))
-        };
-        let text = describe().await?;
-        if describe().await? != text {
-            return Err(AdmissionError::SelfTest("`describe` returned two different texts"));
-        }
-        let descriptor =
-            ExtensionDescriptor::parse(&text).map_err(AdmissionError::ExtensionDescriptor)?;
-        let call =
-            guest.exports.aetheel_policy_policy().call_configure(&mut guest.store, &guests.options);
-        let called = limited(guest.call, call).await;
-        if let Err(reason) = guest.outcome(called).map_err(failed("its `configure`"))? {
-            let reason = aetheel_model::plain::short_line(&reason, 500);
-            return Err(AdmissionError::Options { path: guests.options_path.clone(), reason });
-        }
+        let text = call_guest!(guest.aetheel_policy_policy.call_describe())
+            .map_err(failed("its `describe`"))?;
+        let again = call_guest!(guest.aetheel_policy_policy.call_describe())
+            .map_err(failed("its `describe`"))?;
+        let descriptor = world::descriptor(&text, &again)?;
+        let configured = call_guest!(guest.aetheel_policy_policy.call_configure(&guests.options))
+            .map_err(failed("its `configure`"))?;
+        configured.map_err(|reason| guests.options_refused(&reason))?;
         drop(guest);
         let policy = Self { guests, slots: Semaphore::new(MAX_DECISIONS) };
         policy.decide(&first_request()).await.map_err(failed("its first `decide`"))?;
@@ -87,15 +78,9 @@ impl PolicyComponent {
         let _slot = self.slots.acquire().await.expect("the semaphore is never closed");
         let decision = async {
             let mut guest = self.guests.start().await?;
-            let call = guest
-                .exports
-                .aetheel_policy_policy()
-                .call_configure(&mut guest.store, &self.guests.options);
-            let called = limited(guest.call, call).await;
-            fallible(&guest, called)?;
-            let call = guest.exports.aetheel_policy_policy().call_decide(&mut guest.store, request);
-            let called = limited(guest.call, call).await;
-            fallible(&guest, called)
+            call_guest!(guest.aetheel_policy_policy.call_configure(&self.guests.options))?
+                .map_err(refused)?;
+            call_guest!(guest.aetheel_policy_policy.call_decide(request))?.map_err(refused)
         };
         limited(DECISION_TIME, decision)
             .await

@@ -41,6 +41,11 @@ impl<E: ExtensionWorld> ExtensionSet<E> {
         self.current.load_full()
     }
 
+    /// Stops using all components. The caller closes the set.
+    pub(super) fn clear(&self) {
+        self.current.store(Arc::default());
+    }
+
     /// Describes the components that are in use now.
     pub(super) fn list(&self) -> Vec<ExtensionInfo> {
         let current = self.current.load();

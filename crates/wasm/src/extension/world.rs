@@ -7,13 +7,13 @@ use wasmtime::Store;
 use wasmtime::component::{Instance as WasmInstance, InstancePre};
 
 use crate::admission::{check_imports, check_magic};
-use crate::deadline::OutOfTime;
 use crate::engine::Engine;
 use crate::error::AdmissionError;
-use crate::instance::{Blueprint, GuestWorld, Instance, StartFailure, refused};
+use crate::instance::{Blueprint, GuestWorld, Instance, StartFailure};
 use crate::sandbox::StoreState;
 use aetheel_model::config::ResourceLimits;
 use aetheel_model::extension::{ExtensionDescriptor, ExtensionKind};
+use aetheel_model::plain::short_line;
 use aetheel_turn::GuestFailure;
 
 /// A kind of component.
@@ -91,13 +91,30 @@ pub(super) async fn admit<E: ExtensionWorld>(
     E::prepare(ExtensionGuests { blueprint, options, options_path, kind }).await
 }
 
-/// Returns the result of a call whose export can return an error.
-pub(super) fn fallible<E, T, R: Into<String>>(
-    instance: &Instance<E>,
-    called: Result<wasmtime::Result<Result<T, R>>, OutOfTime>,
-) -> Result<T, GuestFailure> {
-    instance.outcome(called)?.map_err(|reason| refused(reason.into()))
+impl<W: GuestWorld> ExtensionGuests<W> {
+    /// Returns the error of a component that refuses its options.
+    pub(super) fn options_refused(&self, reason: &str) -> AdmissionError {
+        AdmissionError::Options { path: self.options_path.clone(), reason: short_line(reason, 500) }
+    }
 }
+
+/// Parses a description that a component returned twice.
+pub(super) fn descriptor(text: &str, again: &str) -> Result<ExtensionDescriptor, AdmissionError> {
+    if text != again {
+        return Err(AdmissionError::SelfTest("`describe` returned two different texts"));
+    }
+    ExtensionDescriptor::parse(text).map_err(AdmissionError::ExtensionDescriptor)
+}
+
+/// Calls an export under the run-time limit. After an error the guest must not be used again.
+macro_rules! call_guest {
+    ($guest:ident.$interface:ident.$export:ident($($argument:expr),*)) => {{
+        let call = $guest.exports.$interface().$export(&mut $guest.store, $($argument),*);
+        let called = $crate::deadline::limited($guest.call, call).await;
+        $guest.outcome(called)
+    }};
+}
+pub(super) use call_guest;
 
 /// Implements [`GuestWorld`] for the bindings of a world.
 macro_rules! guest_world {
@@ -128,4 +145,10 @@ guest_world!(
     PolicyGuestWorld,
     crate::bindings::policy::ToolPolicy,
     crate::bindings::policy::ToolPolicyIndices
+);
+
+guest_world!(
+    ObserverGuestWorld,
+    crate::bindings::observer::TurnObserver,
+    crate::bindings::observer::TurnObserverIndices
 );
