@@ -9,13 +9,14 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::extension_row::ExtensionRow;
+use super::listing_rows::{RegistryRow, Rival, RolloutRow};
 use crate::agent::descriptor::{DescriptorChoice, Feature, LinkSharing, OneShot};
 use crate::agents::findings::Findings;
 use crate::backend::ServingInfo;
 use crate::finding::Finding;
 use crate::plain::with_causes;
 use crate::startup::LoadedBackends;
-use crate::turn::{Backend, Backends as _, RolloutPair};
+use crate::turn::{Backend, Backends as _};
 use crate::workspace::{BackendLock, BackendLockError, RolloutNote};
 
 #[derive(Serialize)]
@@ -77,60 +78,6 @@ pub(super) struct BackendRow {
     pub rollout: Option<RolloutRow>,
     /// From where it came, if that was a registry.
     pub registry: Option<RegistryRow>,
-}
-
-/// The entry of a backend in `backends.lock.md`.
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) struct RegistryRow {
-    reference: String,
-    /// The digest of the cases that came with it.
-    cases: Option<String>,
-    /// The versions of the agent that made these cases, each with the number of cases.
-    proven_with: Option<String>,
-}
-
-/// A new version of a backend that does not serve yet.
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) struct RolloutRow {
-    version: String,
-    digest: String,
-    /// `running`, or `stopped` by a harmful difference.
-    state: &'static str,
-    compared: u64,
-    skipped: u64,
-    different: u64,
-}
-
-impl RolloutRow {
-    fn new(pair: &RolloutPair, note: &RolloutNote) -> Self {
-        Self {
-            version: pair.successor.descriptor().version.clone(),
-            digest: note.digest.clone(),
-            state: note.state.word(),
-            compared: note.compared,
-            skipped: note.skipped,
-            different: note.different,
-        }
-    }
-
-    fn text(&self) -> String {
-        let Self { version, state, compared, skipped, different, .. } = self;
-        let digest = self.digest.get(..12).unwrap_or(&self.digest);
-        format!(
-            "version {version} ({digest}), {state}: {compared} turns compared, {skipped} skipped, {different} different"
-        )
-    }
-}
-
-/// A component of a backend that could serve, but was not selected.
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) struct Rival {
-    file: PathBuf,
-    version: String,
-    understands: Vec<String>,
 }
 
 impl BackendRow {
@@ -537,6 +484,8 @@ not installed: second (`aetheel backend list --all` shows more)
         );
         let mut fields: Vec<&String> = json.as_object().expect("an object").keys().collect();
         fields.sort();
-        assert_eq!(fields, ["backends", "default", "detected", "refused", "trust", "warnings"]);
+        let known =
+            ["backends", "default", "detected", "extensions", "refused", "trust", "warnings"];
+        assert_eq!(fields, known);
     }
 }

@@ -9,6 +9,7 @@ mod extension_row;
 mod health;
 mod init;
 mod listing;
+mod listing_rows;
 mod migrate;
 mod new_extension;
 mod observer;
