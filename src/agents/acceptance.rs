@@ -47,15 +47,16 @@ async fn notify_operator(path: &Path, wants: &RequestedCapabilities, outlet: &dy
     let (name, file) = (&wants.descriptor.name, path.file_name().unwrap_or_default().display());
     let said = format!("`{file}` {wants}");
     // A button is offered only if the notice shows all capabilities.
-    let offer = (wants.is_fully_shown() && said.chars().count() <= MAX_NOTICE_CHARS)
-        .then(|| Offer { id: offer_id(wants), label: BUTTON_LABEL.to_owned() });
+    let is_shown = wants.is_fully_shown() && said.chars().count() <= MAX_NOTICE_CHARS;
+    let offer = || Offer { id: offer_id(wants), label: BUTTON_LABEL.to_owned() };
+    let offers = Vec::from_iter(is_shown.then(offer));
     let text: String = said.chars().take(MAX_NOTICE_CHARS).collect();
-    let button = if offer.is_some() { "presses *Accept* or " } else { "" };
+    let button = if is_shown { "presses *Accept* or " } else { "" };
     let text = format!(
         "{text}.\nIt will not run until my owner {button}runs `aetheel backend approve {name}`."
     );
     // Without a channel for notices, the log has the refusal.
-    let _ = outlet.notify(Notice { channel: None, about: None, text, offer }).await;
+    let _ = outlet.notify(Notice { channel: None, about: None, text, offers }).await;
 }
 
 /// Returns the id of the offer. The digest of the capabilities comes first, because only the

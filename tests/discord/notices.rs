@@ -11,12 +11,12 @@ use super::bot::{Bot, Home, Turn, answer, options};
 use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, Message, OTHER};
 
 fn notice() -> Notice {
-    let offer = Some(Offer { id: "17-0".to_owned(), label: "Try again".to_owned() });
+    let offer = Offer { id: "17-0".to_owned(), label: "Try again".to_owned() };
     Notice {
         channel: Some(ChannelId::discord(CHANNEL)),
         about: None,
         text: "I was interrupted. (interrupted)".to_owned(),
-        offer,
+        offers: vec![offer],
     }
 }
 
@@ -166,12 +166,12 @@ async fn a_notice_without_a_recipient_goes_to_the_operators_channel() {
     let mut options = options(&local, Default::default());
     options.output_channel = Some(OTHER);
     let bot = Bot::with_options(options, Home::new().await).await.unwrap();
-    bot.discord.notify(Notice { channel: None, offer: None, ..notice() }).await.unwrap();
+    bot.discord.notify(Notice { channel: None, offers: Vec::new(), ..notice() }).await.unwrap();
     local.wait_for_message(OTHER, |text| text == "I was interrupted. (interrupted)").await;
     let nowhere = Bot::start(&local).await;
     let refused = nowhere
         .discord
-        .notify(Notice { channel: None, offer: None, ..notice() })
+        .notify(Notice { channel: None, offers: Vec::new(), ..notice() })
         .await
         .unwrap_err();
     assert!(refused.to_string().contains("OUTPUT_CHANNEL_ID"), "{refused}");

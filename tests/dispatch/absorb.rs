@@ -218,7 +218,7 @@ async fn check_handled(node: &Node, start: u64) {
     assert_eq!(mine, ["ran", "waited", "heard by what ran"], "in order");
     let notices = node.collected.notices(1).await;
     assert_eq!((notices.len(), notices[0].channel), (1, Some(ChannelId::discord(12))));
-    let offer = notices[0].offer.clone().unwrap();
+    let offer = notices[0].offers[0].clone();
     assert_eq!(offer.id, format!("{}-0", (start << 32) + 3));
     assert!(offer.id.len() < 64);
     assert_eq!(node.press(&offer.id).await, Ok(OfferEffect::Started));
@@ -428,7 +428,7 @@ async fn in_a_cluster_people_are_asked_about_every_turn_that_had_begun() {
         assert_eq!(node.prompts().await, ["waited"], "no turn that had begun is repeated");
         let offer =
             notices.iter().find(|notice| notice.channel == Some(ChannelId::discord(11))).unwrap();
-        let pressed = node.press(&offer.offer.clone().unwrap().id).await;
+        let pressed = node.press(&offer.offers[0].id).await;
         assert_eq!(pressed, Ok(OfferEffect::Started));
         assert_eq!(node.prompts().await, ["ran", "waited"]);
     }

@@ -254,7 +254,7 @@ fn a_turn_that_used_a_tool_is_offered_and_repeated_once() {
         (Some(ChannelId::discord(7)), Some(MessageId::discord(1)))
     );
     assert!(notices[0].text.contains("already used a tool"), "{notices:?}");
-    let offer = notices[0].offer.clone().unwrap();
+    let offer = notices[0].offers[0].clone();
     assert_eq!(offer.label, "Try again");
     second.wait_for_journal(folder.path(), |text| text.contains("`1` offered"));
     second.die();
@@ -288,11 +288,11 @@ fn a_button_that_the_previous_process_posted_works_after_the_offer_is_recorded()
         outlet.holds_responses.send_replace(true);
     };
     let second = Gateway::begin_with(folder.path(), &plain(), quick(), 1, holds);
-    let offer = second.runtime.block_on(second.collected.notices(1))[0].offer.clone().unwrap();
+    let offer = second.runtime.block_on(second.collected.notices(1))[0].offers[0].clone();
     second.die();
     assert!(!file(folder.path()).contains("`1` offered"));
     let third = Gateway::begin_with(folder.path(), &plain(), quick(), 1, holds);
-    assert_eq!(third.runtime.block_on(third.collected.notices(1))[0].offer, Some(offer.clone()));
+    assert_eq!(third.runtime.block_on(third.collected.notices(1))[0].offers.first(), Some(&offer));
 
     let press =
         || third.runtime.block_on(third.dispatcher.recovery.accept_offer(&offer.id, &ann(), true));
@@ -344,7 +344,9 @@ fn a_prompt_that_ran_at_three_crashes_is_set_aside_and_reported() {
         "its channel and the operator's"
     );
     assert!(
-        notices.iter().all(|notice| notice.text.contains("(set aside)") && notice.offer.is_some()),
+        notices
+            .iter()
+            .all(|notice| notice.text.contains("(set aside)") && !notice.offers.is_empty()),
         "{notices:?}"
     );
     fourth.wait_for_journal(folder.path(), |text| text.contains("`1` aside"));
@@ -352,7 +354,7 @@ fn a_prompt_that_ran_at_three_crashes_is_set_aside_and_reported() {
     fourth
         .runtime
         .block_on(fourth.dispatcher.recovery.accept_offer(
-            &notices[0].offer.clone().unwrap().id,
+            &notices[0].offers[0].clone().id,
             &ann(),
             true,
         ))
@@ -481,7 +483,7 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
 
     let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     let notice = second.runtime.block_on(second.collected.notices(1)).remove(0);
-    assert!(notice.text.ends_with("(interrupted)") && notice.offer.is_some(), "{notice:?}");
+    assert!(notice.text.ends_with("(interrupted)") && !notice.offers.is_empty(), "{notice:?}");
     assert_eq!(
         *second.collected.unfinished.lock().unwrap(),
         [71, 72].map(MessageId::discord),
@@ -494,7 +496,7 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
     let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
     third
         .runtime
-        .block_on(third.dispatcher.recovery.accept_offer(&notice.offer.unwrap().id, &ann(), true))
+        .block_on(third.dispatcher.recovery.accept_offer(&notice.offers[0].id, &ann(), true))
         .unwrap();
     assert_eq!(third.answers(1), [(1, "one".to_owned(), None)]);
     let traces = third.collected.traces.lock().unwrap();
@@ -584,7 +586,7 @@ fn a_turn_that_panics_is_offered_at_once_and_frees_its_lane() {
     );
     assert!(
         notice.text.ends_with("(internal)")
-            && notice.offer.is_some_and(|offer| offer.label == "Try again"),
+            && notice.offers.iter().any(|offer| offer.label == "Try again"),
         "{}",
         notice.text
     );

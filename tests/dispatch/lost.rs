@@ -453,7 +453,7 @@ fn a_generation_that_reads_lost_replies_is_announced_once_and_delivers_all() {
         notices[0].text,
         "The new version of the `scripted` backend (2@222222222222) can now read 2 answers that were lost. (recoverable)"
     );
-    let offer = notices[0].offer.clone().unwrap();
+    let offer = notices[0].offers[0].clone();
     assert_eq!(offer.label, "Deliver them");
     assert_eq!(gateway.press(&offer.id, ANN), Err(OfferRefusal::NotOperator));
     let owner = user(BOB, true);

@@ -1,10 +1,9 @@
-//! Notices to people that are not answers, and the button that repeats an event or delivers a lost
-//! reply.
+//! Notices to people that are not answers, and their buttons.
 //!
-//! The id of a button contains only the event. Whether it may still be pressed, and by whom, is
+//! The id of a button contains only what it is about. Whether it may still be pressed, and by whom, is
 //! checked when it is pressed. Tested by `tests/discord/notices.rs`.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::{debug, warn};
 
 use super::context::BotContext;
@@ -21,7 +20,7 @@ const UNFINISHED: &str = "-# ✂️ This is not finished: I was interrupted here
 
 /// Posts a notice, as a reply to the message it is about.
 pub(crate) async fn post(inner: &BotContext, notice: Notice) -> Result<(), DeliveryError> {
-    let nonce = match &notice.offer {
+    let nonce = match notice.offers.first() {
         // The same offer twice within minutes, after a crash in between, is posted once.
         Some(offer) => format!("{}{:.18}", offers::PREFIX, offer.id),
         None => nonce(),
@@ -85,7 +84,7 @@ async fn post_under(
     let channel = ids::notice_channel(notice.channel, inner.options.output_channel)
         .map_err(DeliveryError::Refused)?;
     let text = inner.options.redactor.redact(notice.text.clone());
-    let rows = notice.offer.as_ref().map_or(Value::Null, offers::row);
+    let rows = offers::rows(&notice.offers);
     let about = notice.about.and_then(MessageId::as_discord);
     let posted = inner
         .api

@@ -31,6 +31,20 @@ impl OfferHandler {
         Self(Arc::new(move |id, person| -> OfferFuture { Box::pin(press(id, person)) }))
     }
 
+    /// Returns a handler that passes presses which this one does not know to `next`.
+    #[must_use]
+    pub fn or(self, next: Self) -> Self {
+        Self::new(move |id, person| {
+            let (first, next) = (self.clone(), next.clone());
+            async move {
+                match first.press(id.clone(), person.clone()).await {
+                    None => next.press(id, person).await,
+                    pressed => pressed,
+                }
+            }
+        })
+    }
+
     /// Passes the press of a person on. Returns `None` if the handler does not know the offer.
     pub(crate) async fn press(
         &self,
@@ -41,10 +55,11 @@ impl OfferHandler {
     }
 }
 
-/// Returns the button of an offer.
-pub(crate) fn row(offer: &Offer) -> Value {
-    let button = json!({"type": 2, "style": 1, "label": short_line(&offer.label, 80), "custom_id": format!("{PREFIX}{}", offer.id)});
-    json!([{"type": 1, "components": [button]}])
+/// Returns the buttons of offers, or `null` for an empty list.
+pub(crate) fn rows(offers: &[Offer]) -> Value {
+    let button = |offer: &Offer| json!({"type": 2, "style": 1, "label": short_line(&offer.label, 80), "custom_id": format!("{PREFIX}{}", offer.id)});
+    let buttons: Vec<Value> = offers.iter().map(button).collect();
+    if buttons.is_empty() { Value::Null } else { json!([{"type": 1, "components": buttons}]) }
 }
 
 /// Returns the id of a button's offer, or `None` if it is another button.
@@ -62,6 +77,7 @@ pub(crate) fn accepted_text(content: &str, by: &Person, what: OfferEffect) -> St
     let text = match what {
         OfferEffect::Started => format!("{content}\n-# 🔁 Started again by {name}."),
         OfferEffect::Accepted => format!("{content}\n-# ✅ Accepted by {name}: it is loaded now."),
+        OfferEffect::Decided(decision) => format!("{content}\n-# {decision} {name}."),
         OfferEffect::Delivered => format!("{content}\n{DELIVERED} Delivered for {name}."),
     };
     // The unfinished answer may fill the whole message.

@@ -185,7 +185,7 @@ async fn warn_lane(shared: &Shared, lane: &Lane, channel: Option<ChannelId>, pla
         return;
     }
     let text = shared.deps.redactor.redact(messages::warning(places, boot_ms()));
-    let notice = Notice { channel, about: None, text, offer: None };
+    let notice = Notice { channel, about: None, text, offers: Vec::new() };
     if let Err(error) = shared.deps.outlet.notify(notice).await {
         tracing::warn!(%lane, %error, "cannot post the warning about files that two conversations use");
     }

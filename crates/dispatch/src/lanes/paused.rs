@@ -76,7 +76,7 @@ async fn announce_pause(shared: &Shared, event: &Event) {
     let (channel, about) = notice_target(event);
     if channel.is_some() || event.lane == Lane::Console {
         // This notice is not essential, and the outlet has logged the failure.
-        let _ = shared.deps.outlet.notify(Notice { channel, about, text, offer: None }).await;
+        let _ = shared.deps.outlet.notify(Notice { channel, about, text, offers: Vec::new() }).await;
     }
 }
 

@@ -192,18 +192,18 @@ pub struct Notice {
     pub about: Option<MessageId>,
     /// The text, without secrets. At most 1,900 characters.
     pub text: String,
-    /// A button below the text.
-    pub offer: Option<Offer>,
+    /// The buttons below the text, at most five.
+    pub offers: Vec<Offer>,
 }
 
 impl Notice {
     /// Creates a notice for the operator's channel.
-    pub(crate) fn for_operator(text: String, offer: Option<Offer>) -> Self {
-        Self { channel: None, about: None, text, offer }
+    pub(crate) fn for_operator(text: String, offers: impl IntoIterator<Item = Offer>) -> Self {
+        Self { channel: None, about: None, text, offers: offers.into_iter().collect() }
     }
 }
 
-/// A button that runs an event again, or delivers a lost reply.
+/// A button that runs an event again, delivers a lost reply, or decides something else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     /// The id that a press of the button returns. At most 64 letters, digits and `-`.

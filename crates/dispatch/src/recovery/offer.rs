@@ -1,5 +1,4 @@
-//! The buttons that run an event again or deliver a lost reply: why they are offered, and what
-//! pressing one does.
+//! The buttons below notices: why they are offered, and what pressing one does.
 
 /// The reason why people are asked whether to run an event again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +22,9 @@ pub enum OfferEffect {
     Delivered,
     /// The abilities of a component are accepted.
     Accepted,
+    /// Something else was decided. The text precedes the name of the person below the notice, for
+    /// example `✅ Promoted by`.
+    Decided(&'static str),
 }
 
 /// The reason why a button press has no effect. `Display` is worded for the person who pressed.
@@ -52,12 +54,18 @@ pub enum OfferRefusal {
     /// approver.
     #[error("This is for the bot's owner and its approvers.")]
     NotOperator,
-    /// The button accepts the abilities of a component, and the person is not the owner.
+    /// The button decides about a component, and the person is not the owner.
     #[error("Only my owner may accept this.")]
     NotOwner,
     /// The current backend cannot read the lost reply.
     #[error("No version of the backend can read this answer yet. It is kept.")]
     NotYet,
+    /// The decision could not be carried out.
+    #[error("That did not work; the log has the reason. Nothing was changed.")]
+    NotPossible,
+    /// The decision is still being carried out.
+    #[error("I am working on it; the log has the result.")]
+    Working,
     /// The lost reply is still being read.
     #[error("I am reading it again; if that works, the reply follows.")]
     Reading,

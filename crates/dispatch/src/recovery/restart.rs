@@ -417,7 +417,7 @@ impl Recovery {
         };
         let offer =
             Offer { id: offer_id(event.sequence, entry.retries), label: RETRY_LABEL.to_owned() };
-        let notice = Notice { channel, about, text, offer: Some(offer.clone()) };
+        let notice = Notice { channel, about, text, offers: vec![offer.clone()] };
         // The posted messages must not look like an answer.
         let prior = self.shared.durability.progress_of(event).prior_delivery(event);
         let posted = self.shared.deps.outlet.give_up_reply(event, notice, prior).await;

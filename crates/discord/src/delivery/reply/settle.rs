@@ -157,7 +157,10 @@ impl ReplyWriter {
         if let Some(offer) = offer
             && let Err(error) = self
                 .live
-                .set_buttons(&offers::row(offer), self.inner.options.time_limits.send)
+                .set_buttons(
+                    &offers::rows(std::slice::from_ref(offer)),
+                    self.inner.options.time_limits.send,
+                )
                 .await
         {
             warn!(channel = self.channel, offer = offer.id, %error, "cannot put a button below an answer");
