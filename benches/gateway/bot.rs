@@ -112,6 +112,7 @@ impl Bot {
             redactor: Redactor::default(),
             rollback: false,
             rollout: aetheel::config::Rollout::Now,
+            machine: None,
         });
         Self { local, dispatcher, ended, _folder: folder }
     }

@@ -1,6 +1,6 @@
 //! The benches that need the sandbox, processes or the whole program: `cargo bench --bench
 //! gateway`. Run a part of them with `-- parse`, `-- live`, `-- answers`, `-- links`, `-- swap`,
-//! `-- start`, `-- turns`, `-- messages`, `-- webhooks`, `-- output`, `-- outlive`, `-- dashboard`,
+//! `-- start`, `-- turns`, `-- rollout`, `-- messages`, `-- webhooks`, `-- output`, `-- outlive`, `-- dashboard`,
 //! `-- letters` or `-- cluster`, and one backend's parser with `-- parse claude`.
 //!
 //! They need the components in `backends/` and, for `parse`, the examples of the guest workspace.
@@ -42,6 +42,7 @@ mod program;
 #[path = "../../tests/support/recordings.rs"]
 mod recordings;
 mod report;
+mod rollout;
 mod script;
 mod start;
 mod swap;
@@ -86,6 +87,9 @@ fn main() {
     }
     if wants("turns") {
         runtime.block_on(turns::measure());
+    }
+    if wants("rollout") {
+        runtime.block_on(rollout::measure());
     }
     if wants("messages") {
         runtime.block_on(messages::measure());

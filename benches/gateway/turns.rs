@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use aetheel::agent::{AgentEventKind, AllowedTools, Mode, Safety};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::{BusyPolicy, ResourceLimits as Bounds};
+use aetheel::config::{BusyPolicy, ResourceLimits as Bounds, Rollout};
 use aetheel::dispatch::{
     Choices, DeliveryError, Dispatcher, DispatcherDeps, OpenQuestion, Outlet, QuestionDismissal,
     Reply, Settlement, TurnAnswer,
@@ -23,7 +23,7 @@ use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{Agents, Host, Launcher};
-use aetheel::workspace::Workspace;
+use aetheel::workspace::{Components, Workspace};
 use async_trait::async_trait;
 
 use crate::backends::{load, named};
@@ -165,7 +165,7 @@ pub async fn long_output() {
 pub struct Gateway {
     pub dispatcher: Dispatcher,
     failed: Arc<AtomicUsize>,
-    _registry: Arc<Registry>,
+    pub registry: Arc<Registry>,
 }
 
 impl Gateway {
@@ -184,6 +184,19 @@ impl Gateway {
         launcher: Arc<dyn Launcher>,
         journal: bool,
     ) -> Self {
+        Self::rolling(home, backend, program, slots, launcher, journal, Rollout::Now).await
+    }
+
+    /// Creates a gateway that rolls out new versions in this way.
+    pub async fn rolling(
+        home: &Home,
+        backend: &str,
+        program: PathBuf,
+        slots: usize,
+        launcher: Arc<dyn Launcher>,
+        journal: bool,
+        rollout: Rollout,
+    ) -> Self {
         let folder = |name: &str| {
             let folder = home.path().join(name);
             std::fs::create_dir_all(&folder).unwrap();
@@ -195,8 +208,12 @@ impl Gateway {
         }
         let bounds = Bounds::default();
         let engine = Engine::new(&bounds, Some(&folder("cache"))).unwrap();
-        let (registry, reports) =
-            Registry::start(engine, RegistryOptions::new(&folder("backends"))).await;
+        let options = RegistryOptions {
+            rollout: rollout.clone(),
+            components: Some(Components::new(&config)),
+            ..RegistryOptions::new(&folder("backends"))
+        };
+        let (registry, reports) = Registry::start(engine, options).await;
         let registry = Arc::new(registry);
         assert!(registry.component(backend).is_some(), "{reports:?}");
         let path = std::env::var("PATH").unwrap_or_default();
@@ -259,9 +276,10 @@ impl Gateway {
             ),
             redactor: Redactor::default(),
             rollback: false,
-            rollout: aetheel::config::Rollout::Now,
+            rollout,
+            machine: None,
         });
-        Self { dispatcher, failed, _registry: registry }
+        Self { dispatcher, failed, registry }
     }
 
     /// Runs `count` turns, spread over the lanes.
