@@ -97,6 +97,10 @@ impl Backend for ConfiguredBackend {
         &self.options
     }
 
+    fn is_on_rollout(&self) -> bool {
+        self.inner.is_on_rollout()
+    }
+
     fn paused(&self) -> Option<Duration> {
         self.inner.paused()
     }

@@ -15,25 +15,23 @@ mod examination;
 pub mod findings;
 mod options;
 mod programs;
+mod provider;
 mod sign_in;
 mod warnings;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use async_trait::async_trait;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::task::JoinSet;
 
 use crate::backend::{LoadReport, Registry};
 use crate::dispatch::{Notice, Outlet};
-use crate::turn::{
-    Agents, Backend, Backends, Generation, KnownComponent, RolloutPair, VersionError,
-};
-use crate::workspace::{FileError, Profile, ProfileFile, RolloutNote, RolloutNotes};
+use crate::turn::{Agents, Backend, Backends};
+use crate::workspace::{FileError, LiveFolder, Profile, ProfileFile, RolloutNote, RolloutNotes};
 use configured::{ConfiguredBackend, OperatorChoice};
 use findings::{Examiner, Findings, ProgramLocation};
 use options::OptionChoices;
@@ -117,6 +115,11 @@ impl AgentRegistry {
     /// Saves each serving component from now on, for rollbacks.
     pub fn keep_components(&self) {
         self.components.keep();
+    }
+
+    /// Serves versions in development from now on, each in its channel.
+    pub fn follow_live(&self) {
+        self.components.partial().follow_live(LiveFolder::new(&self.examiner.config.config_dir));
     }
 
     /// Returns the saved rollouts of new versions. Blocks briefly. They are empty if the file cannot
@@ -239,7 +242,8 @@ impl AgentRegistry {
                 "The agent of `{name}` is now version {now} (was {was}); version {component} of the backend reads its output."
             );
             // Without a channel for notices, the log has the version.
-            let _ = outlet.notify(Notice { channel: None, about: None, text, offer: None }).await;
+            let notice = Notice { channel: None, about: None, text, offers: Vec::new() };
+            let _ = outlet.notify(notice).await;
         }
     }
 
@@ -345,6 +349,18 @@ impl AgentRegistry {
         }
     }
 
+    /// Builds a backend from a component that replaces its own.
+    fn build_replacement(
+        &self,
+        name: &str,
+        component: Arc<dyn Backend>,
+    ) -> Option<Arc<dyn Backend>> {
+        let profile = self.profile(name);
+        // A version that takes profiles replaces only one that does.
+        let fits = component.descriptor().takes_profiles() == profile.is_some();
+        fits.then(|| self.build(name, component, profile))?
+    }
+
     /// Returns the profile with this name, unless a component has the same name.
     fn profile(&self, name: &str) -> Option<Arc<RevisedProfile>> {
         let free = self.takes_profiles(name) || self.components.get(name).is_none();
@@ -373,107 +389,6 @@ impl AgentRegistry {
 
     fn write(&self) -> RwLockWriteGuard<'_, RegistryState> {
         self.state.write()
-    }
-}
-
-#[async_trait]
-impl Backends for AgentRegistry {
-    fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
-        let (inner, profile) = self.base(name)?;
-        self.build(name, inner, profile)
-    }
-
-    async fn by_digest(&self, name: &str, digest: &str) -> Option<Arc<dyn Backend>> {
-        let is_it = |backend: &Arc<dyn Backend>| backend.generation().digest == digest;
-        if let Some(backend) = self.get(name).filter(is_it) {
-            return Some(backend);
-        }
-        let profile = self.profile(name);
-        let kept = self.components.kept_components(&self.component_of(name)).await;
-        kept.into_iter().find_map(|earlier| {
-            let earlier = earlier as Arc<dyn Backend>;
-            self.build(name, earlier, profile.clone()).filter(is_it)
-        })
-    }
-
-    async fn components(&self, name: &str) -> Vec<KnownComponent> {
-        // The name may come from a file, and must not become a part of a path unchecked.
-        if !self.names().iter().any(|known| known == name) {
-            return Vec::new();
-        }
-        self.components.known_components(&self.component_of(name)).await
-    }
-
-    async fn open_on_trial(
-        &self,
-        name: &str,
-        digest: &str,
-    ) -> Result<Arc<dyn Backend>, VersionError> {
-        if !self.names().iter().any(|known| known == name) {
-            return Err(VersionError::NoBackend(name.to_owned()));
-        }
-        Ok(self.components.try_component(&self.component_of(name), digest).await?)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let (profiled, mut names): (Vec<String>, Vec<String>) =
-            self.components.names().into_iter().partition(|name| self.takes_profiles(name));
-        let profiles = (!profiled.is_empty())
-            .then(|| self.read().profiles.keys().cloned().collect::<Vec<_>>());
-        names.extend(profiles.into_iter().flatten());
-        names.sort_unstable();
-        names.dedup();
-        names
-    }
-
-    fn offered(&self) -> Vec<String> {
-        let mut names = self.names();
-        names.retain(|name| match self.findings(name) {
-            Some(findings) => findings.faults.is_empty(),
-            None => self.inspect(name).is_some_and(|findings| findings.faults.is_empty()),
-        });
-        names
-    }
-
-    fn unaccepted(&self, name: &str) -> Vec<String> {
-        self.unapproved_of(name)
-    }
-
-    async fn unavailable(&self, name: &str) -> Option<String> {
-        // The operator may have fixed the problem since the last examination.
-        let findings = match self.findings(name) {
-            Some(findings) if findings.faults.is_empty() => findings,
-            _ => self.examine(name).await?,
-        };
-        let reasons: Vec<&str> = findings.faults.iter().map(|fault| fault.brief).collect();
-        (!reasons.is_empty()).then(|| reasons.join(", and "))
-    }
-
-    fn rollout(&self, name: &str) -> Option<RolloutPair> {
-        self.components.rollout(&self.component_of(name))
-    }
-
-    async fn promote(&self, name: &str, digest: &str) -> Result<Generation, VersionError> {
-        self.components.promote(&self.component_of(name), digest).await
-    }
-
-    async fn withdraw(&self, name: &str, digest: &str) -> Result<PathBuf, VersionError> {
-        self.components.withdraw(&self.component_of(name), digest).await
-    }
-
-    async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, VersionError> {
-        let serves = self.get(name).map(|backend| backend.generation().clone());
-        if serves.as_ref() != Some(from) {
-            return Err(VersionError::Superseded { name: name.to_owned(), serves });
-        }
-        // The digest of a profile's generation differs from that of its component.
-        let component = self.component_of(name);
-        let beneath = self
-            .components
-            .component(&component)
-            .map(|beneath| beneath.generation().digest.clone());
-        let generation = self.components.restore_previous(&component, beneath.as_deref()).await?;
-        Ok(self.get(name).map_or(generation, |backend| backend.generation().clone()))
     }
 }
 

@@ -10,6 +10,7 @@ pub mod liveness;
 mod phase;
 mod process;
 pub mod recovery;
+mod rollouts;
 pub mod service_manager;
 mod shutdown;
 mod signals;

@@ -13,7 +13,7 @@ use super::phase::ProgramPhase;
 use super::process::GatewayProcess;
 use super::service_manager::Watchdog;
 use super::webhooks::BoundWebhooks;
-use super::{critical_task_ended, dashboard, recovery, tool_server};
+use super::{critical_task_ended, dashboard, recovery, rollouts, tool_server};
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
 use crate::config::Config;
@@ -136,8 +136,13 @@ impl Connected {
             Arc::clone(&agents),
             lost,
         );
-        let recovery = supervisor::spawn("lost replies", following);
+        agents.follow_live();
+        let rolling = rollouts::follow(dispatcher.rollouts.clone(), Arc::clone(&agents));
+        let recovery = supervisor::spawn("lost replies and rollouts", async {
+            tokio::join!(following, rolling);
+        });
         let accept = Acceptance::new(Arc::clone(&agents), &config.config_dir).by_button();
+        let accept = accept.or(rollouts::by_button(dispatcher.rollouts.clone()));
         process.health.set_targets(HealthTargets {
             observer: dispatcher.observer.clone(),
             discord: discord.clone(),

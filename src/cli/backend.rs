@@ -7,6 +7,7 @@ use clap::{Subcommand, ValueEnum};
 
 use super::Common;
 use crate::agent::{Mode, Safety};
+use crate::id::ChannelId;
 use crate::oci::ArtifactReference;
 
 /// Parses a value with the name that the contract gives it.
@@ -144,6 +145,10 @@ pub enum BackendCommand {
         /// Compare with this backend (a file or a name) instead of the first build
         #[arg(long, value_name = "BACKEND")]
         against: Option<PathBuf>,
+        /// Let the running gateway serve each build in this channel and its threads, until this
+        /// command ends
+        #[arg(long, value_name = "CHANNEL", conflicts_with = "once", value_parser = ChannelId::parse_nonzero)]
+        live: Option<ChannelId>,
         /// Build and try once, without waiting for changes
         #[arg(long)]
         once: bool,

@@ -29,6 +29,7 @@ pub(super) struct RolloutRow {
     compared: u64,
     skipped: u64,
     different: u64,
+    served: u64,
 }
 
 impl RolloutRow {
@@ -40,14 +41,15 @@ impl RolloutRow {
             compared: note.compared,
             skipped: note.skipped,
             different: note.different,
+            served: note.served,
         }
     }
 
     pub(super) fn text(&self) -> String {
-        let Self { version, state, compared, skipped, different, .. } = self;
+        let Self { version, state, compared, skipped, different, served, .. } = self;
         let digest = self.digest.get(..12).unwrap_or(&self.digest);
         format!(
-            "version {version} ({digest}), {state}: {compared} turns compared, {skipped} skipped, {different} different"
+            "version {version} ({digest}), {state}: {compared} turns compared, {skipped} skipped, {different} different, {served} served"
         )
     }
 }

@@ -153,6 +153,7 @@ pub fn run(cli: Cli) -> u8 {
             build,
             component,
             against,
+            live,
             once,
         }) => with_settings(&common, None, |settings| {
             let options = backend::dev::DevOptions {
@@ -162,6 +163,7 @@ pub fn run(cli: Cli) -> u8 {
                 build,
                 component,
                 against,
+                live,
                 once,
             };
             block_on(backend::dev::run(settings.config, options))

@@ -362,6 +362,7 @@ impl PreparedStart {
             redactor: self.redactor,
             rollback: self.config.backend_rollback,
             rollout: self.config.backend_rollout.clone(),
+            machine: self.config.cluster_url.as_ref().map(|_| clustering::node_name(&self.config)),
         });
         (dispatcher, DrainHandle { recorder, turns, observers, following })
     }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use aetheel::backend::LoadReport;
-use aetheel::turn::Backends as _;
+use aetheel::turn::{Backend as _, Backends as _};
 use aetheel::workspace::{Components, ServedComponent};
 
 use super::{Stand, digest};
@@ -139,4 +139,27 @@ async fn a_version_for_the_installed_agent_replaces_one_for_another_agent_at_onc
     }
     assert!(stand.registry.set_agent_version("mini", "3.0.0").await);
     stand.serves("mini", "3.0.0").await;
+}
+
+#[tokio::test]
+async fn a_rollback_during_a_rollout_names_the_next_step() {
+    let stand = on_rollout().await;
+    let serving = stand.registry.component("mini").unwrap().generation().clone();
+    let refused = stand.registry.roll_back("mini", &serving).await.unwrap_err().to_string();
+    assert!(refused.contains("hint: `aetheel backend withdraw mini` drops it first"), "{refused}");
+    stand.registry.withdraw("mini", &digest(&mini("2"))).await.unwrap();
+    let refused = stand.registry.roll_back("mini", &serving).await.unwrap_err().to_string();
+    assert!(!refused.contains("withdraw"), "{refused}");
+    stand.serves("mini", "1").await;
+}
+
+#[tokio::test]
+async fn a_version_that_serves_a_part_keeps_its_generation_when_it_is_promoted() {
+    let stand = on_rollout().await;
+    let successor = stand.registry.partial().successor("mini").unwrap();
+    assert!(successor.is_on_rollout());
+    assert_eq!(stand.registry.partial().on_rollout(), ["mini"]);
+    let promoted = stand.registry.promote("mini", &digest(&mini("2"))).await.unwrap();
+    assert_eq!(*successor.generation(), promoted);
+    assert!(stand.registry.partial().successor("mini").is_none());
 }

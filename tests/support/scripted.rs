@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -152,6 +152,8 @@ pub struct Replaceable {
     pub successor: Mutex<Option<Arc<dyn Backend>>>,
     /// The digests of the versions that were promoted.
     pub promoted: watch::Sender<Vec<String>>,
+    /// The digests of the versions that were withdrawn.
+    pub withdrawn: watch::Sender<Vec<String>>,
 }
 
 impl Replaceable {
@@ -176,9 +178,23 @@ impl Backends for Replaceable {
     }
 
     async fn promote(&self, _: &str, digest: &str) -> Result<Generation, VersionError> {
+        let successor = self.successor.lock().unwrap().take();
+        let successor =
+            successor.ok_or_else(|| VersionError::NoSuchVersion("scripted".to_owned()))?;
         self.promoted.send_modify(|all| all.push(digest.to_owned()));
-        let successor = self.successor.lock().unwrap().take().unwrap();
         Ok(successor.generation().clone())
+    }
+
+    fn successor(&self, _: &str) -> Option<Arc<dyn Backend>> {
+        self.successor.lock().unwrap().clone()
+    }
+
+    async fn withdraw(&self, name: &str, digest: &str) -> Result<PathBuf, VersionError> {
+        if self.successor.lock().unwrap().take().is_none() {
+            return Err(VersionError::NoSuchVersion(name.to_owned()));
+        }
+        self.withdrawn.send_modify(|all| all.push(digest.to_owned()));
+        Ok(PathBuf::from("moved"))
     }
 
     async fn roll_back(&self, _: &str, from: &Generation) -> Result<Generation, VersionError> {
@@ -677,6 +693,7 @@ pub async fn parts(
         redactor: Redactor::default(),
         rollback: true,
         rollout: aetheel::config::Rollout::Now,
+        machine: None,
     }
 }
 

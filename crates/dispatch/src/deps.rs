@@ -75,6 +75,8 @@ pub struct DispatcherDeps {
     pub rollback: bool,
     /// How a new version of a backend replaces the one that serves.
     pub rollout: Rollout,
+    /// The name of this machine in a cluster, which has rollouts of its own.
+    pub machine: Option<String>,
 }
 
 /// The operator's settings for every turn. A backend ignores those it does not support.

@@ -15,6 +15,7 @@
 //! | [`Observer`] | shows the state of lanes and turns |
 //! | [`TurnHistory`] | reads finished turns |
 //! | [`BackendControl`] | lists, checks, rolls back and upgrades backends |
+//! | [`Rollouts`] | shows and ends rollouts of new versions of backends |
 //!
 //! An event runs in its lane and slot, its answer is delivered through the [`Outlet`], and the
 //! state that must survive a restart is saved. This crate must not depend on an adapter such as
@@ -38,6 +39,7 @@
 //! | [`health`] | probes and metrics |
 //! | [`limits`] | lanes that wait for the end of a usage limit |
 //! | [`lanes`] | the queue and the running turns |
+//! | [`rollout`] | new versions of backends that do not serve everybody yet |
 //! | [`run`] | one event, from its files to its answer |
 //! | [`intake`] | accepting, steering, withdrawing and rejecting events |
 //! | [`status`] | the state of a lane as people see it |
@@ -103,7 +105,7 @@ pub use self::recovery::import::LaneTransfer;
 pub use self::recovery::offer::{OfferEffect, OfferRefusal};
 pub use self::recovery::redeliver::Redelivery;
 pub use self::recovery::restart::{ImportedEvents, Recovery};
-pub use self::rollout::MAX_WAITING_COMPARISONS;
+pub use self::rollout::{MAX_WAITING_COMPARISONS, RolloutDecision, RolloutView, Rollouts};
 pub use self::run::audience::AUTOMATIC_REFUSALS;
 pub use self::run::turn_renderer::{RecordedEnd, TurnRenderer};
 pub use self::status::backends::{BackendControl, BackendView, PingError, RollbackError};
@@ -127,9 +129,10 @@ use self::observers::ChangeSignal;
 use self::persistence::EventPersistence;
 use self::recovery::unread::LostReplies;
 use self::rollout::RolloutMonitor;
+use aetheel_model::event::Lane;
 use aetheel_model::queue::Queue;
 use aetheel_model::supervisor;
-use aetheel_turn::{Links, OnUnknown, ToolEndpoints};
+use aetheel_turn::{Backend, Links, OnUnknown, ToolEndpoints};
 
 /// Accepts events, runs their turns and delivers their answers. Cheap to clone.
 ///
@@ -158,6 +161,8 @@ pub struct Dispatcher {
     pub history: TurnHistory,
     /// The loaded backends.
     pub backends: BackendControl,
+    /// The rollouts of new versions of backends.
+    pub rollouts: Rollouts,
     /// The links whose agents call tools through the MCP server.
     pub tool_endpoints: ToolEndpoints,
     shared: Arc<Shared>,
@@ -181,6 +186,17 @@ pub(crate) struct Shared {
     pub(crate) lost_replies: Arc<LostReplies>,
     pub(crate) health: DispatcherHealth,
     pub(crate) tasks: TaskTracker,
+}
+
+impl Shared {
+    /// Returns the version of a backend that serves a lane.
+    pub(crate) fn serving(&self, name: &str, lane: &Lane) -> Option<Arc<dyn Backend>> {
+        let parent = match self.channels.parents.of(lane) {
+            Some(Lane::Channel(parent)) => Some(parent),
+            _ => None,
+        };
+        self.rollout.serving(name, lane, parent)
+    }
 }
 
 impl Dispatcher {
@@ -212,6 +228,7 @@ impl Dispatcher {
             AnswerDelivery::new(parts.clone(), durability.clone(), lost.clone(), tasks.clone());
         let stir = ChangeSignal::default();
         let (collisions, file_uses) = CollisionMonitor::new();
+        let (rollout, compared_later) = RolloutMonitor::new(parts.clone());
         let (approvers, redactor) = (parts.choices.approvers.clone(), parts.redactor.clone());
         let shared = Arc::new(Shared {
             listings: Listings::new(links.clone()),
@@ -223,9 +240,9 @@ impl Dispatcher {
             questions: Arc::new(Questions::new(approvers, redactor, stir)),
             channels: ChannelContext::new(parts.clone()),
             drift,
-            rollout: RolloutMonitor::new(parts.clone()),
             collisions,
             limits: UsageLimits::new(parts.clone()),
+            rollout,
             lost_replies: lost,
             health: DispatcherHealth::new(parts.clone()),
             tasks,
@@ -239,6 +256,10 @@ impl Dispatcher {
             "collisions",
             collisions::warn_people(Arc::downgrade(&shared), file_uses),
         );
+        supervisor::spawn_finite(
+            "rollout",
+            Rollouts::compare_all(Arc::downgrade(&shared), compared_later),
+        );
         Self {
             intake: Intake::new(shared.clone()),
             turns: Turns::new(shared.clone()),
@@ -251,6 +272,7 @@ impl Dispatcher {
             observer: Observer::new(shared.clone()),
             history: TurnHistory::new(shared.clone()),
             backends: BackendControl::new(shared.clone()),
+            rollouts: Rollouts::new(shared.clone()),
             tool_endpoints: shared.links.tool_endpoints().clone(),
             shared,
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use aetheel_model::agent::{Action, Descriptor, TimedInput};
+use aetheel_model::id::ChannelId;
 
 /// Identifies one load of a backend. A turn keeps the generation that it started with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,6 +67,11 @@ pub trait Backend: Send + Sync {
     /// Returns the value of `settings.options` for every turn of this backend, a JSON object.
     fn options(&self) -> &str {
         "{}"
+    }
+    /// Returns whether the generation is on rollout: it serves some lanes, while another generation
+    /// serves the rest.
+    fn is_on_rollout(&self) -> bool {
+        false
     }
     /// Returns how long the backend does not open links because its guests failed too often, or
     /// `None` if it opens links.
@@ -220,6 +226,21 @@ pub trait Backends: Send + Sync {
     /// `None` if none is on rollout.
     fn rollout(&self, _name: &str) -> Option<RolloutPair> {
         None
+    }
+    /// Returns the new version of a backend on rollout, ready to serve some lanes before it is
+    /// promoted. Its failures do not count for the version that serves.
+    fn successor(&self, _name: &str) -> Option<Arc<dyn Backend>> {
+        None
+    }
+    /// Returns the version in development of a backend that serves only this channel, if there is
+    /// one.
+    fn live(&self, _name: &str, _channel: ChannelId) -> Option<Arc<dyn Backend>> {
+        None
+    }
+    /// Returns the digest of the component that serves a backend. The digest of the backend's
+    /// generation may cover more.
+    fn component_digest(&self, name: &str) -> Option<String> {
+        Some(self.get(name)?.generation().digest.clone())
     }
     /// Makes the new version with this digest serve, and returns its generation.
     ///

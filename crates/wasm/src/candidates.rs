@@ -70,7 +70,15 @@ pub(super) struct Candidate {
 }
 
 /// The components on rollout, by backend. Only the loader replaces them. Readers never wait.
-pub(super) type Successors = ArcSwap<BTreeMap<String, Candidate>>;
+pub(super) type Successors = ArcSwap<BTreeMap<String, Successor>>;
+
+/// A component on rollout.
+#[derive(Clone)]
+pub(super) struct Successor {
+    pub(super) candidate: Candidate,
+    /// The generation that serves some lanes before it is promoted.
+    pub(super) backend: Arc<ComponentBackend>,
+}
 
 /// All candidates, and those that serve.
 pub(super) struct Candidates {
@@ -96,24 +104,36 @@ impl Candidates {
 
     /// Returns the component of a backend that is on rollout.
     pub(super) fn successor(&self, name: &str) -> Option<Candidate> {
-        self.successors.load().get(name).cloned()
+        self.successors.load().get(name).map(|successor| successor.candidate.clone())
     }
 
     /// Returns the component on rollout that was loaded from this file.
     pub(super) fn successor_of_file(&self, path: &Path) -> Option<Candidate> {
-        self.successors.load().values().find(|successor| successor.path == path).cloned()
+        let all = self.successors.load();
+        let mut candidates = all.values().map(|successor| &successor.candidate);
+        candidates.find(|candidate| candidate.path == path).cloned()
     }
 
     /// Returns the name of each backend with a component on rollout, and the component's digest.
     pub(super) fn successors(&self) -> Vec<(String, String)> {
         let all = self.successors.load();
-        all.iter().map(|(name, successor)| (name.clone(), successor.digest.clone())).collect()
+        let digest = |successor: &Successor| successor.candidate.digest.clone();
+        all.iter().map(|(name, successor)| (name.clone(), digest(successor))).collect()
     }
 
     /// Makes a component the one on rollout of its backend.
     pub(super) fn set_successor(&self, candidate: Candidate) {
+        let name = candidate.descriptor.name.clone();
+        let serving = self.serving(&name).map_or(0, |it| it.backend.generation().number);
+        // Its promotion gives it the same number, so that its links continue.
+        let generation = Generation { number: serving + 1, digest: candidate.digest.clone() };
+        let backend = ComponentBackend::new(
+            candidate.descriptor.clone(),
+            generation,
+            candidate.blueprint.clone(),
+        );
         let mut next = BTreeMap::clone(&self.successors.load());
-        next.insert(candidate.descriptor.name.clone(), candidate);
+        next.insert(name, Successor { candidate, backend: Arc::new(backend.on_rollout()) });
         self.successors.store(Arc::new(next));
     }
 

@@ -23,6 +23,8 @@ pub struct ComponentBackend {
     name: Arc<str>,
     label: Arc<str>,
     duty: GuestRole,
+    /// Whether it serves only some lanes.
+    is_on_rollout: bool,
     /// Where the stacks of guests are recorded, if they are.
     profile: Option<Arc<StackProfile>>,
 }
@@ -101,7 +103,16 @@ impl ComponentBackend {
     ) -> Self {
         let name = descriptor.name.as_str().into();
         let label = generation.to_string().into();
-        Self { descriptor, generation, blueprint, name, label, duty, profile: None }
+        Self {
+            descriptor,
+            generation,
+            blueprint,
+            name,
+            label,
+            duty,
+            is_on_rollout: false,
+            profile: None,
+        }
     }
 
     /// Records the stacks of its guests from now on, at every tick of the engine in which a guest
@@ -109,6 +120,11 @@ impl ComponentBackend {
     #[must_use]
     pub fn profiled(self, profile: Arc<StackProfile>) -> Self {
         Self { profile: Some(profile), ..self }
+    }
+
+    /// Marks it as a version that serves only some lanes.
+    pub(super) fn on_rollout(self) -> Self {
+        Self { is_on_rollout: true, ..self }
     }
 
     /// Returns the same component on trial.
@@ -184,6 +200,10 @@ impl Backend for ComponentBackend {
 
     fn generation(&self) -> &Generation {
         &self.generation
+    }
+
+    fn is_on_rollout(&self) -> bool {
+        self.is_on_rollout
     }
 
     fn paused(&self) -> Option<Duration> {

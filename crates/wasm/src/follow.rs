@@ -5,12 +5,16 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
+use super::live::LiveControl;
 use super::loader::{Loader, LoaderRequest, LookReason};
 use super::rollout::RolloutControl;
 use super::watch::Hint;
 
 /// Interval at which the operator's files are checked for components that wait for a decision.
 const OPERATOR_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Interval at which the folder of versions in development is checked. Their authors wait for it.
+const LIVE_INTERVAL: Duration = Duration::from_millis(250);
 
 impl Loader {
     /// Follows changes until it is aborted.
@@ -19,6 +23,8 @@ impl Loader {
         rescan.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut operator = interval_at(Instant::now() + OPERATOR_INTERVAL, OPERATOR_INTERVAL);
         operator.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut live = interval_at(Instant::now() + LIVE_INTERVAL, LIVE_INTERVAL);
+        live.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let due = self.settling.next();
             let quiet = async {
@@ -42,6 +48,7 @@ impl Loader {
                     self.retry_unaccepted().await;
                     RolloutControl(&mut self).follow_promotions().await;
                 }
+                _ = live.tick(), if self.live.folder.is_some() => LiveControl(&mut self).follow().await,
                 Some(request) = requests.recv() => self.serve_request(request).await,
             }
         }
@@ -59,6 +66,10 @@ impl Loader {
                 for name in self.candidates.names() {
                     self.keep(&name, None).await;
                 }
+            }
+            LoaderRequest::FollowLive(folder) => {
+                self.live.folder = Some(folder);
+                LiveControl(self).follow().await;
             }
             LoaderRequest::Choose(name, chosen) => {
                 RolloutControl(self).reconsider_successor(&name);

@@ -125,7 +125,7 @@ impl Loader {
     }
 
     /// Checks the trust of a component that was read from a file, and admits it.
-    async fn admit(
+    pub(super) async fn admit(
         &self,
         path: &Path,
         source: ComponentSource,

@@ -13,6 +13,7 @@ use super::candidates::Candidates;
 use super::component::ComponentBackend;
 use super::engine::Engine;
 use super::error::AdmissionError;
+use super::live_versions::LiveLoader;
 use super::load_order;
 use super::options::RegistryOptions;
 use super::report::LoadReport;
@@ -25,7 +26,7 @@ use aetheel_model::config::Rollout;
 use aetheel_model::figures;
 use aetheel_model::plain::with_causes;
 use aetheel_store::disk::Stamp;
-use aetheel_store::workspace::{Components, ServedComponent};
+use aetheel_store::workspace::{Components, LiveFolder, ServedComponent};
 use aetheel_turn::{Backend as _, Generation, KnownComponent, VersionError};
 
 /// The files whose capabilities wait for the operator's approval.
@@ -50,6 +51,8 @@ pub(super) struct Loader {
     pub(super) rollout: Rollout,
     /// The folder of the components that were shipped with the program.
     pub(super) shipped: Option<PathBuf>,
+    /// The versions in development.
+    pub(super) live: LiveLoader,
     /// Whether components that serve are added to the store.
     pub(super) keeping: bool,
     waiting: Arc<UnacceptedFiles>,
@@ -60,6 +63,8 @@ pub(super) enum LoaderRequest {
     Rescan,
     /// Add components that serve to the store from now on.
     Keep,
+    /// Serve the versions in development of this folder from now on.
+    FollowLive(LiveFolder),
     /// Select a component again, because the version of the backend's agent changed. The reply is
     /// whether another component serves now.
     Choose(String, oneshot::Sender<bool>),
@@ -117,6 +122,7 @@ impl Loader {
         candidates: Candidates,
         reports: broadcast::Sender<LoadReport>,
         waiting: Arc<UnacceptedFiles>,
+        live: LiveLoader,
     ) -> Self {
         // Events contain absolute paths.
         let directory = std::path::absolute(&options.directory).unwrap_or(options.directory);
@@ -136,6 +142,7 @@ impl Loader {
             components: options.components,
             rollout: options.rollout,
             shipped: options.shipped,
+            live,
             keeping: false,
             waiting,
         }

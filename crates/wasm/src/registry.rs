@@ -11,8 +11,10 @@ use tokio::task::JoinHandle;
 use super::candidates::{AgentVersions, Candidates, Current, ServingInfo, Successors};
 use super::component::ComponentBackend;
 use super::engine::Engine;
+use super::live_versions::{LiveLoader, LiveVersions};
 use super::loader::{Loader, LoaderRequest, UnacceptedFiles};
 use super::options::RegistryOptions;
+use super::partial::PartialVersions;
 use super::report::LoadReport;
 use super::requested::RequestedCapabilities;
 use aetheel_model::supervisor;
@@ -21,7 +23,7 @@ use aetheel_turn::{Backend, Backends, Generation, KnownComponent, RolloutPair, V
 /// The current backends by name. Dropping it ends the watch; backends that are in use stay usable.
 pub struct Registry {
     current: Arc<Current>,
-    successors: Arc<Successors>,
+    partial: PartialVersions,
     agents: Arc<AgentVersions>,
     reports: broadcast::Sender<LoadReport>,
     requests: mpsc::UnboundedSender<LoaderRequest>,
@@ -42,7 +44,12 @@ impl Registry {
         let waiting = Arc::new(UnacceptedFiles::default());
         let successors = Arc::new(Successors::default());
         let candidates = Candidates::new(current.clone(), successors.clone(), agents.clone());
-        let mut loader = Loader::new(engine, options, candidates, reports.clone(), waiting.clone());
+        let live = Arc::new(LiveVersions::default());
+        let live_loader = LiveLoader::new(live.clone());
+        let partial = PartialVersions { successors, live, requests: requests.clone() };
+        let reporter = reports.clone();
+        let mut loader =
+            Loader::new(engine, options, candidates, reporter, waiting.clone(), live_loader);
         loader.look_at_everything().await;
         loader.serve_fallbacks().await;
         let mut loaded = Vec::new();
@@ -52,7 +59,7 @@ impl Registry {
         let loader = supervisor::spawn("backends", loader.follow(asked));
         let unaccepted_files = waiting;
         let registry =
-            Self { current, successors, agents, reports, requests, unaccepted_files, loader };
+            Self { current, partial, agents, reports, requests, unaccepted_files, loader };
         (registry, loaded)
     }
 
@@ -78,13 +85,19 @@ impl Registry {
         self.ask(LoaderRequest::Keep);
     }
 
+    /// Returns the versions that serve a part of the lanes.
+    #[must_use]
+    pub fn partial(&self) -> &PartialVersions {
+        &self.partial
+    }
+
     /// Sets the version of a backend's agent. Returns, once it serves, whether another component
     /// was selected.
     pub async fn set_agent_version(&self, name: &str, version: &str) -> bool {
         let before = self.agents.lock().insert(name.to_owned(), version.to_owned());
         let a_choice =
             self.serving_info(name).is_some_and(|chosen| !chosen.alternatives.is_empty())
-                || self.successors.load().contains_key(name);
+                || self.partial.successors.load().contains_key(name);
         if !a_choice || before.as_deref() == Some(version) {
             return false;
         }
@@ -123,12 +136,6 @@ impl Registry {
         let (done, generation) = oneshot::channel();
         self.ask(LoaderRequest::RollBack(name.to_owned(), from.map(str::to_owned), done));
         generation.await.unwrap_or(Err(VersionError::ShuttingDown))
-    }
-
-    /// Returns the names of the backends with a new version on rollout.
-    #[must_use]
-    pub fn on_rollout(&self) -> Vec<String> {
-        self.successors.load().keys().cloned().collect()
     }
 
     /// Returns the kept components of a backend that may still be used, the latest first.
@@ -194,7 +201,7 @@ impl Backends for Registry {
     }
 
     fn rollout(&self, name: &str) -> Option<RolloutPair> {
-        let successor = self.successors.load().get(name).cloned()?;
+        let successor = self.partial.successors.load().get(name)?.candidate.clone();
         Some(RolloutPair {
             serving: Arc::new(self.component(name)?.for_trial()),
             successor: Arc::new(ComponentBackend::on_trial(

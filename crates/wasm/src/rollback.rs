@@ -48,6 +48,10 @@ impl Loader {
             || self.directory.join(format!("{name}.wasm")),
             |serving| serving.info.path.clone(),
         );
+        if self.candidates.successor_of_file(&target).is_some() {
+            let name = name.to_owned();
+            return Err(ComponentVersionError::OnRollout { name, path: target }.into());
+        }
         let in_file = from.as_deref().filter(|_| !stands_in);
         let replaced = self.replaced(&target, in_file).await?;
         let Some(components) = self.components.clone() else {

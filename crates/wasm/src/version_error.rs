@@ -23,6 +23,17 @@ pub enum ComponentVersionError {
     /// The component is not the one on rollout.
     #[error("no new version of `{0}` is on rollout, or it was replaced by another one")]
     NotOnRollout(String),
+    /// The file to replace contains a new version on rollout.
+    #[error(
+        "{} contains a new version of `{name}`, which is on rollout; hint: `aetheel backend withdraw {name}` drops it first",
+        path.display()
+    )]
+    OnRollout {
+        /// The name of the backend.
+        name: String,
+        /// The path of the file.
+        path: PathBuf,
+    },
     /// The restored component already serves.
     #[error("that version of `{0}` already serves")]
     AlreadyServes(String),

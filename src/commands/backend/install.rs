@@ -165,6 +165,22 @@ fn wishes(
     }
 }
 
+/// Installs a version in development, and returns the report.
+///
+/// # Errors
+/// [`KitError`] if nothing was changed.
+pub(super) async fn install_live(
+    loaded: &LoadedBackends,
+    config: &Config,
+    file: &Path,
+) -> Result<String, KitError> {
+    let wish = InstallOptions { pin: false, yes: false, all_nodes: false, follow_tag: false };
+    let Installed { mut report, target, served, proven, .. } =
+        install(loaded, config, file, wish, None).await?;
+    report.push_str(locked::note(config, &target, &served.digest, None, proven)?);
+    Ok(report)
+}
+
 fn report_failure(redactor: &Redactor, error: &KitError) -> u8 {
     let hint = error.hint.map(|hint| format!("; hint: {hint}")).unwrap_or_default();
     print_stderr(&format!("error: {}", redactor.redact(format!("{}{hint}", error.text))));

@@ -4,7 +4,8 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use super::serving;
+use super::open::KitError;
+use super::{install, serving};
 use crate::cli::exit;
 use crate::config::Config;
 use crate::plain::{counted, with_causes};
@@ -12,7 +13,7 @@ use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::print_stderr;
 use crate::turn::{Backend, Backends as _, RolloutPair};
-use crate::workspace::{FileError, RolloutNote, RolloutNotes, RolloutState};
+use crate::workspace::{FileError, LiveFolder, RolloutNote, RolloutNotes, RolloutState};
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) enum RolloutAction {
@@ -26,16 +27,29 @@ pub(in crate::commands) async fn run(
     name: String,
     action: RolloutAction,
 ) -> u8 {
-    let (config, redactor, LoadedBackends { agents, components, .. }) =
-        match serving::load(settings, "error").await {
-            Ok(loaded) => loaded,
-            Err(code) => return code,
-        };
+    let (config, redactor, loaded) = match serving::load(settings, "error").await {
+        Ok(loaded) => loaded,
+        Err(code) => return code,
+    };
+    let LoadedBackends { agents, components, .. } = &loaded;
     // Selects the file that serves here, if there are several files with this name.
     agents.examine(&name).await;
     let component = agents.component_of(&name);
-    let Some(pair) = components.rollout(&component) else {
-        let others = match components.on_rollout() {
+    let pair = components.rollout(&component);
+    if matches!(action, RolloutAction::Promote)
+        && pair.is_none()
+        && let Some(promoted) = promote_live(&loaded, &config, &component).await
+    {
+        return match promoted {
+            Ok(said) => {
+                let _ = std::io::stdout().write_all(redactor.redact(said).as_bytes());
+                exit::OK
+            }
+            Err(error) => error.report(),
+        };
+    }
+    let Some(pair) = pair else {
+        let others = match components.partial().on_rollout() {
             none if none.is_empty() => "no backend has one".to_owned(),
             some => format!("these backends have one: {}", some.join(", ")),
         };
@@ -75,6 +89,25 @@ pub(in crate::commands) async fn run(
     }
 }
 
+/// Installs the version that `aetheel backend dev --live` hands to the gateway. Returns `None` if
+/// no version is in development.
+async fn promote_live(
+    loaded: &LoadedBackends,
+    config: &Config,
+    component: &str,
+) -> Option<Result<String, KitError>> {
+    let folder = LiveFolder::new(&config.config_dir);
+    let versions = tokio::task::spawn_blocking(move || folder.versions()).await.ok()?;
+    let mut versions = versions.into_iter().filter(|version| version.backend == component);
+    let version = versions.next()?;
+    if versions.next().is_some() {
+        return Some(Err(KitError::usage(format!(
+            "several versions of `{component}` are in development; end all but one `aetheel backend dev --live`"
+        ))));
+    }
+    Some(install::install_live(loaded, config, &version.path).await)
+}
+
 fn version(backend: &dyn Backend) -> String {
     format!("{} ({})", backend.descriptor().version, &backend.generation().digest[..12])
 }
@@ -90,10 +123,11 @@ fn saved_note(config_dir: &Path, component: &str, digest: &str) -> Result<Rollou
 fn progress(note: &RolloutNote) -> String {
     let turns = |number: u64| counted(usize::try_from(number).unwrap_or(usize::MAX), "turn");
     let counts = format!(
-        "{} compared, {} skipped, {} different",
+        "{} compared, {} skipped, {} different, {} served",
         turns(note.compared),
         note.skipped,
-        note.different
+        note.different,
+        note.served
     );
     match note.state {
         RolloutState::Running => counts,

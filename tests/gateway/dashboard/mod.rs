@@ -15,6 +15,6 @@ use crate::support::discord::LocalDiscord;
 use crate::support::program::Installation;
 
 /// Returns an installation with a dashboard.
-fn with_dashboard(local: &LocalDiscord) -> Installation {
+pub(super) fn with_dashboard(local: &LocalDiscord) -> Installation {
     installed(local).with("DASHBOARD_ADDRESS", "127.0.0.1:0")
 }

@@ -73,7 +73,7 @@ impl Conversations {
     pub async fn list(&self, lane: &Lane, owner: bool, wait: Duration) -> ConversationList {
         let shared = &self.shared;
         let (name, settings) = shared.channels.backend_of(lane).await;
-        let Some(backend) = shared.deps.backends.get(&name) else {
+        let Some(backend) = shared.serving(&name, lane) else {
             return ConversationList::default();
         };
         let descriptor = backend.descriptor();
@@ -216,7 +216,7 @@ impl Conversations {
     /// the agent fails.
     pub async fn compact(&self, lane: &Lane) -> Result<String, LaneRequestError> {
         let (name, _) = self.shared.channels.backend_of(lane).await;
-        let Some(backend) = self.shared.deps.backends.get(&name) else {
+        let Some(backend) = self.shared.serving(&name, lane) else {
             let offered = self.shared.channels.offered_names(lane).await;
             return Err(LaneRequestError::NoBackend { name, offered });
         };

@@ -84,7 +84,7 @@ impl Settings {
     /// agent lists within `wait`.
     pub async fn models(&self, lane: &Lane, wait: Duration) -> Vec<DescriptorChoice> {
         let (name, _) = self.shared.channels.backend_of(lane).await;
-        let Some(backend) = self.shared.deps.backends.get(&name) else { return Vec::new() };
+        let Some(backend) = self.shared.serving(&name, lane) else { return Vec::new() };
         let descriptor = backend.descriptor();
         if !descriptor.has(Feature::Model) {
             return Vec::new();
@@ -131,7 +131,7 @@ impl Settings {
             return Ok(format!("{} is {label} from now on.", setting.title()));
         }
         let (name, settings) = self.shared.channels.backend_of(lane).await;
-        let Some(backend) = self.shared.deps.backends.get(&name) else {
+        let Some(backend) = self.shared.serving(&name, lane) else {
             let offered = self.backend_names(lane).await;
             return Err(LaneRequestError::NoBackend { name, offered });
         };

@@ -25,7 +25,7 @@ impl ThreadParents {
     }
 
     /// Returns the lane of the channel that a thread's lane belongs to.
-    pub(super) fn of(&self, lane: &Lane) -> Option<Lane> {
+    pub(crate) fn of(&self, lane: &Lane) -> Option<Lane> {
         let Lane::Channel(channel) = lane else { return None };
         self.0.lock().get(channel).map(|parent| Lane::Channel(*parent))
     }

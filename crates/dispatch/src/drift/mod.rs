@@ -132,8 +132,14 @@ impl DriftMonitor {
         }
     }
 
-    /// Evaluates the result of a turn.
-    pub(super) fn on_turn_end(self: &Arc<Self>, backend: &str, result: &TurnResult) {
+    /// Evaluates the result of a turn. `is_partial` means that its generation serves only some lanes;
+    /// it is then judged by its rollout.
+    pub(super) fn on_turn_end(
+        self: &Arc<Self>,
+        backend: &str,
+        result: &TurnResult,
+        is_partial: bool,
+    ) {
         let TurnResult { generation, agent_version, ending, transcript, link, .. } = result;
         let agent_version = agent_version.as_deref();
         let keys: Vec<DriftKey> = transcript
@@ -162,6 +168,9 @@ impl DriftMonitor {
                 link,
                 unknown: &unknown,
             });
+        }
+        if is_partial {
+            return;
         }
         let misread = matches!(ending, Ending::Unread(_) | Ending::Backend(_)) || result.suspicious;
         let version = self.version(agent_version);

@@ -36,7 +36,7 @@ pub(crate) enum LanePause {
 /// whose agent still runs.
 pub(crate) async fn lane_pause(shared: &Shared, lane: &Lane) -> Option<LanePause> {
     let (name, settings, _) = shared.channels.resolve_backend(lane).await;
-    let backend = shared.deps.backends.get(&name)?;
+    let backend = shared.serving(&name, lane)?;
     let descriptor = backend.descriptor();
     if backend.paused().is_some() && !shared.links.is_open(&descriptor.name, lane) {
         return Some(LanePause::Backend(backend));
@@ -76,7 +76,8 @@ async fn announce_pause(shared: &Shared, event: &Event) {
     let (channel, about) = notice_target(event);
     if channel.is_some() || event.lane == Lane::Console {
         // This notice is not essential, and the outlet has logged the failure.
-        let _ = shared.deps.outlet.notify(Notice { channel, about, text, offers: Vec::new() }).await;
+        let _ =
+            shared.deps.outlet.notify(Notice { channel, about, text, offers: Vec::new() }).await;
     }
 }
 

@@ -45,7 +45,7 @@ impl LostReplies {
     }
 
     /// Returns the notes in the file.
-    pub(super) fn notes(&self) -> &LostTurns {
+    pub(crate) fn notes(&self) -> &LostTurns {
         self.deps.workspace.lost_turns()
     }
 

@@ -1,39 +1,51 @@
-//! The rollout monitor lets a new version of a backend read the turns that the serving version
-//! served, and decides whether it serves.
+//! The rollout of new versions of backends: which version serves a turn, and when a new version
+//! serves all of them or is dropped.
 //!
 //! After a turn, both versions replay its recording and are compared
-//! ([`comparison`](aetheel_turn::comparison)). One task does this, one turn after the other, and
-//! rests between two turns, so that it uses at most a twentieth of one processor. If too many turns
-//! wait, further ones are skipped and counted. The first harmful difference stops a rollout. After
-//! enough turns without one, the new version is promoted. Turns never wait for the monitor. Tested
-//! by `tests/rollout`.
+//! ([`comparison`](aetheel_turn::comparison)). One task does this, one turn after the other. After a
+//! turn that the serving version served, it rests, so that it uses at most a twentieth of one
+//! processor; if too many of these turns wait, further ones are skipped and counted. The first
+//! harmful difference ends a rollout. After enough turns without one, the new version is promoted.
+//! Turns never wait for this. Tested by `tests/rollout`.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`share`] | which lanes a new version serves |
+//! | [`offers`] | the buttons below notices |
+//! | [`messages`] | texts for the operator |
+//! | [`comparing`] | compares turns, and draws the consequences |
+//! | [`decisions`] | the decisions of owners, and rollouts that begin and end |
 
+mod comparing;
+mod decisions;
 mod messages;
+mod offers;
+mod share;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
+pub use self::decisions::{RolloutView, Rollouts};
+pub use self::offers::RolloutDecision;
+
+use self::messages::DescribedRollout;
+use self::offers::NoticeKind;
 use super::deps::DispatcherDeps;
 use super::outlet::Notice;
 use aetheel_model::config::Rollout;
+use aetheel_model::event::Lane;
 use aetheel_model::figures::{self, RolloutResult};
+use aetheel_model::id::ChannelId;
 use aetheel_model::plain::with_causes;
-use aetheel_model::supervisor;
-use aetheel_store::workspace::{MAX_NOTED_DIFFERENCES, NotedDifference, RolloutNote, RolloutState};
-use aetheel_turn::comparison::{TurnDifference, compare_turn};
-use aetheel_turn::{Backend, RolloutPair, TurnResult};
+use aetheel_store::workspace::{RolloutNote, RolloutState};
+use aetheel_turn::{Backend, Ending, Generation, GuestFailure, RolloutPair, TurnResult};
 
-/// Maximum number of turns that wait to be compared.
+/// Maximum number of turns of the serving version that wait to be compared.
 pub const MAX_WAITING_COMPARISONS: usize = 8;
-/// How many times as long as a comparison took the task rests after it: it works at most a
-/// twentieth of the time.
-const REST_FACTOR: u32 = 19;
 
 /// A turn that waits to be compared.
 struct EndedTurnRecording {
@@ -42,44 +54,156 @@ struct EndedTurnRecording {
     /// The id of its link, which names the recording.
     link: String,
     recording: PathBuf,
+    /// Whether the new version served it.
+    served: bool,
+    /// The failure of the guest that ended it.
+    failure: Option<String>,
+    /// Whether a previous process may have counted it.
+    again: bool,
 }
 
+/// The turns that wait to be compared.
+pub(super) struct WaitingTurns {
+    served: mpsc::UnboundedReceiver<EndedTurnRecording>,
+    beside: mpsc::Receiver<EndedTurnRecording>,
+}
+
+/// Knows the rollouts, and selects the version that serves a turn.
 pub(super) struct RolloutMonitor {
     deps: Arc<DispatcherDeps>,
     /// The rollouts, by the name of the component.
     notes: Mutex<BTreeMap<String, RolloutNote>>,
-    waiting: mpsc::Sender<EndedTurnRecording>,
+    /// The digests of the generations that served a part of the lanes.
+    partial: Mutex<BTreeSet<String>>,
+    /// Turns of new versions. Their number is not limited: a turn that was served must be judged.
+    served: mpsc::UnboundedSender<EndedTurnRecording>,
+    beside: mpsc::Sender<EndedTurnRecording>,
+    /// Held while a rollout begins or ends.
+    deciding: tokio::sync::Mutex<()>,
+    /// The components whose rollout this process has logged.
+    logged: Mutex<BTreeSet<String>>,
+    /// How often this process began the rollout of a component.
+    begun: Mutex<BTreeMap<String, u8>>,
+    /// The components about which a notice says that they wait for the operator.
+    waits: Mutex<BTreeSet<String>>,
 }
 
 impl RolloutMonitor {
-    /// Creates a monitor with the saved rollouts, and starts its task. Must be called within a
-    /// Tokio runtime.
-    pub(super) fn new(deps: Arc<DispatcherDeps>) -> Arc<Self> {
-        let (waiting, turns) = mpsc::channel(MAX_WAITING_COMPARISONS);
+    /// Creates a monitor with the saved rollouts. [`Rollouts::compare_all`] compares the turns that
+    /// wait.
+    pub(super) fn new(deps: Arc<DispatcherDeps>) -> (Arc<Self>, WaitingTurns) {
+        let (served, served_turns) = mpsc::unbounded_channel();
+        let (beside, turns_beside) = mpsc::channel(MAX_WAITING_COMPARISONS);
         let saved = deps.workspace.rollout_notes().all();
         let notes = saved.into_iter().map(|note| (note.backend.clone(), note)).collect();
-        let monitor = Arc::new(Self { deps, notes: Mutex::new(notes), waiting });
-        supervisor::spawn_finite("rollout", compare_all(Arc::downgrade(&monitor), turns));
-        monitor
+        let monitor = Self {
+            deps,
+            notes: Mutex::new(notes),
+            partial: Mutex::default(),
+            served,
+            beside,
+            deciding: tokio::sync::Mutex::default(),
+            logged: Mutex::default(),
+            begun: Mutex::default(),
+            waits: Mutex::default(),
+        };
+        (Arc::new(monitor), WaitingTurns { served: served_turns, beside: turns_beside })
+    }
+
+    /// Returns the version of a backend that serves a lane. `parent` is the channel of the lane's
+    /// thread.
+    pub(super) fn serving(
+        &self,
+        name: &str,
+        lane: &Lane,
+        parent: Option<ChannelId>,
+    ) -> Option<Arc<dyn Backend>> {
+        let partial = self.live_for(name, lane, parent);
+        let partial = partial.or_else(|| self.successor_for(name, lane, parent));
+        // A version that fails again and again must not hold up its lanes.
+        let Some(partial) = partial.filter(|backend| backend.paused().is_none()) else {
+            return self.deps.backends.get(name);
+        };
+        self.partial.lock().insert(partial.generation().digest.clone());
+        Some(partial)
+    }
+
+    /// Returns the version in development that serves a lane.
+    fn live_for(
+        &self,
+        name: &str,
+        lane: &Lane,
+        parent: Option<ChannelId>,
+    ) -> Option<Arc<dyn Backend>> {
+        let Lane::Channel(channel) = lane else { return None };
+        let live = |channel| self.deps.backends.live(name, channel);
+        live(*channel).or_else(|| live(parent?))
+    }
+
+    fn successor_for(
+        &self,
+        name: &str,
+        lane: &Lane,
+        parent: Option<ChannelId>,
+    ) -> Option<Arc<dyn Backend>> {
+        let rollout = &self.deps.rollout;
+        if !rollout.serves_in_part() {
+            return None;
+        }
+        let pair = self.deps.backends.rollout(name)?;
+        let includes = share::includes(rollout, component(&pair).1, lane, parent);
+        if !includes || self.note_of(&pair).state == RolloutState::Stopped {
+            return None;
+        }
+        self.deps.backends.successor(name)
+    }
+
+    /// Returns whether a generation served a part of the lanes and does not serve all of them now.
+    pub(super) fn is_partial(&self, name: &str, generation: &Generation) -> bool {
+        let is_it = |backend: Option<Arc<dyn Backend>>| {
+            backend.is_some_and(|backend| backend.generation() == generation)
+        };
+        let was = || self.partial.lock().contains(&generation.digest);
+        !is_it(self.deps.backends.get(name)) && (was() || is_it(self.deps.backends.successor(name)))
     }
 
     /// Queues a turn that ended to be compared, if a new version of its backend is on rollout.
-    /// Returns at once.
+    /// Returns at once. Must be called after a lost reply was recorded, because a rollout that ends
+    /// delivers lost replies.
     pub(super) fn on_turn_end(&self, backend: &str, turn: &str, result: &TurnResult) {
-        if !matches!(self.deps.rollout, Rollout::Shadow(_)) {
+        if self.deps.rollout == Rollout::Now {
             return;
         }
         let Some(pair) = self.deps.backends.rollout(backend) else { return };
         if self.note_of(&pair).state == RolloutState::Stopped {
             return;
         }
+        let successor = self.deps.backends.successor(backend);
+        let served = self.is_partial(backend, &result.generation);
+        if served && successor.is_none_or(|it| *it.generation() != result.generation) {
+            // A version in development, or one that was dropped since.
+            return;
+        }
+        if !served && matches!(self.deps.rollout, Rollout::Channels(_)) {
+            return;
+        }
+        let failure = match &result.ending {
+            Ending::Backend(GuestFailure::Paused(_)) => None,
+            Ending::Backend(failure) => Some(failure.to_string()),
+            _ => None,
+        };
         let ended = EndedTurnRecording {
             backend: backend.to_owned(),
             turn: turn.to_owned(),
             link: result.link.clone(),
             recording: result.recording.clone(),
+            served,
+            failure,
+            again: false,
         };
-        if self.waiting.try_send(ended).is_err() {
+        if served {
+            let _ = self.served.send(ended); // fails only while the program ends
+        } else if self.beside.try_send(ended).is_err() {
             self.skip(&pair, turn, "too many turns wait to be compared");
         }
     }
@@ -87,8 +211,7 @@ impl RolloutMonitor {
     /// Returns a line for owners about the rollout of a backend's new version, if there is one.
     pub(super) fn summary(&self, backend: &str) -> Option<String> {
         let pair = self.deps.backends.rollout(backend)?;
-        let note = self.note_of(&pair);
-        Some(messages::summary(&pair.successor.descriptor().version, &note, &self.deps.rollout))
+        Some(self.describe(&pair, &self.note_of(&pair)).summary())
     }
 
     /// Returns the note about the rollout of this component, or an empty one.
@@ -118,111 +241,6 @@ impl RolloutMonitor {
         );
     }
 
-    /// Compares a turn. Returns the time that it took.
-    async fn compare(&self, ended: EndedTurnRecording) -> Duration {
-        let Some(pair) = self.deps.backends.rollout(&ended.backend) else { return Duration::ZERO };
-        if self.note_of(&pair).state == RolloutState::Stopped {
-            return Duration::ZERO;
-        }
-        let recorder = self.deps.recorder.clone();
-        // An error means that the program ends.
-        let _ = tokio::task::spawn_blocking(move || recorder.flush()).await;
-        let begun = Instant::now();
-        let compared = compare_turn(&pair, &ended.recording, &ended.turn).await;
-        let took = begun.elapsed();
-        match compared {
-            Ok(differences) => self.record(&pair, &ended, differences).await,
-            Err(error) => {
-                self.skip(&pair, &ended.turn, &with_causes(&error));
-                self.save(self.note_of(&pair)).await;
-            }
-        }
-        took
-    }
-
-    async fn record(
-        &self,
-        pair: &RolloutPair,
-        ended: &EndedTurnRecording,
-        differences: Vec<TurnDifference>,
-    ) {
-        let noted: Vec<NotedDifference> = differences
-            .iter()
-            .map(|difference| NotedDifference {
-                recording: ended.link.clone(),
-                line: difference.line,
-                harmful: difference.harmful,
-                text: self.deps.redactor.redact(messages::difference(difference)),
-            })
-            .collect();
-        let harmful = noted.iter().any(|difference| difference.harmful);
-        let note = self.change(pair, |note| {
-            note.compared += 1;
-            note.different += u64::from(!noted.is_empty());
-            if harmful {
-                note.state = RolloutState::Stopped;
-                // The differences that stop it must be among the kept ones.
-                note.differences.retain(|difference| difference.harmful);
-            }
-            note.differences.extend(noted.iter().cloned());
-            note.differences.sort_by_key(|difference| !difference.harmful);
-            note.differences.truncate(MAX_NOTED_DIFFERENCES);
-        });
-        let backend = note.backend.as_str();
-        figures::rollout_turn(
-            backend,
-            match (harmful, noted.is_empty()) {
-                (true, _) => RolloutResult::Harmful,
-                (false, false) => RolloutResult::Different,
-                (false, true) => RolloutResult::Same,
-            },
-        );
-        for NotedDifference { recording, line, harmful, text } in &noted {
-            tracing::info!(
-                backend,
-                recording,
-                line,
-                harmful,
-                "the new version reads a turn differently: {text}"
-            );
-        }
-        self.save(note.clone()).await;
-        let version = &pair.successor.descriptor().version;
-        if harmful {
-            tracing::error!(
-                backend,
-                version,
-                recording = ended.link,
-                "the rollout of a new version was stopped, because it reads a turn worse; hint: `aetheel backend rollout {backend}` shows the differences"
-            );
-            self.notify(messages::stopped(version, &note));
-        } else if let Rollout::Shadow(turns) = self.deps.rollout
-            && note.compared >= u64::from(turns.get())
-        {
-            self.promote(pair, &note).await;
-        }
-    }
-
-    async fn promote(&self, pair: &RolloutPair, note: &RolloutNote) {
-        let (backend, version) = (&note.backend, &pair.successor.descriptor().version);
-        match self.deps.backends.promote(backend, &note.digest).await {
-            Ok(generation) => {
-                let (compared, skipped) = (note.compared, note.skipped);
-                tracing::info!(backend, %generation, compared, skipped, "the rollout of a new version has ended: it serves");
-                self.notes.lock().remove(backend);
-                if let Err(error) =
-                    self.deps.workspace.rollout_notes().remove(backend.clone()).await
-                {
-                    tracing::warn!(backend, error = %with_causes(&error), "cannot remove a rollout from state/rollouts.md");
-                }
-                self.notify(messages::promoted(version, note));
-            }
-            Err(error) => {
-                tracing::error!(backend, version, %error, "the new version cannot be promoted; this is tried again after the next turn");
-            }
-        }
-    }
-
     async fn save(&self, note: RolloutNote) {
         if let Err(error) = self.deps.workspace.rollout_notes().save(note).await {
             tracing::error!(
@@ -232,15 +250,55 @@ impl RolloutMonitor {
         }
     }
 
-    /// Notifies the operator in a task of its own.
-    fn notify(&self, text: String) {
-        let outlet = Arc::clone(&self.deps.outlet);
-        let text = self.deps.redactor.redact(text);
-        tokio::spawn(async move {
-            if let Err(error) = outlet.notify(Notice::for_operator(text, None)).await {
-                tracing::warn!(%error, "cannot send the notice about a rollout; the log has its result");
-            }
-        });
+    /// Removes the note about a rollout that has ended.
+    async fn forget(&self, backend: &str) {
+        if let Some(note) = self.notes.lock().remove(backend) {
+            self.logged.lock().remove(&note.digest);
+            self.waits.lock().remove(&note.digest);
+        }
+        let notes = self.deps.workspace.rollout_notes();
+        if let Err(error) = notes.remove(backend.to_owned()).await {
+            tracing::warn!(backend, error = %with_causes(&error), "cannot remove a rollout from state/rollouts.md");
+        }
+    }
+
+    fn describe<'a>(
+        &'a self,
+        pair: &'a RolloutPair,
+        note: &'a RolloutNote,
+    ) -> DescribedRollout<'a> {
+        DescribedRollout {
+            version: &pair.successor.descriptor().version,
+            serving: &pair.serving.descriptor().version,
+            note,
+            rollout: &self.deps.rollout,
+            machine: self.deps.machine.as_deref(),
+        }
+    }
+
+    /// Returns the notice about something that an owner can decide, with its buttons.
+    fn question(&self, kind: NoticeKind, pair: &RolloutPair, note: &RolloutNote) -> Notice {
+        let text = self.describe(pair, note).notice(kind);
+        let buttons = offers::buttons(kind, self.deps.machine.as_deref(), note);
+        Notice::for_operator(self.deps.redactor.redact(text), buttons)
+    }
+
+    /// Posts a notice. Without a channel for notices, the log has its result.
+    async fn post(&self, notice: Notice) {
+        if let Err(error) = self.deps.outlet.notify(notice).await {
+            tracing::warn!(%error, "cannot send the notice about a rollout; the log has its result");
+        }
+    }
+
+    /// Posts a notice without buttons in a task of its own.
+    fn notify(self: &Arc<Self>, text: String) {
+        let notice = Notice::for_operator(self.deps.redactor.redact(text), None);
+        self.notify_of(notice);
+    }
+
+    fn notify_of(self: &Arc<Self>, notice: Notice) {
+        let monitor = Arc::clone(self);
+        tokio::spawn(async move { monitor.post(notice).await });
     }
 }
 
@@ -248,14 +306,4 @@ impl RolloutMonitor {
 fn component(pair: &RolloutPair) -> (&str, &str) {
     let successor: &dyn Backend = &*pair.successor;
     (&successor.descriptor().name, &successor.generation().digest)
-}
-
-/// Compares turns one after the other, until the monitor is dropped.
-async fn compare_all(monitor: Weak<RolloutMonitor>, mut turns: mpsc::Receiver<EndedTurnRecording>) {
-    while let Some(ended) = turns.recv().await {
-        let Some(monitor) = monitor.upgrade() else { return };
-        let took = monitor.compare(ended).await;
-        drop(monitor);
-        tokio::time::sleep(took * REST_FACTOR).await;
-    }
 }

@@ -156,7 +156,8 @@ impl TurnRunner {
         };
         let result = aetheel_turn::run(request, &self.shared.links, &mut NullAudience).await;
         self.shared.links.forget(&lane);
-        self.report(&name, id, &result);
+        self.report(&name, &result);
+        self.shared.rollout.on_turn_end(&name, id, &result);
         let fired = Event { lane: lane.clone(), kind: EventKind::Hook, ..asks };
         let recordings = self.shared.deps.recorder.folder();
         let turn = Some(line_of(&fired, id, by.descriptor(), recordings, &result));

@@ -218,7 +218,7 @@ impl TurnRunner {
         }
         let bindings = self.shared.deps.workspace.bindings();
         let (name, lane, refused) = self.shared.channels.resolve_backend(&event.lane).await;
-        let Some(backend) = self.shared.deps.backends.get(&name) else {
+        let Some(backend) = self.shared.serving(&name, &event.lane) else {
             tracing::error!(backend = name, available = ?self.shared.deps.backends.names(), "backend is not loaded; put its file into BACKENDS_DIR");
             return TurnAnswer::failed(
                 name,
@@ -405,13 +405,14 @@ impl TurnRunner {
         drop(audience);
         let mut notices = taken.notices.clone();
         drop(taken);
-        self.report(&name, &id, &result);
+        self.report(&name, &result);
         feed.ended(&result, messages::failure_detail(&result.ending).as_deref());
         let offer = self
             .shared
             .lost_replies
             .keep_unread(event, &id, &name, (&binding, requested.as_deref()), &result)
             .await;
+        self.shared.rollout.on_turn_end(&name, &id, &result);
         notices.extend(planning.notice(&self.shared.deps.redactor));
         notices.extend(policies.notice());
         notices.extend(
@@ -461,8 +462,8 @@ impl TurnRunner {
         }
     }
 
-    /// Logs and counts the result of a turn, and reports it to the monitors of drift and rollouts.
-    fn report(&self, backend: &str, turn: &str, result: &TurnResult) {
+    /// Logs and counts the result of a turn, and reports it to the drift monitor.
+    fn report(&self, backend: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
         let (ending, recording) = (result.ending.word(), &result.link);
         match messages::failure_detail(&result.ending) {
@@ -481,8 +482,8 @@ impl TurnRunner {
                 "the agent sent output that this backend does not recognise; a newer backend may"
             );
         }
-        self.shared.drift.on_turn_end(backend, result);
-        self.shared.rollout.on_turn_end(backend, turn, result);
+        let is_partial = self.shared.rollout.is_partial(backend, &result.generation);
+        self.shared.drift.on_turn_end(backend, result, is_partial);
     }
 }
 
@@ -494,7 +495,5 @@ fn on_behalf(event: &Event) -> Option<String> {
 
 /// Returns a random id of eight characters, which is enough to find a turn in months of logs.
 fn turn_id() -> String {
-    let mut id = uuid::Uuid::new_v4().simple().to_string();
-    id.truncate(8);
-    id
+    uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect()
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend_problem;
-use crate::LaneRequestError;
-use crate::Shared;
+use crate::rollout::{RolloutView, Rollouts};
+use crate::{LaneRequestError, Shared};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{FailureKind, QueryKind, QueryResult};
 use aetheel_model::plain::one_line;
@@ -28,6 +28,8 @@ pub struct BackendView {
     /// The reason why the backend cannot work here. `None` if it can, or if that is not known in
     /// time.
     pub unable: Option<String>,
+    /// The new version on rollout, if there is one.
+    pub rollout: Option<RolloutView>,
     /// Whether an earlier component is saved, so that the backend can be rolled back.
     pub has_earlier: bool,
     /// Hints for the operator: components that wait for approval, and unknown output of the agent.
@@ -92,6 +94,7 @@ impl BackendControl {
     /// Returns all backends, ordered by name.
     pub async fn list(&self) -> Vec<BackendView> {
         let shared = &self.shared;
+        let rollouts = Rollouts::new(shared.clone());
         let mut views = Vec::new();
         for name in shared.deps.backends.names() {
             let backend = shared.deps.backends.get(&name);
@@ -111,6 +114,7 @@ impl BackendControl {
                 generation: backend.as_ref().map(|backend| backend.generation().to_string()),
                 agent_version,
                 unable: backend_problem(&*shared.deps.backends, &name).await,
+                rollout: rollouts.of(&name),
                 has_earlier: known.iter().any(|known| known.status == ComponentStatus::Previous),
                 notes,
                 name,

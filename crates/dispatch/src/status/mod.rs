@@ -117,7 +117,7 @@ impl Observer {
     pub async fn lane_status(&self, lane: &Lane) -> LaneStatus {
         let shared = &self.shared;
         let (name, settings, refused) = shared.channels.resolve_backend(lane).await;
-        let backend = shared.deps.backends.get(&name);
+        let backend = shared.serving(&name, lane);
         let descriptor = backend.as_ref().map(|backend| backend.descriptor());
         let directory = shared.channels.directory_of(&settings).await;
         let (mut warnings, mut for_owners) = (Vec::new(), Vec::new());
@@ -160,6 +160,7 @@ impl Observer {
             shared.drift.summary(&name, backend.generation(), agent_version.as_deref())
         });
         for_owners.extend(drift);
+        for_owners.extend(shared.rollout.summary(&name));
         for_owners.extend(shared.lost_replies.summary(&name).await);
         LaneStatus {
             label: descriptor.map_or(name.as_str(), |descriptor| descriptor.label()).to_owned(),

@@ -73,7 +73,7 @@ settings! {
             "`auto`: the gateway rolls back a version of a backend that reads worse than the previous one. With `never` it only reports the problem";
         /// How a new version of a component replaces the one that serves.
         backend_rollout: Rollout = "BACKEND_ROLLOUT", "now", rollout(),
-            "How a new version of a backend replaces the one that serves: `now`, or `shadow:N` (it first reads N turns beside the other version, without effect)";
+            "How a new version of a backend replaces the one that serves: `now`, `shadow:N` (it first reads N turns beside the other version, without effect), `canary:PERCENT,N` (it first serves N turns in a part of the conversations) or `channels:ID,ID` (it serves only these channels until an owner promotes it)";
         /// The folder of the sources of backends.
         backend_sources: Option<PathBuf> = "BACKEND_SOURCES", "", program(),
             "Folder with the sources of the backends, for `aetheel backend mend`: `guest-backends` of a checkout of this release";

@@ -114,9 +114,7 @@ impl<'a> VariableReader<'a> {
     pub(super) fn rollout(&mut self, row: &SettingVariable) -> Rollout {
         let text = self.text(row);
         Rollout::parse(&text).unwrap_or_else(|| {
-            self.fault(format!(
-                "{row} {text:?} must be `now` or `shadow:N`, where N is a number of turns from 1 on"
-            ));
+            self.fault(format!("{row} {text:?} must be {}", Rollout::FORMS));
             Rollout::Now
         })
     }

@@ -14,8 +14,8 @@ pub const MAX_NOTED_DIFFERENCES: usize = 20;
 
 const HEADING: &str = "# Rollouts
 
-New versions of backends that do not serve yet: backend, component, state, number of turns that were compared, skipped and different,
-and the first differences, each with its recording and line. See docs/backends.md. If you remove a line, its rollout begins again.
+New versions of backends on rollout: backend, component, state, number of turns that were compared, skipped, different and served,
+and the first differences, each with its turn, recording and line. See docs/backends.md. If you remove a line, its rollout begins again.
 
 ";
 
@@ -24,7 +24,7 @@ and the first differences, each with its recording and line. See docs/backends.m
 pub enum RolloutState {
     /// Turns are compared.
     Running,
-    /// A harmful difference was found. The version serves only if the operator promotes it.
+    /// A harmful difference was found. The version serves nobody unless the operator promotes it.
     Stopped,
 }
 
@@ -54,6 +54,8 @@ pub struct RolloutNote {
     pub skipped: u64,
     /// The number of compared turns with differences.
     pub different: u64,
+    /// The number of compared turns that the new version served.
+    pub served: u64,
     /// The first differences.
     pub differences: Vec<NotedDifference>,
 }
@@ -61,6 +63,8 @@ pub struct RolloutNote {
 /// A difference between the serving version and the new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotedDifference {
+    /// The id of the turn.
+    pub turn: String,
     /// The id of the recording.
     pub recording: String,
     /// The line of the recording.
@@ -82,6 +86,7 @@ impl RolloutNote {
             compared: 0,
             skipped: 0,
             different: 0,
+            served: 0,
             differences: Vec::new(),
         }
     }
@@ -161,16 +166,19 @@ impl LedgerEntry for RolloutNote {
     }
 
     fn write(&self) -> String {
-        let Self { backend, digest, state, compared, skipped, different, differences } = self;
+        let Self { backend, digest, state, compared, skipped, different, served, differences } =
+            self;
         let (backend, digest) = (code(backend), code(digest));
         let mut text = format!(
-            "{backend} component {digest} {}: {compared} compared, {skipped} skipped, {different} different",
+            "{backend} component {digest} {}: {compared} compared, {skipped} skipped, {different} different, {served} served",
             state.word()
         );
-        for NotedDifference { recording, line, harmful, text: what } in differences {
-            let (recording, what) = (code(recording), code(what));
+        for NotedDifference { turn, recording, line, harmful, text: what } in differences {
+            let (turn, recording, what) = (code(turn), code(recording), code(what));
             let word = if *harmful { HARMFUL } else { HARMLESS };
-            text.push_str(&format!("; recording {recording} line {line} {word} {what}"));
+            text.push_str(&format!(
+                "; turn {turn} recording {recording} line {line} {word} {what}"
+            ));
         }
         text
     }
@@ -181,7 +189,7 @@ const HARMLESS: &str = "harmless";
 
 fn parse(tokens: &[Token]) -> Result<RolloutNote, EntryError> {
     const WRONG: EntryError = EntryError::Parts(
-        "it does not have a backend, a component, a state, three numbers, and differences",
+        "it does not have a backend, a component, a state, four numbers, and differences",
     );
     let parts: Vec<(bool, &str)> = tokens
         .iter()
@@ -201,6 +209,8 @@ fn parse(tokens: &[Token]) -> Result<RolloutNote, EntryError> {
         (false, "skipped"),
         (false, different),
         (false, "different"),
+        (false, served),
+        (false, "served"),
         rest @ ..,
     ] = &parts[..]
     else {
@@ -216,10 +226,13 @@ fn parse(tokens: &[Token]) -> Result<RolloutNote, EntryError> {
         compared: number(compared)?,
         skipped: number(skipped)?,
         different: number(different)?,
+        served: number(served)?,
         ..RolloutNote::new(backend, digest)
     };
-    for difference in rest.chunks(6) {
+    for difference in rest.chunks(8) {
         let [
+            (false, "turn"),
+            (true, turn),
             (false, "recording"),
             (true, recording),
             (false, "line"),
@@ -231,6 +244,7 @@ fn parse(tokens: &[Token]) -> Result<RolloutNote, EntryError> {
             return Err(WRONG);
         };
         note.differences.push(NotedDifference {
+            turn: (*turn).to_owned(),
             recording: (*recording).to_owned(),
             line: line.parse().map_err(|_| EntryError::value(line, "the number of a line"))?,
             harmful: *word == HARMFUL,
@@ -252,6 +266,7 @@ mod tests {
         assert_eq!(RolloutNotes::read_folder(folder.path()).expect("read"), []);
         let notes = RolloutNotes::open(&path).expect("opened");
         let first = NotedDifference {
+            turn: "5e0d11aa".to_owned(),
             recording: "1f0c9a2e".to_owned(),
             line: 14,
             harmful: true,
@@ -263,6 +278,7 @@ mod tests {
             compared: 3,
             skipped: 2,
             different: 1,
+            served: 1,
             differences: vec![first, second],
             ..RolloutNote::new("mini", "ab12")
         };
@@ -272,7 +288,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).expect("read");
         assert!(
             text.contains(
-                "- `other` component `cd34` running: 0 compared, 0 skipped, 0 different.\n"
+                "- `other` component `cd34` running: 0 compared, 0 skipped, 0 different, 0 served.\n"
             ),
             "{text}"
         );

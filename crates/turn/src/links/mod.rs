@@ -5,6 +5,7 @@
 
 mod continued;
 mod finished_slot;
+mod key;
 mod query;
 mod renew;
 mod revive;
@@ -22,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 pub use self::continued::{ContinuedTurn, ContinuedTurns};
 pub use self::finished_slot::FinishedTurnSlot;
+use self::key::LinkKey;
 pub use self::query::QueryError;
 use super::link::{
     Begin, Link, LinkDeps, LinkReport, LinkRequest, OnUnknown, UnsolicitedTurn, WeakLink,
@@ -55,11 +57,6 @@ struct LinksInner {
     /// The next turn key. Keys are unique over all links.
     turns: AtomicU32,
 }
-
-/// The key of a long-lived link: the backend; the lane, if the link serves only one session; and
-/// the directory, if it serves many sessions, because its agent works there and is confined to it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct LinkKey(String, Option<Lane>, Option<PathBuf>);
 
 /// A long-lived link and the sessions of lanes on it.
 struct KeptLink {
@@ -157,17 +154,10 @@ impl Links {
         let (link, key) = match descriptor.sharing {
             LinkSharing::Turn => (self.open(id, backend, PathBuf::from(&start.cwd)), None),
             LinkSharing::Session => {
-                self.kept_link(
-                    id,
-                    LinkKey(descriptor.name.clone(), Some(lane.clone()), None),
-                    lane,
-                    backend,
-                    &mut start,
-                )
-                .await
+                self.kept_link(id, LinkKey::single(backend, lane), lane, backend, &mut start).await
             }
             LinkSharing::Link => {
-                let key = LinkKey(descriptor.name.clone(), None, Some(PathBuf::from(&start.cwd)));
+                let key = LinkKey::shared(backend, &start.cwd);
                 self.close_sessions_elsewhere(&key, lane);
                 self.kept_link(id, key, lane, backend, &mut start).await
             }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{ContinuedTurn, KeptLink, LaneSession, LinkKey, Links, TurnSlot};
+use super::key::LinkKey;
+use super::{ContinuedTurn, KeptLink, LaneSession, Links, TurnSlot};
 use crate::link::{
     FailedRebuild, Keepsake, Link, LinkRequest, OpenSession, RebuildError, RebuiltTurn,
     ResumedLink, remove_folder,
@@ -133,12 +134,8 @@ impl Links {
         let descriptor = backend.descriptor();
         let key = match (descriptor.sharing, sessions.last()) {
             (LinkSharing::Turn, _) => return None,
-            (LinkSharing::Session, Some(session)) => {
-                LinkKey(descriptor.name.clone(), Some(session.lane.clone()), None)
-            }
-            (LinkSharing::Link, Some(session)) => {
-                LinkKey(descriptor.name.clone(), None, Some(PathBuf::from(&session.cwd)))
-            }
+            (LinkSharing::Session, Some(session)) => LinkKey::single(backend, &session.lane),
+            (LinkSharing::Link, Some(session)) => LinkKey::shared(backend, &session.cwd),
             (_, None) => {
                 link.send(LinkRequest::Retire);
                 return None;

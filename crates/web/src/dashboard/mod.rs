@@ -354,6 +354,7 @@ fn router(shared: Arc<DashboardState>) -> Router {
         .route("/costs.csv", get(costs::csv))
         .route("/components", get(components::page))
         .route("/components/roll-back", post(components::roll_back))
+        .route("/components/rollout", post(components::decide))
         .route("/schedules", get(schedules::page))
         .route("/schedules/run", post(schedules::run))
         .route("/health", get(health::page))

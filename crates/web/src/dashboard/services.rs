@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use aetheel_dispatch::{
-    BackendControl, Conversations, Dispatcher, Intake, Observer, Questions, Settings, TurnHistory,
-    Turns,
+    BackendControl, Conversations, Dispatcher, Intake, Observer, Questions, Rollouts, Settings,
+    TurnHistory, Turns,
 };
 
 pub(super) struct DashboardServices {
@@ -16,6 +16,7 @@ pub(super) struct DashboardServices {
     pub(super) observer: Observer,
     pub(super) history: TurnHistory,
     pub(super) backends: BackendControl,
+    pub(super) rollouts: Rollouts,
 }
 
 impl DashboardServices {
@@ -29,6 +30,7 @@ impl DashboardServices {
             observer: dispatcher.observer.clone(),
             history: dispatcher.history.clone(),
             backends: dispatcher.backends.clone(),
+            rollouts: dispatcher.rollouts.clone(),
         }
     }
 }

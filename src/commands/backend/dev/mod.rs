@@ -1,16 +1,19 @@
 //! `aetheel backend dev`: builds a backend after every change of its sources, and shows the effect
 //! on its cases and on recordings. Tested by `tests/kit/dev.rs`.
 
+mod live;
 mod round;
 mod sources;
 
 use std::path::PathBuf;
 
+use self::live::{EndSignals, LiveChannel};
 use self::round::Author;
 use self::sources::Sources;
 use super::open::KitError;
 use crate::cli::exit;
 use crate::config::Config;
+use crate::id::ChannelId;
 use crate::terminal::{self, OutputStyle};
 
 /// The arguments of the command.
@@ -27,25 +30,54 @@ pub(in crate::commands) struct DevOptions {
     pub component: Option<PathBuf>,
     /// The component to compare with, instead of the first build.
     pub against: Option<PathBuf>,
+    /// The channel that the running gateway serves with each build.
+    pub live: Option<ChannelId>,
     /// Whether the command ends after the first round.
     pub once: bool,
 }
 
 pub(in crate::commands) async fn run(config: Config, options: DevOptions) -> u8 {
-    match develop(config, options).await {
-        Ok(code) => code,
-        Err(unable) => unable.report(),
+    let live = options.live.map(|channel| LiveChannel::new(&config, channel));
+    let ended = match live {
+        None => develop(config, options, None).await,
+        Some(live) => until_signal(develop(config, options, Some(live))).await,
+    };
+    ended.unwrap_or_else(|unable| unable.report())
+}
+
+/// Drops the future at a signal that ends the command, so that it withdraws the last build.
+async fn until_signal(
+    developing: impl Future<Output = Result<u8, KitError>>,
+) -> Result<u8, KitError> {
+    let mut signals = EndSignals::listen()?;
+    tokio::select! {
+        ended = developing => ended,
+        () = signals.next() => {
+            terminal::line("");
+            terminal::line("the last build was withdrawn");
+            Ok(exit::OK)
+        }
     }
 }
 
-async fn develop(config: Config, options: DevOptions) -> Result<u8, KitError> {
+async fn develop(
+    config: Config,
+    options: DevOptions,
+    mut live: Option<LiveChannel>,
+) -> Result<u8, KitError> {
     let once = options.once;
     let mut sources = Sources::watch(&options.folder)?;
-    let mut author = Author::new(config, options).await?;
+    let mut author = Author::new(config.clone(), options).await?;
     loop {
         let tried = author.round().await;
         match tried {
             Ok(Some(component)) => {
+                if let Some(live) = &mut live {
+                    let (backend, path) = component.file();
+                    if let Err(unable) = live.serve(&config, backend, path).await {
+                        unable.report();
+                    }
+                }
                 let check = author.check(component);
                 tokio::select! {
                     biased;

@@ -59,8 +59,16 @@ struct ComparedComponent {
 
 /// A component that passed the round, and the cases that it was tried with.
 pub(super) struct TriedComponent {
+    path: PathBuf,
     opened: OpenedComponent,
     cases: Vec<Case>,
+}
+
+impl TriedComponent {
+    /// Returns the name of its backend, and its file.
+    pub(super) fn file(&self) -> (&str, &Path) {
+        (&self.opened.inspection.descriptor.name, &self.path)
+    }
 }
 
 impl Author {
@@ -116,7 +124,7 @@ impl Author {
         if self.baseline.is_none() {
             self.baseline = Some(self.first_build(&path).await?);
         }
-        Ok(Some(TriedComponent { opened, cases }))
+        Ok(Some(TriedComponent { path, opened, cases }))
     }
 
     /// Runs the build. Prints the end of its output if it fails.

@@ -1,0 +1,111 @@
+//! Serves versions in development, each in one channel ([`LiveFolder`](aetheel_store::workspace::LiveFolder)).
+//!
+//! Such a version passes the same checks as any other, but is not in the backends folder. It serves
+//! its channel as long as the program runs that handed it over.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::component::ComponentBackend;
+use super::error::AdmissionError;
+use super::live_versions::LiveVersion;
+use super::loader::Loader;
+use super::source;
+use super::version_error::short;
+use aetheel_model::plain::with_causes;
+use aetheel_store::disk::Stamp;
+use aetheel_store::workspace::{LiveAnswer, LiveVersionFile};
+use aetheel_turn::{Backend as _, Generation};
+
+/// The part of the loader that serves versions in development.
+pub(super) struct LiveControl<'a>(pub(super) &'a mut Loader);
+
+/// The reason why a version in development does not serve. The texts are for its author.
+#[derive(Debug, thiserror::Error)]
+enum LiveRefusal {
+    /// A version in development replaces another one in its channel.
+    #[error(
+        "no other version of `{0}` serves; hint: `aetheel backend install` installs the first one"
+    )]
+    NothingServes(String),
+    /// The component has another name than the file.
+    #[error("it is a version of `{0}`")]
+    OtherBackend(String),
+    /// The component is not trusted or not admitted.
+    #[error("it {}; hint: {}", with_causes(.0), .0.hint())]
+    NotAdmitted(#[from] AdmissionError),
+}
+
+impl LiveControl<'_> {
+    /// Loads versions that were handed over, and drops those whose programs have ended.
+    pub(super) async fn follow(&mut self) {
+        let Some(folder) = self.0.live.folder.clone() else { return };
+        let found = tokio::task::spawn_blocking(move || folder.versions()).await;
+        let found = found.unwrap_or_default();
+        let gone = |path: &&PathBuf| !found.iter().any(|file| file.path == **path);
+        let gone: Vec<PathBuf> = self.0.live.checked.keys().filter(gone).cloned().collect();
+        for path in gone {
+            self.0.live.checked.remove(&path);
+            if let Some(version) = self.0.live.versions.load().iter().find(|it| it.path == path) {
+                tracing::info!(backend = version.name, channel = %version.channel, generation = %version.backend.generation(), "a version in development was withdrawn");
+            }
+            self.0.live.replace(&path, None);
+        }
+        for file in found {
+            let Some(stamp) = Stamp::of(&file.path) else { continue };
+            if self.0.live.checked.get(&file.path) != Some(&stamp) {
+                self.0.live.checked.insert(file.path.clone(), stamp);
+                self.load(file).await;
+            }
+        }
+    }
+
+    async fn load(&self, file: LiveVersionFile) {
+        let LiveVersionFile { backend: name, channel, path } = &file;
+        let read = source::read(path.clone(), self.0.engine.limits().component).await;
+        let (digest, admitted) = match read {
+            Ok(source) => (source.digest.clone(), self.admit(&file, source).await),
+            // It is replaced or removed at this moment.
+            Err(_) => return,
+        };
+        let answer = match admitted {
+            Ok(version) => {
+                let generation = version.backend.generation();
+                tracing::warn!(backend = name, %channel, %generation, "a version in development serves this channel; hint: `aetheel backend promote {name}` installs it");
+                self.0.live.replace(path, Some(version));
+                LiveAnswer::Serves
+            }
+            Err(refusal) => {
+                tracing::warn!(backend = name, %channel, digest = short(&digest), "a version in development is refused: {refusal}");
+                LiveAnswer::Refused(refusal.to_string())
+            }
+        };
+        let saved = tokio::task::spawn_blocking(move || file.answer(&digest, &answer)).await;
+        if let Ok(Err(error)) = saved {
+            tracing::warn!("{}", with_causes(&error));
+        }
+    }
+
+    async fn admit(
+        &self,
+        file: &LiveVersionFile,
+        source: source::ComponentSource,
+    ) -> Result<LiveVersion, LiveRefusal> {
+        let LiveVersionFile { backend: name, channel, path } = file;
+        let serving = self.0.candidates.serving(name);
+        let serving = serving.ok_or_else(|| LiveRefusal::NothingServes(name.clone()))?;
+        let candidate = self.0.admit(path, source).await?;
+        if candidate.descriptor.name != *name {
+            return Err(LiveRefusal::OtherBackend(candidate.descriptor.name));
+        }
+        let number = serving.backend.generation().number + 1;
+        let generation = Generation { number, digest: candidate.digest };
+        let backend = ComponentBackend::new(candidate.descriptor, generation, candidate.blueprint);
+        Ok(LiveVersion {
+            name: name.clone(),
+            channel: *channel,
+            backend: Arc::new(backend.on_rollout()),
+            path: path.clone(),
+        })
+    }
+}
