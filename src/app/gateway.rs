@@ -25,6 +25,7 @@ pub(super) struct Gateway {
     pub(super) dashboard: Option<Dashboard>,
     pub(super) schedules: LeaderOnly,
     pub(super) recovery: JoinHandle<()>,
+    pub(super) mending: JoinHandle<()>,
     pub(super) lock: Arc<Lock>,
     /// Instructions for the agent if this is the first start.
     pub(super) instructions: Option<String>,
@@ -67,7 +68,7 @@ impl Gateway {
     /// Closes the intake, then ends running turns or leaves them to the holder. Returns the exit
     /// code.
     pub(super) async fn drain(self, code: u8, end: ShutdownMode) -> u8 {
-        let Self { mut core, listening, dashboard, schedules, recovery, .. } = self;
+        let Self { mut core, listening, dashboard, schedules, recovery, mending, .. } = self;
         tracing::info!("shutdown: begins");
         let stop_limit = core.stop_limit();
         let GatewayProcess {
@@ -96,6 +97,7 @@ impl Gateway {
         drop(dashboard);
         schedules.stop().await;
         recovery.abort();
+        mending.abort();
         tracing::info!("shutdown: intake closed");
         let ending = Shutdown {
             dispatcher: core.dispatcher,

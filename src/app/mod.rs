@@ -7,6 +7,7 @@ mod gateway;
 pub mod health;
 mod hooks;
 pub mod liveness;
+mod mending;
 mod phase;
 mod process;
 pub mod recovery;

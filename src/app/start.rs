@@ -13,7 +13,7 @@ use super::phase::ProgramPhase;
 use super::process::GatewayProcess;
 use super::service_manager::Watchdog;
 use super::webhooks::BoundWebhooks;
-use super::{critical_task_ended, dashboard, recovery, rollouts, tool_server};
+use super::{critical_task_ended, dashboard, mending, recovery, rollouts, tool_server};
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
 use crate::config::Config;
@@ -117,6 +117,7 @@ impl Connected {
         }
         let workspace = prepared.workspace.clone();
         let (agents, installer) = (prepared.agents(), prepared.installer());
+        let (custody, variables) = (prepared.custody(), prepared.variables());
         let router = place.as_ref().map(|place| place.router(&workspace));
         let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()), router);
         let state = workspace.folder().join("state");
@@ -143,6 +144,19 @@ impl Connected {
         });
         let accept = Acceptance::new(Arc::clone(&agents), &config.config_dir).by_button();
         let accept = accept.or(rollouts::by_button(dispatcher.rollouts.clone()));
+        let parts = mending::MendingParts {
+            config: config.clone(),
+            variables,
+            workspace: workspace.clone(),
+            agents: Arc::clone(&agents),
+            custody,
+            installer: installer.clone(),
+            recorder: guard.recorder(),
+            redactor: redactor.clone(),
+        };
+        let desk = mending::MendingDesk::new(parts, Arc::new(discord.clone()));
+        let accept = accept.or(desk.by_button());
+        let mending = supervisor::spawn("mending", desk.follow());
         process.health.set_targets(HealthTargets {
             observer: dispatcher.observer.clone(),
             discord: discord.clone(),
@@ -172,6 +186,7 @@ impl Connected {
             dashboard,
             lock,
             recovery,
+            mending,
             instructions: booted.instructions,
         }
     }
@@ -188,6 +203,7 @@ pub(super) struct Recovered {
     dashboard: Option<dashboard::BoundDashboard>,
     lock: Lock,
     recovery: JoinHandle<()>,
+    mending: JoinHandle<()>,
     /// Instructions for the agent if this is the first start.
     instructions: Option<String>,
 }
@@ -233,6 +249,7 @@ impl Recovered {
             dashboard,
             schedules: run_schedules(&core),
             recovery: self.recovery,
+            mending: self.mending,
             lock: Arc::new(self.lock),
             instructions: self.instructions,
             watchdog: None,

@@ -12,7 +12,9 @@ pub mod files;
 pub mod task;
 pub mod workshop;
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +24,7 @@ use self::files::{LinkPolicy, SourceFolderError};
 use self::task::TaskFacts;
 use self::workshop::{BuildFailure, Workshop, WorkshopError};
 use crate::backend::Engine;
+use crate::disk;
 use crate::kit::mend::{
     MendEffort, MendEvidence, MendJudgement, SourceFiles, SourcePatch, examine, judge,
 };
@@ -239,6 +242,23 @@ impl Mending {
             Err(error) => Err(Refused(vec![format!("the component {}", with_causes(&error))])),
         })
     }
+}
+
+/// Writes an accepted change: the component, and the difference of the sources. Readable by the
+/// owner only. Blocks.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn store(mended: &MendedBackend, component: &Path, difference: &Path) -> io::Result<()> {
+    for (path, bytes) in
+        [(component, &mended.component[..]), (difference, mended.patch.diff.as_bytes())]
+    {
+        if let Some(folder) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        disk::replace(path, bytes)?;
+    }
+    Ok(())
 }
 
 fn cost_of(rounds: &[AgentRound]) -> Option<f64> {

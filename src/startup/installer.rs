@@ -87,6 +87,12 @@ impl Installer {
         }
     }
 
+    /// Returns the engine that compiles and examines components.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        self.engine.clone()
+    }
+
     /// Checks a component from another machine. `file` is its file name there.
     ///
     /// # Errors

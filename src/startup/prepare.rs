@@ -294,6 +294,16 @@ impl PreparedStart {
         self.installer.clone()
     }
 
+    /// Returns the custody of processes.
+    pub fn custody(&self) -> Custody {
+        self.custody.clone()
+    }
+
+    /// Returns the operator's variables.
+    pub fn variables(&self) -> HashMap<String, String> {
+        self.variables.clone()
+    }
+
     /// Builds the dispatcher. Must be called within a Tokio runtime. `router` is `Some` in a
     /// cluster.
     pub fn dispatcher(

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Purpose, clustering, dashboard, file_modes, survey, webhooks};
 use crate::access;
-use crate::config::Config;
+use crate::config::{Config, MendMode};
 use crate::discord::{Checkup, DiscordOptions};
 use crate::disk::write_probe;
 use crate::finding::{Finding, FindingLevel};
@@ -32,6 +32,7 @@ pub fn examine(
     findings.extend(survey::wrapper(config, variables));
     findings.extend(dashboard::finding(config));
     findings.extend(clustering::findings(config));
+    findings.extend(mending(config));
     if purpose != Purpose::Console {
         findings.extend(addresses(config, purpose));
         findings.extend(access(config));
@@ -54,6 +55,25 @@ fn token(config: &Config, redactor: &Redactor, purpose: Purpose) -> Option<Findi
     Some(match error {
         Some(error) => error.finding("discord token"),
         None => Finding::ok("discord token", "has the form of a token"),
+    })
+}
+
+/// Checks that the gateway can mend backends if it is to.
+fn mending(config: &Config) -> Option<Finding> {
+    let folder = match (config.backend_mend, &config.backend_sources) {
+        (MendMode::Off, _) => return None,
+        (_, None) => {
+            let says =
+                "BACKEND_MEND needs BACKEND_SOURCES, the folder with the sources of the backends";
+            let hint =
+                "set it to `guest-backends` of a checkout of this release, or remove BACKEND_MEND";
+            return Some(Finding::invalid("mending", says).with_hint(hint));
+        }
+        (_, Some(folder)) => folder,
+    };
+    (!folder.is_dir()).then(|| {
+        let says = format!("BACKEND_SOURCES: there is no folder {}", folder.display());
+        Finding::invalid("mending", says)
     })
 }
 

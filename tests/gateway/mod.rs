@@ -37,6 +37,7 @@ mod journal;
 mod lifecycle;
 mod load;
 mod logs;
+mod mending;
 mod messages;
 mod migrate;
 mod observers;

@@ -29,8 +29,8 @@ pub use self::setting::SettingVariable;
 pub use self::suggest::{nearest, suggestion};
 use self::table::{joined, settings};
 pub use self::words::{
-    AllowLists, BusyPolicy, FooterPart, HolderMode, HostToolKind, LogFormat, ResourceLimits,
-    SandboxMode, Trust,
+    AllowLists, BusyPolicy, FooterPart, HolderMode, HostToolKind, LogFormat, MendMode,
+    ResourceLimits, SandboxMode, Trust,
 };
 use crate::agent::{AllowedTools, Mode, Safety};
 use crate::finding::Finding;
@@ -74,6 +74,15 @@ settings! {
         /// How a new version of a component replaces the one that serves.
         backend_rollout: Rollout = "BACKEND_ROLLOUT", "now", rollout(),
             "How a new version of a backend replaces the one that serves: `now`, `shadow:N` (it first reads N turns beside the other version, without effect), `canary:PERCENT,N` (it first serves N turns in a part of the conversations) or `channels:ID,ID` (it serves only these channels until an owner promotes it)";
+        /// Whether an agent mends a backend that lost replies.
+        backend_mend: MendMode = "BACKEND_MEND", "off", one_of(&MendMode::WORDS),
+            "Whether an agent mends a backend that lost a reply: `off`, `ask` (an agent changes the backend, and an owner decides about the tested change) or `auto` (the tested change is installed)";
+        /// The backend whose agent mends others.
+        backend_mend_with: Option<String> = "BACKEND_MEND_WITH", "", optional(),
+            "Backend whose agent mends others; unset: `AGENT_BACKEND`";
+        /// The largest cost of mending a backend once, in US dollars.
+        backend_mend_usd: u32 = "BACKEND_MEND_USD", "5", number(1, 10_000),
+            "Largest cost of mending a backend once, in US dollars, for agents that report their cost";
         /// The folder of the sources of backends.
         backend_sources: Option<PathBuf> = "BACKEND_SOURCES", "", program(),
             "Folder with the sources of the backends, for `aetheel backend mend`: `guest-backends` of a checkout of this release";

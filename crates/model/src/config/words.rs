@@ -42,6 +42,22 @@ impl SandboxMode {
     ];
 }
 
+/// Whether an agent mends a backend that lost replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MendMode {
+    /// No agent is started.
+    Off,
+    /// An agent makes a change, and an owner decides about it.
+    Ask,
+    /// An agent makes a change, and it is installed if it passes all tests.
+    Auto,
+}
+
+impl MendMode {
+    pub(super) const WORDS: [(&str, Self); 3] =
+        [("off", Self::Off), ("ask", Self::Ask), ("auto", Self::Auto)];
+}
+
 /// Whether agents outlive the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HolderMode {

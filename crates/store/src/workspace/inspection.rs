@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use super::deliveries::WebhookDelivery;
 use super::ledger::{LedgerEntry, LedgerFile};
-use super::{Drift, FileError, Journal, LimitNote, LostTurn, PastConversation, RolloutNote};
+use super::{
+    Drift, FileError, Journal, LimitNote, LostTurn, MendingNote, PastConversation, RolloutNote,
+};
 use super::{SavedSignIn, TurnShare, baselines, bindings, blocking, discord_notes, schedule_notes};
 use aetheel_model::plain::with_causes;
 
@@ -41,6 +43,7 @@ pub async fn inspect(folder: &Path) -> Vec<StateFile> {
             at("state/drift.md", entries::<Drift>),
             at("state/limits.md", entries::<LimitNote>),
             at("state/rollouts.md", entries::<RolloutNote>),
+            at("state/mending.md", entries::<MendingNote>),
             at("state/baselines.md", entries::<baselines::SavedBaseline>),
             at("state/lost.md", entries::<LostTurn>),
             at("state/webhooks.md", entries::<WebhookDelivery>),

@@ -35,6 +35,7 @@ mod live;
 mod lock;
 mod lost;
 mod memory;
+mod mending;
 mod profiles;
 mod rollouts;
 mod schedule_notes;
@@ -78,6 +79,7 @@ pub use lane_memory::{MemoryLocation, MemoryScope, format_notes, place as memory
 pub use live::{LiveAnswer, LiveFolder, LiveHandover, LiveVersionFile};
 pub use lock::{Lock, LockError, LockOwner, locked_by};
 pub use lost::{LostState, LostTurn, LostTurns};
+pub use mending::{MendingNote, MendingNotes, MendingState};
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use rollouts::{
     MAX_NOTED_DIFFERENCES, NotedDifference, RolloutNote, RolloutNotes, RolloutState,
@@ -131,6 +133,7 @@ pub struct Workspace {
     baselines: BaselineNotes,
     rollouts: RolloutNotes,
     limits: LimitNotes,
+    mending: MendingNotes,
     lost: LostTurns,
     shares: Shares,
     turns: FinishedTurns,
@@ -176,6 +179,7 @@ impl Workspace {
             let baselines = BaselineNotes::open(&state.join("baselines.md"))?;
             let rollouts = RolloutNotes::open(&state.join("rollouts.md"))?;
             let limits = LimitNotes::open(&state.join("limits.md"))?;
+            let mending = MendingNotes::open(&state)?;
             let lost = LostTurns::open(&state)?;
             let shares = Shares::open(&state.join("shares.md"))?;
             let turns = FinishedTurns::new(state.join("turns"));
@@ -212,6 +216,7 @@ impl Workspace {
                 baselines,
                 rollouts,
                 limits,
+                mending,
                 lost,
                 shares,
                 turns,

@@ -1,0 +1,116 @@
+//! The whole loop in the gateway: an agent's output changes, another agent mends the backend, an
+//! owner installs the change with a button, and the lost reply is delivered.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, Message, OTHER, OWNER};
+use crate::support::program::{Installation, aetheel};
+
+/// Limit for an attempt, which compiles a backend and its dependencies.
+const MENDED: Duration = Duration::from_secs(540);
+
+/// Returns an installation with a demo agent whose answers have the field that `form` names.
+fn with_agent(local: &LocalDiscord) -> Installation {
+    let installation = installed(local);
+    let (program, form) = (installation.path("new-demo"), installation.path("form"));
+    let script = format!(
+        "#!/bin/sh\n{} \"$@\" | sed -u \"s/\\\"text\\\":/\\\"$(cat '{}')\\\":/\"\n",
+        aetheel().display(),
+        form.display()
+    );
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(&form, "text").unwrap();
+    let home = std::env::var("HOME").unwrap();
+    let of = |name: &str, folder: &str| {
+        std::env::var(name).unwrap_or_else(|_| format!("{home}/{folder}"))
+    };
+    let cargo = of("CARGO_HOME", ".cargo");
+    let read = [form.clone(), aetheel().parent().unwrap().to_owned()];
+    let read: Vec<String> = read.iter().map(|path| path.display().to_string()).collect();
+    installation
+        .with("BACKEND_CLI_PATH", &program.display().to_string())
+        .with("AGENT_READ", &read.join(","))
+        .with("CARGO_HOME", &cargo)
+        .with("RUSTUP_HOME", &of("RUSTUP_HOME", ".rustup"))
+        .with("PATH", &format!("{cargo}/bin:{}", std::env::var("PATH").unwrap()))
+        .with(
+            "BACKEND_SOURCES",
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("guest-backends").to_str().unwrap(),
+        )
+        .with("OUTPUT_CHANNEL_ID", &OTHER.to_string())
+}
+
+async fn expect_answer(local: &LocalDiscord, prompt: &str) -> Message {
+    local.mention(CHANNEL, ANN, prompt);
+    let says = format!("You said: {prompt}");
+    local.wait_for_message(CHANNEL, |text| text.contains(&says)).await
+}
+
+fn find(local: &LocalDiscord, part: &str) -> Option<Message> {
+    local.messages(OTHER).into_iter().find(|message| message.content.contains(part))
+}
+
+/// Waits for the state of the attempt.
+async fn expect_state(local: &LocalDiscord, installation: &Installation, state: &str) {
+    let line = format!("`demo` {state}: from");
+    let is_saved = || installation.read("state/mending.md").contains(&line).then_some(());
+    local.wait_for(&line, |_| is_saved()).await;
+}
+
+#[tokio::test]
+async fn an_owner_installs_a_mended_backend_and_the_lost_reply_is_delivered() {
+    let local = LocalDiscord::start().await;
+    let installation = with_agent(&local).with("BACKEND_MEND", "ask");
+    let mut bot = serving(&installation).await;
+    expect_answer(&local, "hello").await;
+    fs::write(installation.path("form"), "body").unwrap();
+    local.mention(CHANNEL, ANN, "good morning");
+    local.wait_for_message(CHANNEL, |text| text.contains("(unread, ")).await;
+
+    let notice = local
+        .wait_within(MENDED, "the notice about the change", |local| find(local, "(mended)"))
+        .await;
+    for part in [
+        "An agent changed **demo**",
+        "1 lost turn",
+        "1 round",
+        "+    let text = match fields.text(\"body\")",
+    ] {
+        assert!(notice.content.contains(part), "{part}: {}", notice.content);
+    }
+    assert_eq!(local.buttons(notice.id), ["Install", "Discard"]);
+    expect_state(&local, &installation, "asked").await;
+
+    local.press(notice.id, ANN, "Install");
+    local.wait_a_moment().await;
+    assert!(installation.read("state/mending.md").contains("`demo` asked"), "only owners decide");
+
+    // The button still works after the gateway was killed.
+    let stale = local.button(notice.id, "Install").unwrap();
+    bot.signal(Signal::KILL);
+    bot.ended().await;
+    let _bot = serving(&installation).await;
+    local.press(notice.id, OWNER, "Install");
+    let readable = local
+        .wait_for("the notice about readable replies", |local| find(local, "(recoverable)"))
+        .await;
+    expect_state(&local, &installation, "installed").await;
+    local.press_id(notice.id, OWNER, &stale);
+    local.press(readable.id, OWNER, "Deliver them");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: good morning")).await;
+    expect_answer(&local, "good evening").await;
+    let files = fs::read_dir(installation.backend("demo").parent().unwrap()).unwrap();
+    let copies = files.flatten().filter(|file| file.file_name().to_string_lossy().contains("demo"));
+    assert_eq!(copies.count(), 1, "the second press had no effect");
+    assert_eq!(
+        local.messages(OTHER).iter().filter(|it| it.content.contains("(mended)")).count(),
+        1
+    );
+}
