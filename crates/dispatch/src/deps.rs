@@ -104,8 +104,8 @@ pub struct Choices {
     pub recap_on_switch: bool,
     /// Whether lanes wait for the end of a usage limit, instead of failing.
     pub waits_for_limits: bool,
-    /// Whether people are warned about files that two conversations use, where `channels.md` does not
-    /// say otherwise.
+    /// Whether people are warned about files that two conversations use, unless `channels.md`
+    /// overrides it.
     pub collisions: bool,
     /// The maximum number of model rounds per turn.
     pub max_turns: u32,

@@ -16,7 +16,7 @@ const MAX_FILES: usize = 10_000;
 /// Maximum number of lanes that are remembered per file.
 const MAX_LANES: usize = 50;
 
-/// What an agent did with a file.
+/// The way in which an agent used a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileAccess {
     /// It read the file.
@@ -27,7 +27,7 @@ pub enum FileAccess {
 
 /// The use of a file by a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileUse {
+pub struct LaneFileUse {
     /// The lane of the turn.
     pub lane: Lane,
     /// The person who started the turn, if a person did.
@@ -44,9 +44,9 @@ pub struct Collision {
     /// The file.
     pub path: PathBuf,
     /// The earlier use, by another lane.
-    pub earlier: FileUse,
+    pub earlier: LaneFileUse,
     /// The write.
-    pub later: FileUse,
+    pub later: LaneFileUse,
 }
 
 /// The recent uses of files. Each pair of lanes collides at most once per file, until both have left
@@ -61,7 +61,7 @@ pub struct FileUses {
 /// The lanes that used a file, oldest use first, and the pairs of lanes that collided there.
 #[derive(Debug, Default)]
 struct UsedFile {
-    uses: Vec<FileUse>,
+    uses: Vec<LaneFileUse>,
     reported: BTreeMap<(Lane, Lane), u64>,
 }
 
@@ -74,7 +74,7 @@ impl FileUses {
 
     /// Records the use of a file, and returns the collisions that it causes, oldest use first.
     /// `path` must be absolute and without links, so that a file has one path.
-    pub fn record(&mut self, path: &Path, now: FileUse) -> Vec<Collision> {
+    pub fn record(&mut self, path: &Path, now: LaneFileUse) -> Vec<Collision> {
         let since = now.at_ms.saturating_sub(self.window_ms);
         if !self.files.contains_key(path) {
             self.make_room(since);
@@ -105,7 +105,7 @@ impl FileUses {
         if file.uses.len() == MAX_LANES {
             file.uses.remove(0);
         }
-        file.uses.push(FileUse { access, ..now });
+        file.uses.push(LaneFileUse { access, ..now });
         collisions
     }
 
@@ -166,9 +166,9 @@ mod tests {
         found
     }
 
-    fn of(lane: u64, access: FileAccess, at_ms: u64) -> FileUse {
+    fn of(lane: u64, access: FileAccess, at_ms: u64) -> LaneFileUse {
         let lane = Lane::Channel(ChannelId::discord(lane));
-        FileUse { lane, author: None, access, at_ms }
+        LaneFileUse { lane, author: None, access, at_ms }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use aetheel_model::event::Lane;
-use aetheel_model::file_use::{FileAccess, FileUse};
+use aetheel_model::file_use::{FileAccess, LaneFileUse};
 use aetheel_model::plain::{counted, short_line};
 
 /// The maximum number of files in one warning.
@@ -18,13 +18,13 @@ const MAX_LANE: usize = 60;
 pub(super) struct FilePlace {
     path: PathBuf,
     /// The use in the lane that is warned.
-    pub(super) here: FileUse,
+    pub(super) here: LaneFileUse,
     /// The use in the other lane.
-    there: FileUse,
+    there: LaneFileUse,
 }
 
 impl FilePlace {
-    pub(super) fn new(path: &Path, here: &FileUse, there: &FileUse) -> Self {
+    pub(super) fn new(path: &Path, here: &LaneFileUse, there: &LaneFileUse) -> Self {
         Self { path: path.to_owned(), here: here.clone(), there: there.clone() }
     }
 
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
     use aetheel_model::id::ChannelId;
 
-    fn used(lane: Lane, access: FileAccess, at_ms: u64) -> FileUse {
-        FileUse { lane, author: Some("Ann".to_owned()), access, at_ms }
+    fn used(lane: Lane, access: FileAccess, at_ms: u64) -> LaneFileUse {
+        LaneFileUse { lane, author: Some("Ann".to_owned()), access, at_ms }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::recovery::restart::notice_target;
 use aetheel_model::agent::{ToolEnd, ToolStart, ToolStatus};
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::figures;
-use aetheel_model::file_use::{Collision, FileAccess, FileUse, FileUses};
+use aetheel_model::file_use::{Collision, FileAccess, FileUses, LaneFileUse};
 use aetheel_model::id::ChannelId;
 use aetheel_model::lease::boot_ms;
 use aetheel_model::plain::short_line;
@@ -39,7 +39,7 @@ const MAX_AUTHOR: usize = 80;
 /// The use of a file, before its path is resolved.
 #[derive(Debug)]
 pub(crate) struct ReportedUse {
-    used: FileUse,
+    used: LaneFileUse,
     /// The path, as the agent reported it.
     path: String,
     place: TurnPlace,
@@ -106,7 +106,7 @@ impl TurnFiles {
         {
             let (lane, author) = (self.lane.clone(), self.author.clone());
             let reported = ReportedUse {
-                used: FileUse { lane, author, access, at_ms: boot_ms() },
+                used: LaneFileUse { lane, author, access, at_ms: boot_ms() },
                 path: path.to_owned(),
                 place: self.place.clone(),
                 repeated,

@@ -21,7 +21,7 @@ use aetheel_turn::Backend;
 
 /// How often a paused lane is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// Nobody is notified of a shorter wait for the end of a usage limit.
+/// Shorter waits for the end of a usage limit cause no notice.
 const SHORT_WAIT: SignedDuration = SignedDuration::from_secs(20);
 
 /// The reason why no turn can begin in a lane.

@@ -23,7 +23,7 @@ impl TurnRunner {
         answer: &mut TurnAnswer,
         kept: &EventProgress,
     ) -> bool {
-        // Nobody waits for the answer of a check or a job, and the next one comes anyway.
+        // A check or a job runs again at its next time anyway.
         let Some(limited) = answer.limit.take().filter(|_| event.kind == EventKind::Message) else {
             return false;
         };

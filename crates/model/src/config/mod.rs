@@ -106,10 +106,10 @@ settings! {
             "Whether an agent that continues the conversation of another agent is given what was asked, answered and changed: `on` or `off`";
         /// Whether lanes wait for the end of a usage limit.
         usage_limits: bool = "USAGE_LIMITS", "wait", one_of(&[("wait", true), ("fail", false)]),
-            "What happens when an agent reports a usage limit and when it ends: `wait` (the conversation continues then) or `fail`";
+            "Whether a conversation waits for the end of a usage limit and then continues (`wait`), or its turn fails (`fail`)";
         /// Whether people are warned about files that two conversations use.
         collisions: bool = "COLLISIONS", "warn", one_of(&[("warn", true), ("off", false)]),
-            "Whether people are told that the agents of two conversations use the same file: `warn` or `off`";
+            "Whether people are warned if the agents of two conversations use the same file: `warn` or `off`";
         /// The highest safety level; channels and people can only lower it.
         safety: Safety = "PERMISSION_MODE", "bypassPermissions", one_of(&PERMISSION_MODES),
             "Actions that the agent may take without asking: `bypassPermissions`, `acceptEdits`, `default` or `plan`";
