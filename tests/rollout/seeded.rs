@@ -100,6 +100,17 @@ async fn actions(backend: &dyn Backend, case: &Case) -> Result<Vec<Action>, Stri
     }
 }
 
+/// Describes the first action in which two replays differ.
+fn first_difference(
+    before: &Result<Vec<Action>, String>,
+    now: &Result<Vec<Action>, String>,
+) -> String {
+    let (Ok(before), Ok(now)) = (before, now) else { return format!("{now:?}") };
+    let differs = |at: &usize| before.get(*at) != now.get(*at);
+    let at = (0..before.len().max(now.len())).find(differs).unwrap_or_default();
+    format!("{:?} became {:?}", before.get(at), now.get(at))
+}
+
 /// How the new version differs from the serving one in the recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
@@ -117,10 +128,13 @@ async fn verdict(
 ) -> Verdict {
     let mut verdict = Verdict::Nothing;
     for (case, expected) in cases.iter().zip(expected) {
-        if actions(&*pair.successor, case).await == *expected {
+        let now = actions(&*pair.successor, case).await;
+        if now == *expected {
             continue;
         }
         verdict = Verdict::OnlyHarmless;
+        // Shown if the test fails.
+        println!("{}: {}", case.path.display(), first_difference(expected, &now));
         for turn in turns(case) {
             let found = compare(pair, &case.tape, turn).await.unwrap_or_default();
             if found.iter().any(|difference| difference.harmful) {
