@@ -53,7 +53,9 @@ impl Serving {
         let (registry, reports) = Registry::start(engine, options).await;
         assert!(matches!(&reports[..], [LoadReport::Loaded { .. }]), "{reports:?}");
         let news = registry.subscribe();
-        Self { name, folder, registry, news, cases: cases(name) }
+        // Rollouts compare turns, so a recording of queries alone is never a live turn.
+        let cases = cases(name).into_iter().filter(|case| !turns(case).is_empty()).collect();
+        Self { name, folder, registry, news, cases }
     }
 
     /// Puts a file in place of the serving one. Returns false if it is refused.
