@@ -1,4 +1,4 @@
-//! What happens when a backend arrives from a registry: the steps of `install`, its cases, its
+//! Tests of a backend that arrives from a registry: the steps of `install`, its cases, its
 //! signature and its permissions.
 
 use std::fs;

@@ -43,7 +43,7 @@ it](backends.md#install-from-a-registry). The test `artifacts::proven` generates
 |---|---|---|---|---|---|
 ";
 
-/// What proves that a backend reads a version of an agent.
+/// The proof that a backend reads a version of an agent.
 #[derive(Default)]
 struct Proof {
     cases: usize,

@@ -3,9 +3,9 @@
 //!
 //! One task does everything, one backend after the other. An attempt is saved in
 //! `state/mending.md` before it begins, so a backend whose version lost replies is mended once, and
-//! an attempt that a crash interrupted is not repeated. A change that `aetheel backend mend` made is
-//! announced too. The id of a button names the changed version, so that it works after a restart
-//! and never decides about another one. Tested by `tests/gateway/mending.rs`.
+//! an attempt that a crash interrupted is not repeated. The id of a button names the changed
+//! version, so that it works after a restart and never decides about another one. Tested by
+//! `tests/gateway/mending.rs`.
 
 mod attempt;
 mod messages;

@@ -121,8 +121,8 @@ mod tests {
     fn a_path_is_shown_from_the_working_directory_of_the_lane() {
         let (here, there) =
             (used(Lane::Console, FileAccess::Write, 0), used(Lane::Console, FileAccess::Write, 0));
-        let place = FilePlace::new(Path::new("/work/site/src/a.rs"), &here, &there);
-        assert_eq!(place.clone().below(Path::new("/work/site")).path, Path::new("src/a.rs"));
-        assert_eq!(place.below(Path::new("/home")).path, Path::new("/work/site/src/a.rs"));
+        let place = FilePlace::new(Path::new("/srv/site/src/a.rs"), &here, &there);
+        assert_eq!(place.clone().below(Path::new("/srv/site")).path, Path::new("src/a.rs"));
+        assert_eq!(place.below(Path::new("/home")).path, Path::new("/srv/site/src/a.rs"));
     }
 }

@@ -1,12 +1,16 @@
 //! A component that was loaded, and a file that was refused.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use super::options;
+use super::world::{self, ExtensionWorld};
+use crate::engine::Engine;
 use crate::error::AdmissionError;
+use crate::source;
 use aetheel_model::extension::{ExtensionDescriptor, ExtensionKind};
 
 /// A component that is in use.
@@ -56,5 +60,20 @@ impl<E> LoadedExtension<E> {
             path: self.path.clone(),
             trust: self.trust.clone(),
         }
+    }
+}
+
+impl<E: ExtensionWorld> LoadedExtension<E> {
+    /// Admits a file of any folder in the same way as loading does, except for its trust.
+    ///
+    /// # Errors
+    /// [`AdmissionError`], the reason why it could not be used.
+    pub(super) async fn open(engine: &Engine, path: &Path) -> Result<Self, AdmissionError> {
+        let source = source::read(path.to_owned(), engine.limits().component).await?;
+        let (options, options_path) = (options::read(path)?, options::path_of(path));
+        let (descriptor, extension) =
+            world::admit(engine, source.bytes, options, options_path).await?;
+        let (path, trust, digest) = (path.to_owned(), None, source.digest);
+        Ok(Self { descriptor, digest, path, trust, extension })
     }
 }

@@ -14,13 +14,11 @@ use tokio::task::JoinHandle;
 
 use super::loaded::{ExtensionInfo, ExtensionRefusal, LoadedExtension};
 use super::observer_worker::{ObserverWorker, converted, first_event, started};
-use super::options;
 use super::set::ExtensionSet;
 use super::world::{self, ExtensionGuests, ExtensionWorld, ObserverGuestWorld, call_guest};
 use crate::bindings::observer::exports::aetheel::observer::observer as wit;
 use crate::engine::Engine;
 use crate::error::AdmissionError;
-use crate::source;
 use crate::trust::TrustGate;
 use aetheel_model::extension::{ExtensionDescriptor, ExtensionKind};
 use aetheel_model::figures::{self, ObservedResult};
@@ -172,12 +170,7 @@ impl LoadedObserver {
     /// # Errors
     /// [`AdmissionError`], the reason why it could not be used.
     pub async fn open(engine: &Engine, path: &Path) -> Result<Self, AdmissionError> {
-        let source = source::read(path.to_owned(), engine.limits().component).await?;
-        let (options, options_path) = (options::read(path)?, options::path_of(path));
-        let (descriptor, extension) =
-            world::admit(engine, source.bytes, options, options_path).await?;
-        let (path, trust, digest) = (path.to_owned(), None, source.digest);
-        Ok(Self(LoadedExtension { descriptor, digest, path, trust, extension }))
+        LoadedExtension::open(engine, path).await.map(Self)
     }
 
     /// Returns the observer's description of itself.

@@ -13,7 +13,6 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::loaded::{ExtensionInfo, ExtensionRefusal, LoadedExtension};
-use super::options;
 use super::set::ExtensionSet;
 use super::world::{self, ExtensionGuests, ExtensionWorld, PolicyGuestWorld, call_guest};
 use crate::bindings::policy::exports::aetheel::policy::policy as wit;
@@ -21,7 +20,6 @@ use crate::deadline::limited;
 use crate::engine::Engine;
 use crate::error::AdmissionError;
 use crate::instance::refused;
-use crate::source;
 use crate::trust::TrustGate;
 use aetheel_model::agent::Safety;
 use aetheel_model::config::ResourceLimits;
@@ -173,12 +171,7 @@ impl LoadedPolicy {
     /// # Errors
     /// [`AdmissionError`], the reason why it could not be used.
     pub async fn open(engine: &Engine, path: &Path) -> Result<Self, AdmissionError> {
-        let source = source::read(path.to_owned(), engine.limits().component).await?;
-        let (options, options_path) = (options::read(path)?, options::path_of(path));
-        let (descriptor, extension) =
-            world::admit(engine, source.bytes, options, options_path).await?;
-        let (path, trust, digest) = (path.to_owned(), None, source.digest);
-        Ok(Self(LoadedExtension { descriptor, digest, path, trust, extension }))
+        LoadedExtension::open(engine, path).await.map(Self)
     }
 
     /// Returns the policy's description of itself.
