@@ -49,7 +49,11 @@ async fn health_and_costs_can_print_json() {
 
 #[tokio::test]
 async fn quiet_prints_only_problems_and_verbose_logs_more() {
+    // The tests that kill programs leave incomplete files in the cache that they share, and wasmtime
+    // warns of each.
     let installation = Installation::new();
+    let cache = installation.path("cache").display().to_string();
+    let installation = installation.with("CACHE_DIR", &cache);
     let ended = installation.run(&["check", "-q"], "").await;
     let usual = installation.run(&["check"], "").await;
     assert!(usual.stdout.contains("backends: "), "{usual:?}");
