@@ -239,10 +239,10 @@ async fn requirement_21_all_state_is_markdown_and_survives_a_restart() {
         .into_iter()
         .map(|(path, _)| path)
         .filter(|path| {
-            // A holder writes its log and its key beside the state.
-            let aside = ["state/components", "state/turns", "state/holder.log", "state/holder.key"];
-            path.starts_with(&folder)
-                && !aside.iter().any(|place| path.starts_with(folder.join(place)))
+            // A holder has its log, its key and, until it ends, its socket beside the state.
+            let holder = ["state/holder.log", "state/holder.key", "state/holder.sock"];
+            let mut aside = ["state/components", "state/turns"].into_iter().chain(holder);
+            path.starts_with(&folder) && !aside.any(|place| path.starts_with(folder.join(place)))
         })
         .filter(|path| {
             path.extension().is_none_or(|extension| extension != "md" && extension != "lock")
