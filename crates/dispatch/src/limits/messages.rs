@@ -71,6 +71,7 @@ mod tests {
             model: None,
             until: until("2026-11-26T14:05:30Z"),
             attempt: 1,
+            turn: "1f0c9a2e".to_owned(),
             allowance: Some("5 hours".to_owned()),
         };
         assert!(waits("Mini", &note, now).starts_with(

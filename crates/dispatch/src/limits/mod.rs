@@ -42,11 +42,12 @@ impl UsageLimits {
         Self { deps }
     }
 
-    /// Lets a lane wait for the end of a limit. Returns `None` if the lane does not wait: the
-    /// operator does not want that, or too many turns in a row reached a limit.
+    /// Lets a lane wait for the end of a limit that a turn reached. Returns `None` if the lane does
+    /// not wait: the operator does not want that, or too many turns in a row reached a limit. A
+    /// turn that ends again after a restart counts once.
     pub(crate) async fn hold(
         &self,
-        lane: &Lane,
+        (lane, turn): (&Lane, &str),
         backend: &str,
         model: Option<String>,
         reached: ReachedLimit,
@@ -57,7 +58,7 @@ impl UsageLimits {
         }
         let before = self.deps.workspace.limit_notes().of(lane);
         let before = before.filter(|note| note.backend == backend && note.model == model);
-        let attempt = before.map_or(0, |note| note.attempt) + 1;
+        let attempt = before.map_or(1, |note| note.attempt + u32::from(note.turn != turn));
         if attempt > MAX_ATTEMPTS {
             tracing::error!(%lane, backend, attempt, "the lane no longer waits: each turn reached a usage limit again");
             self.forget(lane).await;
@@ -69,6 +70,7 @@ impl UsageLimits {
             model,
             until: reached.until.max(earliest(attempt, now)),
             attempt,
+            turn: turn.to_owned(),
             allowance: reached.allowance.map(|name| self.deps.redactor.redact(name)),
         };
         tracing::warn!(%lane, backend, attempt, until = %note.until, allowance = note.allowance, "the agent reached a usage limit; the lane waits");

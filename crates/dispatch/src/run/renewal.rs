@@ -29,7 +29,7 @@ impl TurnRunner {
         };
         let (limits, now) = (&self.shared.limits, Timestamp::now());
         let LimitedTurn { limit, backend, model, is_visible, is_resumable } = limited;
-        let Some(note) = limits.hold(&event.lane, &backend, model, limit, now).await else {
+        let Some(note) = limits.hold((&event.lane, turn), &backend, model, limit, now).await else {
             return false;
         };
         if !is_visible && kept.leave_to_next_start() != Some(NextStart::AskPeople) {

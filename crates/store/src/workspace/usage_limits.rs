@@ -14,7 +14,7 @@ use aetheel_model::event::Lane;
 const HEADING: &str = "# Usage limits
 
 Lanes that wait until an allowance of their agent's account is renewed: lane, backend, model, time of the renewal, number of the
-attempt, and the allowance. If you remove a line, the lane tries again after the next start. See docs/limits.md.
+attempt, its turn, and the allowance. If you remove a line, the lane tries again after the next start. See docs/limits.md.
 
 ";
 /// Stands for a model or an allowance that is not named.
@@ -34,6 +34,8 @@ pub struct LimitNote {
     pub until: Timestamp,
     /// How many turns in a row reached the limit.
     pub attempt: u32,
+    /// The id of the last of these turns.
+    pub turn: String,
     /// The name of the allowance for people, if the agent named it.
     pub allowance: Option<String>,
 }
@@ -98,13 +100,14 @@ impl LedgerEntry for LimitNote {
     }
 
     fn write(&self) -> String {
-        let Self { lane, backend, model, until, attempt, allowance } = self;
+        let Self { lane, backend, model, until, attempt, turn, allowance } = self;
         format!(
-            "{} backend {} model {} until {} attempt {attempt} allowance {}",
+            "{} backend {} model {} until {} attempt {attempt} turn {} allowance {}",
             code(&lane.to_string()),
             code(backend),
             code(model.as_deref().unwrap_or(UNNAMED)),
             code(&until.to_string()),
+            code(turn),
             code(allowance.as_deref().unwrap_or(UNNAMED))
         )
     }
@@ -121,18 +124,21 @@ fn parse(tokens: &[Token]) -> Result<LimitNote, EntryError> {
         Token::Code(until),
         Token::Word(attempt_word),
         Token::Word(attempt),
+        Token::Word(turn_word),
+        Token::Code(turn),
         Token::Word(allowance_word),
         Token::Code(allowance),
     ] = tokens
     else {
         return Err(WRONG);
     };
-    let words = [backend_word, model_word, until_word, attempt_word, allowance_word];
+    let words = [backend_word, model_word, until_word, attempt_word, turn_word, allowance_word];
     if words.iter().map(|word| word.as_str()).ne([
         "backend",
         "model",
         "until",
         "attempt",
+        "turn",
         "allowance",
     ]) {
         return Err(WRONG);
@@ -143,13 +149,14 @@ fn parse(tokens: &[Token]) -> Result<LimitNote, EntryError> {
         backend: backend.clone(),
         model: named(model),
         until: until.parse().map_err(EntryError::InvalidTime)?,
+        turn: turn.clone(),
         attempt: attempt.parse().map_err(|_| EntryError::value(attempt, "a number"))?,
         allowance: named(allowance),
     })
 }
 
 const WRONG: EntryError = EntryError::Parts(
-    "it does not have a lane, a backend, a model, a time, an attempt and an allowance",
+    "it does not have a lane, a backend, a model, a time, an attempt, a turn and an allowance",
 );
 
 #[cfg(test)]
@@ -164,6 +171,7 @@ mod tests {
             model: model.map(str::to_owned),
             until: "2026-11-26T14:05:00Z".parse().expect("a time"),
             attempt: 2,
+            turn: "1f0c9a2e".to_owned(),
             allowance: model.map(|_| "5 hours, `all` models".to_owned()),
         }
     }
