@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::TurnRunner;
 use super::attachments::FetchedFiles;
-use super::{PreparedTurn, TurnControls, TurnRunner};
+use super::prepare::{PreparedTurn, TurnControls};
 use crate::outlet::TurnAnswer;
 use crate::outlet::handle::ReplyHandle;
 use crate::persistence::EventProgress;
