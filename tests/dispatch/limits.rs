@@ -22,11 +22,11 @@ use crate::support::scripted::{
 use crate::support::shelf::Shelf;
 
 /// A limit whose end nobody waits for.
-const THREE_HOURS: &str = "limit 10800000";
+pub(super) const THREE_HOURS: &str = "limit 10800000";
 
 /// Understands `limit MS`: an allowance is used up until that many milliseconds from now, and the
 /// turn ends. `denied` ends a turn without a time, and `tool` uses a tool.
-fn limited() -> Understanding {
+pub(super) fn limited() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| {
         let Input::Line(line) = input else { return usual(state, input) };
@@ -70,7 +70,7 @@ fn refused() -> aetheel::agent::Action {
 }
 
 /// An agent whose turns print these lines, one list per turn. Later turns answer with the prompt.
-fn agent(turns: &[&[&str]]) -> Arc<ScriptedLauncher> {
+pub(super) fn agent(turns: &[&[&str]]) -> Arc<ScriptedLauncher> {
     let owned = |lines: &&[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
     let turns: Arc<Vec<Vec<String>>> = Arc::new(turns.iter().map(owned).collect());
     let begun = Arc::new(AtomicUsize::new(0));
@@ -95,11 +95,11 @@ async fn desk(turns: &[&[&str]]) -> Desk {
     Desk::new(agent(turns), options).await
 }
 
-fn lane(channel: u64) -> Lane {
+pub(super) fn lane(channel: u64) -> Lane {
     Lane::Channel(ChannelId::discord(channel))
 }
 
-fn saved(folder: &Path) -> String {
+pub(super) fn saved(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("config/state/limits.md")).unwrap_or_default()
 }
 

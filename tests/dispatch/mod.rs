@@ -13,6 +13,7 @@ mod heard;
 mod hooks;
 mod hostile;
 mod kept;
+mod limit_buttons;
 mod limits;
 mod lost;
 mod memory;

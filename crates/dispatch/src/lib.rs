@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`Intake`] | accepts, steers, edits, withdraws and rejects events |
 //! | [`Turns`] | stops turns and waits for them |
+//! | [`WaitChoices`] | ends the wait for a usage limit by people's decision |
 //! | [`Questions`] | passes people's decisions to agents |
 //! | [`Settings`] | reads and changes the settings of lanes |
 //! | [`Conversations`] | lists, resumes, compacts and resets conversations |
@@ -89,6 +90,7 @@ pub use self::intake::router::Placement;
 pub use self::intake::{Accepted, Intake, PendingSteering, SavedRefusal, SteeringResult};
 pub use self::lanes::panics::catch_panic;
 pub use self::lanes::stop::StopResult;
+pub use self::lanes::wait_choices::WaitChoices;
 pub use self::lanes::{EventSummary, Turns};
 pub use self::observers::TurnWatch;
 pub use self::outlet::answer::{AnswerFile, TurnAnswer};
@@ -143,6 +145,8 @@ pub struct Dispatcher {
     pub intake: Intake,
     /// Stops turns and waits for them.
     pub turns: Turns,
+    /// Ends the wait for a usage limit by people's decision.
+    pub wait_choices: WaitChoices,
     /// The open questions of agents.
     pub questions: Arc<Questions>,
     /// The settings of lanes.
@@ -263,6 +267,7 @@ impl Dispatcher {
         Self {
             intake: Intake::new(shared.clone()),
             turns: Turns::new(shared.clone()),
+            wait_choices: WaitChoices::new(shared.clone()),
             questions: shared.questions.clone(),
             settings: Settings::new(shared.clone()),
             conversations: Conversations::new(shared.clone()),

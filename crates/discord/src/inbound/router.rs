@@ -28,7 +28,7 @@ use crate::panel::{InteractionCaller, PanelServices, Panels};
 use crate::questions::{OfferHandler, OtherNodes, Press, PressHandler};
 use crate::rest::Timeouts;
 use crate::wire::{Message, MessageEdit, SlashInteraction, age_by_discord, id_in};
-use aetheel_dispatch::{Dispatcher, Questions, Recovery, Settings, Turns};
+use aetheel_dispatch::{Dispatcher, Questions, Recovery, Settings, Turns, WaitChoices};
 use aetheel_model::id::ChannelId;
 
 /// Time limits of the acknowledgement of an interaction, for which Discord waits three seconds.
@@ -45,6 +45,7 @@ pub(crate) struct RouterServices {
     settings: Settings,
     questions: Arc<Questions>,
     recovery: Recovery,
+    wait_choices: WaitChoices,
     turns: Turns,
 }
 
@@ -55,6 +56,7 @@ impl RouterServices {
             settings: dispatcher.settings.clone(),
             questions: Arc::clone(&dispatcher.questions),
             recovery: dispatcher.recovery.clone(),
+            wait_choices: dispatcher.wait_choices.clone(),
             turns: dispatcher.turns.clone(),
         }
     }
@@ -345,6 +347,7 @@ impl EventRouter {
             asks: Arc::clone(&inner.questions),
             questions: Arc::clone(&services.questions),
             recovery: services.recovery.clone(),
+            wait_choices: services.wait_choices.clone(),
             turns: services.turns.clone(),
             accept: accept.clone(),
         };

@@ -32,7 +32,7 @@ use crate::notes::NotesCache;
 use crate::rest::Timeouts;
 use aetheel_dispatch::{
     AnswerRefusal, OfferEffect, OfferRefusal, OpenQuestion, Person, Questions, Recovery,
-    Settlement, Subject, Turns,
+    Settlement, Subject, Turns, WaitChoices,
 };
 use aetheel_model::agent::AskDecision;
 use aetheel_model::id::UserId;
@@ -250,6 +250,7 @@ pub(super) struct PressHandler {
     pub(super) asks: Arc<QuestionBoard>,
     pub(super) questions: Arc<Questions>,
     pub(super) recovery: Recovery,
+    pub(super) wait_choices: WaitChoices,
     pub(super) turns: Turns,
     pub(super) accept: Option<OfferHandler>,
 }
@@ -441,7 +442,11 @@ impl PressHandler {
         {
             return pressed;
         }
-        self.recovery.accept_offer(id, person, self.admits(press)).await
+        let is_admitted = self.admits(press);
+        if let Some(pressed) = self.wait_choices.press(id, is_admitted).await {
+            return pressed;
+        }
+        self.recovery.accept_offer(id, person, is_admitted).await
     }
 
     /// Stops a turn. The button is removed when the answer of the turn is shown. If the turn is not

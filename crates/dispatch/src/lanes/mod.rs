@@ -2,12 +2,14 @@
 //!
 //! [`LaneRegistry`] owns the queue and a handle to each running turn. [`slot`] frees the lane and
 //! the slot of a finished turn, [`stop`] stops turns, [`paused`] holds lanes whose backend is
-//! paused or whose agent reached a usage limit, and [`panics`] contains panics.
+//! paused or whose agent reached a usage limit, [`wait_choices`] has the buttons that end such a
+//! wait, and [`panics`] contains panics.
 
 pub(crate) mod panics;
 pub(crate) mod paused;
 pub(crate) mod slot;
 pub(crate) mod stop;
+pub(crate) mod wait_choices;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -130,8 +132,9 @@ pub(crate) struct LaneRegistry {
     carried_messages: Mutex<HashMap<Sequence, Vec<Event>>>,
     /// The backend of the last turn of each lane in this process.
     last_backends: Mutex<HashMap<Lane, String>>,
-    /// The last event of each lane whose author was notified that it waits.
-    announced_pauses: Mutex<HashMap<Lane, Sequence>>,
+    /// The last event of each lane whose author was notified that it waits, and the turn that
+    /// reached a usage limit, if that is the reason.
+    announced_pauses: Mutex<HashMap<Lane, (Sequence, Option<String>)>>,
     /// Notified whenever an event is finished.
     pub(crate) finished: Notify,
     /// Notified whenever an event is accepted or removed, and when a turn starts or ends.
@@ -184,11 +187,6 @@ impl LaneRegistry {
         }
         queue.pause(event.clone());
         true
-    }
-
-    /// Records that people know why an event waits in its paused lane.
-    pub(crate) fn mark_pause_announced(&self, event: &Event) {
-        self.announced_pauses.lock().insert(event.lane.clone(), event.sequence);
     }
 
     /// Records the backend of a turn that has ended. `turn` is `None` if no agent ran.

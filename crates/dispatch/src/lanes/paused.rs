@@ -10,7 +10,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::Shared;
-use crate::limits::messages as limit_messages;
+use crate::lanes::wait_choices::wait_offers;
+use crate::limits::{CONTINUATION, messages as limit_messages};
 use crate::outlet::messages::PromptRefusal;
 use crate::outlet::{Notice, messages};
 use crate::recovery::restart::notice_target;
@@ -48,18 +49,24 @@ pub(crate) async fn lane_pause(shared: &Shared, lane: &Lane) -> Option<LanePause
     Some(LanePause::Limit(backend, note))
 }
 
-/// Notifies the author of an event, once per event, that it waits.
+/// Notifies the author of an event that it waits, once per reason.
 async fn announce_pause(shared: &Shared, event: &Event) {
     let Some(pause) = lane_pause(shared, &event.lane).await else { return };
-    let before = shared.lanes.announced_pauses.lock().insert(event.lane.clone(), event.sequence);
-    if before == Some(event.sequence) {
+    // A limit that a later turn of the event reached has buttons of its own.
+    let turn = match &pause {
+        LanePause::Backend(_) => None,
+        LanePause::Limit(_, note) => Some(note.turn.clone()),
+    };
+    let reason = (event.sequence, turn);
+    let before = shared.lanes.announced_pauses.lock().insert(event.lane.clone(), reason.clone());
+    if before == Some(reason) {
         return;
     }
-    let text = match &pause {
+    let (text, offers) = match &pause {
         LanePause::Backend(backend) => {
             let backend = backend.descriptor();
             tracing::warn!(event = event.sequence, lane = %event.lane, backend = backend.name, "event waits: its backend failed too often and is paused");
-            messages::paused_message(backend.label())
+            (messages::paused_message(backend.label()), Vec::new())
         }
         LanePause::Limit(backend, note) => {
             let now = Timestamp::now();
@@ -67,7 +74,10 @@ async fn announce_pause(shared: &Shared, event: &Event) {
             if note.until.duration_since(now) < SHORT_WAIT {
                 return;
             }
-            limit_messages::waits(backend.descriptor().label(), note, now)
+            let descriptor = backend.descriptor();
+            let offers = wait_offers(shared, event, note, descriptor).await;
+            let continues = event.key.as_deref().is_some_and(|key| key.starts_with(CONTINUATION));
+            (limit_messages::waits(descriptor.label(), note, continues, now), offers)
         }
     };
     if event.kind != EventKind::Message {
@@ -76,8 +86,7 @@ async fn announce_pause(shared: &Shared, event: &Event) {
     let (channel, about) = notice_target(event);
     if channel.is_some() || event.lane == Lane::Console {
         // This notice is not essential, and the outlet has logged the failure.
-        let _ =
-            shared.deps.outlet.notify(Notice { channel, about, text, offers: Vec::new() }).await;
+        let _ = shared.deps.outlet.notify(Notice { channel, about, text, offers }).await;
     }
 }
 

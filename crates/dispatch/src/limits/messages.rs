@@ -10,22 +10,24 @@ const SAME_DAY: SignedDuration = SignedDuration::from_hours(18);
 /// The prompt with which a turn continues that a limit interrupted.
 pub(crate) const CONTINUE_PROMPT: &str = "The usage limit that interrupted your last turn has ended. Continue the work on my last request where it stopped. First check what is already done, so that nothing is done twice.";
 
-/// Returns the message for the author of a prompt that waits.
-pub(crate) fn waits(label: &str, note: &LimitNote, now: Timestamp) -> String {
+/// Returns the message for the author of a prompt that waits. `continues` states whether the prompt
+/// continues a turn that the limit interrupted.
+pub(crate) fn waits(label: &str, note: &LimitNote, continues: bool, now: Timestamp) -> String {
+    let (reached, when) = (reached(label, note), when(note, now));
+    let text = if continues {
+        format!("{reached} I continue by myself {when}. `/stop` cancels that.")
+    } else {
+        format!("{reached} Your message waits, and is answered {when}. `/stop` removes it.")
+    };
+    let answers = if continues { "continues" } else { "answers it" };
     format!(
-        "{} Your message waits, and is answered {}. `/stop` removes it. `/backend` or `/model` chooses another agent or model, which then answers it. (usage limit)",
-        reached(label, note),
-        when(note, now)
+        "{text} `/backend` or `/model` chooses another agent or model, which then {answers}. (usage limit)"
     )
 }
 
 /// Returns the failure of a turn that continues by itself.
 pub(crate) fn continues(label: &str, note: &LimitNote, now: Timestamp) -> String {
-    format!(
-        "{} I continue by myself {}. `/stop` cancels that. `/backend` or `/model` chooses another agent or model, which then continues. (usage limit)",
-        reached(label, note),
-        when(note, now)
-    )
+    format!("{} I continue by myself {}. (usage limit)", reached(label, note), when(note, now))
 }
 
 /// Returns the line of `/status` about a lane that waits.
@@ -74,12 +76,16 @@ mod tests {
             turn: "1f0c9a2e".to_owned(),
             allowance: Some("5 hours".to_owned()),
         };
-        assert!(waits("Mini", &note, now).starts_with(
+        assert!(waits("Mini", &note, false, now).starts_with(
             "Mini has reached a usage limit (5 hours). Your message waits, and is answered at 14:05 UTC (in 2 h 5 min). `/stop` removes it."
         ));
         let later =
             LimitNote { until: until("2026-11-30T13:00:30Z"), allowance: None, ..note.clone() };
-        assert!(continues("Mini", &later, now).starts_with(
+        let failure = continues("Mini", &later, now);
+        assert!(
+            failure.ends_with("by myself at 2026-11-30 13:00 UTC (in 4 days 1 h). (usage limit)")
+        );
+        assert!(waits("Mini", &later, true, now).starts_with(
             "Mini has reached a usage limit. I continue by myself at 2026-11-30 13:00 UTC (in 4 days 1 h). `/stop`"
         ));
         let soon = LimitNote { until: now, ..note };

@@ -17,6 +17,8 @@ use aetheel_model::event::Lane;
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::LimitNote;
 
+/// The beginning of the key of an event that continues a turn which a limit ended.
+pub(crate) const CONTINUATION: &str = "limit:";
 /// How many turns in a row may reach a limit before the lane no longer waits.
 const MAX_ATTEMPTS: u32 = 10;
 /// The shortest wait after the second turn in a row, doubled with each further one, and the longest

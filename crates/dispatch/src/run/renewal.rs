@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 
 use super::TurnRunner;
-use crate::limits::messages;
+use crate::limits::{CONTINUATION, messages};
 use crate::outlet::TurnAnswer;
 use crate::outlet::limited::LimitedTurn;
 use crate::persistence::{EventProgress, NextStart, wait_until_saved};
@@ -55,7 +55,7 @@ impl TurnRunner {
             author: event.author.clone(),
             asker: event.asker,
             parent: event.parent,
-            key: Some(format!("limit:{turn}")),
+            key: Some(format!("{CONTINUATION}{turn}")),
             ..NewEvent::new(EventKind::Message, event.lane.clone(), origin, prompt)
         };
         if self.shared.durability.is_known(&next) {
@@ -71,7 +71,6 @@ impl TurnRunner {
                 event = next.sequence,
                 "the conversation continues when the usage limit has ended"
             );
-            self.shared.lanes.mark_pause_announced(&next);
             self.shared.durability.save_accepted(&next).map(|saving| (next, saving))
         };
         if let Some((next, saving)) = saving.clone() {

@@ -55,6 +55,12 @@ impl LimitNotes {
         self.0.lock().entries.get(lane).cloned()
     }
 
+    /// Returns the notes of all lanes, as the file was last read or written. Does no I/O.
+    #[must_use]
+    pub fn all(&self) -> Vec<LimitNote> {
+        self.0.lock().entries.values().cloned().collect()
+    }
+
     /// Saves a note in place of the lane's previous one.
     ///
     /// # Errors

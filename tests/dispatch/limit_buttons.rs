@@ -1,0 +1,191 @@
+//! Tests of the buttons below the notice that a lane waits for the end of a usage limit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aetheel::config::BusyPolicy;
+use aetheel::dispatch::{Dispatcher, Notice, OfferEffect, OfferRefusal, Setting};
+use aetheel::queue::QueueLimits;
+use aetheel::turn::{Backend, Backends};
+
+use super::limits::{THREE_HOURS, agent, lane, limited, saved};
+use crate::support::scripted::{Collected, ScriptedBackend, ScriptedLauncher, message, parts};
+
+struct Agents(BTreeMap<String, Arc<dyn Backend>>);
+
+impl Backends for Agents {
+    fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
+        self.0.get(name).cloned()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+}
+
+fn backend(name: &str) -> Arc<dyn Backend> {
+    let json = format!(
+        r#"{{"name":"{name}","version":"1","label":"Agent {name}","features":["resume","model"],
+        "models":[{{"id":"big/1.0","label":"Big"}},{{"id":"small/1.0","label":"Small"}}],
+        "programs":[{{"name":"agent","flags":[{{"name":"--resume","value":"one"}},{{"name":"--model","value":"one"}}]}}]}}"#
+    );
+    Arc::new(ScriptedBackend::described(limited(), &json))
+}
+
+/// A dispatcher with the agents `alpha`, which serves by default, `beta`, `gamma` and `delta`. People
+/// may choose the first three.
+struct Team {
+    dispatcher: Dispatcher,
+    collected: Arc<Collected>,
+    launcher: Arc<ScriptedLauncher>,
+    folder: tempfile::TempDir,
+}
+
+impl Team {
+    async fn new(turns: &[&[&str]]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["alpha", "beta", "gamma", "delta"];
+        let agents = names.map(|name| (name.to_owned(), backend(name))).into();
+        let (launcher, collected) = (agent(turns), Arc::new(Collected::default()));
+        let limits =
+            QueueLimits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
+        let backends = Arc::new(Agents(agents));
+        let launched = launcher.clone();
+        let mut parts = parts(folder.path(), "alpha", backends, launched, &collected, limits).await;
+        parts.choices.backends = names[..3].iter().map(|name| (*name).to_owned()).collect();
+        Self { dispatcher: Dispatcher::new(parts), collected, launcher, folder }
+    }
+
+    fn ask(&self, channel: u64, prompt: &str) {
+        self.dispatcher.intake.submit(message(channel, prompt)).unwrap();
+    }
+
+    /// Asks for something that reaches a limit of three hours, and returns the notice.
+    async fn limited(channel: u64) -> (Self, Notice) {
+        let team = Self::new(&[&[THREE_HOURS]]).await;
+        team.ask(channel, "build it");
+        let notice = team.collected.notices(1).await.remove(0);
+        (team, notice)
+    }
+
+    async fn press(&self, id: &str, is_admitted: bool) -> Result<OfferEffect, OfferRefusal> {
+        self.dispatcher.wait_choices.press(id, is_admitted).await.expect("a button of a wait")
+    }
+
+    /// Returns the agent of the answer, and the prompts of all turns.
+    async fn answer(&self) -> (String, Vec<String>) {
+        let (_, answer) = self.collected.answers(1).await.remove(0);
+        self.dispatcher.turns.idle().await;
+        (answer.backend, self.launcher.prompts())
+    }
+}
+
+fn id<'a>(notice: &'a Notice, label: &str) -> &'a str {
+    let offer = notice.offers.iter().find(|offer| offer.label == label);
+    &offer.unwrap_or_else(|| panic!("no {label:?} in {:?}", notice.offers)).id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_notice_offers_what_the_operator_allows_in_one_row() {
+    let (_team, notice) = Team::limited(7).await;
+    let labels: Vec<&str> = notice.offers.iter().map(|offer| offer.label.as_str()).collect();
+    let expected = ["Use Agent beta", "Use Agent gamma", "Use Small", "Try now", "Cancel"];
+    assert_eq!(labels, expected);
+    let is_plain = |id: &str| {
+        id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    assert!(notice.offers.iter().all(|offer| is_plain(&offer.id)), "{:?}", notice.offers);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_agent_answers_the_waiting_prompt_once() {
+    let (team, notice) = Team::limited(7).await;
+    let button = id(&notice, "Use Agent beta");
+    let pressed = team.press(button, true).await;
+    assert_eq!(pressed, Ok(OfferEffect::Decided("🔀 Another agent was chosen by")));
+    let (backend, prompts) = team.answer().await;
+    assert_eq!((backend.as_str(), prompts.len()), ("Agent beta", 2));
+    assert_eq!(team.press(button, true).await, Err(OfferRefusal::Gone), "a second press");
+    assert_eq!(team.launcher.prompts().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_model_answers_the_waiting_prompt_once() {
+    let (team, notice) = Team::limited(7).await;
+    team.press(id(&notice, "Use Small"), true).await.expect("chosen");
+    let (backend, prompts) = team.answer().await;
+    assert_eq!((backend.as_str(), prompts.len()), ("Agent alpha", 2));
+    let settings = &team.dispatcher.settings;
+    let model = settings.choose(&lane(7), Setting::Model, None).await.unwrap();
+    assert!(model.contains("small/1.0"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_agent_can_try_again_at_once_and_waits_again() {
+    let team = Team::new(&[&[THREE_HOURS], &[THREE_HOURS]]).await;
+    team.ask(7, "build it");
+    let first = team.collected.notices(1).await.remove(0);
+    let pressed = team.press(id(&first, "Try now"), true).await;
+    assert_eq!(pressed, Ok(OfferEffect::Decided("▶️ Tried again at once for")));
+    let second = team.collected.notices(2).await.remove(1);
+    assert_eq!(team.press(id(&first, "Try now"), true).await, Err(OfferRefusal::Gone));
+    team.press(id(&second, "Try now"), true).await.expect("tried again");
+    assert_eq!(team.answer().await.1, ["build it"; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_waiting_prompts_can_be_cancelled() {
+    let (team, notice) = Team::limited(7).await;
+    team.ask(7, "another");
+    let pressed = team.press(id(&notice, "Cancel"), true).await;
+    assert_eq!(pressed, Ok(OfferEffect::Decided("🛑 Cancelled by")));
+    assert!(!saved(team.folder.path()).contains("channel:7"));
+    team.dispatcher.turns.idle().await;
+    team.ask(7, "hello");
+    assert_eq!(team.answer().await.1, ["build it", "hello"]);
+    assert_eq!(team.press(id(&notice, "Cancel"), true).await, Err(OfferRefusal::Gone));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_showed_something_offers_the_same_and_continues_once() {
+    let team = Team::new(&[&["text half", "tool t1", THREE_HOURS]]).await;
+    team.ask(7, "build it");
+    let notice = team.collected.notices(1).await.remove(0);
+    assert!(notice.text.contains("I continue by myself at "), "{}", notice.text);
+    team.press(id(&notice, "Use Agent gamma"), true).await.expect("chosen");
+    let answers = team.collected.answers(2).await;
+    assert_eq!(answers[1].1.backend, "Agent gamma");
+    team.dispatcher.turns.idle().await;
+    assert_eq!(team.launcher.prompts().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_that_reached_a_limit_elsewhere_are_not_offered() {
+    let team = Team::new(&[&[THREE_HOURS], &[THREE_HOURS]]).await;
+    team.dispatcher.settings.choose_backend(&lane(8), "beta").await.unwrap();
+    team.ask(8, "elsewhere");
+    team.collected.notices(1).await;
+    team.ask(7, "build it");
+    let notice = team.collected.notices(2).await.remove(1);
+    let labels: Vec<&str> = notice.offers.iter().map(|offer| offer.label.as_str()).collect();
+    assert_eq!(labels, ["Use Agent gamma", "Use Small", "Try now", "Cancel"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_who_may_not_use_the_bot_and_forged_buttons_decide_nothing() {
+    let (team, notice) = Team::limited(7).await;
+    for offer in &notice.offers {
+        let refused = team.press(&offer.id, false).await;
+        assert_eq!(refused, Err(OfferRefusal::NotAdmitted), "{}", offer.label);
+    }
+    let stem = id(&notice, "Cancel").trim_end_matches("cancel");
+    // The operator does not offer `delta`, and no agent has the other names.
+    for name in ["delta", "nobody", "", "../beta"] {
+        let refused = team.press(&format!("{stem}agent-{name}"), true).await;
+        assert_eq!(refused, Err(OfferRefusal::NotPossible), "{name}");
+    }
+    let unknown = team.press(&format!("{stem}model-0000000000"), true).await;
+    assert_eq!(unknown, Err(OfferRefusal::Gone));
+    assert!(team.dispatcher.wait_choices.press("17-0", true).await.is_none());
+    assert_eq!(team.launcher.prompts(), ["build it"]);
+}
