@@ -1,5 +1,5 @@
 //! A component with the operator's choices: one process for many turns (live) or one for each turn,
-//! and with options or the agent of a launch profile.
+//! and with options, an account, or the agent of a launch profile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 
+use super::accounts;
 use crate::agent::Descriptor;
 use crate::agent::descriptor::{DescriptorError, LinkSharing, OneShot};
 use crate::config::RunMode;
 use crate::plain::hex;
 use crate::turn::{Backend, Generation, Guest, GuestFailure};
-use crate::workspace::Profile;
+use crate::workspace::{Account, Profile};
 
 /// A component whose descriptor, generation and options include the operator's choices.
 pub(super) struct ConfiguredBackend {
@@ -29,6 +30,8 @@ pub(super) enum OperatorChoice<'a> {
     Options(String, u32),
     /// The agent of a launch profile.
     Profile(&'a Profile, u32),
+    /// An account of the agent, with the options of its backend.
+    Account(&'a Account, Option<String>, u32),
 }
 
 impl ConfiguredBackend {
@@ -36,7 +39,7 @@ impl ConfiguredBackend {
     /// change nothing.
     ///
     /// # Errors
-    /// Returns [`DescriptorError`] if the profile does not fit the backend.
+    /// Returns [`DescriptorError`] if the profile or the account does not fit the backend.
     pub(super) fn of(
         inner: Arc<dyn Backend>,
         run: RunMode,
@@ -63,6 +66,15 @@ impl ConfiguredBackend {
                     options,
                     descriptor,
                 )
+            }
+            OperatorChoice::Account(account, options, revision) => {
+                let descriptor = accounts::descriptor_of(account, inner.descriptor())?;
+                let options = options.unwrap_or_else(|| inner.options().to_owned());
+                // The sources of the variables are not in the text form of the descriptor.
+                let choices = format!("{options}\n{:?}", account.variables);
+                let generation =
+                    derived_generation(inner.generation(), &descriptor, &choices, revision);
+                (generation, options, descriptor)
             }
         };
         let descriptor = if once { descriptor.as_one_shot() } else { descriptor };

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::AgentRegistry;
 use super::findings::{Examiner, Findings};
+use super::{AgentRegistry, BackendVariant};
 use crate::disk::Stamp;
 use crate::turn::{Backends as _, InstalledAgent};
 
@@ -18,7 +18,7 @@ impl AgentRegistry {
     /// version better, it serves from then on. Returns `None` for an unknown backend.
     pub async fn examine(&self, name: &str) -> Option<Arc<Findings>> {
         let mut findings = self.probe(name).await?;
-        if let (Some(version), None) = (&findings.version, self.profile(name))
+        if let (Some(version), BackendVariant::Plain) = (&findings.version, self.variant(name))
             && self.components.set_agent_version(name, version).await
         {
             // The other component may describe its agent differently.

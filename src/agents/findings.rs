@@ -129,8 +129,9 @@ impl Examiner {
                 descriptor.name
             )));
         }
-        findings.faults.extend(missing_credentials(descriptor, &self.variables));
-        findings.faults.extend(root_fault(descriptor, &self.config, &self.variables));
+        let seen = descriptor.environment.seen_by_agent(&self.variables);
+        findings.faults.extend(missing_credentials(descriptor, &seen));
+        findings.faults.extend(root_fault(descriptor, &self.config, &seen));
         findings
     }
 
@@ -151,7 +152,8 @@ impl Examiner {
                 .filter(|(name, _)| crate::turn::BASE_VARIABLES.contains(&name.as_str()));
             let environment =
                 environment.map(|(name, value)| (name.clone(), value.clone())).collect();
-            let variable = |name: &str| self.variables.get(name).cloned();
+            let seen = descriptor.environment.seen_by_agent(&self.variables);
+            let variable = |name: &str| seen.get(name).cloned();
             let reach = self
                 .fence
                 .as_ref()

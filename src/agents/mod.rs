@@ -3,12 +3,14 @@
 //!
 //! [`AgentRegistry`] builds a backend from a loaded component and the operator's configuration. A
 //! launch profile in `acp.md` makes a backend for one agent from the component that declares
-//! profiles in its descriptor (for agents that speak the Agent Client Protocol, ACP). A backend
+//! profiles in its descriptor (for agents that speak the Agent Client Protocol, ACP). An account in
+//! `backends.md` makes a backend with other credentials from the component of another. A backend
 //! runs *live* (one process for many turns) or *once a turn* (one process for each turn). The
 //! registry examines every agent, and again when its component, profile or program changes. It does
 //! not load components or start turns. Tested by `tests/gateway/backends.rs`.
 
 pub mod acceptance;
+mod accounts;
 pub mod auto;
 mod configured;
 mod examination;
@@ -31,7 +33,9 @@ use tokio::task::JoinSet;
 use crate::backend::{LoadReport, Registry};
 use crate::dispatch::{Notice, Outlet};
 use crate::turn::{Agents, Backend, Backends};
-use crate::workspace::{FileError, LiveFolder, Profile, ProfileFile, RolloutNote, RolloutNotes};
+use crate::workspace::{
+    Account, FileError, LiveFolder, Profile, ProfileFile, RolloutNote, RolloutNotes,
+};
 use configured::{ConfiguredBackend, OperatorChoice};
 use findings::{Examiner, Findings, ProgramLocation};
 use options::OptionChoices;
@@ -63,8 +67,18 @@ struct RegistryState {
     findings: BTreeMap<String, Arc<Findings>>,
 }
 
-/// A component, and the profile that it runs with.
-type ProfiledComponent = (Arc<dyn Backend>, Option<Arc<RevisedProfile>>);
+/// A component, and the backend that is made of it.
+type VariedComponent = (Arc<dyn Backend>, BackendVariant);
+
+/// The operator's choice that makes one of several backends of a component.
+#[derive(Clone)]
+enum BackendVariant {
+    /// The backend of the component itself.
+    Plain,
+    Profile(Arc<RevisedProfile>),
+    /// An account, with the number of its changes since the start.
+    Account(Account, u32),
+}
 
 struct RevisedProfile {
     profile: Profile,
@@ -157,8 +171,12 @@ impl AgentRegistry {
 
     /// Returns the name of a backend's component.
     pub fn component_of(&self, name: &str) -> String {
-        let profiled = self.profile(name).and_then(|_| self.profiled());
-        profiled.unwrap_or_else(|| name.to_owned())
+        let component = match self.variant(name) {
+            BackendVariant::Plain => None,
+            BackendVariant::Profile(_) => self.profiled(),
+            BackendVariant::Account(account, _) => Some(account.of),
+        };
+        component.unwrap_or_else(|| name.to_owned())
     }
 
     /// Subscribes to the reports about loads of components.
@@ -205,7 +223,7 @@ impl AgentRegistry {
                         let profiles: Vec<String> = self.read().profiles.keys().cloned().collect();
                         self.examine_again(profiles).await;
                     }
-                    Ok(LoadReport::Loaded { name, .. }) => self.examine_again(vec![name]).await,
+                    Ok(LoadReport::Loaded { name, .. }) => self.examine_again(self.backends_of(&name)).await,
                     Ok(_) => {}
                     Err(RecvError::Lagged(_)) => self.examine_remaining().await,
                     Err(RecvError::Closed) => return,
@@ -310,13 +328,15 @@ impl AgentRegistry {
         }
     }
 
-    /// Returns the component of a backend, and the profile that it runs with.
-    fn base(&self, name: &str) -> Option<ProfiledComponent> {
-        if let Some(profile) = self.profile(name) {
-            return Some((self.components.get(&self.profiled()?)?, Some(profile)));
-        }
-        let component = self.components.get(name)?;
-        (!component.descriptor().takes_profiles()).then_some((component, None))
+    /// Returns the component of a backend, and the choice that makes this backend of it.
+    fn base(&self, name: &str) -> Option<VariedComponent> {
+        let variant = self.variant(name);
+        let component = self.components.get(&self.component_of(name))?;
+        let is_complete = match &variant {
+            BackendVariant::Profile(_) => true,
+            _ => !component.descriptor().takes_profiles(),
+        };
+        is_complete.then_some((component, variant))
     }
 
     /// Builds a backend from a component, with the operator's choices for it.
@@ -324,16 +344,23 @@ impl AgentRegistry {
         &self,
         name: &str,
         inner: Arc<dyn Backend>,
-        profile: Option<Arc<RevisedProfile>>,
+        variant: &BackendVariant,
     ) -> Option<Arc<dyn Backend>> {
-        let (run, _) = configured::resolve_run(
-            name,
-            inner.descriptor(),
-            self.wanted_run(name, inner.descriptor()),
-        );
-        let with = match &profile {
-            Some(kept) => OperatorChoice::Profile(&kept.profile, kept.revision),
-            None => self
+        let wanted = match variant {
+            BackendVariant::Account(account, _) => self.run_of_account(account, inner.descriptor()),
+            _ => self.wanted_run(name, inner.descriptor()),
+        };
+        let (run, _) = configured::resolve_run(name, inner.descriptor(), wanted);
+        let with = match variant {
+            BackendVariant::Profile(kept) => OperatorChoice::Profile(&kept.profile, kept.revision),
+            BackendVariant::Account(account, revision) => {
+                let options = self.options.of(inner.descriptor());
+                // Each change of the options is another generation, too.
+                let changes = options.as_ref().map_or(0, |(_, changes)| *changes);
+                let options = options.map(|(options, _)| options);
+                OperatorChoice::Account(account, options, revision + changes)
+            }
+            BackendVariant::Plain => self
                 .options
                 .of(inner.descriptor())
                 .map_or(OperatorChoice::Nothing, |(options, revision)| {
@@ -343,7 +370,7 @@ impl AgentRegistry {
         match ConfiguredBackend::of(inner, run, with) {
             Ok(backend) => Some(backend),
             Err(error) => {
-                tracing::error!(backend = name, %error, "the profile does not fit the backend");
+                tracing::error!(backend = name, %error, "the profile or the account does not fit the backend");
                 None
             }
         }
@@ -355,10 +382,22 @@ impl AgentRegistry {
         name: &str,
         component: Arc<dyn Backend>,
     ) -> Option<Arc<dyn Backend>> {
-        let profile = self.profile(name);
+        let variant = self.variant(name);
         // A version that takes profiles replaces only one that does.
-        let fits = component.descriptor().takes_profiles() == profile.is_some();
-        fits.then(|| self.build(name, component, profile))?
+        let is_profile = matches!(variant, BackendVariant::Profile(_));
+        let fits = component.descriptor().takes_profiles() == is_profile;
+        fits.then(|| self.build(name, component, &variant))?
+    }
+
+    /// Returns the operator's choice that makes a backend of this name.
+    fn variant(&self, name: &str) -> BackendVariant {
+        if let Some(profile) = self.profile(name) {
+            return BackendVariant::Profile(profile);
+        }
+        let account = self.account(name);
+        account.map_or(BackendVariant::Plain, |(account, changes)| {
+            BackendVariant::Account(account, changes)
+        })
     }
 
     /// Returns the profile with this name, unless a component has the same name.
@@ -368,6 +407,8 @@ impl AgentRegistry {
     }
 
     fn program_location(&self, name: &str) -> ProgramLocation {
+        let account = self.account(name).map(|(account, _)| account.of);
+        let name = account.as_deref().unwrap_or(name);
         let default = self.default.get().is_some_and(|default| default == name);
         let home = self.examiner.variables.get("HOME").map(String::as_str);
         let profile = self.profile(name);

@@ -1,5 +1,5 @@
-//! The options of backends that the operator set in `backends.md`, checked against the backends'
-//! descriptors.
+//! The options of backends and the accounts of agents that the operator set in `backends.md`. The
+//! options are checked against the backends' descriptors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use serde_json::{Map, Value};
 
 use crate::agent::{Descriptor, options};
-use crate::workspace::{BackendFile, BackendNotes, FileError};
+use crate::workspace::{Account, BackendFile, BackendNotes, FileError};
 
 /// The operator's choices from `backends.md`, followed as the file changes.
 pub(super) struct OptionChoices {
@@ -29,7 +29,7 @@ pub(super) enum NoOptions {
 #[derive(Default)]
 struct OptionsSnapshot {
     notes: Arc<BackendNotes>,
-    /// Number of changes of each backend's options since the start.
+    /// Number of changes of each backend's options, or of its account, since the start.
     revisions: BTreeMap<String, u32>,
 }
 
@@ -47,7 +47,7 @@ impl OptionChoices {
         self.file.require().await
     }
 
-    /// Reads the file again if it changed. Returns whether any option changed.
+    /// Reads the file again if it changed. Returns whether any option or account changed.
     pub(super) async fn refresh(&self) -> bool {
         let (notes, changed) = self.file.refresh().await;
         if !changed {
@@ -63,8 +63,35 @@ impl OptionChoices {
             *known.revisions.entry(name.clone()).or_default() += 1;
             others = true;
         }
+        let accounts = [&before, &after].map(|notes| accounts_of(notes));
+        let names: BTreeSet<&String> = accounts.iter().flat_map(BTreeMap::keys).collect();
+        for name in names {
+            let variables = |at: usize| Some(&accounts[at].get(name)?.variables);
+            if variables(0) != variables(1) {
+                *known.revisions.entry(name.clone()).or_default() += 1;
+                others = true;
+            }
+        }
         known.notes = notes;
         others
+    }
+
+    /// Returns the account that makes a backend of this name, with the number of its changes since
+    /// the start.
+    pub(super) fn account(&self, backend: &str) -> Option<(Account, u32)> {
+        let known = self.known.read();
+        let account = known.notes.accounts().find(|account| account.backend() == backend)?;
+        Some((account.clone(), known.revisions.get(backend).copied().unwrap_or_default()))
+    }
+
+    /// Returns all accounts.
+    pub(super) fn accounts(&self) -> Vec<Account> {
+        self.known.read().notes.accounts().cloned().collect()
+    }
+
+    /// Returns the backends between which the conversations of a backend change at a usage limit.
+    pub(super) fn rotation(&self, backend: &str) -> Vec<String> {
+        self.known.read().notes.rotation(backend)
     }
 
     /// Returns the valid options of a backend as a JSON object for its guests, with the number of
@@ -111,6 +138,11 @@ impl OptionChoices {
         }
         faults
     }
+}
+
+/// Returns the accounts by the names of their backends.
+fn accounts_of(notes: &BackendNotes) -> BTreeMap<String, &Account> {
+    notes.accounts().map(|account| (account.backend(), account)).collect()
 }
 
 /// Returns the names and values of a backend's options, without their lines in the file.

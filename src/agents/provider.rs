@@ -12,8 +12,8 @@ use crate::turn::{Backend, Backends, Generation, KnownComponent, RolloutPair, Ve
 #[async_trait]
 impl Backends for AgentRegistry {
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
-        let (inner, profile) = self.base(name)?;
-        self.build(name, inner, profile)
+        let (inner, variant) = self.base(name)?;
+        self.build(name, inner, &variant)
     }
 
     async fn by_digest(&self, name: &str, digest: &str) -> Option<Arc<dyn Backend>> {
@@ -21,14 +21,14 @@ impl Backends for AgentRegistry {
         if let Some(backend) = self.get(name).filter(is_it) {
             return Some(backend);
         }
-        let profile = self.profile(name);
+        let variant = self.variant(name);
         if let Some(successor) = self.successor(name).filter(is_it) {
             return Some(successor);
         }
         let kept = self.components.kept_components(&self.component_of(name)).await;
         kept.into_iter().find_map(|earlier| {
             let earlier = earlier as Arc<dyn Backend>;
-            self.build(name, earlier, profile.clone()).filter(is_it)
+            self.build(name, earlier, &variant).filter(is_it)
         })
     }
 
@@ -57,6 +57,7 @@ impl Backends for AgentRegistry {
         let profiles = (!profiled.is_empty())
             .then(|| self.read().profiles.keys().cloned().collect::<Vec<_>>());
         names.extend(profiles.into_iter().flatten());
+        names.extend(self.account_backends());
         names.sort_unstable();
         names.dedup();
         names
@@ -69,6 +70,11 @@ impl Backends for AgentRegistry {
             None => self.inspect(name).is_some_and(|findings| findings.faults.is_empty()),
         });
         names
+    }
+
+    fn rotation(&self, name: &str) -> Vec<String> {
+        let of = self.account(name).map_or_else(|| name.to_owned(), |(account, _)| account.of);
+        self.options.rotation(&of)
     }
 
     fn unaccepted(&self, name: &str) -> Vec<String> {

@@ -2,12 +2,14 @@
 //! turn. With such a key and no other credential, they run once a turn unless the operator chooses
 //! otherwise.
 
-use super::AgentRegistry;
+use super::accounts;
 use super::findings::is_present;
+use super::{AgentRegistry, BackendVariant};
 use crate::agent::Descriptor;
 use crate::agent::descriptor::{Credential, Feature, LinkSharing, OneShot};
 use crate::config::RunMode;
 use crate::finding::Finding;
+use crate::workspace::Account;
 
 impl AgentRegistry {
     /// Returns how a backend is to run: the operator's choice, otherwise once a turn if its agent
@@ -17,9 +19,26 @@ impl AgentRegistry {
         self.examiner.config.backend_run.of(name).or_else(|| once().then_some(RunMode::OneShot))
     }
 
+    /// Returns how the backend of an account is to run: the operator's choice for it or for the
+    /// agent's own backend, otherwise once a turn if the agent uses the account only then.
+    pub(super) fn run_of_account(
+        &self,
+        account: &Account,
+        declared: &Descriptor,
+    ) -> Option<RunMode> {
+        if accounts::needs_one_shot(account, declared) {
+            return Some(RunMode::OneShot);
+        }
+        let runs = &self.examiner.config.backend_run;
+        runs.named.get(&account.backend()).copied().or_else(|| runs.of(&account.of))
+    }
+
     /// Returns a warning if a key signs the agent in for runs of one turn only.
     pub(super) fn sign_in_warning(&self, name: &str) -> Option<Finding> {
-        let (component, _) = self.base(name)?;
+        let (component, variant) = self.base(name)?;
+        if matches!(variant, BackendVariant::Account(..)) {
+            return None;
+        }
         let declared = component.descriptor();
         let (key, file) = self.sole_key(declared)?;
         let live = self.wanted_run(name, declared) != Some(RunMode::OneShot);

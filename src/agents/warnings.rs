@@ -68,14 +68,14 @@ impl AgentRegistry {
         waiting.map(warning).collect()
     }
 
-    /// Returns warnings about options in `backends.md` that do not fit the descriptors of their
-    /// backends.
+    /// Returns warnings about options and accounts in `backends.md` that do not fit their backends.
     pub fn option_warnings(&self) -> Vec<Finding> {
         let faults = self.options.faults(|name| match self.components.component(name) {
             _ if self.is_profile(name) || self.takes_profiles(name) => Err(NoOptions::Profile),
             Some(component) => Ok(component.descriptor().clone()),
             None => Err(NoOptions::NotServing),
         });
-        faults.into_iter().map(|fault| Finding::warning("backends.md", fault)).collect()
+        let faults = faults.into_iter().chain(self.account_faults());
+        faults.map(|fault| Finding::warning("backends.md", fault)).collect()
     }
 }

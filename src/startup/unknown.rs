@@ -14,6 +14,7 @@ pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<
     let given = |name: &str| {
         backends.iter().map(|backend| backend.descriptor()).any(|own| {
             own.environment.pass.iter().any(|passed| passed == name)
+                || own.environment.sources.values().any(|source| source == name)
                 || own.credentials.iter().any(|credential| matches!(credential, Credential::Variable(variable) if variable == name))
                 || own.root.as_ref().is_some_and(|root| root.unless_variable == name)
         })

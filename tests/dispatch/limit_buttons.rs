@@ -1,4 +1,5 @@
-//! Tests of the buttons below the notice that a lane waits for the end of a usage limit.
+//! Tests of the buttons below the notice that a lane waits for the end of a usage limit, and of the
+//! change to another account of the agent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use aetheel::turn::{Backend, Backends};
 use super::limits::{THREE_HOURS, agent, lane, limited, saved};
 use crate::support::scripted::{Collected, ScriptedBackend, ScriptedLauncher, message, parts};
 
-struct Agents(BTreeMap<String, Arc<dyn Backend>>);
+/// The agents, and those of them between which conversations change at a usage limit.
+struct Agents(BTreeMap<String, Arc<dyn Backend>>, Vec<String>);
 
 impl Backends for Agents {
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
@@ -20,6 +22,10 @@ impl Backends for Agents {
 
     fn names(&self) -> Vec<String> {
         self.0.keys().cloned().collect()
+    }
+
+    fn rotation(&self, _name: &str) -> Vec<String> {
+        self.1.clone()
     }
 }
 
@@ -43,13 +49,19 @@ struct Team {
 
 impl Team {
     async fn new(turns: &[&[&str]]) -> Self {
+        Self::rotating(turns, &[]).await
+    }
+
+    /// A team in which conversations change between these agents at a usage limit.
+    async fn rotating(turns: &[&[&str]], accounts: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let names = ["alpha", "beta", "gamma", "delta"];
         let agents = names.map(|name| (name.to_owned(), backend(name))).into();
         let (launcher, collected) = (agent(turns), Arc::new(Collected::default()));
         let limits =
             QueueLimits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
-        let backends = Arc::new(Agents(agents));
+        let accounts = accounts.iter().map(|name| (*name).to_owned()).collect();
+        let backends = Arc::new(Agents(agents, accounts));
         let launched = launcher.clone();
         let mut parts = parts(folder.path(), "alpha", backends, launched, &collected, limits).await;
         parts.choices.backends = names[..3].iter().map(|name| (*name).to_owned()).collect();
@@ -188,4 +200,50 @@ async fn people_who_may_not_use_the_bot_and_forged_buttons_decide_nothing() {
     assert_eq!(unknown, Err(OfferRefusal::Gone));
     assert!(team.dispatcher.wait_choices.press("17-0", true).await.is_none());
     assert_eq!(team.launcher.prompts(), ["build it"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_account_answers_at_once_with_the_same_choices() {
+    let team = Team::rotating(&[&[THREE_HOURS]], &["alpha", "beta", "gamma"]).await;
+    let settings = &team.dispatcher.settings;
+    settings.choose(&lane(7), Setting::Model, Some("small/1.0")).await.unwrap();
+    team.ask(7, "build it");
+    let notice = team.collected.notices(1).await.remove(0);
+    let wanted = "Agent alpha has reached a usage limit (5 hours). Agent beta continues at once. (usage limit)";
+    assert_eq!((notice.text.as_str(), notice.offers.len()), (wanted, 0));
+    let (backend, prompts) = team.answer().await;
+    assert_eq!((backend.as_str(), prompts), ("Agent beta", vec!["build it".to_owned(); 2]));
+    assert!(settings.choose(&lane(7), Setting::Model, None).await.unwrap().contains("small/1.0"));
+    assert!(!saved(team.folder.path()).contains("channel:7"), "the lane does not wait");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_showed_something_continues_with_the_next_account() {
+    let turns: [&[&str]; 1] = [&["text half", "tool t1", THREE_HOURS]];
+    let team = Team::rotating(&turns, &["alpha", "beta"]).await;
+    team.ask(7, "build it");
+    let answers = team.collected.answers(2).await;
+    let failure = answers[0].1.failure.as_deref().unwrap();
+    assert!(failure.ends_with("Agent beta continues at once. (usage limit)"), "{failure}");
+    assert_eq!(answers[1].1.backend, "Agent beta");
+    team.dispatcher.turns.idle().await;
+    let prompts = team.launcher.prompts();
+    assert_eq!(prompts.len(), 2);
+    assert!(prompts[1].contains("build it") && prompts[1].contains("half"), "{}", prompts[1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_waits_once_each_account_has_reached_its_limit() {
+    for limit in [THREE_HOURS, "limit -60000"] {
+        // People may not choose `delta`.
+        let team = Team::rotating(&[&[limit], &[THREE_HOURS]], &["delta", "beta", "alpha"]).await;
+        team.ask(7, "build it");
+        let notices = team.collected.notices(2).await;
+        assert!(notices[0].text.contains("Agent beta continues at once"), "{}", notices[0].text);
+        assert!(notices[1].text.contains("Your message waits"), "{}", notices[1].text);
+        let labels: Vec<&str> =
+            notices[1].offers.iter().map(|offer| offer.label.as_str()).collect();
+        assert_eq!(labels, ["Use Agent gamma", "Use Small", "Try now", "Cancel"]);
+        assert_eq!(team.launcher.prompts().len(), 2);
+    }
 }

@@ -2,6 +2,7 @@
 //! terminal, its refusals and its exit codes. Needs the built demo backend (`make guests`).
 
 mod access;
+mod accounts;
 mod allowed_backends;
 mod answers;
 mod away;

@@ -5,6 +5,20 @@ use std::sync::Arc;
 use aho_corasick::AhoCorasick;
 use secrecy::{ExposeSecret, SecretString};
 
+/// Returns whether the value of a variable with this name is treated as a secret.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    // The URL contains the database's password.
+    if name == "CLUSTER_URL" {
+        return true;
+    }
+    ["_KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|part| name.contains(part))
+        && !name.ends_with("_FILE")
+        && !name.ends_with("_DIR")
+        && !name.ends_with("_DIRECTORY")
+}
+
 /// Replaces known secret values by `***`.
 ///
 /// Only the given values are known. Secrets of fewer than six bytes are ignored, because they would

@@ -197,6 +197,11 @@ pub trait Backends: Send + Sync {
     fn offered(&self) -> Vec<String> {
         self.names()
     }
+    /// Returns the backends of one agent's accounts between which conversations change at a usage
+    /// limit, including this one. The list is empty if the operator does not want that.
+    fn rotation(&self, _name: &str) -> Vec<String> {
+        Vec::new()
+    }
     /// Returns why a backend cannot work on this machine now, in a few words for people, for
     /// example `it is not signed in`. Returns `None` if no problem is known.
     async fn unavailable(&self, _name: &str) -> Option<String> {

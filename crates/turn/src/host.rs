@@ -146,11 +146,10 @@ impl Host {
             .collect();
         names.sort_unstable();
         names.dedup();
+        let variables = descriptor.environment.seen_by_agent(&self.variables);
         names
             .into_iter()
-            .filter_map(|name| {
-                self.variables.get(name).map(|value| (name.to_owned(), value.clone()))
-            })
+            .filter_map(|name| variables.get(name).map(|value| (name.to_owned(), value.clone())))
             .collect()
     }
 

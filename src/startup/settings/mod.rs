@@ -18,7 +18,7 @@ use crate::cluster::Cluster;
 use crate::config::{self, AUTO, Config, VARIABLES};
 use crate::finding::Finding;
 use crate::process;
-use crate::redact::Redactor;
+use crate::redact::{Redactor, is_secret_name};
 use crate::startup::webhooks;
 use crate::telemetry;
 use crate::turn::BASE_VARIABLES;
@@ -54,24 +54,11 @@ fn is_set(value: String) -> bool {
     !value.trim().is_empty()
 }
 
-/// Returns whether the value of a variable with this name is treated as a secret.
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    // The URL contains the database's password.
-    if name == "CLUSTER_URL" {
-        return true;
-    }
-    ["_KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|part| name.contains(part))
-        && !name.ends_with("_FILE")
-        && !name.ends_with("_DIR")
-        && !name.ends_with("_DIRECTORY")
-}
-
 /// Returns a redactor that hides the values of secret variables.
 pub fn redactor_of(variables: &HashMap<String, String>) -> Redactor {
     let values: Vec<SecretString> = variables
         .iter()
-        .filter(|(name, _)| is_secret(name))
+        .filter(|(name, _)| is_secret_name(name))
         .map(|(_, value)| value.clone().into())
         .collect();
     Redactor::new(&values)
@@ -133,7 +120,7 @@ pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
     }
     let mut secrets: Vec<SecretString> = variables
         .iter()
-        .filter(|(name, _)| is_secret(name))
+        .filter(|(name, _)| is_secret_name(name))
         .map(|(_, value)| value.clone().into())
         .collect();
     let (webhook_secrets, more) = webhooks::take_secrets(&config, &mut variables);
@@ -188,7 +175,7 @@ fn config_folder(variables: &HashMap<String, String>) -> ConfigFolder {
 /// only one thread.
 pub fn forget_secrets(settings: &OperatorSettings) {
     process::forget_variables(|name| {
-        is_secret(name) || settings.webhook_secrets.contains_key(name)
+        is_secret_name(name) || settings.webhook_secrets.contains_key(name)
     });
 }
 
@@ -228,12 +215,12 @@ mod tests {
         for name in
             ["ANTHROPIC_API_KEY", "DISCORD_BOT_TOKEN", "GH_TOKEN", "db_password", "CLUSTER_URL"]
         {
-            assert!(is_secret(name), "{name}");
+            assert!(is_secret_name(name), "{name}");
         }
         for name in
             ["PATH", "HOME", "KEYMAP", "SSL_CERT_FILE", "CREDENTIALS_DIRECTORY", "CLUSTER_NODE"]
         {
-            assert!(!is_secret(name), "{name}");
+            assert!(!is_secret_name(name), "{name}");
         }
     }
 }

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::env_file::EnvFile;
-use super::is_secret;
 use crate::disk::read_ordinary;
 use crate::process::take_descriptor;
+use crate::redact::is_secret_name;
 
 /// Largest size of a file or stream of settings, in bytes.
 const MAX_SOURCE_BYTES: u64 = 1 << 20;
@@ -123,7 +123,7 @@ impl SourceValues {
         let secret = file
             .values
             .iter()
-            .any(|(name, (value, _))| is_secret(name) && !value.trim().is_empty());
+            .any(|(name, (value, _))| is_secret_name(name) && !value.trim().is_empty());
         for (name, (value, line)) in file.values {
             self.origins.push((name.clone(), format!("{shown}: line {line}")));
             self.values.insert(name, value);

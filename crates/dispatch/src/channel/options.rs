@@ -43,7 +43,7 @@ impl Setting {
         }
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Backend => "backend",
             Self::Model => names::MODEL,

@@ -103,10 +103,9 @@ pub(super) async fn wait_offers(
     descriptor: &Descriptor,
 ) -> Vec<Offer> {
     let (_, settings) = shared.channels.backend_of(&event.lane).await;
-    let (notes, now) = (shared.deps.workspace.limit_notes().all(), Timestamp::now());
-    let is_limited = |name: &str| notes.iter().any(|note| note.backend == name && note.until > now);
+    let now = Timestamp::now();
     let mut agents = shared.channels.offered(&event.lane, &settings);
-    agents.retain(|agent| agent.id != note.backend && !is_limited(&agent.id));
+    agents.retain(|agent| agent.id != note.backend && !shared.limits.is_limited(&agent.id, now));
     buttons(note, event, &agents, &other_models(note, descriptor))
 }
 

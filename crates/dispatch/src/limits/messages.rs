@@ -30,6 +30,12 @@ pub(crate) fn continues(label: &str, note: &LimitNote, now: Timestamp) -> String
     format!("{} I continue by myself {}. (usage limit)", reached(label, note), when(note, now))
 }
 
+/// Returns the message that another account of the agent serves the lane.
+pub(crate) fn rotates(label: &str, next: &str, allowance: Option<&str>) -> String {
+    let allowance = allowance.map(|name| format!(" ({name})")).unwrap_or_default();
+    format!("{label} has reached a usage limit{allowance}. {next} continues at once. (usage limit)")
+}
+
 /// Returns the line of `/status` about a lane that waits.
 pub(crate) fn status(label: &str, note: &LimitNote, now: Timestamp) -> String {
     format!("{} Prompts are answered {}.", reached(label, note), when(note, now))

@@ -7,9 +7,11 @@
 
 pub(crate) mod messages;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 
 use super::deps::DispatcherDeps;
 use super::outlet::limited::ReachedLimit;
@@ -37,11 +39,27 @@ fn earliest(attempt: u32, now: Timestamp) -> Timestamp {
 /// The lanes that wait for the end of a usage limit.
 pub(crate) struct UsageLimits {
     deps: Arc<DispatcherDeps>,
+    /// The backends whose agents reached a limit in any lane of this process, and until when.
+    limited: Mutex<HashMap<String, Timestamp>>,
 }
 
 impl UsageLimits {
     pub(crate) fn new(deps: Arc<DispatcherDeps>) -> Self {
-        Self { deps }
+        Self { deps, limited: Mutex::default() }
+    }
+
+    /// Records that the agent of a backend reached a limit. It counts as limited for at least
+    /// [`FIRST_BACKOFF`], also if the agent says that the limit has ended.
+    pub(crate) fn mark_limited(&self, backend: &str, until: Timestamp, now: Timestamp) {
+        let earliest = now.checked_add(FIRST_BACKOFF).unwrap_or(now);
+        self.limited.lock().insert(backend.to_owned(), until.max(earliest));
+    }
+
+    /// Returns whether the agent of a backend reached a limit in any lane that has not ended.
+    pub(crate) fn is_limited(&self, backend: &str, now: Timestamp) -> bool {
+        let notes = self.deps.workspace.limit_notes().all();
+        self.limited.lock().get(backend).is_some_and(|until| *until > now)
+            || notes.iter().any(|note| note.backend == backend && note.until > now)
     }
 
     /// Lets a lane wait for the end of a limit that a turn reached. Returns `None` if the lane does

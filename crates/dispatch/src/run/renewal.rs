@@ -1,5 +1,8 @@
 //! Turns that a usage limit ended.
 //!
+//! If the operator lets conversations change between the accounts of an agent, the next account that
+//! has not reached a limit serves the lane at once. Otherwise, the lane waits for the end of the limit.
+//!
 //! If people saw nothing of the turn, its event waits in the paused lane and runs again. Otherwise
 //! the partial answer is delivered, and a new event continues the conversation once the limit has
 //! ended. The key of that event contains the turn's id, so it is accepted once.
@@ -7,11 +10,15 @@
 use jiff::Timestamp;
 
 use super::TurnRunner;
+use crate::channel::DIRECTORY;
+use crate::channel::options::Setting;
 use crate::limits::{CONTINUATION, messages};
-use crate::outlet::TurnAnswer;
 use crate::outlet::limited::LimitedTurn;
+use crate::outlet::{Notice, TurnAnswer};
 use crate::persistence::{EventProgress, NextStart, wait_until_saved};
-use aetheel_model::event::{Event, EventKind, EventOrigin, NewEvent};
+use crate::recovery::restart::notice_target;
+use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::plain::with_causes;
 
 impl TurnRunner {
     /// Lets the lane of a turn wait for the end of the usage limit that ended the turn. Returns
@@ -29,6 +36,18 @@ impl TurnRunner {
         };
         let (limits, now) = (&self.shared.limits, Timestamp::now());
         let LimitedTurn { limit, backend, model, is_visible, is_resumable } = limited;
+        limits.mark_limited(&backend, limit.until, now);
+        if let Some(next) = self.rotate(&event.lane, &backend, model.as_deref()).await {
+            let text = messages::rotates(&answer.backend, &next, limit.allowance.as_deref());
+            if !is_visible && kept.leave_to_next_start() != Some(NextStart::AskPeople) {
+                self.announce(event, text).await;
+                return true;
+            }
+            if self.continue_later(event, turn).await {
+                answer.failure = Some(text);
+            }
+            return false;
+        }
         let Some(note) = limits.hold((&event.lane, turn), &backend, model, limit, now).await else {
             return false;
         };
@@ -39,6 +58,54 @@ impl TurnRunner {
             answer.failure = Some(messages::continues(&answer.backend, &note, now));
         }
         false
+    }
+
+    /// Lets another account of the same agent serve the lane, if the operator wants that and the
+    /// account may be used. Returns the label of its backend.
+    async fn rotate(&self, lane: &Lane, backend: &str, model: Option<&str>) -> Option<String> {
+        let (shared, now) = (&self.shared, Timestamp::now());
+        if !shared.deps.choices.waits_for_limits {
+            return None;
+        }
+        let accounts = shared.deps.backends.rotation(backend);
+        let at = accounts.iter().position(|account| account == backend)?;
+        let (_, settings) = shared.channels.backend_of(lane).await;
+        let offered = shared.channels.offered(lane, &settings);
+        let mut others = accounts[at + 1..].iter().chain(&accounts[..at]);
+        let next = others.find(|name| {
+            offered.iter().any(|choice| choice.id == **name) && !shared.limits.is_limited(name, now)
+        })?;
+        let bindings = shared.deps.workspace.bindings();
+        let mut choices = bindings.get(lane, backend).await.settings;
+        // The conversation keeps its model and the like, but not its directory, which people do not
+        // choose.
+        choices.remove(DIRECTORY);
+        if let Some(model) = model {
+            choices.insert(Setting::Model.name().to_owned(), model.to_owned());
+        }
+        let changed = async {
+            for (name, value) in choices {
+                bindings.set_setting(lane, next, &name, Some(value)).await?;
+            }
+            bindings.set_backend(lane, next).await
+        };
+        if let Err(error) = changed.await {
+            tracing::error!(%lane, error = %with_causes(&error), "cannot save the change to another account; the lane waits for the end of the usage limit");
+            return None;
+        }
+        tracing::warn!(%lane, backend, account = next, "the agent reached a usage limit; another account serves the lane");
+        offered.into_iter().find(|choice| choice.id == *next).map(|choice| choice.label)
+    }
+
+    /// Notifies the author of an event that another account answers it.
+    async fn announce(&self, event: &Event, text: String) {
+        let (channel, about) = notice_target(event);
+        if channel.is_some() || event.lane == Lane::Console {
+            // This notice is not essential, and the outlet has logged the failure.
+            let text = self.shared.deps.redactor.redact(text);
+            let notice = Notice { channel, about, text, offers: Vec::new() };
+            let _ = self.shared.deps.outlet.notify(notice).await;
+        }
     }
 
     /// Accepts the event that continues the conversation. Returns whether it is saved.

@@ -54,6 +54,10 @@ impl TurnRunner {
         let turns = shared.deps.workspace.turns().search(search).await;
         let mut quoted = Vec::new();
         for line in turns {
+            // The prompt of this turn, which another agent began before, follows anyway.
+            if line.event == event.sequence {
+                continue;
+            }
             if line.backend == backend {
                 // Its agent knows this turn and those before, unless it begins a new conversation.
                 if is_new { continue } else { break }

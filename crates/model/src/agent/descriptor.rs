@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Safety;
+pub use super::environment::Environment;
 pub use super::noise::StderrNoise;
 pub use super::state::{StateAccess, StatePath};
 
@@ -157,20 +158,6 @@ pub enum Framing {
     Lines,
     /// A `Content-Length` header before each message, as in the Language Server Protocol.
     ContentLength,
-}
-
-/// The environment variables that reach the agent in addition to the host's base list.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
-pub struct Environment {
-    /// Variables that the guest may set.
-    pub set: Vec<String>,
-    /// Variables whose values the host passes on.
-    pub pass: Vec<String>,
-    /// The variables of `pass` and of the credentials whose values are absolute paths that the
-    /// agent reads. With `None`, all credentials count as such variables.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub paths: Option<Vec<String>>,
 }
 
 /// A credential that shows that the agent is signed in.

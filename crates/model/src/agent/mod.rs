@@ -9,6 +9,7 @@ mod action;
 mod ask;
 pub mod capability;
 pub mod descriptor;
+mod environment;
 mod input;
 pub mod labels;
 mod noise;

@@ -1,6 +1,6 @@
 //! `backends.md`: the operator's decisions about backends, one section for each. A section lists
 //! the trusted components by their SHA-256, the accepted capabilities beyond those of the shipped
-//! backend of that name, and the values of the backend's own options.
+//! backend of that name, the values of the backend's own options, and the accounts of its agent.
 //!
 //! Read again whenever it changes. The gateway only adds entries that the operator agreed to and
 //! changes nothing else. `docs/backends.md` has the format.
@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::accounts::{Account, AccountError};
 use super::followed::FollowedFile;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::{read_ordinary, replace, text_of};
@@ -19,8 +20,8 @@ use aetheel_model::markdown::sections::sections;
 use aetheel_model::markdown::{KeyValue, trim_backticks};
 
 /// The beginning of a new file.
-const HEADING: &str = "# Backends\n\nDecisions about backends: which components are trusted (`sha256`), their options (`option`), and\n\
-     their capabilities (everything else).\n";
+const HEADING: &str = "# Backends\n\nDecisions about backends: which components are trusted (`sha256`), their options (`option`), the\n\
+     accounts of their agents (`account`, `rotate`), and their capabilities (everything else).\n";
 
 /// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,10 @@ pub struct BackendNotes {
     accepted: BTreeMap<String, Capabilities>,
     /// The chosen options of each backend.
     options: BTreeMap<String, Vec<ChosenOption>>,
+    /// The accounts of each backend's agent, in the order of the file.
+    accounts: BTreeMap<String, Vec<Account>>,
+    /// The backends whose conversations change to another account at a usage limit.
+    rotating: BTreeSet<String>,
     /// A line for each part that was ignored.
     pub warnings: Vec<String>,
 }
@@ -53,6 +58,12 @@ enum NoteError {
     InvalidCapability { key: String, source: CapabilityError },
     #[error("`option` is not `NAME = VALUE`")]
     InvalidOption,
+    #[error(transparent)]
+    InvalidAccount(#[from] AccountError),
+    #[error("there is an earlier account `{0}`")]
+    SecondAccount(String),
+    #[error("`rotate` {0:?} is neither `yes` nor `no`")]
+    InvalidRotation(String),
     #[error("`{0}` is unknown here")]
     UnknownKey(String),
     /// Contains the invalid items, quoted.
@@ -101,6 +112,23 @@ impl BackendNotes {
             });
             return Ok(());
         }
+        if entry.key == "account" {
+            let account = Account::parse(backend, entry)?;
+            let accounts = self.accounts.entry(backend.to_owned()).or_default();
+            if accounts.iter().any(|earlier| earlier.name == account.name) {
+                return Err(NoteError::SecondAccount(account.name));
+            }
+            accounts.push(account);
+            return Ok(());
+        }
+        if entry.key == "rotate" {
+            match entry.text() {
+                "yes" => drop(self.rotating.insert(backend.to_owned())),
+                "no" => drop(self.rotating.remove(backend)),
+                other => return Err(NoteError::InvalidRotation(other.to_owned())),
+            }
+            return Ok(());
+        }
         if entry.key != "sha256" {
             return Err(NoteError::UnknownKey(entry.key.clone()));
         }
@@ -127,6 +155,22 @@ impl BackendNotes {
     #[must_use]
     pub fn options(&self) -> &BTreeMap<String, Vec<ChosenOption>> {
         &self.options
+    }
+
+    /// Returns all accounts of all agents.
+    pub fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.accounts.values().flatten()
+    }
+
+    /// Returns the backends of an agent's accounts in the order of the file, the backend itself
+    /// first, if conversations change between them at a usage limit. Otherwise, the list is empty.
+    #[must_use]
+    pub fn rotation(&self, backend: &str) -> Vec<String> {
+        let accounts = self.accounts.get(backend).filter(|_| self.rotating.contains(backend));
+        accounts.map_or_else(Vec::new, |accounts| {
+            let others = accounts.iter().map(Account::backend);
+            std::iter::once(backend.to_owned()).chain(others).collect()
+        })
     }
 
     /// Returns the accepted capabilities of a backend, or `None` if none were ever accepted.
@@ -304,6 +348,25 @@ mod tests {
             "{:?}",
             pins.warnings
         );
+    }
+
+    #[test]
+    fn accounts_name_other_variables_and_invalid_ones_are_reported() {
+        let text = "## mini\n\n- account: work, `MINI_TOKEN`=`WORK_MINI_TOKEN`, MINI_HOME=WORK_HOME\n- account: spare, MINI_KEY = SPARE_KEY\n- rotate: yes\n\n\
+            ## other\n- account: work, A_KEY=PLAIN\n- account: Work, A=B\n- account: work\n- account: A=B\n- account: x, A_KEY\n- account: x, 1A=B\n- account: one, A=B\n- account: one, A=C\n- rotate: sometimes\n";
+        let notes = BackendNotes::parse(text);
+        let backends: Vec<String> = notes.accounts().map(Account::backend).collect();
+        assert_eq!(backends, ["mini-work", "mini-spare", "other-one"]);
+        let first = notes.accounts().next().expect("an account");
+        assert_eq!(first.variables["MINI_TOKEN"], "WORK_MINI_TOKEN");
+        assert_eq!(first.variables["MINI_HOME"], "WORK_HOME");
+        assert_eq!(notes.rotation("mini"), ["mini", "mini-work", "mini-spare"]);
+        assert!(notes.rotation("other").is_empty() && notes.rotation("mini-work").is_empty());
+        assert_eq!(notes.warnings.len(), 8, "{:#?}", notes.warnings);
+        let not_secret =
+            "backends.md line 8: the value of `PLAIN` would not be removed from answers and logs";
+        assert!(notes.warnings[0].starts_with(not_secret), "{}", notes.warnings[0]);
+        assert!(notes.warnings[7].contains("neither `yes` nor `no`"), "{}", notes.warnings[7]);
     }
 
     /// Returns the text with another pin.

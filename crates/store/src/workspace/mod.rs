@@ -7,6 +7,7 @@
 //! their I/O on the blocking pool; dropping a future does not stop what it began. Each file here
 //! has its own tests.
 
+mod accounts;
 mod backend_lock;
 mod backend_notes;
 mod baselines;
@@ -54,6 +55,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
+pub use accounts::Account;
 pub use backend_lock::{BackendLock, BackendLockError, LockedBackend};
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use baselines::BaselineNotes;

@@ -95,7 +95,7 @@ impl LinkTask {
             secrets: &secrets,
             port,
             tool_server: self.body_sources.tool_server(),
-            inherited: &host.variables,
+            inherited: &descriptor.environment.seen_by_agent(&host.variables),
         };
         let checked = plan::check(spawn, descriptor, safety, known)?;
         let stdin = self.body_sources.body(&spawn.stdin)?;
