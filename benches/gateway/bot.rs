@@ -79,7 +79,7 @@ impl Bot {
                 host_tools: Vec::new(),
                 recap_on_switch: true,
                 waits_for_limits: true,
-                collisions: true,
+                collisions: aetheel::config::CollisionMode::Warn,
                 max_turns: 25,
                 effort: settings.effort.clone(),
                 project_roots: Vec::new(),

@@ -237,7 +237,7 @@ impl Gateway {
                 host_tools: Vec::new(),
                 recap_on_switch: true,
                 waits_for_limits: true,
-                collisions: true,
+                collisions: aetheel::config::CollisionMode::Warn,
                 max_turns: 25,
                 effort: None,
                 project_roots: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::files::AttachError;
 use super::folded::NoSuchPart;
-use crate::dispatch::{AnswerRefusal, LaneRequestError, PingError, PromptRefusal};
+use crate::dispatch::{AnswerRefusal, ClaimError, LaneRequestError, PingError, PromptRefusal};
 
 /// Length of a line in bytes at which a terminal in line mode drops the rest.
 pub(super) const TERMINAL_LINE_BYTES: usize = 4095;
@@ -36,6 +36,9 @@ pub(super) enum LineError {
     /// A choice was refused, or a conversation cannot be changed.
     #[error(transparent)]
     Request(#[from] LaneRequestError),
+    /// A request about reserved files was refused.
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
     /// The backend does not work.
     #[error(transparent)]
     Ping(#[from] PingError),

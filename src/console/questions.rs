@@ -162,6 +162,9 @@ fn printed(question: &OpenQuestion, above: Option<&str>) -> String {
     if let Some(tool) = said.as_ref().and_then(|said| said.tool) {
         let _ = writeln!(text, "  {tool}");
     }
+    if let Some(note) = question.collision_note() {
+        let _ = writeln!(text, "  ! {note}");
+    }
     let about = match &question.subject {
         Subject::Permission { .. } => {
             said.and_then(|said| said.about).map_or("", |about| about.text.as_str())
@@ -230,6 +233,7 @@ mod tests {
             options: vec![],
             input: None,
             asker: None,
+            collision: None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use super::claims;
 use super::error::{LineError, TERMINAL_LINE_BYTES};
 use super::files;
 use super::input::{self, TerminalInput};
@@ -46,6 +47,7 @@ const HELP: &str = "\
 /safety [LEVEL]    show or choose what it may do without asking
 /mode [MODE]       show or choose `build` or `plan`
 /project [DIR]     show or choose the folder it works in
+/claim             list the reserved files; `/claim PATH... for 2h` reserves some, `/claim release ID` releases them
 /recover           deliver lost replies that can be read now
 /stop              stop the answer (so does Ctrl-C)
 /steer TEXT        tell the agent something while it works
@@ -346,6 +348,10 @@ impl ConsoleSession<'_> {
             Some("/file") => self.add_file(
                 line.trim().split_once(char::is_whitespace).map_or("", |(_, path)| path.trim()),
             ),
+            Some("/claim") => {
+                let rest = line.trim_start_matches("/claim").trim();
+                claims::claim(self.dispatcher, rest).await.map_err(LineError::from)
+            }
             Some("/recover") => Ok(self.dispatcher.redelivery.recover_lane(&Lane::Console).await),
             Some("/compact") => {
                 self.dispatcher.conversations.compact(&Lane::Console).await.map_err(LineError::from)

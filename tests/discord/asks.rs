@@ -25,6 +25,7 @@ pub(super) fn permission(always: Option<&str>) -> OpenQuestion {
         options: vec![],
         input: None,
         asker: None,
+        collision: None,
     }
 }
 

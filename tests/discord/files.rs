@@ -173,6 +173,7 @@ async fn a_long_subject_of_a_question_is_attached() {
         options: vec![],
         input: None,
         asker: None,
+        collision: None,
     };
     turn.ask(&question);
     let with_buttons = |local: &LocalDiscord| {

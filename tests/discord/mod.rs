@@ -4,6 +4,7 @@ mod answers;
 mod asks;
 mod bot;
 mod catching_up;
+mod claims;
 mod connection;
 mod conversations;
 mod crowded;

@@ -8,7 +8,7 @@ use aetheel::agent::{
 };
 use aetheel::dispatch::Notice;
 use aetheel::event::NewEvent;
-use aetheel::id::ChannelId;
+use aetheel::id::{ChannelId, UserId};
 use tokio::sync::watch;
 
 use super::outlive::{Gateway, Setup};
@@ -20,7 +20,7 @@ use crate::support::shelf::Shelf;
 
 /// Understands `tool KIND PATH`, `failed KIND PATH`, and changes that a command reports: `change
 /// PATH` and `rename OLD NEW`.
-fn working() -> Understanding {
+pub(super) fn working() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| {
         let Input::Line(line) = input else { return usual(state, input) };
@@ -68,13 +68,13 @@ fn obedient() -> Arc<ScriptedLauncher> {
     })
 }
 
-struct Office {
-    desk: Desk,
+pub(super) struct Office {
+    pub(super) desk: Desk,
     turns: usize,
 }
 
 /// The channels of the first directory are 1 to 9, of the second one 11 to 19.
-const CHANNELS: &str = "## project one\n- directory: one\n\n## project two\n- directory: two\n\n\
+pub(super) const CHANNELS: &str = "## project one\n- directory: one\n\n## project two\n- directory: two\n\n\
     ## channel 1\n- project: one\n\n## channel 2\n- project: one\n\n## channel 3\n- project: one\n\n\
     ## channel 11\n- project: two\n\n## channel 12\n- project: two\n\n\
     ## channel 21\n- directory: one/.trees/b\n";
@@ -82,7 +82,11 @@ const CHANNELS: &str = "## project one\n- directory: one\n\n## project two\n- di
 impl Office {
     async fn new() -> Self {
         let options = DeskOptions { understanding: working(), ..DeskOptions::default() };
-        let desk = Desk::new(obedient(), options).await;
+        Self::with(obedient(), options).await
+    }
+
+    pub(super) async fn with(launcher: Arc<ScriptedLauncher>, options: DeskOptions) -> Self {
+        let desk = Desk::new(launcher, options).await;
         let root = desk.folder.path().join("workspace");
         for directory in ["one", "two", "one/.trees/b"] {
             std::fs::create_dir_all(root.join(directory)).unwrap();
@@ -96,39 +100,62 @@ impl Office {
         Self { desk, turns: 0 }
     }
 
-    fn path(&self, path: &str) -> String {
+    pub(super) fn path(&self, path: &str) -> String {
         self.desk.folder.path().join("workspace").join(path).display().to_string()
     }
 
-    /// Runs a turn in which the agent prints these lines.
-    async fn turn(&mut self, channel: u64, lines: &str) {
-        let author = Some("Ann".to_owned());
-        let asked = NewEvent { author, ..message(channel, lines) };
+    /// Runs a turn in which the agent prints these lines. Returns the text of its answer.
+    pub(super) async fn turn(&mut self, channel: u64, lines: &str) -> String {
+        self.turn_of(channel, None, lines).await
+    }
+
+    /// Runs a turn that a person starts.
+    pub(super) async fn turn_of(
+        &mut self,
+        channel: u64,
+        asker: Option<u64>,
+        lines: &str,
+    ) -> String {
+        self.begin(channel, asker, lines);
+        self.turns += 1;
+        self.desk.collected.answers(self.turns).await.pop().expect("an answer").1.text
+    }
+
+    pub(super) fn begin(&self, channel: u64, asker: Option<u64>, lines: &str) {
+        let (author, asker) = (Some("Ann".to_owned()), asker.map(UserId::discord));
+        let lines = lines.replace("ROOT", &self.path(""));
+        let asked = NewEvent { author, asker, ..message(channel, &lines) };
         self.desk.dispatcher.intake.submit(asked).unwrap();
+    }
+
+    /// Waits for the end of a turn that began before.
+    pub(super) async fn end_turn(&mut self) {
         self.turns += 1;
         self.desk.collected.answers(self.turns).await;
     }
 
     /// Returns the lines of all warnings, with their channels. A last collision in other channels
     /// shows that all earlier uses were checked.
-    async fn warnings(&mut self) -> Vec<(u64, String)> {
-        self.turn(12, "tool file_write last.rs").await;
-        self.turn(11, "tool file_write last.rs").await;
+    pub(super) async fn warnings(&mut self) -> Vec<(u64, String)> {
+        let last = format!("last{}.rs", self.turns);
+        for channel in [12, 11] {
+            self.turn(channel, &format!("tool file_write {last}")).await;
+        }
         let mut known = 0;
         loop {
             let notices = self.desk.collected.notices(known + 1).await;
             known = notices.len();
-            if notices.iter().filter(|notice| notice.text.contains("last.rs")).count() < 2 {
+            if notices.iter().filter(|notice| notice.text.contains(&last)).count() < 2 {
                 continue;
             }
             let mut lines: Vec<_> = notices.into_iter().flat_map(lines_of).collect();
-            lines.retain(|(_, line)| !line.contains("last.rs"));
+            lines.retain(|(_, line)| !line.contains("`last"));
             return lines;
         }
     }
 }
 
-fn channel_of(notice: &Notice) -> u64 {
+pub(super) fn channel_of(notice: &Notice) -> u64 {
     notice.channel.and_then(ChannelId::as_discord).unwrap_or(0)
 }
 
@@ -142,8 +169,7 @@ fn lines_of(notice: Notice) -> Vec<(u64, String)> {
 async fn warnings_after(one: (u64, &str), other: (u64, &str)) -> usize {
     let mut office = Office::new().await;
     for (channel, lines) in [one, other] {
-        let lines = lines.replace("ROOT", &office.path(""));
-        office.turn(channel, &lines).await;
+        office.turn(channel, lines).await;
     }
     office.warnings().await.len()
 }

@@ -6,6 +6,7 @@ mod attachments;
 mod baselines;
 mod bounds;
 mod checkpoints;
+mod claims;
 mod collisions;
 mod drift;
 mod health;

@@ -126,7 +126,10 @@ async fn an_mcp_client_lists_and_calls_the_tools_of_its_session() {
     .await;
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert_eq!(heard.recv().await.unwrap(), "200 \"aetheel\"");
-    assert_eq!(heard.recv().await.unwrap(), "\"aetheel_post_file\" \"aetheel_ask\"");
+    assert_eq!(
+        heard.recv().await.unwrap(),
+        "\"aetheel_post_file\" \"aetheel_ask\" \"aetheel_claim\""
+    );
     let posted = heard.recv().await.unwrap();
     assert!(posted.starts_with("200 false The file `a.txt`"), "{posted}");
     let missing = heard.recv().await.unwrap();

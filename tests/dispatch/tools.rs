@@ -133,7 +133,7 @@ async fn a_file_that_the_agent_posts_is_part_of_the_answer_once() {
     let (desk, answer, lines) = Calls::new(&["tools", POST], 2).run(options()).await;
     assert_eq!(answer.text, "before after");
     assert_eq!(posted(&answer), [plot()]);
-    assert_eq!(lines[0], "tools: aetheel_post_file aetheel_ask");
+    assert_eq!(lines[0], "tools: aetheel_post_file aetheel_ask aetheel_claim");
     assert_eq!(lines[1], "5 done: The file `plot.png` (5 bytes) is attached to your answer.");
     let tape = ParsedRecording::read(&only_recording(&desk).await).unwrap();
     let count = |found: fn(&EntryKind) -> bool| {
@@ -196,7 +196,7 @@ async fn a_call_that_cannot_be_carried_out_fails_with_the_reason() {
         (r#"call 7 aetheel_post_file {"path":"huge.bin"}"#, "the limit is"),
         (r#"call 8 aetheel_post_file {"path""#, "not valid"),
         (r#"call 9 aetheel_ask {"question":""}"#, "the question is empty"),
-        ("call 10 rm {}", "its tools are: aetheel_post_file, aetheel_ask"),
+        ("call 10 rm {}", "its tools are: aetheel_post_file, aetheel_ask, aetheel_claim"),
     ];
     for (line, reason) in calls {
         let (_, answer, lines) = Calls::new(&[line], 1).run(options()).await;

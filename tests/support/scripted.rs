@@ -664,7 +664,7 @@ pub async fn parts(
             host_tools: HostToolKind::ALL.to_vec(),
             recap_on_switch: true,
             waits_for_limits: true,
-            collisions: true,
+            collisions: aetheel::config::CollisionMode::Warn,
             max_turns: 25,
             effort: None,
             project_roots: vec![],

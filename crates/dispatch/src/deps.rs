@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::outlet::Outlet;
 use super::outlet::messages::PromptRefusal;
 use aetheel_model::agent::{AllowedTools, Mode, Safety};
-use aetheel_model::config::{HostToolKind, Rollout};
+use aetheel_model::config::{CollisionMode, HostToolKind, Rollout};
 use aetheel_model::event::NewEvent;
 use aetheel_model::id::{ChannelId, UserOrRoleId};
 use aetheel_model::policy::PolicyCeiling;
@@ -104,9 +104,8 @@ pub struct Choices {
     pub recap_on_switch: bool,
     /// Whether lanes wait for the end of a usage limit, instead of failing.
     pub waits_for_limits: bool,
-    /// Whether people are warned about files that two conversations use, unless `channels.md`
-    /// overrides it.
-    pub collisions: bool,
+    /// The reaction to a file that two conversations use, unless `channels.md` overrides it.
+    pub collisions: CollisionMode,
     /// The maximum number of model rounds per turn.
     pub max_turns: u32,
     /// The folders that may contain working directories of lanes.

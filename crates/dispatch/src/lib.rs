@@ -36,6 +36,7 @@
 //! | [`recovery`] | unfinished events after a restart, and replies that could not be read |
 //! | [`delivery`] | the delivery of answers |
 //! | [`drift`] | output that backends do not recognise |
+//! | [`claims`] | files that people and agents reserve |
 //! | [`collisions`] | warnings about files that two conversations use |
 //! | [`health`] | probes and metrics |
 //! | [`limits`] | lanes that wait for the end of a usage limit |
@@ -51,6 +52,7 @@
 //! they share.
 
 mod channel;
+mod claims;
 mod collisions;
 mod delivery;
 mod deps;
@@ -84,6 +86,8 @@ pub use self::channel::options::{Setting, SettingOption};
 pub use self::channel::projects::ProjectBinding;
 pub use self::channel::sessions::{Conversation, ConversationList, Conversations};
 pub use self::channel::settings::Settings;
+pub use self::claims::{ClaimAuthor, ClaimDesk, ClaimError, ClaimOrder};
+pub use self::collisions::mutes::WarningMutes;
 pub use self::deps::{Choices, DispatcherDeps, Router};
 pub use self::health::{HealthProbe, Stats};
 pub use self::intake::router::Placement;
@@ -167,6 +171,10 @@ pub struct Dispatcher {
     pub backends: BackendControl,
     /// The rollouts of new versions of backends.
     pub rollouts: Rollouts,
+    /// The files that people and agents reserved.
+    pub claims: ClaimDesk,
+    /// The muted warnings about files.
+    pub mutes: WarningMutes,
     /// The links whose agents call tools through the MCP server.
     pub tool_endpoints: ToolEndpoints,
     shared: Arc<Shared>,
@@ -258,7 +266,7 @@ impl Dispatcher {
         );
         supervisor::spawn(
             "collisions",
-            collisions::warn_people(Arc::downgrade(&shared), file_uses),
+            collisions::watch::warn_people(Arc::downgrade(&shared), file_uses),
         );
         supervisor::spawn_finite(
             "rollout",
@@ -278,6 +286,8 @@ impl Dispatcher {
             history: TurnHistory::new(shared.clone()),
             backends: BackendControl::new(shared.clone()),
             rollouts: Rollouts::new(shared.clone()),
+            claims: ClaimDesk::new(shared.clone()),
+            mutes: WarningMutes::new(shared.clone()),
             tool_endpoints: shared.links.tool_endpoints().clone(),
             shared,
         }

@@ -58,10 +58,12 @@ pub struct FileUses {
     files: HashMap<PathBuf, UsedFile>,
 }
 
-/// The lanes that used a file, oldest use first, and the pairs of lanes that collided there.
+/// The lanes that used a file, oldest use first, their writes, and the pairs that collided there.
 #[derive(Debug, Default)]
 struct UsedFile {
     uses: Vec<LaneFileUse>,
+    /// The time of the latest write of each lane.
+    writes: BTreeMap<Lane, u64>,
     reported: BTreeMap<(Lane, Lane), u64>,
 }
 
@@ -82,6 +84,7 @@ impl FileUses {
         let file = self.files.entry(path.to_owned()).or_default();
         file.uses.retain(|earlier| earlier.at_ms >= since);
         file.reported.retain(|_, last| *last >= since);
+        file.writes.retain(|_, last| *last >= since);
         let mut collisions = Vec::new();
         let mut access = now.access;
         for earlier in &file.uses {
@@ -103,10 +106,28 @@ impl FileUses {
         }
         file.uses.retain(|earlier| earlier.lane != now.lane);
         if file.uses.len() == MAX_LANES {
-            file.uses.remove(0);
+            let forgotten = file.uses.remove(0);
+            file.writes.remove(&forgotten.lane);
+        }
+        if now.access == FileAccess::Write {
+            file.writes.insert(now.lane.clone(), now.at_ms);
         }
         file.uses.push(LaneFileUse { access, ..now });
         collisions
+    }
+
+    /// Returns the uses with which a write of a lane would collide, oldest first. Uses from before the
+    /// lane's own latest write are left out, except that another lane has written since.
+    #[must_use]
+    pub fn in_the_way(&self, path: &Path, lane: &Lane, now_ms: u64) -> Vec<LaneFileUse> {
+        let since = now_ms.saturating_sub(self.window_ms);
+        let Some(file) = self.files.get(path) else { return Vec::new() };
+        let own = file.writes.get(lane).copied().filter(|at| *at >= since);
+        let is_in_the_way = |used: &&LaneFileUse| {
+            let wrote_since = || file.writes.get(&used.lane).is_some_and(|at| Some(*at) > own);
+            used.lane != *lane && used.at_ms >= since && (own.is_none() || wrote_since())
+        };
+        file.uses.iter().filter(is_in_the_way).cloned().collect()
     }
 
     /// If there are too many files, forgets those that were not used since a time, or the tenth that
@@ -216,6 +237,27 @@ mod tests {
     #[test]
     fn a_write_is_remembered_although_the_lane_reads_the_file_later() {
         assert_eq!(collisions(&[(1, Write, 0), (1, Read, 1), (2, Write, 2)]), [(1, Write, 2)]);
+    }
+
+    #[test]
+    fn a_write_is_in_the_way_of_another_lane_until_that_lane_has_written_the_file() {
+        let mut memory = FileUses::new(WINDOW);
+        let path = Path::new("/a");
+        let lanes = |memory: &FileUses, lane: u64, now| {
+            let found = memory.in_the_way(path, &of(lane, Read, 0).lane, now);
+            found.into_iter().map(|used| used.access).collect::<Vec<_>>()
+        };
+        memory.record(path, of(1, Read, 0));
+        assert_eq!(lanes(&memory, 2, 1), [Read]);
+        assert_eq!(lanes(&memory, 1, 1), []);
+        memory.record(path, of(2, Write, 2));
+        assert_eq!(lanes(&memory, 2, 3), [], "people have allowed it before");
+        assert_eq!(lanes(&memory, 1, 3), [Write]);
+        memory.record(path, of(1, Read, 4));
+        assert_eq!(lanes(&memory, 2, 5), []);
+        memory.record(path, of(1, Write, 6));
+        assert_eq!(lanes(&memory, 2, 7), [Write]);
+        assert_eq!(lanes(&memory, 2, WINDOW + 7), []);
     }
 
     #[test]

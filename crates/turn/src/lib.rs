@@ -42,7 +42,7 @@ mod tool_endpoints;
 mod tools;
 pub mod transcript;
 
-pub use audience::{Answerer, AskCloseReason, Audience, Judgement};
+pub use audience::{Answerer, AskCloseReason, Audience, CallReply, Judgement};
 pub use blob::Blob;
 pub use driver::{Steering, TurnRequest, run};
 pub use ending::{Ending, StopReason, TurnResult};
@@ -62,4 +62,4 @@ pub use plan::{ARGUMENT_LIMIT, PlanFault};
 pub use policies::{NoPolicies, Policies};
 pub use reach::{Reach, ReachPolicy};
 pub use tool_endpoints::{ToolEndpoint, ToolEndpoints, ToolReply};
-pub use tools::host_tools;
+pub use tools::{ClaimAction, ClaimCall, GatewayCall, host_tools};

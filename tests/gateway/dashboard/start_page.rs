@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{serving, with_dashboard};
 use crate::support::browser::Browser;
-use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OWNER};
+use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OTHER, OWNER};
 
 #[tokio::test]
 async fn everybody_who_may_see_a_turn_sees_it_grow() {
@@ -147,4 +147,40 @@ async fn a_form_sent_twice_is_processed_once_and_completely_even_if_the_browser_
     for part in ["> 💬 only once", "You said: only once", "> 💬 hurry", "You said: hurry"] {
         assert_eq!(texts.iter().filter(|text| text.contains(part)).count(), 1, "{part}: {texts:?}");
     }
+}
+
+#[tokio::test]
+async fn reserved_files_are_shown_and_released_by_people_of_their_channel() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let bot = serving(&installation).await;
+    let take = local.slash(CHANNEL, ANN, "claim", Some("paths:=src/<b>.rs"));
+    local.answer_to(take).await;
+    // Bob may not see the channel.
+    local.faults().deny(CHANNEL, BOB, 1 << 10);
+    let ann = Browser::signed_in(&local, OTHER, ANN).await;
+    let bob = Browser::signed_in(&local, OTHER, BOB).await;
+    let page = ann.get("/").await;
+    assert!(page.body.contains("<code>src/&lt;b&gt;.rs</code>"), "{}", page.body);
+    assert!(page.body.contains("Reserved by ann in #general for "), "{}", page.body);
+    let hidden = bob.get("/").await;
+    assert!(!hidden.body.contains("Reserved files"), "{}", hidden.body);
+    let (claim, lane) = (page.field("claim"), format!("channel:{CHANNEL}"));
+    let fields = |csrf: &str, lane: &str| {
+        [("csrf", csrf.to_owned()), ("claim", claim.clone()), ("lane", lane.to_owned())]
+    };
+    for lane in [lane.clone(), format!("channel:{OTHER}")] {
+        let sent = fields(&hidden.field("csrf"), &lane);
+        let sent: Vec<_> = sent.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        bob.post("/claims/release", &sent).await;
+        assert!(bob.get("/").await.body.contains("That claim has ended."));
+    }
+    assert!(ann.get("/").await.body.contains("Reserved files"));
+    assert!(!bot.stderr().contains("released reserved files"), "{}", bot.stderr());
+    let sent = fields(&page.field("csrf"), &lane);
+    let sent: Vec<_> = sent.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    ann.post("/claims/release", &sent).await;
+    assert!(ann.get("/").await.body.contains("Released 1 claim"));
+    assert!(!ann.get("/").await.body.contains("Reserved files"));
+    local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ ann released reserved files.").await;
 }

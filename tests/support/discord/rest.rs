@@ -666,13 +666,18 @@ pub(super) fn slash_json(
     name: &str,
     prompt: Option<&str>,
 ) -> Value {
-    // The first option of the command, as it is registered.
+    // The option that the text names, as `NAME:=VALUE`, or the first one of the command.
     let registered =
         state.commands.as_array().into_iter().flatten().find(|command| command["name"] == name);
     let option = registered
         .and_then(|command| command["options"][0]["name"].as_str())
         .unwrap_or("prompt")
         .to_owned();
+    let named = prompt.and_then(|prompt| prompt.split_once(":="));
+    let (option, prompt) = match named {
+        Some((name, value)) => (name.to_owned(), Some(value)),
+        None => (option, prompt),
+    };
     let options = prompt.map(|prompt| json!({"name": option, "type": 3, "value": prompt}));
     let data = json!({"id": "900", "name": name, "type": 1, "options": options.into_iter().collect::<Vec<_>>()});
     interaction_json(state, channel, user, 2, &data, None)

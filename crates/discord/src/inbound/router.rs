@@ -28,7 +28,9 @@ use crate::panel::{InteractionCaller, PanelServices, Panels};
 use crate::questions::{OfferHandler, OtherNodes, Press, PressHandler};
 use crate::rest::Timeouts;
 use crate::wire::{Message, MessageEdit, SlashInteraction, age_by_discord, id_in};
-use aetheel_dispatch::{Dispatcher, Questions, Recovery, Settings, Turns, WaitChoices};
+use aetheel_dispatch::{
+    Dispatcher, Questions, Recovery, Settings, Turns, WaitChoices, WarningMutes,
+};
 use aetheel_model::id::ChannelId;
 
 /// Time limits of the acknowledgement of an interaction, for which Discord waits three seconds.
@@ -47,6 +49,7 @@ pub(crate) struct RouterServices {
     recovery: Recovery,
     wait_choices: WaitChoices,
     turns: Turns,
+    mutes: WarningMutes,
 }
 
 impl RouterServices {
@@ -58,6 +61,7 @@ impl RouterServices {
             recovery: dispatcher.recovery.clone(),
             wait_choices: dispatcher.wait_choices.clone(),
             turns: dispatcher.turns.clone(),
+            mutes: dispatcher.mutes.clone(),
         }
     }
 }
@@ -350,6 +354,7 @@ impl EventRouter {
             wait_choices: services.wait_choices.clone(),
             turns: services.turns.clone(),
             accept: accept.clone(),
+            mutes: services.mutes.clone(),
         };
         tokio::spawn(async move { presses.answer(press, elsewhere).await });
     }

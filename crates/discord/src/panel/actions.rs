@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use super::commands::{self, CommandAccess, PanelAction};
 use super::scope::ChannelScope;
 use super::{Response, menu, page};
-use aetheel_dispatch::{LaneStatus, ProjectBinding, queue_rows, session_rows, status_rows};
+use aetheel_dispatch::{
+    ClaimOrder, LaneStatus, ProjectBinding, queue_rows, session_rows, status_rows,
+};
 
 /// How long an agent may take to list its sessions.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(8);
@@ -16,7 +18,7 @@ impl PanelAction {
     /// Returns whether a deferred answer is visible only to the person who asked. Discord needs to
     /// know this before the answer is ready.
     pub(super) fn is_private(self) -> bool {
-        !matches!(self, Self::Set(_) | Self::Compact | Self::Project)
+        !matches!(self, Self::Set(_) | Self::Compact | Self::Project | Self::Claim)
     }
 
     /// Carries out the command. `alone` means that the person may also write direct messages, and
@@ -83,6 +85,30 @@ impl PanelAction {
                         })
                         .await,
                 )
+            }
+            (Self::Claim, value) => {
+                let given_for = |name: &str| {
+                    let given = given.iter().find(|(given, _)| given == name);
+                    given
+                        .map(|(_, value)| value.trim().to_owned())
+                        .filter(|value| !value.is_empty())
+                };
+                if value.is_none() {
+                    let listed = scope.claims().await;
+                    return Response::private(match listed {
+                        Ok(text) => page::escaped(&text),
+                        Err(error) => error.to_string(),
+                    });
+                }
+                let changed = match given_for("release") {
+                    Some(id) => scope.release_claim(&id).await,
+                    None => {
+                        let paths = given_for("paths").unwrap_or_default();
+                        let (time, reason) = (given_for("for"), given_for("reason"));
+                        scope.claim(ClaimOrder { paths, time, reason }).await
+                    }
+                };
+                Response::changed(changed.map(|text| page::escaped(&text)))
             }
             (Self::Ping, name) => {
                 let text = scope.ping(name).await.unwrap_or_else(|error| error.to_string());

@@ -38,6 +38,8 @@ pub(crate) enum PanelAction {
     Compact,
     /// Shows or binds the channel's project.
     Project,
+    /// Lists, takes or releases claims.
+    Claim,
     Ping,
     Help,
 }
@@ -131,7 +133,7 @@ impl SlashCommand {
 const RESET: &str = "Forget this channel's conversation and begin a new one";
 
 /// All commands, in the order of the help.
-const TABLE: [SlashCommand; 19] = [
+const TABLE: [SlashCommand; 20] = [
     everyone("ask", "Ask the agent", &[words("prompt", "The task for the agent")], Verb::Ask),
     everyone(
         "new",
@@ -210,6 +212,17 @@ const TABLE: [SlashCommand; 19] = [
         PanelAction::Project,
     )
     .for_owners(),
+    panel(
+        "claim",
+        "Show the files that are reserved here, or reserve or release some",
+        &[
+            free("paths", "Files or folders to reserve, separated by commas; `src/*.rs` works too"),
+            free("for", "How long, such as `30m` or `2h`; without it, an hour"),
+            free("reason", "The reason, for other people"),
+            free("release", "The claim to release, by its id; `all` for those of this channel"),
+        ],
+        PanelAction::Claim,
+    ),
     panel(
         "ping",
         "Check whether a backend can work",

@@ -118,7 +118,7 @@ impl Panels {
             let asker = caller.asker(&this.identity);
             let alone =
                 this.identity.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
-            let scope = ChannelScope::new(&this.services, asker);
+            let scope = ChannelScope::new(&this.services, asker, &caller.name);
             let dashboard = this.dashboard;
             let mut work = this
                 .runtime
@@ -191,7 +191,7 @@ impl Panels {
             .await;
             return;
         }
-        let scope = ChannelScope::new(&self.services, asker);
+        let scope = ChannelScope::new(&self.services, asker, &caller.name);
         let mut work = self.runtime.spawn(async move {
             let chosen = scope.choose(setting, Some(&value)).await;
             (chosen.map_err(ChoiceError::from), menu::settings(&scope.view().await))
@@ -258,7 +258,7 @@ impl Panels {
             let choices = match order.filter(|_| admitted) {
                 None => Vec::new(),
                 Some(order) => {
-                    let scope = ChannelScope::new(&this.services, asker);
+                    let scope = ChannelScope::new(&this.services, asker, &caller.name);
                     let work = this
                         .runtime
                         .spawn(async move { suggestions::choices(&scope, order, &typed).await });

@@ -5,12 +5,13 @@ use std::time::Duration;
 use crate::access::asker::Asker;
 use crate::ids;
 use aetheel_dispatch::{
-    BackendControl, ConversationList, Conversations, Dispatcher, LaneRequestError, LaneStatus,
-    Observer, PingError, ProjectBinding, QueueView, Setting, Settings,
+    BackendControl, ClaimAuthor, ClaimDesk, ClaimError, ClaimOrder, ConversationList,
+    Conversations, Dispatcher, LaneRequestError, LaneStatus, Observer, PingError, ProjectBinding,
+    QueueView, Setting, Settings,
 };
 use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::event::Lane;
-use aetheel_model::id::ChannelId;
+use aetheel_model::id::{ChannelId, UserId};
 
 /// How long an agent may take to list its sessions before one is resumed.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(8);
@@ -22,6 +23,7 @@ pub(crate) struct PanelServices {
     settings: Settings,
     conversations: Conversations,
     backends: BackendControl,
+    claims: ClaimDesk,
 }
 
 impl PanelServices {
@@ -31,6 +33,7 @@ impl PanelServices {
             settings: dispatcher.settings.clone(),
             conversations: dispatcher.conversations.clone(),
             backends: dispatcher.backends.clone(),
+            claims: dispatcher.claims.clone(),
         }
     }
 }
@@ -40,17 +43,20 @@ pub(super) struct ChannelScope {
     services: PanelServices,
     lane: Lane,
     pub(super) asker: Asker,
+    /// The displayed name of the person.
+    name: String,
 }
 
 impl ChannelScope {
-    pub(super) fn new(services: &PanelServices, asker: Asker) -> Self {
+    pub(super) fn new(services: &PanelServices, asker: Asker, name: &str) -> Self {
         if let Some(parent) = asker.parent {
             // A menu may be the first event of a thread since the start.
             services
                 .settings
                 .learn_parent(ChannelId::discord(asker.channel), ChannelId::discord(parent));
         }
-        Self { services: services.clone(), lane: ids::lane(asker.channel), asker }
+        let (lane, name) = (ids::lane(asker.channel), name.to_owned());
+        Self { services: services.clone(), lane, asker, name }
     }
 
     pub(super) async fn view(&self) -> LaneStatus {
@@ -110,6 +116,29 @@ impl ChannelScope {
 
     pub(super) async fn compact(&self) -> Result<String, LaneRequestError> {
         self.services.conversations.compact(&self.lane).await
+    }
+
+    pub(super) async fn claims(&self) -> Result<String, ClaimError> {
+        self.services.claims.list(&self.lane).await
+    }
+
+    /// Reserves files for the person.
+    pub(super) async fn claim(&self, order: ClaimOrder) -> Result<String, ClaimError> {
+        let author = ClaimAuthor {
+            lane: self.lane.clone(),
+            person: Some(UserId::discord(self.asker.user)),
+            name: Some(self.name.clone()),
+        };
+        self.services.claims.take(author, order).await
+    }
+
+    /// Releases a claim of the channel; an owner may release every claim.
+    pub(super) async fn release_claim(&self, id: &str) -> Result<String, ClaimError> {
+        let released = self.services.claims.release(&self.lane, id, self.asker.owner).await;
+        if released.is_ok() {
+            tracing::info!(lane = %self.lane, user = self.asker.user, claim = id, "a person released reserved files");
+        }
+        released
     }
 
     /// Binds the channel to a project. A thread uses the project of its channel.

@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 
 use super::press::PressChoice;
+use super::subject::{MAX_DIFF_CHARS, MAX_SUBJECT_CHARS, block, cut};
 use crate::api::MAX_MESSAGE_CHARS;
 use crate::text::markdown::escape;
 use aetheel_dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
-use aetheel_model::agent::labels::ALLOW_ONCE;
 use aetheel_model::agent::{AnswerForm, AskDecision, AskOption, DecisionScope, Question};
 use aetheel_model::id::UserId;
 use aetheel_model::plain::short_line;
@@ -17,9 +17,6 @@ use aetheel_model::split::split;
 const MAX_PIECE_CHARS: usize = 1_650;
 /// Maximum number of characters of the title.
 const MAX_TITLE_CHARS: usize = 300;
-/// Maximum number of characters shown of a command or plan, and of a diff.
-const MAX_SUBJECT_CHARS: usize = 8_000;
-const MAX_DIFF_CHARS: usize = 1_400;
 /// Maximum number of options that are shown as buttons. More are shown as a menu.
 const MAX_OPTION_BUTTONS: usize = 4;
 const MAX_MENU_OPTIONS: usize = 25;
@@ -48,7 +45,9 @@ pub(crate) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
                 statement.tool.map(|tool| format!("\n-# {}", escape(&short_line(tool, 100))));
             let about = statement.about.map(|about| format!("\n{}", block(about)));
             let (tool, about) = (tool.unwrap_or_default(), about.unwrap_or_default());
-            format!("🔐 {}{tool}{about}", bold(&statement.heading))
+            let note = question.collision_note().map(|note| format!("\n⚠️ {note}"));
+            let (heading, note) = (bold(&statement.heading), note.unwrap_or_default());
+            format!("🔐 {heading}{tool}{about}{note}")
         }
         Subject::Plan(plan) => {
             let (shown, note) = cut(plan, MAX_SUBJECT_CHARS);
@@ -123,23 +122,6 @@ fn as_menu(asked: &Question) -> bool {
     asked.many || asked.options.len() > MAX_OPTION_BUTTONS
 }
 
-/// Returns a code block that its content cannot end.
-fn block(about: &Excerpt) -> String {
-    let (shown, note) =
-        cut(&about.text, if about.language == "diff" { MAX_DIFF_CHARS } else { MAX_SUBJECT_CHARS });
-    format!("```{}\n{}\n```{note}", about.language, shown.replace("```", "``\u{200b}`"))
-}
-
-fn cut(text: &str, most: usize) -> (&str, String) {
-    match text.char_indices().nth(most) {
-        None => (text, String::new()),
-        Some((at, _)) => (
-            &text[..at],
-            format!("\n⚠️ {} more characters are in the file above.", text[at..].chars().count()),
-        ),
-    }
-}
-
 /// Returns the buttons and menus below a question.
 pub(crate) fn rows(question: &OpenQuestion, step: usize) -> Value {
     let button = |choice: PressChoice, style: u8, label: &str| json!({"type": 2, "style": style, "label": short_line(label, BUTTON_LABEL), "custom_id": choice.custom_id(&question.id)});
@@ -147,7 +129,7 @@ pub(crate) fn rows(question: &OpenQuestion, step: usize) -> Value {
         Subject::Permission { .. } | Subject::Plan(_) => {
             let mut row = vec![];
             if question.options.is_empty() {
-                row.push(button(PressChoice::Allow, 3, ALLOW_ONCE));
+                row.push(button(PressChoice::Allow, 3, question.allow_label()));
                 row.extend(question.always().map(|label| button(PressChoice::Always, 1, &label)));
             }
             // The agent's own options are above the bot's, which always include one to deny.
@@ -159,7 +141,11 @@ pub(crate) fn rows(question: &OpenQuestion, step: usize) -> Value {
             let own: Vec<Value> = (0..)
                 .zip(&question.options)
                 .map(|(at, option)| {
-                    button(PressChoice::AgentOption(at), style(option), &option.full_label())
+                    button(
+                        PressChoice::AgentOption(at),
+                        style(option),
+                        &question.option_label(option),
+                    )
                 })
                 .collect();
             let mut rows: Vec<Value> = own
@@ -171,7 +157,7 @@ pub(crate) fn rows(question: &OpenQuestion, step: usize) -> Value {
                 .iter()
                 .any(|option| !option.allows && option.scope == DecisionScope::Once)
             {
-                row.push(button(PressChoice::Deny, 2, "Deny"));
+                row.push(button(PressChoice::Deny, 2, question.deny_label()));
             }
             row.extend([
                 button(PressChoice::DenyWithReason, 2, "Deny and say why…"),
@@ -335,6 +321,7 @@ mod tests {
             options: vec![],
             input: None,
             asker: None,
+            collision: None,
         }
     }
 

@@ -10,6 +10,7 @@ pub(super) mod offers;
 mod press;
 mod resumed;
 pub(crate) mod stop_button;
+mod subject;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -31,8 +32,8 @@ use crate::ids;
 use crate::notes::NotesCache;
 use crate::rest::Timeouts;
 use aetheel_dispatch::{
-    AnswerRefusal, OfferEffect, OfferRefusal, OpenQuestion, Person, Questions, Recovery,
-    Settlement, Subject, Turns, WaitChoices,
+    AnswerRefusal, OpenQuestion, Person, Questions, Recovery, Settlement, Subject, Turns,
+    WaitChoices, WarningMutes,
 };
 use aetheel_model::agent::AskDecision;
 use aetheel_model::id::UserId;
@@ -253,6 +254,7 @@ pub(super) struct PressHandler {
     pub(super) wait_choices: WaitChoices,
     pub(super) turns: Turns,
     pub(super) accept: Option<OfferHandler>,
+    pub(super) mutes: WarningMutes,
 }
 
 impl PressHandler {
@@ -409,44 +411,6 @@ impl PressHandler {
             Ok(()) => PressResponse::Accept,
             Err(refusal) => refused(refusal),
         }
-    }
-
-    /// Repeats an event or delivers a lost reply, and removes the button. The flag is `false` if
-    /// this node does not know the offer.
-    async fn press_offer(&self, id: &str, press: &Press) -> (PressResponse, bool) {
-        let person = self.person(press);
-        let content = press.content.as_deref().unwrap_or_default();
-        let taken = self.accept_offer(id, &person, press).await;
-        let known = taken != Err(OfferRefusal::Gone);
-        let reaction = match taken {
-            Ok(what) => {
-                PressResponse::Show(offers::accepted_text(content, &person, what), json!([]))
-            }
-            Err(refusal @ (OfferRefusal::Gone | OfferRefusal::Delivered)) => {
-                PressResponse::Close(content.to_owned(), refusal.to_string())
-            }
-            Err(refusal) => PressResponse::Private(refusal.to_string()),
-        };
-        (reaction, known)
-    }
-
-    /// Passes the press on an offer to the component that made the offer.
-    async fn accept_offer(
-        &self,
-        id: &str,
-        person: &Person,
-        press: &Press,
-    ) -> Result<OfferEffect, OfferRefusal> {
-        if let Some(accept) = &self.accept
-            && let Some(pressed) = accept.press(id.to_owned(), person.clone()).await
-        {
-            return pressed;
-        }
-        let is_admitted = self.admits(press);
-        if let Some(pressed) = self.wait_choices.press(id, is_admitted).await {
-            return pressed;
-        }
-        self.recovery.accept_offer(id, person, is_admitted).await
     }
 
     /// Stops a turn. The button is removed when the answer of the turn is shown. If the turn is not

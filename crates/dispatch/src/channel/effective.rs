@@ -142,6 +142,7 @@ pub(super) fn id_list(choices: &[DescriptorChoice]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aetheel_model::config::CollisionMode;
     use aetheel_model::policy::PolicyCeiling;
 
     fn choices() -> Choices {
@@ -157,7 +158,7 @@ mod tests {
             host_tools: Vec::new(),
             recap_on_switch: true,
             waits_for_limits: true,
-            collisions: true,
+            collisions: CollisionMode::Warn,
             max_turns: 25,
             project_roots: vec![],
             prompts_per_minute: None,

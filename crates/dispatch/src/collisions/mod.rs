@@ -1,50 +1,75 @@
-//! Warns two conversations whose agents use the same file.
+//! Warns two conversations whose agents use the same file, and asks people before an agent writes a
+//! file that another conversation uses.
 //!
-//! Each turn reports the files that its agent read and wrote ([`TurnFiles`]). One task resolves
-//! their paths, finds collisions ([`FileUses`]), and posts a notice in both lanes ([`messages`]).
-//! Turns never wait for it. Agents in different checkouts never collide, because the paths of their
-//! files differ. `docs/collisions.md` describes all of it. Tested by `tests/dispatch/collisions.rs`.
+//! Each turn reports the files that its agent read and wrote ([`TurnFiles`]). One task ([`watch`])
+//! resolves their paths, finds collisions, and posts a notice in both lanes ([`messages`]). Turns
+//! never wait for it, except that a request for permission to write waits for an answer from it if
+//! the lane's setting is `ask`. Agents in different checkouts never collide, because the paths of
+//! their files differ. [`mutes`] has the buttons below the notices. `docs/collisions.md` describes
+//! all of it. Tested by `tests/dispatch/collisions.rs` and `tests/dispatch/claims.rs`.
 
 mod messages;
+pub(crate) mod mutes;
+pub(crate) mod watch;
 
-use std::collections::BTreeMap;
+use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::sync::Weak;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
-use self::messages::FilePlace;
 use super::Shared;
-use super::outlet::Notice;
 use super::recovery::restart::notice_target;
-use aetheel_model::agent::{ToolEnd, ToolStart, ToolStatus};
+use aetheel_model::agent::{Ask, AskKind, ToolEnd, ToolStart, ToolStatus};
+use aetheel_model::config::CollisionMode;
 use aetheel_model::event::{Event, Lane};
-use aetheel_model::figures;
-use aetheel_model::file_use::{Collision, FileAccess, FileUses, LaneFileUse};
+use aetheel_model::file_use::{FileAccess, LaneFileUse};
 use aetheel_model::id::ChannelId;
 use aetheel_model::lease::boot_ms;
 use aetheel_model::plain::short_line;
+use aetheel_store::workspace::LaneSettings;
 
-/// How long the use of a file counts, in milliseconds.
-const WINDOW_MS: u64 = 15 * 60 * 1_000;
-/// Collisions within this time share one notice per lane.
-const NOTICE_DELAY: Duration = Duration::from_millis(800);
 /// The number of uses that may wait for the task. Further ones are dropped and logged.
 const WAITING_USES: usize = 10_000;
 /// The maximum length of a person's name in a notice, in characters.
 const MAX_AUTHOR: usize = 80;
+/// The longest time for which a request of an agent waits for the check.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+/// The maximum number of files of a request that are checked.
+const MAX_CHECKED_FILES: usize = 50;
+
+/// A message to the task that finds collisions.
+#[derive(Debug)]
+pub(crate) enum FileReport {
+    /// An agent used a file.
+    Used(ReportedUse),
+    /// An agent asks whether it may write files.
+    Planned(PlannedWrite),
+}
 
 /// The use of a file, before its path is resolved.
 #[derive(Debug)]
 pub(crate) struct ReportedUse {
     used: LaneFileUse,
+    /// The id of the person who started the turn.
+    person: Option<String>,
     /// The path, as the agent reported it.
     path: String,
     place: TurnPlace,
     /// Whether a previous process saw the use, and warned people about its collisions.
     repeated: bool,
+}
+
+/// Files that an agent is about to write.
+#[derive(Debug)]
+pub(crate) struct PlannedWrite {
+    lane: Lane,
+    person: Option<String>,
+    paths: Vec<String>,
+    cwd: PathBuf,
+    /// Receives why people must be asked, if they must.
+    reply_tx: oneshot::Sender<Option<String>>,
 }
 
 /// The place of a turn: its working directory, and the channel for notices.
@@ -56,38 +81,69 @@ struct TurnPlace {
 
 /// Receives the uses of files from running turns.
 #[derive(Clone, Debug)]
-pub(crate) struct CollisionMonitor(mpsc::Sender<ReportedUse>);
+pub(crate) struct CollisionMonitor(mpsc::Sender<FileReport>);
 
 impl CollisionMonitor {
-    /// Creates a monitor, and the receiver for [`warn_people`].
-    pub(crate) fn new() -> (Self, mpsc::Receiver<ReportedUse>) {
+    /// Creates a monitor, and the receiver for [`watch::warn_people`].
+    pub(crate) fn new() -> (Self, mpsc::Receiver<FileReport>) {
         let (sender, receiver) = mpsc::channel(WAITING_USES);
         (Self(sender), receiver)
     }
 
-    /// Returns the reporter for a turn in a working directory.
-    pub(crate) fn turn_files(&self, event: &Event, cwd: &Path) -> TurnFiles {
+    /// Returns the reporter for a turn in a working directory. It reports nothing if nobody would be
+    /// warned in any lane.
+    pub(crate) async fn turn_files(
+        &self,
+        shared: &Shared,
+        event: &Event,
+        settings: &LaneSettings,
+        cwd: &Path,
+    ) -> TurnFiles {
+        let mode = mode_of(shared, settings);
+        let is_on = |settings: &LaneSettings| {
+            settings.collisions.is_some_and(|mode| mode != CollisionMode::Off)
+        };
+        let is_watched = mode != CollisionMode::Off
+            || shared.deps.choices.collisions != CollisionMode::Off
+            || shared.deps.workspace.channels().await.lanes().any(|(_, lane)| is_on(lane));
         TurnFiles {
-            monitor: self.clone(),
+            monitor: is_watched.then(|| self.clone()),
+            asks: mode == CollisionMode::Ask,
             lane: event.lane.clone(),
             author: event.author.as_deref().map(|name| short_line(name, MAX_AUTHOR)),
+            person: event.asker.map(|person| person.to_string()),
             place: TurnPlace { cwd: cwd.to_owned(), channel: notice_target(event).0 },
         }
     }
 }
 
+/// Returns what happens in a lane when two conversations use the same file.
+fn mode_of(shared: &Shared, settings: &LaneSettings) -> CollisionMode {
+    settings.collisions.unwrap_or(shared.deps.choices.collisions)
+}
+
 /// Reports the files that one turn uses.
 pub(crate) struct TurnFiles {
-    monitor: CollisionMonitor,
+    /// `None` if nobody would be warned.
+    monitor: Option<CollisionMonitor>,
+    /// Whether people are asked before the agent writes a file of another conversation.
+    asks: bool,
     lane: Lane,
     author: Option<String>,
+    person: Option<String>,
     place: TurnPlace,
 }
 
 impl TurnFiles {
+    /// Returns the working directory of the turn.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.place.cwd
+    }
+
     /// Reports the files of a tool use that has ended. `repeated` is `true` if a previous process
     /// reported them before.
     pub(crate) fn on_tool_end(&self, end: &ToolEnd, start: Option<&ToolStart>, repeated: bool) {
+        let Some(monitor) = &self.monitor else { return };
         let succeeded = end.status == ToolStatus::Ok;
         let target = start.filter(|_| succeeded).and_then(|start| {
             let access = match start.kind.as_str() {
@@ -105,89 +161,59 @@ impl TurnFiles {
             target.into_iter().chain(changed.map(|path| (path, FileAccess::Write)))
         {
             let (lane, author) = (self.lane.clone(), self.author.clone());
-            let reported = ReportedUse {
+            let reported = FileReport::Used(ReportedUse {
                 used: LaneFileUse { lane, author, access, at_ms: boot_ms() },
+                person: self.person.clone(),
                 path: path.to_owned(),
                 place: self.place.clone(),
                 repeated,
-            };
-            if self.monitor.0.try_send(reported).is_err() {
+            });
+            if monitor.0.try_send(reported).is_err() {
                 tracing::warn!(lane = %self.lane, "a use of a file is not checked for collisions: too many are waiting");
             }
         }
     }
-}
 
-/// Finds collisions among the reported uses and warns people, until the dispatcher is dropped.
-pub(crate) async fn warn_people(shared: Weak<Shared>, mut reported: mpsc::Receiver<ReportedUse>) {
-    let mut found = FoundCollisions::default();
-    let mut uses = FileUses::new(WINDOW_MS);
-    while let Some(first) = reported.recv().await {
-        found.find(&mut uses, first).await;
-        let until = Instant::now() + NOTICE_DELAY;
-        while !found.is_empty()
-            && let Ok(Some(next)) = timeout_at(until, reported.recv()).await
-        {
-            found.find(&mut uses, next).await;
+    /// Begins to check whether people must be asked before the agent writes the files of a request.
+    /// Returns `None` if the request writes no files, or nobody is asked in this lane. The result
+    /// is the reason, for people.
+    pub(crate) fn check(
+        &self,
+        ask: &Ask,
+    ) -> Option<impl Future<Output = Option<String>> + Send + use<>> {
+        let monitor = self.monitor.clone().filter(|_| self.asks)?;
+        let AskKind::Permission(tool) = &ask.kind else { return None };
+        let target =
+            tool.target.iter().filter(|_| matches!(tool.kind.as_str(), "file_write" | "file_edit"));
+        let changed =
+            ask.diffs.iter().flat_map(|diff| [Some(&diff.path), diff.old_path.as_ref()]).flatten();
+        // A request for several files may name them on the lines of its target.
+        let paths = target.flat_map(|target| target.lines()).chain(changed.map(String::as_str));
+        let mut paths: Vec<String> = paths.map(str::to_owned).collect();
+        paths.sort();
+        paths.dedup();
+        paths.truncate(MAX_CHECKED_FILES);
+        if paths.is_empty() {
+            return None;
         }
-        let Some(shared) = shared.upgrade() else { return };
-        for (lane, (channel, places)) in std::mem::take(&mut found.by_lane) {
-            warn_lane(&shared, &lane, channel, &places).await;
-        }
-    }
-}
-
-/// The collisions that people are not warned about yet, by the lane that is to be warned.
-#[derive(Default)]
-struct FoundCollisions {
-    by_lane: BTreeMap<Lane, (Option<ChannelId>, Vec<FilePlace>)>,
-    /// The place of the latest turn in each lane that used a file.
-    places: BTreeMap<Lane, TurnPlace>,
-}
-
-impl FoundCollisions {
-    fn is_empty(&self) -> bool {
-        self.by_lane.is_empty()
-    }
-
-    /// Records a use, and keeps the collisions that it causes.
-    async fn find(&mut self, uses: &mut FileUses, reported: ReportedUse) {
-        let ReportedUse { used, path, place: TurnPlace { cwd, channel }, repeated } = reported;
-        let resolved = tokio::task::spawn_blocking(move || resolve(&cwd, &path)).await;
-        let Some((cwd, path)) = resolved.ok().flatten() else { return };
-        self.places.insert(used.lane.clone(), TurnPlace { cwd, channel });
-        for Collision { path, earlier, later } in uses.record(&path, used) {
-            if repeated {
-                continue;
+        let (reply_tx, reply) = oneshot::channel();
+        let (lane, person) = (self.lane.clone(), self.person.clone());
+        let cwd = self.place.cwd.clone();
+        let planned =
+            FileReport::Planned(PlannedWrite { lane: lane.clone(), person, paths, cwd, reply_tx });
+        Some(async move {
+            let checked = async {
+                monitor.0.send(planned).await.ok()?;
+                reply.await.ok()
+            };
+            match timeout(CHECK_TIMEOUT, checked).await {
+                Ok(Some(reason)) => reason,
+                Ok(None) | Err(_) => {
+                    tracing::warn!(%lane, "cannot check in time whether another conversation uses the files of a request");
+                    None
+                }
             }
-            figures::count_collision();
-            tracing::info!(path = %path.display(), lane = %later.lane, other = %earlier.lane, "two conversations use the same file");
-            self.add(FilePlace::new(&path, &later, &earlier));
-            self.add(FilePlace::new(&path, &earlier, &later));
-        }
-    }
-
-    fn add(&mut self, place: FilePlace) {
-        let Some(TurnPlace { cwd, channel }) = self.places.get(&place.here.lane) else { return };
-        let places = self.by_lane.entry(place.here.lane.clone()).or_insert((*channel, Vec::new()));
-        places.1.push(place.below(cwd));
-    }
-}
-
-/// Posts a notice in a lane, unless warnings are off there.
-async fn warn_lane(shared: &Shared, lane: &Lane, channel: Option<ChannelId>, places: &[FilePlace]) {
-    let (_, settings) = shared.channels.backend_of(lane).await;
-    if !settings.collisions.unwrap_or(shared.deps.choices.collisions) {
-        return;
-    }
-    // A lane without a channel is that of the console, or its people read no notices.
-    if channel.is_none() && *lane != Lane::Console {
-        return;
-    }
-    let text = shared.deps.redactor.redact(messages::warning(places, boot_ms()));
-    let notice = Notice { channel, about: None, text, offers: Vec::new() };
-    if let Err(error) = shared.deps.outlet.notify(notice).await {
-        tracing::warn!(%lane, %error, "cannot post the warning about files that two conversations use");
+        })
     }
 }
 

@@ -16,6 +16,11 @@ use aetheel_model::redact::Redactor;
 /// The maximum number of the agent's own options that people may choose from.
 const OPTION_LIMIT: usize = 10;
 
+/// The label of a choice to write files although another conversation uses them.
+const WRITE_ANYWAY: &str = "Write anyway";
+/// The label of a choice not to write files because another conversation uses them.
+const DECLINE: &str = "Decline";
+
 /// A question that waits for a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenQuestion {
@@ -33,6 +38,8 @@ pub struct OpenQuestion {
     pub input: Option<String>,
     /// The user who is asked; `None` if no user asked for the turn.
     pub asker: Option<UserId>,
+    /// Why people are asked, if another conversation uses the files of the request.
+    pub collision: Option<String>,
 }
 
 /// The kind and the content of a question.
@@ -178,7 +185,7 @@ impl OpenQuestion {
         if ask.parent.is_some() {
             title.push_str(" (a sub-agent asks)");
         }
-        Self { id, title, subject, always, options, input, asker }
+        Self { id, title, subject, always, options, input, asker, collision: None }
     }
 
     /// Returns the words that decide a question, each with its label and its decision. Not meant
@@ -193,7 +200,7 @@ impl OpenQuestion {
             ];
         }
         let mut choices = match self.options.is_empty() {
-            true => vec![("allow", ALLOW_ONCE.to_owned(), AskDecision::AllowOnce)],
+            true => vec![("allow", self.allow_label().to_owned(), AskDecision::AllowOnce)],
             false => Vec::new(),
         };
         // If the agent has options of its own, "always" is one of them.
@@ -209,11 +216,41 @@ impl OpenQuestion {
                 (false, DecisionScope::Once) => continue,
                 (false, _) => "never",
             };
-            choices.push((word, option.full_label(), AskDecision::Chosen(option.id.clone())));
+            choices.push((word, self.option_label(option), AskDecision::Chosen(option.id.clone())));
         }
-        choices.push(("deny", "Deny; `deny WHY` says why".to_owned(), AskDecision::Deny(None)));
+        let deny = format!("{}; `deny WHY` says why", self.deny_label());
+        choices.push(("deny", deny, AskDecision::Deny(None)));
         choices.push(("stop", "Deny and stop".to_owned(), AskDecision::DenyAndStop));
         choices
+    }
+
+    /// Returns why people are asked, if another conversation uses the files of the request.
+    #[must_use]
+    pub fn collision_note(&self) -> Option<String> {
+        let reason = self.collision.as_ref()?;
+        Some(format!("Another conversation uses the same files: {reason}"))
+    }
+
+    /// Returns the label of the choice that allows the request once.
+    #[must_use]
+    pub fn allow_label(&self) -> &'static str {
+        if self.collision.is_some() { WRITE_ANYWAY } else { ALLOW_ONCE }
+    }
+
+    /// Returns the label of the choice that denies the request.
+    #[must_use]
+    pub fn deny_label(&self) -> &'static str {
+        if self.collision.is_some() { DECLINE } else { "Deny" }
+    }
+
+    /// Returns the label of an option of the agent.
+    #[must_use]
+    pub fn option_label(&self, option: &AskOption) -> String {
+        match (&self.collision, option.scope) {
+            (Some(_), DecisionScope::Once) if option.allows => WRITE_ANYWAY.to_owned(),
+            (Some(_), DecisionScope::Once) => DECLINE.to_owned(),
+            _ => option.full_label(),
+        }
     }
 
     /// Returns the label of the button that always allows the request, or `None` if that is not
@@ -315,6 +352,7 @@ mod tests {
                 options: vec![],
                 input: None,
                 asker: None,
+                collision: None,
             }
             .always()
         };
@@ -334,6 +372,7 @@ mod tests {
             options: vec![],
             input: None,
             asker: None,
+            collision: None,
         };
         let permission = of(Subject::Permission { tool: "Bash".to_owned(), about: None });
         assert_eq!(permission.parse_decision(" Yes "), Some(AskDecision::AllowOnce));

@@ -109,6 +109,7 @@ mod tests {
             options: vec![],
             input: None,
             asker: None,
+            collision: None,
         }
     }
 

@@ -22,7 +22,7 @@ use super::observers::ChangeSignal;
 use super::outlet::handle::ReplyHandle;
 use super::outlet::question::{OpenQuestion, Settlement};
 use super::turn_feed::TurnFeed;
-use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind};
+use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind, AskOption, DecisionScope};
 use aetheel_model::event::Lane;
 use aetheel_model::figures;
 use aetheel_model::id::{RoleId, UserId, UserOrRoleId};
@@ -98,6 +98,8 @@ pub(crate) struct QuestionContext {
     pub(crate) planning: Planning,
     /// The observers of the turn.
     pub(crate) feed: TurnFeed,
+    /// Why people are asked, if another conversation uses the files of the request.
+    pub(crate) collision: Option<String>,
 }
 
 struct OpenQuestionEntry {
@@ -137,7 +139,10 @@ impl Questions {
     ) -> OpenQuestion {
         let mut open = self.open.lock();
         let id = question_id(&context.turn, ask.ask, time);
-        let shown = OpenQuestion::of(id.clone(), ask, context.asker, &self.redactor);
+        let held = context.collision.as_ref().map(|_| limited_to_once(ask));
+        let ask = held.as_ref().unwrap_or(ask);
+        let mut shown = OpenQuestion::of(id.clone(), ask, context.asker, &self.redactor);
+        shown.collision.clone_from(&context.collision);
         figures::count_question("opened");
         tracing::info!(question = id, kind = kind_word(&ask.kind), "question opened");
         context.feed.send(ObservedKind::QuestionOpened {
@@ -308,6 +313,18 @@ impl Questions {
             other => other.clone(),
         }
     }
+}
+
+/// Returns a request that people can only allow or deny once, because another conversation uses its
+/// files at the moment.
+fn limited_to_once(ask: &Ask) -> Ask {
+    let mut once = Ask { always_label: None, ..ask.clone() };
+    let is_once = |option: &AskOption| option.scope == DecisionScope::Once;
+    // An agent with options of its own needs one of them.
+    if once.options.iter().any(|option| option.allows && is_once(option)) {
+        once.options.retain(is_once);
+    }
+    once
 }
 
 /// Returns the id of a question, which is the same after a restart. `time` counts, from 1, how

@@ -4,6 +4,7 @@
 //! The operator's settings have refused what they exclude before. Tested by
 //! `tests/dispatch/policies.rs`.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -63,17 +64,36 @@ impl PolicyGate {
         }
     }
 
-    /// Begins to decide about a question. Returns `None` if no policy can decide about it.
-    pub(crate) fn judge(&self, ask: &Ask) -> Option<Judgement> {
-        if self.policies.is_empty() {
+    /// Begins to decide about a question. `collision` resolves to the reason why people must be asked
+    /// about files that another conversation uses. Returns `None` if only people can decide.
+    pub(crate) fn judge(
+        &self,
+        ask: &Ask,
+        collision: Option<impl Future<Output = Option<String>> + Send + 'static>,
+    ) -> Option<Judgement> {
+        let request = || PolicyRequest::of(self.context.clone(), ask, &self.redactor);
+        let request = if self.policies.is_empty() { None } else { request() };
+        if request.is_none() && collision.is_none() {
             return None;
         }
-        let request = PolicyRequest::of(self.context.clone(), ask, &self.redactor)?;
         let (gate, key) = (self.clone(), ask.ask);
         Some(Box::pin(async move {
-            let votes = gate.policies.decide(&request).await;
-            let votes = votes.into_iter().map(|vote| vote.bounded(&gate.redactor)).collect();
-            PolicyRuling::of(key, &request, votes, gate.ceiling)
+            let ruling = match request {
+                Some(request) => {
+                    let votes = gate.policies.decide(&request).await;
+                    let votes = votes.into_iter().map(|vote| vote.bounded(&gate.redactor));
+                    Some(PolicyRuling::of(key, &request, votes.collect(), gate.ceiling))
+                }
+                None => None,
+            };
+            // The other conversation may use the files while the policies decide.
+            let collision = match collision {
+                Some(collision) => collision.await,
+                None => None,
+            };
+            let Some(reason) = collision else { return ruling };
+            let ruling = ruling.unwrap_or_else(|| PolicyRuling::undecided(key));
+            Some(ruling.with_collision(reason, &gate.redactor))
         }))
     }
 

@@ -60,6 +60,9 @@ pub enum OfferRefusal {
     /// The current backend cannot read the lost reply.
     #[error("No version of the backend can read this answer yet. It is kept.")]
     NotYet,
+    /// The button is about a channel, and the person may not use the bot there.
+    #[error("Only people who may use me in this channel can do that.")]
+    NotHere,
     /// The decision could not be carried out.
     #[error("That did not work; the log has the reason. Nothing was changed.")]
     NotPossible,

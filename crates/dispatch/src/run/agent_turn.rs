@@ -8,6 +8,7 @@ use super::audience::{ToolGate, TurnAudience};
 use super::prepare::{PreparedTurn, TurnControls};
 use super::redact_stream::StreamRedactor;
 use super::{TurnRunner, artifacts, turn_log};
+use crate::claims::{ClaimAuthor, ClaimDesk};
 use crate::observers::LiveTurn;
 use crate::outlet::handle::ReplyHandle;
 use crate::outlet::limited::LimitedTurn;
@@ -59,6 +60,7 @@ impl TurnRunner {
             expansion: expansion.clone(),
             planning: planning.clone(),
             feed: feed.clone(),
+            collision: None,
         };
         let policies = PolicyGate::of(&self.shared.deps, event, lane, &name, &start);
         let request = TurnRequest {
@@ -72,6 +74,8 @@ impl TurnRunner {
             steers,
             continued,
         };
+        let monitor = &self.shared.collisions;
+        let files = monitor.turn_files(&self.shared, event, lane, &directory).await;
         let mut audience = TurnAudience {
             stream: StreamRedactor::new(&self.shared.deps.redactor),
             shown,
@@ -84,7 +88,14 @@ impl TurnRunner {
             first_tool: None,
             tools: ToolGate::new(&self.shared.deps.choices.allowed_tools, &by),
             policies: policies.clone(),
-            files: self.shared.collisions.turn_files(event, &directory),
+            files,
+            claims: ClaimDesk::new(self.shared.clone()),
+            claim_author: ClaimAuthor {
+                lane: event.lane.clone(),
+                person: event.asker,
+                name: event.author.clone(),
+            },
+            collisions: HashMap::new(),
         };
         let mut result = aetheel_turn::run(request, &self.shared.links, &mut audience).await;
         kept.hold_turn_place(std::mem::take(&mut result.slot));

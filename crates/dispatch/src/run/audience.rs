@@ -6,7 +6,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tracing::Instrument as _;
+
 use super::redact_stream::StreamRedactor;
+use crate::claims::{ClaimAuthor, ClaimDesk};
 use crate::collisions::TurnFiles;
 use crate::observers::LiveTurn;
 use crate::outlet::QuestionDismissal;
@@ -26,7 +29,9 @@ use aetheel_model::observed::ObservedKind;
 use aetheel_model::plain::one_line;
 use aetheel_model::policy::PolicyRuling;
 use aetheel_store::workspace::PendingSave;
-use aetheel_turn::{Answerer, AskCloseReason, Audience, Backend, Judgement};
+use aetheel_turn::{
+    Answerer, AskCloseReason, Audience, Backend, CallReply, GatewayCall, Judgement,
+};
 
 /// Shows one turn in its reply. Dropping it closes the open questions.
 pub(super) struct TurnAudience<'a> {
@@ -46,6 +51,11 @@ pub(super) struct TurnAudience<'a> {
     pub(super) tools: ToolGate,
     pub(super) policies: PolicyGate,
     pub(super) files: TurnFiles,
+    pub(super) claims: ClaimDesk,
+    /// The conversation and the person for whom the agent reserves files.
+    pub(super) claim_author: ClaimAuthor,
+    /// Why people are asked about the files of requests, until they are asked.
+    pub(super) collisions: HashMap<AskKey, String>,
 }
 
 /// The refusal of a tool that the operator does not allow.
@@ -196,7 +206,7 @@ impl Audience for TurnAudience<'_> {
         if !self.tools.permits(tool) || self.context.planning.refuses(tool) {
             return None;
         }
-        self.policies.judge(ask)
+        self.policies.judge(ask, self.files.check(ask))
     }
 
     fn ruled(
@@ -206,6 +216,9 @@ impl Audience for TurnAudience<'_> {
         is_repeated: bool,
     ) -> Option<AskDecision> {
         self.context.feed.policy_decided(ask, ruling);
+        if let Some(reason) = ruling.collision() {
+            self.collisions.insert(ask.ask, reason.to_owned());
+        }
         let decision = self.policies.apply(ask, ruling, &self.context.expansion)?;
         if !is_repeated {
             *self.times.entry(ask.ask).or_default() += 1;
@@ -239,7 +252,9 @@ impl Audience for TurnAudience<'_> {
             return;
         }
         let time = self.times.get(&ask.ask).copied().unwrap_or(1);
-        let question = self.questions.open(self.context.clone(), (ask, time), answer, &self.reply);
+        let collision = self.collisions.remove(&ask.ask);
+        let context = QuestionContext { collision, ..self.context.clone() };
+        let question = self.questions.open(context, (ask, time), answer, &self.reply);
         if let Some(before) = self.asked.insert(ask.ask, question.id.clone()) {
             self.questions.close(&before);
         }
@@ -254,6 +269,20 @@ impl Audience for TurnAudience<'_> {
             }
         });
         self.reply.with(|reply| reply.ask(&question, unseen));
+    }
+
+    fn call(&mut self, call: GatewayCall, reply: CallReply) {
+        let (claims, author) = (self.claims.clone(), self.claim_author.clone());
+        let directory = self.files.directory().to_owned();
+        let carry_out = async move {
+            let GatewayCall::Claim(call) = call;
+            match claims.agent_call(author, directory, call).await {
+                Ok(text) => reply.succeed(text),
+                Err(error) => reply.fail(error.to_string()),
+            }
+        };
+        // Continues if the turn ends, so that the claim and its log line agree.
+        tokio::spawn(carry_out.instrument(self.context.span.clone()));
     }
 
     fn settled(&mut self, ask: AskKey, how: AskCloseReason) {

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 
 use super::Shared;
 use super::channel::options::SettingOption;
+use super::claims::ClaimDesk;
 use super::health::Stats;
 use super::lanes::EventSummary;
 use super::lanes::paused::{LanePause, lane_pause};
@@ -57,6 +58,8 @@ pub struct LaneStatus {
     pub queue: QueueView,
     /// The time since the dispatcher was created.
     pub up: Duration,
+    /// The reserved files in the working directory, one line per claim.
+    pub claims: Vec<String>,
     /// Warnings for everybody, and warnings for owners.
     pub warnings: (Vec<String>, Vec<String>),
 }
@@ -162,6 +165,10 @@ impl Observer {
         for_owners.extend(drift);
         for_owners.extend(shared.rollout.summary(&name));
         for_owners.extend(shared.lost_replies.summary(&name).await);
+        let claims = match &directory {
+            Ok(directory) => ClaimDesk::new(shared.clone()).status(lane, directory.clone()).await,
+            Err(_) => Vec::new(),
+        };
         LaneStatus {
             label: descriptor.map_or(name.as_str(), |descriptor| descriptor.label()).to_owned(),
             features: descriptor.map(|descriptor| descriptor.features.clone()).unwrap_or_default(),
@@ -173,6 +180,7 @@ impl Observer {
             session: shared.deps.workspace.bindings().get(lane, &name).await.session,
             queue: self.queue_of(lane),
             up: shared.health.uptime(),
+            claims,
             warnings: (warnings, for_owners),
             backend: name,
         }

@@ -75,6 +75,7 @@ pub fn status_rows(view: &LaneStatus, owner: bool, now: Timestamp) -> Vec<Status
         "Up",
         format!("{}, Aetheel {}", span(view.up), env!("CARGO_PKG_VERSION")),
     ));
+    rows.extend(view.claims.iter().map(|claim| StatusRow::new("Reserved", claim.clone())));
     let (for_all, for_owners) = &view.warnings;
     let warnings = for_all.iter().chain(for_owners.iter().filter(|_| owner));
     rows.extend(warnings.map(|warning| StatusRow::new("", format!("⚠️ {warning}"))));
@@ -217,6 +218,14 @@ mod tests {
             Some("3 of 5 slots taken, 41 waiting")
         );
         assert!(rows.iter().map(|row| row.text.chars().count() + 20).sum::<usize>() < 2_000);
+    }
+
+    #[test]
+    fn reserved_files_are_part_of_the_status() {
+        let claims = vec!["src (by Ann, here, 25 minutes left)".to_owned()];
+        let rows = status_rows(&LaneStatus { claims, ..LaneStatus::default() }, false, at(0));
+        let row = rows.iter().find(|row| row.name == "Reserved").expect("a row");
+        assert_eq!(row.text, "src (by Ann, here, 25 minutes left)");
     }
 
     #[test]

@@ -29,8 +29,8 @@ pub use self::setting::SettingVariable;
 pub use self::suggest::{nearest, suggestion};
 use self::table::{joined, settings};
 pub use self::words::{
-    AllowLists, BusyPolicy, FooterPart, HolderMode, HostToolKind, LogFormat, MendMode,
-    ResourceLimits, SandboxMode, Trust,
+    AllowLists, BusyPolicy, CollisionMode, FooterPart, HolderMode, HostToolKind, LogFormat,
+    MendMode, ResourceLimits, SandboxMode, Trust,
 };
 use crate::agent::{AllowedTools, Mode, Safety};
 use crate::finding::Finding;
@@ -100,16 +100,16 @@ settings! {
             "Requests that policies may allow in place of people: `nothing`, `read` (tools that only read), `edit` (also edits of files in the working directory) or `all`";
         /// The tools of the host that agents may call.
         host_tools: Vec<HostToolKind> = "HOST_TOOLS", "all", all_or_some_of(&HostToolKind::WORDS),
-            "Tools of the gateway that agents may call: `aetheel_post_file` (attaches a file to the answer), `aetheel_ask` (asks people), separated by commas; `all` or `none`";
+            "Tools of the gateway that agents may call: `aetheel_post_file` (attaches a file to the answer), `aetheel_ask` (asks people), `aetheel_claim` (reserves files), separated by commas; `all` or `none`";
         /// Whether an agent is given the turns of other agents in its conversation.
         switch_recap: bool = "SWITCH_RECAP", "on", one_of(&[("on", true), ("off", false)]),
             "Whether an agent that continues the conversation of another agent is given what was asked, answered and changed: `on` or `off`";
         /// Whether lanes wait for the end of a usage limit.
         usage_limits: bool = "USAGE_LIMITS", "wait", one_of(&[("wait", true), ("fail", false)]),
             "Whether a conversation waits for the end of a usage limit and then continues (`wait`), or its turn fails (`fail`)";
-        /// Whether people are warned about files that two conversations use.
-        collisions: bool = "COLLISIONS", "warn", one_of(&[("warn", true), ("off", false)]),
-            "Whether people are warned if the agents of two conversations use the same file: `warn` or `off`";
+        /// The reaction to a file that the agents of two conversations use.
+        collisions: CollisionMode = "COLLISIONS", "warn", one_of(&CollisionMode::WORDS),
+            "Whether people are warned if the agents of two conversations use the same file, or also asked before the second agent writes it: `warn`, `ask` or `off`";
         /// The highest safety level; channels and people can only lower it.
         safety: Safety = "PERMISSION_MODE", "bypassPermissions", one_of(&PERMISSION_MODES),
             "Actions that the agent may take without asking: `bypassPermissions`, `acceptEdits`, `default` or `plan`";

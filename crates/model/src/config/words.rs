@@ -75,6 +75,23 @@ impl HolderMode {
         [("auto", Self::Auto), ("require", Self::Require), ("off", Self::Off)];
 }
 
+/// The reaction to a file that two conversations use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollisionMode {
+    /// Nothing.
+    Off,
+    /// People are warned.
+    Warn,
+    /// People are asked before an agent writes the file, if it asks for permission, and warned.
+    Ask,
+}
+
+impl CollisionMode {
+    /// All values with their words.
+    pub const WORDS: [(&str, Self); 3] =
+        [("warn", Self::Warn), ("ask", Self::Ask), ("off", Self::Off)];
+}
+
 /// A piece of the line below an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FooterPart {
@@ -107,13 +124,18 @@ pub enum HostToolKind {
     PostFile,
     /// Asks people a question.
     Ask,
+    /// Reserves files for the conversation.
+    Claim,
 }
 
 impl HostToolKind {
     /// All tools.
-    pub const ALL: [Self; 2] = [Self::PostFile, Self::Ask];
-    pub(super) const WORDS: [(&str, Self); 2] =
-        [(Self::PostFile.name(), Self::PostFile), (Self::Ask.name(), Self::Ask)];
+    pub const ALL: [Self; 3] = [Self::PostFile, Self::Ask, Self::Claim];
+    pub(super) const WORDS: [(&str, Self); 3] = [
+        (Self::PostFile.name(), Self::PostFile),
+        (Self::Ask.name(), Self::Ask),
+        (Self::Claim.name(), Self::Claim),
+    ];
 
     /// Returns the name by which agents call the tool.
     #[must_use]
@@ -121,6 +143,7 @@ impl HostToolKind {
         match self {
             Self::PostFile => "aetheel_post_file",
             Self::Ask => "aetheel_ask",
+            Self::Claim => "aetheel_claim",
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::agent::{Ask, AskKey, AskKind, Safety, ToolStart, is_read_only};
 use crate::plain::{one_line, short_line};
 use crate::redact::Redactor;
 
+mod collision;
 mod path;
 
 pub use self::path::ToolPath;
@@ -247,6 +248,11 @@ impl PolicyRuling {
             let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
             format!("the policy `{}`{reason}", vote.policy)
         };
+        if let Some(reason) = self.collision() {
+            return Some(format!(
+                "left to people, because another conversation uses the files: {reason}"
+            ));
+        }
         match (self.effect, self.decisive()) {
             (PolicyEffect::Deny, Some(vote)) => Some(format!("denied by {}", said(vote))),
             (PolicyEffect::Allow, Some(vote)) => Some(format!("allowed by {}", said(vote))),

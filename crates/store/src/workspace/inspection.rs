@@ -8,9 +8,11 @@ use serde::Serialize;
 use super::deliveries::WebhookDelivery;
 use super::ledger::{LedgerEntry, LedgerFile};
 use super::{
-    Drift, FileError, Journal, LimitNote, LostTurn, MendingNote, PastConversation, RolloutNote,
+    CollisionMute, Drift, FileError, Journal, LimitNote, LostTurn, MendingNote, PastConversation,
+    RolloutNote,
 };
 use super::{SavedSignIn, TurnShare, baselines, bindings, blocking, discord_notes, schedule_notes};
+use aetheel_model::claim::Claim;
 use aetheel_model::plain::with_causes;
 
 /// The content of a state file.
@@ -42,6 +44,8 @@ pub async fn inspect(folder: &Path) -> Vec<StateFile> {
             at("state/schedules.md", entries::<schedule_notes::ScheduleNote>),
             at("state/drift.md", entries::<Drift>),
             at("state/limits.md", entries::<LimitNote>),
+            at("state/claims.md", entries::<Claim>),
+            at("state/collisions.md", entries::<CollisionMute>),
             at("state/rollouts.md", entries::<RolloutNote>),
             at("state/mending.md", entries::<MendingNote>),
             at("state/baselines.md", entries::<baselines::SavedBaseline>),

@@ -15,6 +15,8 @@ mod bindings;
 mod blobs;
 mod boot;
 mod channels;
+mod claims;
+mod collision_mutes;
 mod components;
 mod deliveries;
 mod discord_notes;
@@ -65,6 +67,8 @@ pub use channels::{
     Channels, DirectoryError, LaneSettings, UnwritableValue, directory as channel_directory,
     is_label, plain as is_plain_model, with_channel, with_project,
 };
+pub use claims::{ClaimChangeError, ClaimNotes};
+pub use collision_mutes::{CollisionMute, CollisionMutes};
 pub use components::{
     Components, KEPT_COMPONENTS, LastServed, ServedComponent, digest as component_digest,
 };
@@ -135,6 +139,8 @@ pub struct Workspace {
     baselines: BaselineNotes,
     rollouts: RolloutNotes,
     limits: LimitNotes,
+    claims: ClaimNotes,
+    collision_mutes: CollisionMutes,
     mending: MendingNotes,
     lost: LostTurns,
     shares: Shares,
@@ -181,6 +187,8 @@ impl Workspace {
             let baselines = BaselineNotes::open(&state.join("baselines.md"))?;
             let rollouts = RolloutNotes::open(&state.join("rollouts.md"))?;
             let limits = LimitNotes::open(&state.join("limits.md"))?;
+            let claims = ClaimNotes::open(&state.join("claims.md"))?;
+            let collision_mutes = CollisionMutes::open(&state.join("collisions.md"))?;
             let mending = MendingNotes::open(&state)?;
             let lost = LostTurns::open(&state)?;
             let shares = Shares::open(&state.join("shares.md"))?;
@@ -218,6 +226,8 @@ impl Workspace {
                 baselines,
                 rollouts,
                 limits,
+                claims,
+                collision_mutes,
                 mending,
                 lost,
                 shares,

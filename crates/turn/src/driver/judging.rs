@@ -21,7 +21,7 @@ pub(super) struct AskedQuestion {
 /// The running decisions. Dropping it ends them.
 #[derive(Default)]
 pub(super) struct Judging {
-    running: JoinSet<PolicyRuling>,
+    running: JoinSet<Option<PolicyRuling>>,
     questions: HashMap<Id, AskedQuestion>,
 }
 
@@ -37,12 +37,12 @@ impl Judging {
         self.questions.retain(|_, question| question.ask.ask != ask);
     }
 
-    /// Waits for the next decision. The decision is `None` if it failed by a panic. Dropping the
-    /// future loses nothing.
+    /// Waits for the next decision. The decision is `None` if people decide, or if it failed by a
+    /// panic. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> (AskedQuestion, Option<PolicyRuling>) {
         loop {
             let (id, ruling) = match self.running.join_next_with_id().await {
-                Some(Ok((id, ruling))) => (id, Some(ruling)),
+                Some(Ok(ended)) => ended,
                 Some(Err(error)) => (error.id(), None),
                 None => pending().await,
             };

@@ -11,7 +11,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::action_error::ActionError;
-use crate::tools::{self, CallKey, MAX_OPEN_CALLS, PostFile, PostFileError, ToolError, ToolInput};
+use crate::tools::{
+    self, CallKey, GatewayCall, MAX_OPEN_CALLS, PostFile, PostFileError, ToolError, ToolInput,
+};
 use aetheel_model::agent::{
     Artifact, Ask, AskKey, HostTool, SessionKey, ToolRequest, TurnKey, TurnRef,
 };
@@ -58,6 +60,8 @@ pub(super) enum CallState {
     Attached(String),
     /// People are asked.
     Asked(AskKey),
+    /// The dispatcher carries it out.
+    Gateway(GatewayCall),
 }
 
 /// A file that was read for a call.
@@ -128,6 +132,7 @@ impl ToolCalls {
         let ask = HOST_ASK | call;
         let state = match self.check(turn, name, input, is_running) {
             Ok(ToolInput::PostFile(file)) => CallState::File(file),
+            Ok(ToolInput::Gateway(call)) => CallState::Gateway(call),
             Ok(ToolInput::Ask(question)) => {
                 let tool = name.clone();
                 self.open.insert(*call, OpenCall { turn, tool, state: CallState::Asked(ask) });

@@ -3,14 +3,17 @@
 //! them.
 
 mod ask;
+mod claim;
 mod post_file;
 
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 pub(crate) use self::ask::{AskPeople, answer_text};
+pub use self::claim::{ClaimAction, ClaimCall};
 pub(crate) use self::post_file::{MAX_FILE_BYTES, PostFile, PostFileError};
 use aetheel_model::agent::HostTool;
+use aetheel_model::claim::{DEFAULT_CLAIM_MINUTES, MAX_CLAIM_MINUTES, MAX_CLAIM_PATHS};
 use aetheel_model::config::HostToolKind;
 use aetheel_model::fold::MAX_ARTIFACTS;
 
@@ -61,6 +64,15 @@ pub(crate) enum ToolError {
 pub(crate) enum ToolInput {
     PostFile(PostFile),
     Ask(AskPeople),
+    Gateway(GatewayCall),
+}
+
+/// A call that the dispatcher carries out. It may be carried out again after a crash, so that a
+/// repetition must have no further effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GatewayCall {
+    /// Files are reserved or released.
+    Claim(ClaimCall),
 }
 
 /// Returns the descriptions of tools, which a turn that offers them begins with.
@@ -120,6 +132,40 @@ fn describe(kind: HostToolKind) -> HostTool {
                 "additionalProperties": false,
             }),
         ),
+        HostToolKind::Claim => (
+            "Reserves files for your work, so that agents of other conversations which work in the \
+             same directory, and their people, know that they should not change them. Use it before \
+             a change that touches several files or takes long, and release the files when you are \
+             done. Fails with the holder and the time if another conversation has reserved a file."
+                .to_owned(),
+            json!({
+                "type": "object",
+                "properties": {
+                    "action": {
+                        "type": "string",
+                        "enum": ClaimAction::WORDS,
+                        "description": "`take` (the default), `renew` (extends the time), `release` or `list`.",
+                    },
+                    "paths": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "maxItems": MAX_CLAIM_PATHS,
+                        "description": "Files or folders below the working directory. `*` stands for any characters of a name. To renew or release, none means all of your claims.",
+                    },
+                    "minutes": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": MAX_CLAIM_MINUTES,
+                        "description": format!("How long. The default is {DEFAULT_CLAIM_MINUTES} minutes."),
+                    },
+                    "reason": {
+                        "type": "string",
+                        "description": "The reason, for other agents and for people.",
+                    },
+                },
+                "additionalProperties": false,
+            }),
+        ),
     };
     HostTool { name: kind.name().to_owned(), description, input_schema: schema.to_string() }
 }
@@ -143,6 +189,11 @@ pub(crate) fn parse(name: &str, input: &str, offered: &[String]) -> Result<ToolI
             let ask: AskPeople = read(input)?;
             ask.check().map_err(ToolError::Limit)?;
             Ok(ToolInput::Ask(ask))
+        }
+        HostToolKind::Claim => {
+            let claim: ClaimCall = read(input)?;
+            claim.check().map_err(ToolError::Limit)?;
+            Ok(ToolInput::Gateway(GatewayCall::Claim(claim)))
         }
     }
 }
@@ -176,7 +227,7 @@ mod tests {
         let refusal = |name: &str, offered: &[String]| {
             parse(name, r#"{"path":"a","question":"b"}"#, offered).unwrap_err().to_string()
         };
-        assert!(refusal("rm", &offered()).ends_with("aetheel_post_file, aetheel_ask"));
+        assert!(refusal("rm", &offered()).ends_with("aetheel_ask, aetheel_claim"));
         assert!(refusal("aetheel_ask", &[]).ends_with("its tools are: none"));
         assert!(refusal("aetheel_ask", &offered()[..1]).ends_with("aetheel_post_file"));
     }

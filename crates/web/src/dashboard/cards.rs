@@ -195,6 +195,7 @@ fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, guest: &Signe
     html! {
         section.question id={ "question-" (asked.id) } aria-label="A question from the agent" {
             h3 dir="auto" { (short_line(&asked.title, 300)) }
+            @if let Some(note) = asked.collision_note() { p dir="auto" { (short_line(&note, 500)) } }
             @match &asked.subject {
                 Subject::Permission { tool, about } => {
                     p dir="auto" { (short_line(tool, 100)) }
@@ -244,7 +245,7 @@ fn shown_choices(
     });
     for (word, label, _) in &mut choices {
         if *word == "deny" {
-            "Deny".clone_into(label);
+            asked.deny_label().clone_into(label);
         }
     }
     choices

@@ -26,6 +26,7 @@
 mod actions;
 mod cards;
 mod channels;
+mod claims;
 mod components;
 mod costs;
 mod frame;
@@ -346,6 +347,7 @@ fn router(shared: Arc<DashboardState>) -> Router {
         .route("/shared/{key}/part/{part}", get(sharing::part))
         .route("/turns/{turn}/machine", get(step_viewer::page))
         .route("/questions/answer", post(actions::answer))
+        .route("/claims/release", post(claims::release))
         .route("/channels", get(channels::list))
         .route("/channels/{channel}", get(channels::one))
         .route("/channels/choose", post(channels::choose))

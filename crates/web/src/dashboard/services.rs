@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use aetheel_dispatch::{
-    BackendControl, Conversations, Dispatcher, Intake, Observer, Questions, Rollouts, Settings,
-    TurnHistory, Turns,
+    BackendControl, ClaimDesk, Conversations, Dispatcher, Intake, Observer, Questions, Rollouts,
+    Settings, TurnHistory, Turns,
 };
 
 pub(super) struct DashboardServices {
@@ -17,6 +17,7 @@ pub(super) struct DashboardServices {
     pub(super) history: TurnHistory,
     pub(super) backends: BackendControl,
     pub(super) rollouts: Rollouts,
+    pub(super) claims: ClaimDesk,
 }
 
 impl DashboardServices {
@@ -31,6 +32,7 @@ impl DashboardServices {
             history: dispatcher.history.clone(),
             backends: dispatcher.backends.clone(),
             rollouts: dispatcher.rollouts.clone(),
+            claims: dispatcher.claims.clone(),
         }
     }
 }

@@ -17,7 +17,7 @@ use super::lane_memory::MemoryScope;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::{read_ordinary, replace, text_of};
 use aetheel_model::agent::{Mode, Safety};
-use aetheel_model::config::suggestion;
+use aetheel_model::config::{CollisionMode, suggestion};
 use aetheel_model::event::Lane;
 use aetheel_model::markdown::KeyValue;
 use aetheel_model::markdown::sections::{Section, sections};
@@ -47,8 +47,8 @@ pub struct LaneSettings {
     pub memory: Option<MemoryScope>,
     /// Time after which the person who asked is pinged when the answer is complete.
     pub ping: Option<Duration>,
-    /// Whether people are warned about files that another conversation uses, too.
-    pub collisions: Option<bool>,
+    /// The reaction to a file that another conversation uses, too.
+    pub collisions: Option<CollisionMode>,
     /// The label of the cluster's nodes that may serve it, or `None` for any node.
     pub node: Option<String>,
     /// The reason why nothing may run here until the file is corrected.
@@ -245,10 +245,9 @@ fn read<'a>(
                 Ok(seconds) => settings.ping = Some(Duration::from_secs(seconds.into())),
                 Err(fault) => strange(&format!("`ping`: {fault}; it is ignored")),
             },
-            "collisions" => match text {
-                "warn" => settings.collisions = Some(true),
-                "off" => settings.collisions = Some(false),
-                _ => strange("`collisions` is neither `warn` nor `off`; it is ignored"),
+            "collisions" => match CollisionMode::WORDS.iter().find(|(word, _)| *word == text) {
+                Some((_, mode)) => settings.collisions = Some(*mode),
+                None => strange("`collisions` is not `warn`, `ask` or `off`; it is ignored"),
             },
             "node" if is_label(text) => settings.node = Some(text.to_owned()),
             "node" => strange(

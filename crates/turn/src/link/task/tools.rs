@@ -3,7 +3,9 @@
 //! A call is recorded like any other action, and its result like any other input. In between, the
 //! recording also contains the file of a call that posts one ([`EntryKind::Attached`]). So a rebuilt
 //! link knows which calls have had their effect: it completes those, and carries out the others. A
-//! question is open until its result is recorded, like the questions of guests.
+//! question is open until its result is recorded, like the questions of guests. Calls that the
+//! dispatcher carries out go through the driver to the audience, again after a crash: a repetition
+//! has no further effect.
 
 use super::LinkTask;
 use crate::link::LinkReport;
@@ -79,6 +81,10 @@ impl LinkTask {
                 self.tool_result(call, result, false);
             }
             CallState::Asked(_) => {}
+            CallState::Gateway(request) => {
+                let (turn, request) = (open.turn, request.clone());
+                self.report(turn, "tool-request", LinkReport::Call(call, request));
+            }
         }
     }
 
@@ -135,6 +141,17 @@ impl LinkTask {
             self.tool_result(call, answer_text(decision), false);
         }
         true
+    }
+
+    /// Ends a call that the dispatcher carried out. Ignores one that is not open any more.
+    pub(super) fn end_gateway_call(&mut self, call: CallKey, reply: ToolReply) {
+        let open = self.calls.get(call).filter(|open| matches!(open.state, CallState::Gateway(_)));
+        let Some(open) = open else { return };
+        if reply.failed {
+            let (tool, reason) = (one_line(&open.tool), one_line(&reply.text));
+            tracing::warn!(tool, call, reason, "a call of a host tool failed");
+        }
+        self.tool_result(call, reply.text, reply.failed);
     }
 
     /// Closes the calls of a turn that has ended. They get no result.

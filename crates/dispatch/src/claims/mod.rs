@@ -1,0 +1,273 @@
+//! Claims: people and agents reserve files of a working directory for a time.
+//!
+//! A claim excludes no write: it makes a write of others a collision, about which both conversations
+//! are warned, or people are asked ([`collisions`](crate::collisions)). `model::claim` has the
+//! rules, and `state/claims.md` the claims. `docs/collisions.md` describes all of it. Tested by
+//! `tests/dispatch/claims.rs`.
+
+mod messages;
+mod paths;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use self::paths::ResolvedPaths;
+use crate::Shared;
+use aetheel_model::claim::{
+    Claim, ClaimHolder, ClaimRefusal, Claimant, Claims, DEFAULT_CLAIM_MINUTES, NewClaim,
+};
+use aetheel_model::event::Lane;
+use aetheel_model::id::UserId;
+use aetheel_model::plain::{short_line, with_causes};
+use aetheel_store::workspace::ClaimChangeError;
+use aetheel_turn::{ClaimAction, ClaimCall};
+
+/// The maximum length of a person's name and of a reason, in characters.
+const MAX_NAME: usize = 80;
+const MAX_REASON: usize = 200;
+/// The number of claims that `/status` shows.
+const STATUS_CLAIMS: usize = 5;
+/// The length of an id.
+const ID_CHARS: usize = 6;
+
+/// The reason why a request about claims failed. `Display` is worded for people and models.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// The request was refused.
+    #[error("Nothing was changed: {0}.")]
+    Refused(#[from] ClaimRefusal),
+    /// The time of the claim cannot be parsed.
+    #[error("{0:?} is not a time; write minutes, or a number with a unit, such as `30m` or `2h`.")]
+    Time(String),
+    /// The working directory of the lane cannot be used.
+    #[error("The working directory of this channel cannot be used, so nothing can be reserved.")]
+    Directory,
+    /// The claims cannot be saved. The log has the reason.
+    #[error("This could not be saved, so nothing was changed. Please try again later. (storage)")]
+    NotSaved,
+}
+
+/// The person who asks for a claim, or for whom an agent does.
+#[derive(Clone, Debug)]
+pub struct ClaimAuthor {
+    /// The conversation.
+    pub lane: Lane,
+    /// The id of the person; `None` at the console.
+    pub person: Option<UserId>,
+    /// The name of the person.
+    pub name: Option<String>,
+}
+
+/// A request to reserve files.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimOrder {
+    /// The paths, separated by commas or blanks.
+    pub paths: String,
+    /// The time, such as `30m`.
+    pub time: Option<String>,
+    /// The reason.
+    pub reason: Option<String>,
+}
+
+/// Takes, lists and releases claims. Cheap to clone.
+#[derive(Clone)]
+pub struct ClaimDesk {
+    shared: Arc<Shared>,
+}
+
+impl ClaimDesk {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Reserves files for a person, or at the console for its conversation. Returns a text about
+    /// the claim.
+    ///
+    /// # Errors
+    /// [`ClaimError`]; nothing was changed.
+    pub async fn take(&self, author: ClaimAuthor, order: ClaimOrder) -> Result<String, ClaimError> {
+        let time = messages::minutes(order.time.as_deref());
+        let minutes = time.ok_or_else(|| ClaimError::Time(order.time.unwrap_or_default()))?;
+        let directory = self.directory(&author.lane).await?;
+        let resolved = resolve(directory, paths::split(&order.paths)).await?;
+        let holder = author.person.map(|person| ClaimHolder::Person(person.to_string()));
+        let holder = holder.unwrap_or(ClaimHolder::Lane);
+        let (claim, now) =
+            self.save(author, holder, resolved, (minutes, order.reason.as_deref())).await?;
+        Ok(messages::taken(&claim, now))
+    }
+
+    async fn save(
+        &self,
+        author: ClaimAuthor,
+        holder: ClaimHolder,
+        ResolvedPaths { directory, paths }: ResolvedPaths,
+        (minutes, reason): (u32, Option<&str>),
+    ) -> Result<(Claim, Timestamp), ClaimError> {
+        let now = Timestamp::now();
+        let redactor = &self.shared.deps.redactor;
+        let clean = |text: &str, most| {
+            // Backticks would end the code span around a path.
+            let text = short_line(&redactor.redact(text.to_owned()).replace('`', "'"), most);
+            Some(text).filter(|text| !text.is_empty())
+        };
+        let ClaimAuthor { lane, person, name } = author;
+        let mut id = uuid::Uuid::new_v4().simple().to_string();
+        id.truncate(ID_CHARS);
+        let new = NewClaim {
+            id,
+            directory,
+            paths,
+            holder,
+            claimant: Claimant { lane, person: person.map(|person| person.to_string()) },
+            name: name.and_then(|name| clean(&name, MAX_NAME)),
+            minutes,
+            reason: reason.and_then(|reason| clean(reason, MAX_REASON)),
+        };
+        let claim = self.change(now, move |claims| claims.take(new, now)).await?;
+        tracing::info!(claim = claim.id, lane = %claim.lane, by = claim.by(), until = %claim.until, paths = claim.paths.len(), "files were reserved");
+        Ok((claim, now))
+    }
+
+    /// Releases the claim with an id, or with `all` every claim of the conversation, for a person
+    /// who may use the bot in the lane. Owners may release every claim. Returns a text.
+    ///
+    /// # Errors
+    /// [`ClaimError`]; nothing was changed.
+    pub async fn release(
+        &self,
+        lane: &Lane,
+        id: &str,
+        is_owner: bool,
+    ) -> Result<String, ClaimError> {
+        let (own, id) = (lane.clone(), id.trim().to_owned());
+        let released =
+            self.change(Timestamp::now(), move |claims| claims.release(&id, &own, is_owner));
+        let released = released.await.inspect_err(|error| {
+            if matches!(error, ClaimError::Refused(ClaimRefusal::NotYours)) {
+                tracing::warn!(%lane, "refused to release a claim of another conversation");
+            }
+        })?;
+        log_released(&released, lane);
+        Ok(messages::released(&released))
+    }
+
+    /// Carries out a call of an agent's tool in its working directory. A repeated call has no further
+    /// effect, because the agents of a conversation hold their claims together.
+    ///
+    /// # Errors
+    /// [`ClaimError`]; nothing was changed.
+    pub(crate) async fn agent_call(
+        &self,
+        author: ClaimAuthor,
+        directory: PathBuf,
+        call: ClaimCall,
+    ) -> Result<String, ClaimError> {
+        let ClaimCall { action, paths, minutes, reason } = call;
+        let minutes = minutes.unwrap_or(DEFAULT_CLAIM_MINUTES);
+        let resolved = resolve(directory, paths).await?;
+        let (lane, now) = (author.lane.clone(), Timestamp::now());
+        match action {
+            ClaimAction::Take => {
+                let terms = (minutes, reason.as_deref());
+                let (claim, now) = self.save(author, ClaimHolder::Lane, resolved, terms).await?;
+                Ok(messages::taken(&claim, now))
+            }
+            ClaimAction::Renew => {
+                let renewed = self.change(now, move |claims| {
+                    claims.renew((&lane, &resolved.paths), minutes, now)
+                });
+                let lines = renewed.await?;
+                let lines = lines.iter().map(|claim| messages::taken(claim, now));
+                Ok(lines.collect::<Vec<_>>().join("\n"))
+            }
+            ClaimAction::Release => {
+                let own = lane.clone();
+                let released =
+                    self.change(now, move |claims| Ok(claims.release_own(&own, &resolved.paths)));
+                let released = released.await?;
+                log_released(&released, &lane);
+                if released.is_empty() {
+                    return Ok("You hold no such claim, so nothing is reserved for you.".to_owned());
+                }
+                Ok(messages::released(&released))
+            }
+            ClaimAction::List => {
+                Ok(messages::list(&self.claims_in(&resolved.directory, now), &lane, now))
+            }
+        }
+    }
+
+    /// Returns the list of the claims in the working directory of a lane.
+    ///
+    /// # Errors
+    /// [`ClaimError::Directory`]
+    pub async fn list(&self, lane: &Lane) -> Result<String, ClaimError> {
+        let directory = canonical(self.directory(lane).await?).await?;
+        let now = Timestamp::now();
+        Ok(messages::list(&self.claims_in(&directory, now), lane, now))
+    }
+
+    /// Returns lines about the claims in the working directory of a lane, for `/status`.
+    pub(crate) async fn status(&self, lane: &Lane, directory: PathBuf) -> Vec<String> {
+        let Ok(directory) = canonical(directory).await else { return Vec::new() };
+        let now = Timestamp::now();
+        let claims = self.claims_in(&directory, now);
+        let shown = claims.iter().take(STATUS_CLAIMS).map(|claim| messages::line(claim, lane, now));
+        let mut lines: Vec<String> = shown.collect();
+        if claims.len() > STATUS_CLAIMS {
+            lines.push(format!("and {} more; `/claim` lists them", claims.len() - STATUS_CLAIMS));
+        }
+        lines
+    }
+
+    /// Returns all claims.
+    #[must_use]
+    pub fn all(&self) -> Vec<Claim> {
+        self.shared.deps.workspace.claim_notes().all(Timestamp::now()).all().to_vec()
+    }
+
+    fn claims_in(&self, directory: &std::path::Path, now: Timestamp) -> Vec<Claim> {
+        let claims = self.shared.deps.workspace.claim_notes().all(now);
+        claims.all().iter().filter(|claim| claim.directory == *directory).cloned().collect()
+    }
+
+    async fn directory(&self, lane: &Lane) -> Result<PathBuf, ClaimError> {
+        let (_, settings) = self.shared.channels.backend_of(lane).await;
+        let directory = self.shared.channels.directory_of(&settings).await;
+        directory.map_err(|_| ClaimError::Directory)
+    }
+
+    async fn change<T: Send + 'static>(
+        &self,
+        now: Timestamp,
+        change: impl FnOnce(&mut Claims) -> Result<T, ClaimRefusal> + Send + 'static,
+    ) -> Result<T, ClaimError> {
+        let notes = self.shared.deps.workspace.claim_notes();
+        notes.change(now, change).await.map_err(|error| match error {
+            ClaimChangeError::Refused(refusal) => ClaimError::Refused(refusal),
+            ClaimChangeError::File(error) => {
+                tracing::error!(error = %with_causes(&error), "cannot save state/claims.md; no claim was changed");
+                ClaimError::NotSaved
+            }
+        })
+    }
+}
+
+fn log_released(claims: &[Claim], by: &Lane) {
+    for claim in claims {
+        tracing::info!(claim = claim.id, lane = %claim.lane, %by, "reserved files were released");
+    }
+}
+
+async fn resolve(directory: PathBuf, texts: Vec<String>) -> Result<ResolvedPaths, ClaimError> {
+    let resolved = tokio::task::spawn_blocking(move || paths::resolve(&directory, &texts)).await;
+    Ok(resolved.map_err(|_| ClaimError::Directory)??)
+}
+
+async fn canonical(directory: PathBuf) -> Result<PathBuf, ClaimError> {
+    let found = tokio::task::spawn_blocking(move || directory.canonicalize()).await;
+    found.ok().and_then(Result::ok).ok_or(ClaimError::Directory)
+}

@@ -1,0 +1,24 @@
+//! The command `/claim`: lists, reserves and releases files.
+
+use crate::dispatch::{ClaimAuthor, ClaimError, ClaimOrder, Dispatcher};
+use crate::event::Lane;
+
+/// Carries out the command. `rest` is the text after it.
+///
+/// # Errors
+/// [`ClaimError`]; nothing was changed.
+pub(super) async fn claim(dispatcher: &Dispatcher, rest: &str) -> Result<String, ClaimError> {
+    let claims = &dispatcher.claims;
+    if rest.is_empty() {
+        return claims.list(&Lane::Console).await;
+    }
+    if let Some(("release", id)) = rest.split_once(char::is_whitespace) {
+        return claims.release(&Lane::Console, id, true).await;
+    }
+    let (paths, time) = match rest.rsplit_once(" for ") {
+        Some((paths, time)) => (paths, Some(time.to_owned())),
+        None => (rest, None),
+    };
+    let author = ClaimAuthor { lane: Lane::Console, person: None, name: None };
+    claims.take(author, ClaimOrder { paths: paths.to_owned(), time, reason: None }).await
+}
