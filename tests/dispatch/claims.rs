@@ -49,7 +49,7 @@ fn understanding() -> Understanding {
 
 /// An agent that prints the lines of its prompt. It waits for the results of `ask` and `claim`, and
 /// repeats them. After a denied `ask` it skips the next line.
-fn agent() -> Arc<ScriptedLauncher> {
+pub(super) fn agent() -> Arc<ScriptedLauncher> {
     ScriptedLauncher::new(|mut agent: Agent| async move {
         let prompt = agent.prompt.trim_start_matches("[Ann]: ").to_owned();
         let mut lines = prompt.lines();
@@ -70,7 +70,7 @@ fn agent() -> Arc<ScriptedLauncher> {
     })
 }
 
-fn options() -> DeskOptions {
+pub(super) fn options() -> DeskOptions {
     DeskOptions {
         understanding: understanding(),
         feature: Some("host-tools"),

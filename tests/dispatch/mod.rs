@@ -28,6 +28,7 @@ mod probe;
 mod recap;
 mod router;
 mod sessions;
+mod shared_files;
 mod steering;
 mod switch;
 mod threads;

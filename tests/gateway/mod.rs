@@ -13,6 +13,7 @@ mod chaos;
 mod chaos_cluster;
 mod choices;
 mod cluster;
+mod cluster_files;
 mod cluster_tls;
 mod components;
 mod console;

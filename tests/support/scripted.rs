@@ -567,6 +567,10 @@ pub struct DeskOptions {
     pub feature: Option<&'static str>,
     /// Knows the lanes of other nodes.
     pub router: Option<Arc<dyn Router>>,
+    /// The name of the machine in a cluster.
+    pub machine: Option<&'static str>,
+    /// The working directory, if it is not one of the desk.
+    pub cwd: Option<PathBuf>,
     /// Set if the agent confines its own commands. The value is whether that is possible here.
     pub own_sandbox: Option<bool>,
 }
@@ -590,6 +594,8 @@ impl Default for DeskOptions {
             host_tools: HostToolKind::ALL.to_vec(),
             feature: None,
             router: None,
+            machine: None,
+            cwd: None,
             own_sandbox: None,
         }
     }
@@ -613,8 +619,9 @@ impl Desk {
         };
         let mut parts =
             parts(folder.path(), "scripted", backends, launcher.clone(), &collected, limits).await;
-        parts.host.cwd = folder.path().join("workspace");
-        std::fs::create_dir(&parts.host.cwd).unwrap();
+        parts.host.cwd = desk_options.cwd.unwrap_or_else(|| folder.path().join("workspace"));
+        std::fs::create_dir_all(&parts.host.cwd).unwrap();
+        parts.machine = desk_options.machine.map(str::to_owned);
         parts.choices.project_roots = vec![parts.host.cwd.clone()];
         parts.host.mounts = desk_options.own_sandbox.unwrap_or(true);
         parts.host.query_timeout = desk_options.query_timeout;

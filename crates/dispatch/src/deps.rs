@@ -36,6 +36,12 @@ pub trait Router: Send + Sync {
     /// # Errors
     /// [`PromptRefusal::NotSaved`] if the event was not sent, as far as this node knows.
     async fn send(&self, event: NewEvent) -> Result<(), PromptRefusal>;
+
+    /// Sends news about the files of shared directories to all nodes, which pass them to
+    /// [`FileNeighbours::receive`](crate::FileNeighbours::receive). Returns at once.
+    fn share_file_news(&self, news: String) {
+        drop(news);
+    }
 }
 
 /// The dependencies of a [`Dispatcher`](crate::Dispatcher).

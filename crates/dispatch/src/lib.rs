@@ -88,6 +88,7 @@ pub use self::channel::sessions::{Conversation, ConversationList, Conversations}
 pub use self::channel::settings::Settings;
 pub use self::claims::{ClaimAuthor, ClaimDesk, ClaimError, ClaimOrder};
 pub use self::collisions::mutes::WarningMutes;
+pub use self::collisions::news::FileNeighbours;
 pub use self::deps::{Choices, DispatcherDeps, Router};
 pub use self::health::{HealthProbe, Stats};
 pub use self::intake::router::Placement;
@@ -125,6 +126,7 @@ pub use self::status::{LaneStatus, Observer, QueueView};
 use self::channel::ChannelContext;
 use self::channel::listings::Listings;
 use self::collisions::CollisionMonitor;
+use self::collisions::news::NeighbourClaims;
 use self::delivery::AnswerDelivery;
 use self::drift::DriftMonitor;
 use self::health::DispatcherHealth;
@@ -175,6 +177,8 @@ pub struct Dispatcher {
     pub claims: ClaimDesk,
     /// The muted warnings about files.
     pub mutes: WarningMutes,
+    /// The files that agents of other machines use.
+    pub file_neighbours: FileNeighbours,
     /// The links whose agents call tools through the MCP server.
     pub tool_endpoints: ToolEndpoints,
     shared: Arc<Shared>,
@@ -194,6 +198,7 @@ pub(crate) struct Shared {
     pub(crate) drift: Arc<DriftMonitor>,
     pub(crate) rollout: Arc<RolloutMonitor>,
     pub(crate) collisions: CollisionMonitor,
+    pub(crate) neighbours: NeighbourClaims,
     pub(crate) limits: UsageLimits,
     pub(crate) lost_replies: Arc<LostReplies>,
     pub(crate) health: DispatcherHealth,
@@ -253,6 +258,7 @@ impl Dispatcher {
             channels: ChannelContext::new(parts.clone()),
             drift,
             collisions,
+            neighbours: NeighbourClaims::default(),
             limits: UsageLimits::new(parts.clone()),
             rollout,
             lost_replies: lost,
@@ -288,6 +294,7 @@ impl Dispatcher {
             rollouts: Rollouts::new(shared.clone()),
             claims: ClaimDesk::new(shared.clone()),
             mutes: WarningMutes::new(shared.clone()),
+            file_neighbours: FileNeighbours::new(shared.clone()),
             tool_endpoints: shared.links.tool_endpoints().clone(),
             shared,
         }

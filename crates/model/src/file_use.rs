@@ -74,8 +74,8 @@ impl FileUses {
         Self { window_ms, files: HashMap::new() }
     }
 
-    /// Records the use of a file, and returns the collisions that it causes, oldest use first.
-    /// `path` must be absolute and without links, so that a file has one path.
+    /// Records the use of a file, and returns the collisions that it causes, oldest use first. A file
+    /// must have one path. A use may arrive late, after uses that followed it.
     pub fn record(&mut self, path: &Path, now: LaneFileUse) -> Vec<Collision> {
         let since = now.at_ms.saturating_sub(self.window_ms);
         if !self.files.contains_key(path) {
@@ -93,15 +93,17 @@ impl FileUses {
                 continue;
             }
             let pair = pair(&earlier.lane, &now.lane);
+            let follows = now.access == FileAccess::Write && earlier.at_ms <= now.at_ms;
+            let precedes = file.writes.get(&earlier.lane).is_some_and(|at| *at > now.at_ms);
             if let Some(last) = file.reported.get_mut(&pair) {
-                *last = now.at_ms;
-            } else if now.access == FileAccess::Write {
-                file.reported.insert(pair, now.at_ms);
-                collisions.push(Collision {
-                    path: path.to_owned(),
-                    earlier: earlier.clone(),
-                    later: now.clone(),
-                });
+                *last = now.at_ms.max(*last);
+            } else if follows || precedes {
+                file.reported.insert(pair, now.at_ms.max(earlier.at_ms));
+                let (earlier, later) = match follows {
+                    true => (earlier.clone(), now.clone()),
+                    false => (now.clone(), earlier.clone()),
+                };
+                collisions.push(Collision { path: path.to_owned(), earlier, later });
             }
         }
         file.uses.retain(|earlier| earlier.lane != now.lane);
@@ -208,6 +210,14 @@ mod tests {
         assert_eq!(collisions(&[(1, Write, 0), (2, Read, 1)]), []);
         // The reader works from content that is old from then on.
         assert_eq!(collisions(&[(1, Write, 0), (2, Read, 1), (1, Write, 2)]), [(2, Read, 1)]);
+    }
+
+    #[test]
+    fn a_use_that_arrives_late_collides_with_the_writes_that_followed_it() {
+        assert_eq!(collisions(&[(1, Write, 9), (2, Read, 5)]), [(2, Read, 1)]);
+        assert_eq!(collisions(&[(1, Write, 9), (2, Write, 5)]), [(2, Write, 1)]);
+        assert_eq!(collisions(&[(1, Read, 9), (2, Write, 5)]), [], "it read the new content");
+        assert_eq!(collisions(&[(1, Read, 9), (2, Read, 5)]), []);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, RwLock, mpsc};
 use super::unposted::Unposted;
 use crate::cluster::{Cluster, ClusterError, ClusterMessage, Inbox, ReceivedMessage};
 use crate::discord::{Discord, GatewayEvent, Receipt};
-use crate::dispatch::{Intake, PromptRefusal};
+use crate::dispatch::{FileNeighbours, Intake, PromptRefusal};
 use crate::event::{Lane, NewEvent};
 use crate::id::ChannelId;
 use crate::startup::clustering::EVENT_MESSAGE;
@@ -25,6 +25,8 @@ use crate::workspace::Workspace;
 
 /// Kind of a message that contains an event from Discord.
 const DISCORD_EVENT: &str = "discord";
+/// Kind of a message with news about the files of shared directories.
+pub(super) const FILE_NEWS: &str = "files";
 /// Most messages that one call of the database writes or acknowledges.
 const MAX_BATCH: usize = 256;
 /// Delay before the database is called again, or a full queue is tried again.
@@ -242,6 +244,7 @@ pub(super) struct InboxReader {
     pub(super) gate: InboxGate,
     pub(super) discord: mpsc::UnboundedSender<(GatewayEvent, Receipt)>,
     pub(super) intake: Intake,
+    pub(super) file_neighbours: FileNeighbours,
     pub(super) in_flight: InFlightMessages,
     pub(super) cluster: Cluster,
 }
@@ -275,6 +278,10 @@ impl InboxReader {
                 let root = letter.root.clone().unwrap_or_default();
                 self.in_flight.add(&root);
                 let number = letter.number;
+                if letter.kind == FILE_NEWS && self.file_neighbours.receive(&letter.body) {
+                    let _ = done.send((number, root));
+                    continue;
+                }
                 if !pass_on(letter, &done, &self.discord, &events) {
                     tracing::warn!(
                         number,

@@ -186,6 +186,7 @@ impl ClusterNode {
             gate,
             discord: ends.messages,
             intake: dispatcher.intake.clone(),
+            file_neighbours: dispatcher.file_neighbours.clone(),
             in_flight: hands,
             cluster: cluster.clone(),
         };

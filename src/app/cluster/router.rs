@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::mail::{patiently, root_of};
+use super::mail::{FILE_NEWS, patiently, root_of};
 use crate::cluster::{Cluster, ClusterMessage, LaneOwner};
 use crate::dispatch::{PromptRefusal, Router};
 use crate::event::NewEvent;
@@ -52,5 +52,11 @@ impl Router for ClusterRouter {
             label: self.workspace.channels().await.of(&event.lane).node,
         }];
         patiently!(self.cluster.post(&letters)).ok_or(PromptRefusal::NotSaved)
+    }
+
+    fn share_file_news(&self, news: String) {
+        let cluster = self.cluster.clone();
+        // A refusal is logged. News that arrive late are harmless.
+        tokio::spawn(async move { patiently!(cluster.broadcast(FILE_NEWS, &news)) });
     }
 }

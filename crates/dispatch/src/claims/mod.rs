@@ -15,6 +15,8 @@ use jiff::Timestamp;
 
 use self::paths::ResolvedPaths;
 use crate::Shared;
+use crate::collisions::checkouts::CheckoutPlace;
+use crate::collisions::news;
 use aetheel_model::claim::{
     Claim, ClaimHolder, ClaimRefusal, Claimant, Claims, DEFAULT_CLAIM_MINUTES, NewClaim,
 };
@@ -90,8 +92,8 @@ impl ClaimDesk {
     pub async fn take(&self, author: ClaimAuthor, order: ClaimOrder) -> Result<String, ClaimError> {
         let time = messages::minutes(order.time.as_deref());
         let minutes = time.ok_or_else(|| ClaimError::Time(order.time.unwrap_or_default()))?;
-        let directory = self.directory(&author.lane).await?;
-        let resolved = resolve(directory, paths::split(&order.paths)).await?;
+        let checkout = self.checkout(&author.lane).await?;
+        let resolved = resolve(checkout, paths::split(&order.paths)).await?;
         let holder = author.person.map(|person| ClaimHolder::Person(person.to_string()));
         let holder = holder.unwrap_or(ClaimHolder::Lane);
         let (claim, now) =
@@ -126,7 +128,12 @@ impl ClaimDesk {
             minutes,
             reason: reason.and_then(|reason| clean(reason, MAX_REASON)),
         };
-        let claim = self.change(now, move |claims| claims.take(new, now)).await?;
+        let others = Claims::new(self.shared.neighbours.all(), now);
+        let take = move |claims: &mut Claims| {
+            others.check_free(&new, now)?;
+            claims.take(new, now)
+        };
+        let claim = self.change(now, take).await?;
         tracing::info!(claim = claim.id, lane = %claim.lane, by = claim.by(), until = %claim.until, paths = claim.paths.len(), "files were reserved");
         Ok((claim, now))
     }
@@ -162,12 +169,12 @@ impl ClaimDesk {
     pub(crate) async fn agent_call(
         &self,
         author: ClaimAuthor,
-        directory: PathBuf,
+        checkout: CheckoutPlace,
         call: ClaimCall,
     ) -> Result<String, ClaimError> {
         let ClaimCall { action, paths, minutes, reason } = call;
         let minutes = minutes.unwrap_or(DEFAULT_CLAIM_MINUTES);
-        let resolved = resolve(directory, paths).await?;
+        let resolved = resolve(checkout, paths).await?;
         let (lane, now) = (author.lane.clone(), Timestamp::now());
         match action {
             ClaimAction::Take => {
@@ -205,14 +212,14 @@ impl ClaimDesk {
     /// # Errors
     /// [`ClaimError::Directory`]
     pub async fn list(&self, lane: &Lane) -> Result<String, ClaimError> {
-        let directory = canonical(self.directory(lane).await?).await?;
+        let directory = identity(self.checkout(lane).await?).await?;
         let now = Timestamp::now();
         Ok(messages::list(&self.claims_in(&directory, now), lane, now))
     }
 
     /// Returns lines about the claims in the working directory of a lane, for `/status`.
-    pub(crate) async fn status(&self, lane: &Lane, directory: PathBuf) -> Vec<String> {
-        let Ok(directory) = canonical(directory).await else { return Vec::new() };
+    pub(crate) async fn status(&self, lane: &Lane, checkout: CheckoutPlace) -> Vec<String> {
+        let Ok(directory) = identity(checkout).await else { return Vec::new() };
         let now = Timestamp::now();
         let claims = self.claims_in(&directory, now);
         let shown = claims.iter().take(STATUS_CLAIMS).map(|claim| messages::line(claim, lane, now));
@@ -223,21 +230,22 @@ impl ClaimDesk {
         lines
     }
 
-    /// Returns all claims.
+    /// Returns all claims of this machine.
     #[must_use]
     pub fn all(&self) -> Vec<Claim> {
         self.shared.deps.workspace.claim_notes().all(Timestamp::now()).all().to_vec()
     }
 
     fn claims_in(&self, directory: &std::path::Path, now: Timestamp) -> Vec<Claim> {
-        let claims = self.shared.deps.workspace.claim_notes().all(now);
+        let claims = news::all_claims(&self.shared, now);
         claims.all().iter().filter(|claim| claim.directory == *directory).cloned().collect()
     }
 
-    async fn directory(&self, lane: &Lane) -> Result<PathBuf, ClaimError> {
+    async fn checkout(&self, lane: &Lane) -> Result<CheckoutPlace, ClaimError> {
         let (_, settings) = self.shared.channels.backend_of(lane).await;
         let directory = self.shared.channels.directory_of(&settings).await;
-        directory.map_err(|_| ClaimError::Directory)
+        let directory = directory.map_err(|_| ClaimError::Directory)?;
+        Ok(CheckoutPlace::of(&directory, &settings, self.shared.deps.machine.is_some()))
     }
 
     async fn change<T: Send + 'static>(
@@ -246,7 +254,9 @@ impl ClaimDesk {
         change: impl FnOnce(&mut Claims) -> Result<T, ClaimRefusal> + Send + 'static,
     ) -> Result<T, ClaimError> {
         let notes = self.shared.deps.workspace.claim_notes();
-        notes.change(now, change).await.map_err(|error| match error {
+        let changed = notes.change(now, change).await;
+        news::send_claims(&self.shared, false);
+        changed.map_err(|error| match error {
             ClaimChangeError::Refused(refusal) => ClaimError::Refused(refusal),
             ClaimChangeError::File(error) => {
                 tracing::error!(error = %with_causes(&error), "cannot save state/claims.md; no claim was changed");
@@ -262,12 +272,20 @@ fn log_released(claims: &[Claim], by: &Lane) {
     }
 }
 
-async fn resolve(directory: PathBuf, texts: Vec<String>) -> Result<ResolvedPaths, ClaimError> {
-    let resolved = tokio::task::spawn_blocking(move || paths::resolve(&directory, &texts)).await;
-    Ok(resolved.map_err(|_| ClaimError::Directory)??)
+async fn resolve(checkout: CheckoutPlace, texts: Vec<String>) -> Result<ResolvedPaths, ClaimError> {
+    let resolve = move || {
+        let resolved = paths::resolve(&checkout.directory, &texts)?;
+        let directory = checkout.identity(&resolved.directory);
+        Ok(ResolvedPaths { directory, ..resolved })
+    };
+    let resolved: Result<_, ClaimRefusal> =
+        tokio::task::spawn_blocking(resolve).await.map_err(|_| ClaimError::Directory)?;
+    Ok(resolved?)
 }
 
-async fn canonical(directory: PathBuf) -> Result<PathBuf, ClaimError> {
-    let found = tokio::task::spawn_blocking(move || directory.canonicalize()).await;
-    found.ok().and_then(Result::ok).ok_or(ClaimError::Directory)
+/// Returns the identity of a working directory.
+async fn identity(checkout: CheckoutPlace) -> Result<PathBuf, ClaimError> {
+    let identity = move || Some(checkout.identity(&checkout.directory.canonicalize().ok()?));
+    let found = tokio::task::spawn_blocking(identity).await;
+    found.ok().flatten().ok_or(ClaimError::Directory)
 }

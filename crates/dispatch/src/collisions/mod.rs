@@ -8,8 +8,10 @@
 //! their files differ. [`mutes`] has the buttons below the notices. `docs/collisions.md` describes
 //! all of it. Tested by `tests/dispatch/collisions.rs` and `tests/dispatch/claims.rs`.
 
+pub(crate) mod checkouts;
 mod messages;
 pub(crate) mod mutes;
+pub(crate) mod news;
 pub(crate) mod watch;
 
 use std::future::Future;
@@ -19,6 +21,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use self::checkouts::CheckoutPlace;
+use self::news::FileNews;
 use super::Shared;
 use super::recovery::restart::notice_target;
 use aetheel_model::agent::{Ask, AskKind, ToolEnd, ToolStart, ToolStatus};
@@ -46,6 +50,8 @@ pub(crate) enum FileReport {
     Used(ReportedUse),
     /// An agent asks whether it may write files.
     Planned(PlannedWrite),
+    /// Another machine sent news.
+    News(FileNews),
 }
 
 /// The use of a file, before its path is resolved.
@@ -67,7 +73,7 @@ pub(crate) struct PlannedWrite {
     lane: Lane,
     person: Option<String>,
     paths: Vec<String>,
-    cwd: PathBuf,
+    checkout: CheckoutPlace,
     /// Receives why people must be asked, if they must.
     reply_tx: oneshot::Sender<Option<String>>,
 }
@@ -75,7 +81,7 @@ pub(crate) struct PlannedWrite {
 /// The place of a turn: its working directory, and the channel for notices.
 #[derive(Clone, Debug)]
 struct TurnPlace {
-    cwd: PathBuf,
+    checkout: CheckoutPlace,
     channel: Option<ChannelId>,
 }
 
@@ -112,7 +118,10 @@ impl CollisionMonitor {
             lane: event.lane.clone(),
             author: event.author.as_deref().map(|name| short_line(name, MAX_AUTHOR)),
             person: event.asker.map(|person| person.to_string()),
-            place: TurnPlace { cwd: cwd.to_owned(), channel: notice_target(event).0 },
+            place: TurnPlace {
+                checkout: CheckoutPlace::of(cwd, settings, shared.deps.machine.is_some()),
+                channel: notice_target(event).0,
+            },
         }
     }
 }
@@ -136,8 +145,8 @@ pub(crate) struct TurnFiles {
 
 impl TurnFiles {
     /// Returns the working directory of the turn.
-    pub(crate) fn directory(&self) -> &Path {
-        &self.place.cwd
+    pub(crate) fn checkout(&self) -> &CheckoutPlace {
+        &self.place.checkout
     }
 
     /// Reports the files of a tool use that has ended. `repeated` is `true` if a previous process
@@ -198,9 +207,14 @@ impl TurnFiles {
         }
         let (reply_tx, reply) = oneshot::channel();
         let (lane, person) = (self.lane.clone(), self.person.clone());
-        let cwd = self.place.cwd.clone();
-        let planned =
-            FileReport::Planned(PlannedWrite { lane: lane.clone(), person, paths, cwd, reply_tx });
+        let checkout = self.place.checkout.clone();
+        let planned = FileReport::Planned(PlannedWrite {
+            lane: lane.clone(),
+            person,
+            paths,
+            checkout,
+            reply_tx,
+        });
         Some(async move {
             let checked = async {
                 monitor.0.send(planned).await.ok()?;
@@ -217,14 +231,18 @@ impl TurnFiles {
     }
 }
 
-/// Returns the working directory and the file, both without links, if the file is below the
+/// Returns the identities of the working directory and of the file, if the file is below the
 /// directory. A deleted file is found through its folder. Blocks while it accesses the file system.
-fn resolve(cwd: &Path, path: &str) -> Option<(PathBuf, PathBuf)> {
+fn resolve(checkout: &CheckoutPlace, path: &str) -> Option<(PathBuf, PathBuf)> {
+    let cwd = &checkout.directory;
     let path = cwd.join(path);
     let found = path.canonicalize().ok().or_else(|| {
         let folder = path.parent()?.canonicalize().ok()?;
         Some(folder.join(path.file_name()?))
     })?;
     let cwd = cwd.canonicalize().ok()?;
-    found.starts_with(&cwd).then_some((cwd, found))
+    let below = found.strip_prefix(&cwd).ok()?;
+    let identity = checkout.identity(&cwd);
+    let file = identity.join(below);
+    Some((identity, file))
 }

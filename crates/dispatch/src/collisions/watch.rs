@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+use super::checkouts::is_shared;
 use super::messages::{self, CollisionTime, FileInterest, FilePlace};
+use super::news::{self, FileNews, MAX_SHARED_USES, SharedUse};
 use super::{FileReport, PlannedWrite, ReportedUse, TurnPlace, mode_of, mutes, resolve};
 use crate::Shared;
 use crate::outlet::Notice;
@@ -48,14 +50,22 @@ async fn find_all(
     found_tx: mpsc::Sender<LaneWarning>,
 ) {
     let mut found = FoundCollisions::new();
+    if let Some(shared) = shared.upgrade() {
+        news::send_claims(&shared, true);
+    }
     while let Some(first) = reported.recv().await {
         let Some(shared) = shared.upgrade() else { return };
         found.handle(&shared, first).await;
         let until = Instant::now() + NOTICE_DELAY;
-        while !found.by_lane.is_empty()
+        while !(found.by_lane.is_empty() && found.news.is_empty())
+            && found.news.len() < MAX_SHARED_USES
             && let Ok(Some(next)) = timeout_at(until, reported.recv()).await
         {
             found.handle(&shared, next).await;
+        }
+        if !found.news.is_empty() {
+            let uses = std::mem::take(&mut found.news);
+            news::send(&shared, FileNews { uses, ..FileNews::default() });
         }
         for (lane, (channel, places)) in std::mem::take(&mut found.by_lane) {
             if found_tx.try_send((lane.clone(), channel, places)).is_err() {
@@ -72,16 +82,26 @@ async fn post_all(shared: Weak<Shared>, mut found: mpsc::Receiver<LaneWarning>) 
     }
 }
 
+/// The place of a lane of this machine.
+#[derive(Clone)]
+struct LanePlace {
+    /// The identity of its working directory.
+    directory: PathBuf,
+    channel: Option<ChannelId>,
+}
+
 /// The uses of files, and the collisions that people are not warned about yet.
 struct FoundCollisions {
     uses: FileUses,
     /// The warnings, by the lane that is to be warned.
     by_lane: BTreeMap<Lane, (Option<ChannelId>, Vec<FilePlace>)>,
     /// The place of the latest turn in each lane that used a file, and the time of the use.
-    places: BTreeMap<Lane, (TurnPlace, u64)>,
+    places: BTreeMap<Lane, (LanePlace, u64)>,
     /// The writes into claims: the id of the claim, the lane that wrote, and the file.
     breaches: HashSet<(String, Lane, PathBuf)>,
     forgot_ms: u64,
+    /// The uses of files in shared directories that other machines do not know yet.
+    news: Vec<SharedUse>,
 }
 
 impl FoundCollisions {
@@ -92,6 +112,7 @@ impl FoundCollisions {
             places: BTreeMap::new(),
             breaches: HashSet::new(),
             forgot_ms: 0,
+            news: Vec::new(),
         }
     }
 
@@ -99,25 +120,59 @@ impl FoundCollisions {
         match report {
             FileReport::Used(reported) => self.find(shared, reported).await,
             FileReport::Planned(planned) => self.check(shared, planned).await,
+            FileReport::News(news) => self.receive(shared, news),
         }
     }
 
     /// Records a use, and keeps the collisions that it causes.
     async fn find(&mut self, shared: &Arc<Shared>, reported: ReportedUse) {
         let ReportedUse { used, person, path, place, repeated } = reported;
-        let TurnPlace { cwd, channel } = place;
-        let resolved = tokio::task::spawn_blocking(move || resolve(&cwd, &path)).await;
-        let Some((cwd, path)) = resolved.ok().flatten() else { return };
-        let claims = shared.deps.workspace.claim_notes().all(Timestamp::now());
+        let TurnPlace { checkout, channel } = place;
+        let resolved = tokio::task::spawn_blocking(move || resolve(&checkout, &path)).await;
+        let Some((directory, path)) = resolved.ok().flatten() else { return };
+        if is_shared(&path) && !repeated {
+            self.news.extend(SharedUse::of(&path, &used, person.clone()));
+        }
+        let place = LanePlace { directory, channel };
+        self.places.insert(used.lane.clone(), (place, used.at_ms));
+        self.record(shared, &path, (used, person), repeated);
+    }
+
+    /// Takes the news of another machine, and keeps the collisions with lanes of this machine.
+    fn receive(&mut self, shared: &Shared, news: FileNews) {
+        let (now, boot_ms) = (Timestamp::now(), boot_ms());
+        if let Some(claims) = news.claims {
+            shared.neighbours.set(&news.machine, claims);
+        }
+        if news.asks {
+            news::send_claims(shared, false);
+        }
+        for used in news.uses.into_iter().take(MAX_SHARED_USES) {
+            let path = PathBuf::from(&used.path);
+            if is_shared(&path) {
+                self.record(shared, &path, (used.here(now, boot_ms), used.person), false);
+            }
+        }
+    }
+
+    /// Records a use of this machine or of another one, and keeps the collisions that it causes.
+    fn record(
+        &mut self,
+        shared: &Shared,
+        path: &Path,
+        (used, person): (LaneFileUse, Option<String>),
+        repeated: bool,
+    ) {
+        let claims = news::all_claims(shared, Timestamp::now());
         self.forget(used.at_ms, &claims);
-        self.places.insert(used.lane.clone(), (TurnPlace { cwd, channel }, used.at_ms));
         let claimed = match used.access {
-            FileAccess::Write => self.breach(&claims, &path, (&used, person), repeated),
+            FileAccess::Write => self.breach(shared, &claims, path, (&used, person), repeated),
             FileAccess::Read => None,
         };
-        for Collision { path, earlier, later } in self.uses.record(&path, used) {
+        let is_claimed = |lane: &Lane| claimed.as_ref() == Some(lane);
+        for Collision { path, earlier, later } in self.uses.record(path, used) {
             // The warning about the claim says as much.
-            if repeated || claimed.as_ref() == Some(&earlier.lane) {
+            if repeated || is_claimed(&earlier.lane) || is_claimed(&later.lane) {
                 continue;
             }
             figures::count_collision();
@@ -132,6 +187,7 @@ impl FoundCollisions {
     /// claim if people are to be warned.
     fn breach(
         &mut self,
+        shared: &Shared,
         claims: &Claims,
         path: &Path,
         (used, person): (&LaneFileUse, Option<String>),
@@ -147,7 +203,8 @@ impl FoundCollisions {
         let (write, held) =
             (FileInterest::Used(used.clone()), FileInterest::Claimed(claim.clone()));
         self.add(FilePlace::new(path, write.clone(), held.clone()));
-        if claim.lane != used.lane {
+        // Another machine warns about its own claims.
+        if claim.lane != used.lane && !shared.neighbours.has(&claim.id) {
             self.add(FilePlace::new(path, held, write));
         }
         Some(claim.lane.clone())
@@ -155,13 +212,13 @@ impl FoundCollisions {
 
     /// Answers whether people must be asked before an agent writes files.
     async fn check(&self, shared: &Arc<Shared>, planned: PlannedWrite) {
-        let PlannedWrite { lane, person, paths, cwd, reply_tx } = planned;
+        let PlannedWrite { lane, person, paths, checkout, reply_tx } = planned;
         let resolved = tokio::task::spawn_blocking(move || {
-            paths.iter().filter_map(|path| resolve(&cwd, path)).collect::<Vec<_>>()
+            paths.iter().filter_map(|path| resolve(&checkout, path)).collect::<Vec<_>>()
         });
         let resolved = resolved.await.unwrap_or_default();
         let time = CollisionTime { boot_ms: boot_ms(), now: Timestamp::now() };
-        let claims = shared.deps.workspace.claim_notes().all(time.now);
+        let claims = news::all_claims(shared, time.now);
         let author = None;
         let access = FileAccess::Write;
         let here = LaneFileUse { lane: lane.clone(), author, access, at_ms: time.boot_ms };
@@ -195,21 +252,20 @@ impl FoundCollisions {
     fn add(&mut self, place: FilePlace) {
         let lane = place.here.lane();
         let known = self.places.get(lane);
-        let channel = match (known, lane) {
-            (Some((known, _)), _) => known.channel,
+        let (directory, channel) = match (known, &place.here) {
+            (Some((known, _)), _) => (known.directory.clone(), known.channel),
             // A claim was taken there, but no agent has used a file.
-            (None, Lane::Channel(channel)) => Some(*channel),
-            (None, _) => None,
-        };
-        let lane = lane.clone();
-        let place = match (known, &place.here) {
-            (Some((known, _)), _) => place.below(&known.cwd),
             (None, FileInterest::Claimed(claim)) => {
-                let directory = claim.directory.clone();
-                place.below(&directory)
+                let channel = match lane {
+                    Lane::Channel(channel) => Some(*channel),
+                    _ => None,
+                };
+                (claim.directory.clone(), channel)
             }
-            (None, FileInterest::Used(_)) => place,
+            // Another machine serves the lane, and warns it.
+            (None, FileInterest::Used(_)) => return,
         };
+        let (lane, place) = (lane.clone(), place.below(&directory));
         self.by_lane.entry(lane).or_insert((channel, Vec::new())).1.push(place);
     }
 
@@ -262,7 +318,7 @@ mod tests {
     #[test]
     fn lanes_that_use_no_files_any_more_are_forgotten() {
         let mut found = FoundCollisions::new();
-        let place = TurnPlace { cwd: PathBuf::from("/srv"), channel: None };
+        let place = LanePlace { directory: PathBuf::from("/srv"), channel: None };
         for number in 0..10_000_u64 {
             let at_ms = number * FORGET_INTERVAL_MS;
             found.forget(at_ms, &Claims::new(Vec::<Claim>::new(), Timestamp::UNIX_EPOCH));

@@ -273,10 +273,10 @@ impl Audience for TurnAudience<'_> {
 
     fn call(&mut self, call: GatewayCall, reply: CallReply) {
         let (claims, author) = (self.claims.clone(), self.claim_author.clone());
-        let directory = self.files.directory().to_owned();
+        let checkout = self.files.checkout().clone();
         let carry_out = async move {
             let GatewayCall::Claim(call) = call;
-            match claims.agent_call(author, directory, call).await {
+            match claims.agent_call(author, checkout, call).await {
                 Ok(text) => reply.succeed(text),
                 Err(error) => reply.fail(error.to_string()),
             }

@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use super::Shared;
 use super::channel::options::SettingOption;
 use super::claims::ClaimDesk;
+use super::collisions::checkouts::CheckoutPlace;
 use super::health::Stats;
 use super::lanes::EventSummary;
 use super::lanes::paused::{LanePause, lane_pause};
@@ -166,7 +167,11 @@ impl Observer {
         for_owners.extend(shared.rollout.summary(&name));
         for_owners.extend(shared.lost_replies.summary(&name).await);
         let claims = match &directory {
-            Ok(directory) => ClaimDesk::new(shared.clone()).status(lane, directory.clone()).await,
+            Ok(directory) => {
+                let is_cluster = shared.deps.machine.is_some();
+                let checkout = CheckoutPlace::of(directory, &settings, is_cluster);
+                ClaimDesk::new(shared.clone()).status(lane, checkout).await
+            }
             Err(_) => Vec::new(),
         };
         LaneStatus {

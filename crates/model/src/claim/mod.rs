@@ -195,17 +195,7 @@ impl Claims {
             return Err(ClaimRefusal::TooManyPaths);
         }
         let until = end(new.minutes, now)?;
-        let of_others = self
-            .0
-            .iter()
-            .filter(|claim| claim.directory == new.directory && !claim.is_held_by(&new.claimant));
-        for claim in of_others {
-            let overlaps = |held: &&ClaimPattern| new.paths.iter().any(|path| path.overlaps(held));
-            if let Some(held) = claim.paths.iter().find(overlaps) {
-                let path = held.as_str().to_owned();
-                return Err(ClaimRefusal::Held { path, by: claim.by(), left: claim.left(now) });
-            }
-        }
+        self.check_free(&new, now)?;
         let NewClaim { id, directory, mut paths, holder, claimant, name, reason, .. } = new;
         paths.sort();
         paths.dedup();
@@ -228,6 +218,25 @@ impl Claims {
         }
         self.0.push(claim.clone());
         Ok(claim)
+    }
+
+    /// Checks that no other holder has one of the paths of a new claim.
+    ///
+    /// # Errors
+    /// [`ClaimRefusal::Held`]
+    pub fn check_free(&self, new: &NewClaim, now: Timestamp) -> Result<(), ClaimRefusal> {
+        let of_others = self
+            .0
+            .iter()
+            .filter(|claim| claim.directory == new.directory && !claim.is_held_by(&new.claimant));
+        for claim in of_others {
+            let overlaps = |held: &&ClaimPattern| new.paths.iter().any(|path| path.overlaps(held));
+            if let Some(held) = claim.paths.iter().find(overlaps) {
+                let path = held.as_str().to_owned();
+                return Err(ClaimRefusal::Held { path, by: claim.by(), left: claim.left(now) });
+            }
+        }
+        Ok(())
     }
 
     /// Extends the claims that the agents of a conversation hold; with `paths`, only those that have

@@ -49,6 +49,8 @@ pub struct LaneSettings {
     pub ping: Option<Duration>,
     /// The reaction to a file that another conversation uses, too.
     pub collisions: Option<CollisionMode>,
+    /// Whether the directory of the project is the same one on all machines of a cluster.
+    pub shared_directory: Option<bool>,
     /// The label of the cluster's nodes that may serve it, or `None` for any node.
     pub node: Option<String>,
     /// The reason why nothing may run here until the file is corrected.
@@ -155,6 +157,7 @@ impl LaneSettings {
             memory: self.memory.or(project.memory),
             ping: self.ping.or(project.ping),
             collisions: self.collisions.or(project.collisions),
+            shared_directory: self.shared_directory.or(project.shared_directory),
             node: self.node.or_else(|| project.node.clone()),
             project: self.project.or_else(|| project.project.clone()),
             fault: self.fault.or_else(|| project.fault.clone()),
@@ -178,7 +181,7 @@ fn lane(title: &str) -> Option<Lane> {
 }
 
 /// The entries that a section may have.
-const ENTRIES: [&str; 14] = [
+const ENTRIES: [&str; 15] = [
     "backend",
     "backends",
     "collisions",
@@ -193,6 +196,7 @@ const ENTRIES: [&str; 14] = [
     "project",
     "require-mention",
     "safety",
+    "shared-directory",
 ];
 
 /// Returns the settings of a section, and its entry that names a project.
@@ -248,6 +252,11 @@ fn read<'a>(
             "collisions" => match CollisionMode::WORDS.iter().find(|(word, _)| *word == text) {
                 Some((_, mode)) => settings.collisions = Some(*mode),
                 None => strange("`collisions` is not `warn`, `ask` or `off`; it is ignored"),
+            },
+            "shared-directory" => match text {
+                "yes" => settings.shared_directory = Some(true),
+                "no" => settings.shared_directory = Some(false),
+                _ => strange("`shared-directory` is neither `yes` nor `no`; it is ignored"),
             },
             "node" if is_label(text) => settings.node = Some(text.to_owned()),
             "node" => strange(

@@ -42,6 +42,7 @@ fn a_channel_inherits_missing_settings_from_its_project() {
         require_mention: None,
         node: None,
         collisions: None,
+        shared_directory: None,
         project: Some("site".into()),
         memory: None,
         ping: None,
@@ -157,4 +158,21 @@ fn a_channel_is_pinned_to_nodes_by_itself_or_by_its_project() {
     assert_eq!(node(8).as_deref(), Some("berlin"));
     assert_eq!(node(9), None);
     assert!(channels.warnings[0].contains("NODE_LABELS"), "{:?}", channels.warnings);
+}
+
+#[test]
+fn collisions_and_shared_directories_are_set_by_channels_or_their_projects() {
+    let channels = Channels::parse(
+        "## project p\n- collisions: ask\n- shared-directory: yes\n## 7\n- project: p\n## 8\n- project: p\n- collisions: off\n- shared-directory: no\n## 9\n- collisions: perhaps\n- shared-directory: maybe\n",
+    );
+    let of = |number| {
+        let settings = channels.of(&Lane::Channel(ChannelId::discord(number)));
+        (settings.collisions, settings.shared_directory)
+    };
+    assert_eq!(of(7), (Some(CollisionMode::Ask), Some(true)));
+    assert_eq!(of(8), (Some(CollisionMode::Off), Some(false)));
+    assert_eq!(of(9), (None, None));
+    let warnings = channels.warnings.join("\n");
+    assert!(warnings.contains("is not `warn`, `ask` or `off`"), "{warnings}");
+    assert!(warnings.contains("is neither `yes` nor `no`"), "{warnings}");
 }
