@@ -9,6 +9,7 @@
 pub mod access;
 pub mod agent;
 pub mod baseline;
+pub mod budget;
 pub mod claim;
 pub mod config;
 pub mod event;

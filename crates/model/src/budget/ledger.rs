@@ -1,0 +1,378 @@
+//! The sums of all accounts in their current periods.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::amount::{BudgetUnit, SpentAmounts};
+use super::period::PeriodSpan;
+use super::rules::{BudgetAccount, BudgetCap, BudgetRules, BudgetSubject};
+
+/// How long finished turns are kept. Months are the longest periods.
+const KEPT: SignedDuration = SignedDuration::from_hours(33 * 24);
+/// The number of new turns after which old ones are removed.
+const TURNS_PER_TIDYING: usize = 1_000;
+/// The share of a cap from which people are warned, in percent.
+const WARNING_PERCENT: u128 = 80;
+
+/// The use of a finished turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpentTurn {
+    /// When the turn ended. It counts in the period that contains this instant.
+    pub ended: Timestamp,
+    /// The properties of the turn.
+    pub subject: BudgetSubject,
+    /// The amounts that the turn used.
+    pub spent: SpentAmounts,
+}
+
+/// A turn that runs.
+#[derive(Clone, Debug)]
+struct UnfinishedUse {
+    subject: BudgetSubject,
+    since: Timestamp,
+    spent: SpentAmounts,
+}
+
+impl UnfinishedUse {
+    /// Returns the amounts so far. A clock that was set back does not reduce them.
+    fn so_far(&self, now: Timestamp) -> SpentAmounts {
+        let ms = now.duration_since(self.since).as_millis();
+        let took_ms = u64::try_from(ms).unwrap_or(0).max(self.spent.took_ms);
+        SpentAmounts { took_ms, ..self.spent }
+    }
+}
+
+/// The decisions of owners about an account in one period, and the notices that people got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BudgetGrant {
+    /// The account.
+    pub account: BudgetAccount,
+    /// The start of the period.
+    pub start: Timestamp,
+    /// The cap in place of that of the file, if it was raised.
+    pub raised: Option<u64>,
+    /// Until when no cap applies.
+    pub until: Option<Timestamp>,
+    /// The cap about whose near end people were warned.
+    pub warned: Option<u64>,
+    /// The cap about whose end an owner was asked.
+    pub asked: Option<u64>,
+}
+
+/// The use of an account in its current period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountUse {
+    /// The account.
+    pub account: BudgetAccount,
+    /// The cap in the file.
+    pub rule: BudgetCap,
+    /// The cap in force, which owners may have raised.
+    pub cap: u64,
+    /// The amount that finished and running turns used.
+    pub used: u64,
+    /// The current period.
+    pub span: PeriodSpan,
+    /// Whether the cap applies now.
+    pub is_in_force: bool,
+}
+
+impl AccountUse {
+    /// Returns whether no further turn may begin.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        self.is_in_force && self.used >= self.cap
+    }
+
+    /// Returns whether people should be warned that the cap is near.
+    #[must_use]
+    pub fn is_near(&self) -> bool {
+        let used = u128::from(self.used) * 100;
+        self.is_in_force && !self.is_reached() && used >= u128::from(self.cap) * WARNING_PERCENT
+    }
+
+    /// Returns the share that is used, in percent.
+    #[must_use]
+    pub fn percent(&self) -> u64 {
+        let percent = u128::from(self.used) * 100 / u128::from(self.cap.max(1));
+        u64::try_from(percent).unwrap_or(u64::MAX)
+    }
+}
+
+/// Adds up the use of all accounts.
+#[derive(Debug)]
+pub struct BudgetLedger {
+    zone: TimeZone,
+    rules: Arc<BudgetRules>,
+    finished: HashMap<String, SpentTurn>,
+    running: HashMap<String, UnfinishedUse>,
+    grants: BTreeMap<BudgetAccount, BudgetGrant>,
+    /// The sums of finished turns, and the period of each cap for which they were computed.
+    sums: HashMap<BudgetAccount, SpentAmounts>,
+    spans: Vec<PeriodSpan>,
+    added: usize,
+}
+
+impl BudgetLedger {
+    /// Creates an empty ledger for an operator's time zone.
+    #[must_use]
+    pub fn new(zone: TimeZone) -> Self {
+        Self {
+            zone,
+            rules: Arc::default(),
+            finished: HashMap::new(),
+            running: HashMap::new(),
+            grants: BTreeMap::new(),
+            sums: HashMap::new(),
+            spans: Vec::new(),
+            added: 0,
+        }
+    }
+
+    /// Sets the caps.
+    pub fn set_rules(&mut self, rules: Arc<BudgetRules>) {
+        if self.rules != rules {
+            self.rules = rules;
+            self.spans.clear();
+        }
+    }
+
+    /// Returns the caps.
+    #[must_use]
+    pub fn rules(&self) -> &Arc<BudgetRules> {
+        &self.rules
+    }
+
+    /// Sets the decisions about an account.
+    pub fn set_grant(&mut self, grant: BudgetGrant) {
+        self.grants.insert(grant.account.clone(), grant);
+    }
+
+    /// Returns the decisions about an account in a period.
+    #[must_use]
+    pub fn grant(&self, account: &BudgetAccount, span: PeriodSpan) -> BudgetGrant {
+        let known = self.grants.get(account).filter(|grant| grant.start == span.start);
+        known.cloned().unwrap_or_else(|| BudgetGrant {
+            account: account.clone(),
+            start: span.start,
+            raised: None,
+            until: None,
+            warned: None,
+            asked: None,
+        })
+    }
+
+    /// Adds a finished turn, unless it is known. The turn no longer counts as running.
+    pub fn finish(&mut self, turn: &str, spent: SpentTurn, now: Timestamp) {
+        self.running.remove(turn);
+        if self.finished.contains_key(turn) {
+            return;
+        }
+        if !self.spans.is_empty() {
+            self.count(&spent);
+        }
+        self.finished.insert(turn.to_owned(), spent);
+        self.added += 1;
+        if self.added.is_multiple_of(TURNS_PER_TIDYING) {
+            self.finished.retain(|_, turn| now.duration_since(turn.ended) <= KEPT);
+        }
+    }
+
+    /// Adds a running turn, which counts from now on.
+    pub fn begin(&mut self, turn: &str, subject: BudgetSubject, now: Timestamp) {
+        let spent = SpentAmounts { turns: 1, ..SpentAmounts::default() };
+        self.running.entry(turn.to_owned()).or_insert(UnfinishedUse { subject, since: now, spent });
+    }
+
+    /// Records the usage of a running turn. Usage that an agent takes back still counts until the
+    /// turn ends.
+    pub fn report(&mut self, turn: &str, spent: SpentAmounts) {
+        if let Some(running) = self.running.get_mut(turn) {
+            running.spent = running.spent.max(spent);
+        }
+    }
+
+    /// Removes a running turn that left no line.
+    pub fn abandon(&mut self, turn: &str) {
+        self.running.remove(turn);
+    }
+
+    /// Returns whether no turn runs.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Returns the use of the accounts in which a turn counts.
+    pub fn uses_of(&mut self, subject: &BudgetSubject, now: Timestamp) -> Vec<AccountUse> {
+        self.refresh(now);
+        let accounts = self.rules.caps.iter().enumerate();
+        let accounts = accounts.filter_map(|(at, cap)| Some((at, cap.account_of(subject)?)));
+        accounts.map(|(at, account)| self.use_of(at, account, now)).collect()
+    }
+
+    /// Returns the use of all accounts that have any.
+    pub fn uses(&mut self, now: Timestamp) -> Vec<AccountUse> {
+        self.refresh(now);
+        let mut accounts = BTreeMap::new();
+        for (at, cap) in self.rules.caps.iter().enumerate() {
+            let span = self.spans[at];
+            let finished = self.finished.values().filter(|turn| span.contains(turn.ended));
+            let subjects = finished.map(|turn| &turn.subject);
+            let subjects = subjects.chain(self.running.values().map(|turn| &turn.subject));
+            accounts.extend(subjects.filter_map(|subject| Some((cap.account_of(subject)?, at))));
+        }
+        accounts.into_iter().map(|(account, at)| self.use_of(at, account, now)).collect()
+    }
+
+    /// Returns the running turns that count in an account that has reached its cap. A cap of turns
+    /// stops no running turn, because a turn counts when it begins.
+    pub fn turns_to_stop(&mut self, now: Timestamp) -> Vec<String> {
+        let running: Vec<(String, BudgetSubject)> =
+            self.running.iter().map(|(id, turn)| (id.clone(), turn.subject.clone())).collect();
+        let must_stop =
+            |used: &AccountUse| used.is_reached() && used.rule.unit != BudgetUnit::Turns;
+        let stopped = running
+            .into_iter()
+            .filter(|(_, subject)| self.uses_of(subject, now).iter().any(must_stop));
+        stopped.map(|(id, _)| id).collect()
+    }
+
+    fn use_of(&self, at: usize, account: BudgetAccount, now: Timestamp) -> AccountUse {
+        let (rule, span) = (self.rules.caps[at].clone(), self.spans[at]);
+        let mut sum = self.sums.get(&account).copied().unwrap_or_default();
+        for turn in self.running.values() {
+            if rule.account_of(&turn.subject).as_ref() == Some(&account) {
+                sum.add(&turn.so_far(now));
+            }
+        }
+        let grant = self.grant(&account, span);
+        let cap = grant.raised.unwrap_or(rule.amount).max(rule.amount);
+        let is_in_force = grant.until.is_none_or(|until| until <= now);
+        let used = sum.in_unit(rule.unit);
+        AccountUse { account, rule, cap, used, span, is_in_force }
+    }
+
+    /// Computes the sums again if a period has ended, or the caps or the clock were changed.
+    fn refresh(&mut self, now: Timestamp) {
+        let caps = self.rules.caps.len();
+        if self.spans.len() == caps && self.spans.iter().all(|span| span.contains(now)) {
+            return;
+        }
+        let spans = self.rules.caps.iter().map(|cap| cap.period.span(now, &self.zone));
+        self.spans = spans.collect();
+        self.sums.clear();
+        let turns: Vec<SpentTurn> = self.finished.values().cloned().collect();
+        turns.iter().for_each(|turn| self.count(turn));
+    }
+
+    fn count(&mut self, turn: &SpentTurn) {
+        let rules = Arc::clone(&self.rules);
+        for (cap, span) in rules.caps.iter().zip(&self.spans) {
+            if span.contains(turn.ended)
+                && let Some(account) = cap.account_of(&turn.subject)
+            {
+                self.sums.entry(account).or_default().add(&turn.spent);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Lane;
+    use crate::id::UserId;
+    use proptest::prelude::*;
+
+    fn time(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    fn subject(person: u64) -> BudgetSubject {
+        let person = Some(UserId::discord(person));
+        BudgetSubject { person, ..BudgetSubject::of_lane(&Lane::Console, "mini") }
+    }
+
+    fn turn(person: u64, ended: &str, dollars: u64) -> SpentTurn {
+        let spent =
+            SpentAmounts { micro_usd: dollars * 1_000_000, turns: 1, ..SpentAmounts::default() };
+        SpentTurn { ended: time(ended), subject: subject(person), spent }
+    }
+
+    fn ledger(text: &str) -> BudgetLedger {
+        let mut ledger = BudgetLedger::new(TimeZone::UTC);
+        ledger.set_rules(Arc::new(BudgetRules::parse(text)));
+        ledger
+    }
+
+    #[test]
+    fn running_turns_count_and_an_ended_period_begins_again() {
+        let mut ledger = ledger("## all\n- cap: $10 a day\n");
+        let now = time("2026-11-26T12:00:00Z");
+        ledger.finish("a", turn(4, "2026-11-26T11:00:00Z", 6), now);
+        ledger.finish("a", turn(4, "2026-11-26T11:00:00Z", 6), now);
+        ledger.finish("old", turn(4, "2026-11-25T23:59:59Z", 50), now);
+        ledger.begin("b", subject(4), now);
+        let used = |ledger: &mut BudgetLedger, now| ledger.uses_of(&subject(4), now).remove(0);
+        assert_eq!(used(&mut ledger, now).used, 6_000_000);
+        let report = |dollars| SpentAmounts { micro_usd: dollars, ..SpentAmounts::default() };
+        ledger.report("b", report(2_000_000));
+        ledger.report("b", report(0));
+        let near = used(&mut ledger, now);
+        assert_eq!((near.used, near.is_near(), near.is_reached()), (8_000_000, true, false));
+        ledger.report("b", report(5_000_000));
+        assert!(used(&mut ledger, now).is_reached());
+        assert_eq!(ledger.turns_to_stop(now), ["b"]);
+        let tomorrow = time("2026-11-27T00:00:00Z");
+        assert_eq!(used(&mut ledger, tomorrow).used, 5_000_000, "only the turn that still runs");
+        // The clock jumps back.
+        assert!(used(&mut ledger, now).is_reached());
+    }
+
+    #[test]
+    fn owners_raise_a_cap_or_lift_it_for_one_period() {
+        let mut ledger = ledger("## all\n- cap: $10 a day\n");
+        let now = time("2026-11-26T12:00:00Z");
+        ledger.finish("a", turn(4, "2026-11-26T11:00:00Z", 11), now);
+        let reached = ledger.uses_of(&subject(4), now).remove(0);
+        assert!(reached.is_reached());
+        let grant = ledger.grant(&reached.account, reached.span);
+        ledger.set_grant(BudgetGrant { raised: Some(15_000_000), ..grant.clone() });
+        assert!(!ledger.uses_of(&subject(4), now)[0].is_reached());
+        ledger.set_grant(BudgetGrant { raised: Some(1), ..grant.clone() });
+        assert!(ledger.uses_of(&subject(4), now)[0].is_reached(), "a grant never lowers the cap");
+        ledger.set_grant(BudgetGrant { until: Some(reached.span.end), ..grant });
+        assert!(!ledger.uses_of(&subject(4), now)[0].is_reached());
+        let tomorrow = time("2026-11-27T12:00:00Z");
+        ledger.finish("b", turn(4, "2026-11-27T11:00:00Z", 11), tomorrow);
+        assert!(ledger.uses_of(&subject(4), tomorrow)[0].is_reached());
+    }
+
+    proptest! {
+        /// Whatever the order of reports and questions, a sum is that of the turns of its period.
+        #[test]
+        fn sums_are_those_of_the_turns_of_the_period(
+            turns in prop::collection::vec((1_u64..4, 0_i64..200 * 3_600, 0_u64..9), 0..60),
+            asked in prop::collection::vec(0_i64..200 * 3_600, 1..20),
+        ) {
+            let begin = time("2026-11-23T00:00:00Z");
+            let at = |second: i64| begin + SignedDuration::from_secs(second);
+            let mut ledger = ledger("## all\n- cap: $10 a day\n- cap: 5 turns a week\n## each\n- person: each\n- cap: $5 a day\n");
+            for (number, (person, second, dollars)) in turns.iter().enumerate() {
+                let spent = SpentTurn { ended: at(*second), ..turn(*person, "2026-11-23T00:00:00Z", *dollars) };
+                ledger.finish(&number.to_string(), spent, at(*second));
+                let now = at(asked[number % asked.len()]);
+                for used in ledger.uses_of(&subject(*person), now) {
+                    let expected: u64 = turns[..=number].iter()
+                        .filter(|(one, second, _)| used.span.contains(at(*second)) && (!used.account.0.contains("person") || one == person))
+                        .map(|(_, _, dollars)| if used.rule.unit == BudgetUnit::Turns { 1 } else { dollars * 1_000_000 })
+                        .sum();
+                    prop_assert_eq!(used.used, expected, "{:?}", used.account);
+                }
+            }
+        }
+    }
+}
