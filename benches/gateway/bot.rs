@@ -80,6 +80,7 @@ impl Bot {
                 recap_on_switch: true,
                 waits_for_limits: true,
                 collisions: aetheel::config::CollisionMode::Warn,
+                time_zone: jiff::tz::TimeZone::UTC,
                 max_turns: 25,
                 effort: settings.effort.clone(),
                 project_roots: Vec::new(),

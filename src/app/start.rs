@@ -13,7 +13,7 @@ use super::phase::ProgramPhase;
 use super::process::GatewayProcess;
 use super::service_manager::Watchdog;
 use super::webhooks::BoundWebhooks;
-use super::{critical_task_ended, dashboard, mending, recovery, rollouts, tool_server};
+use super::{budgets, critical_task_ended, dashboard, mending, recovery, rollouts, tool_server};
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
 use crate::config::Config;
@@ -144,6 +144,7 @@ impl Connected {
         });
         let accept = Acceptance::new(Arc::clone(&agents), &config.config_dir).by_button();
         let accept = accept.or(rollouts::by_button(dispatcher.rollouts.clone()));
+        let accept = accept.or(budgets::by_button(dispatcher.budgets.clone()));
         let parts = mending::MendingParts {
             config: config.clone(),
             variables,

@@ -406,6 +406,7 @@ mod tests {
             agent_lost: false,
             paused: false,
             limit: None,
+            cut: None,
             usage: None,
             took: Duration::from_millis(1500),
             offer: None,

@@ -397,6 +397,7 @@ impl PreparedStart {
             host_tools: self.config.host_tools.clone(),
             recap_on_switch: self.config.switch_recap,
             waits_for_limits: self.config.usage_limits,
+            time_zone: self.config.time_zone.clone(),
             collisions: self.config.collisions,
             max_turns: self.config.backend_max_turns,
             project_roots: self.config.project_roots.clone(),

@@ -15,6 +15,7 @@ use crate::disk::read_ordinary;
 use crate::event::Lane;
 use crate::finding::Finding;
 use crate::id::ChannelId;
+use crate::plain::with_causes;
 use crate::process::find_program;
 use crate::sources;
 use crate::startup::LoadedBackends;
@@ -22,7 +23,8 @@ use crate::startup::running::gateway_of;
 use crate::turn::Backends as _;
 use crate::web::webhooks::{self, WebhookSecrets};
 use crate::workspace::{
-    Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, WebhookFile, channel_directory,
+    BudgetFile, Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, WebhookFile,
+    channel_directory,
 };
 
 /// The operator's next step if an address cannot be bound.
@@ -57,6 +59,17 @@ pub fn files(config: &Config, secrets: &WebhookSecrets) -> Vec<Finding> {
         faults.extend(webhooks::faults(&defined, secrets));
     }
     faults.into_iter().map(|fault| Finding::left_out("files", fault)).collect()
+}
+
+/// Returns the problems in `budgets.md`. A start with problems is refused, because a cap could be
+/// missing.
+pub fn budgets(config: &Config) -> Vec<Finding> {
+    let faults = match BudgetFile::new(&config.config_dir).require() {
+        Ok(faults) => faults,
+        Err(error) => vec![format!("CONFIG_DIR: {}", with_causes(&error))],
+    };
+    let hint = "docs/budgets.md describes the format";
+    faults.into_iter().map(|fault| Finding::invalid("budgets", fault).with_hint(hint)).collect()
 }
 
 /// Returns warnings about heartbeats and cron jobs without a channel for their answers.

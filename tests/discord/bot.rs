@@ -656,6 +656,7 @@ pub fn answer(text: &str) -> TurnAnswer {
         agent_lost: false,
         paused: false,
         limit: None,
+        cut: None,
         usage: None,
         took: Duration::from_secs(1),
         offer: None,

@@ -5,6 +5,7 @@ mod asks;
 mod attachments;
 mod baselines;
 mod bounds;
+mod budgets;
 mod checkpoints;
 mod claims;
 mod collisions;

@@ -53,6 +53,7 @@ async fn an_unreadable_file_with_limits_or_instructions_is_78_and_never_treated_
         "backends.md",
         "acp.md",
         "webhooks.md",
+        "budgets.md",
         "agents.md",
         "heartbeat.md",
         "soul.md",
@@ -71,6 +72,21 @@ async fn an_unreadable_file_with_limits_or_instructions_is_78_and_never_treated_
                 "{}",
                 ended.stderr
             );
+        }
+    }
+}
+
+#[tokio::test]
+async fn all_faults_of_budgets_are_78_because_a_cap_could_be_missing() {
+    let installation = Installation::new().with("DISCORD_BOT_TOKEN", TOKEN);
+    let file = installation.path("config").join("budgets.md");
+    std::fs::create_dir_all(installation.path("config")).unwrap();
+    std::fs::write(&file, "## team\n- cap: five dollars\n- person: ann\n").unwrap();
+    for command in ["run", "check", "console"] {
+        let ended = installation.run(&[command], "").await;
+        assert_eq!(ended.code, 78, "{command}: {}", ended.stderr);
+        for line in ["budgets.md line 2: ", "budgets.md line 3: "] {
+            assert!(ended.faults().contains(line), "{line}: {}", ended.stderr);
         }
     }
 }

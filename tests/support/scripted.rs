@@ -672,6 +672,7 @@ pub async fn parts(
             recap_on_switch: true,
             waits_for_limits: true,
             collisions: aetheel::config::CollisionMode::Warn,
+            time_zone: jiff::tz::TimeZone::UTC,
             max_turns: 25,
             effort: None,
             project_roots: vec![],

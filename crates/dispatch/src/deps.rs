@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use jiff::tz::TimeZone;
 
 use super::outlet::Outlet;
 use super::outlet::messages::PromptRefusal;
@@ -110,6 +111,8 @@ pub struct Choices {
     pub recap_on_switch: bool,
     /// Whether lanes wait for the end of a usage limit, instead of failing.
     pub waits_for_limits: bool,
+    /// The operator's time zone, in which the days of budgets begin.
+    pub time_zone: TimeZone,
     /// The reaction to a file that two conversations use, unless `channels.md` overrides it.
     pub collisions: CollisionMode,
     /// The maximum number of model rounds per turn.

@@ -7,6 +7,7 @@
 //! | [`Intake`] | accepts, steers, edits, withdraws and rejects events |
 //! | [`Turns`] | stops turns and waits for them |
 //! | [`WaitChoices`] | ends the wait for a usage limit by people's decision |
+//! | [`Budgets`] | shows budgets and carries out the decisions of owners about them |
 //! | [`Questions`] | passes people's decisions to agents |
 //! | [`Settings`] | reads and changes the settings of lanes |
 //! | [`Conversations`] | lists, resumes, compacts and resets conversations |
@@ -40,6 +41,7 @@
 //! | [`collisions`] | warnings about files that two conversations use |
 //! | [`health`] | probes and metrics |
 //! | [`limits`] | lanes that wait for the end of a usage limit |
+//! | [`budgets`] | sums and caps of what turns use |
 //! | [`lanes`] | the queue and the running turns |
 //! | [`rollout`] | new versions of backends that do not serve everybody yet |
 //! | [`run`] | one event, from its files to its answer |
@@ -51,6 +53,7 @@
 //! A module uses only modules above it in this table. Services also use [`Shared`], the state that
 //! they share.
 
+mod budgets;
 mod channel;
 mod claims;
 mod collisions;
@@ -80,6 +83,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
+pub use self::budgets::decisions::Budgets;
 pub use self::channel::effective::{EffectiveSettings, effective_settings};
 pub use self::channel::error::{LaneDirectoryError, LaneRequestError, ValueProblem};
 pub use self::channel::options::{Setting, SettingOption};
@@ -100,7 +104,7 @@ pub use self::lanes::{EventSummary, Turns};
 pub use self::observers::TurnWatch;
 pub use self::outlet::answer::{AnswerFile, TurnAnswer};
 pub use self::outlet::excerpt::Excerpt;
-pub use self::outlet::limited::{LimitedTurn, ReachedLimit};
+pub use self::outlet::limited::{CutTurn, LimitedTurn, ReachedLimit};
 pub use self::outlet::messages::PromptRefusal;
 pub use self::outlet::question::{OpenQuestion, Settlement, Subject};
 pub use self::outlet::{
@@ -123,6 +127,7 @@ pub use self::status::render::{
 pub use self::status::transcripts::TurnHistory;
 pub use self::status::{LaneStatus, Observer, QueueView};
 
+use self::budgets::BudgetMonitor;
 use self::channel::ChannelContext;
 use self::channel::listings::Listings;
 use self::collisions::CollisionMonitor;
@@ -153,6 +158,8 @@ pub struct Dispatcher {
     pub turns: Turns,
     /// Ends the wait for a usage limit by people's decision.
     pub wait_choices: WaitChoices,
+    /// The budgets.
+    pub budgets: Budgets,
     /// The open questions of agents.
     pub questions: Arc<Questions>,
     /// The settings of lanes.
@@ -200,6 +207,7 @@ pub(crate) struct Shared {
     pub(crate) collisions: CollisionMonitor,
     pub(crate) neighbours: NeighbourClaims,
     pub(crate) limits: UsageLimits,
+    pub(crate) budgets: Arc<BudgetMonitor>,
     pub(crate) lost_replies: Arc<LostReplies>,
     pub(crate) health: DispatcherHealth,
     pub(crate) tasks: TaskTracker,
@@ -260,6 +268,7 @@ impl Dispatcher {
             collisions,
             neighbours: NeighbourClaims::default(),
             limits: UsageLimits::new(parts.clone()),
+            budgets: BudgetMonitor::new(parts.clone()),
             rollout,
             lost_replies: lost,
             health: DispatcherHealth::new(parts.clone()),
@@ -274,6 +283,10 @@ impl Dispatcher {
             "collisions",
             collisions::watch::warn_people(Arc::downgrade(&shared), file_uses),
         );
+        supervisor::spawn(
+            "budgets",
+            budgets::watch::watch(Arc::downgrade(&shared), shared.budgets.clone()),
+        );
         supervisor::spawn_finite(
             "rollout",
             Rollouts::compare_all(Arc::downgrade(&shared), compared_later),
@@ -282,6 +295,7 @@ impl Dispatcher {
             intake: Intake::new(shared.clone()),
             turns: Turns::new(shared.clone()),
             wait_choices: WaitChoices::new(shared.clone()),
+            budgets: Budgets::new(shared.clone()),
             questions: shared.questions.clone(),
             settings: Settings::new(shared.clone()),
             conversations: Conversations::new(shared.clone()),

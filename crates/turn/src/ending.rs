@@ -25,7 +25,7 @@ const MAX_NAME_CHARS: usize = 80;
 pub enum Ending {
     /// The agent completed the turn.
     Completed,
-    /// A person stopped the turn.
+    /// A person or a budget stopped the turn.
     Interrupted,
     /// The gateway's shutdown stopped the turn.
     ShutDown,
@@ -252,6 +252,8 @@ impl Ending {
 pub enum StopReason {
     /// A person asked for it.
     User,
+    /// A budget is used up.
+    Budget,
     /// The gateway is shutting down.
     Shutdown,
 }
@@ -259,7 +261,7 @@ pub enum StopReason {
 impl From<StopReason> for Ending {
     fn from(reason: StopReason) -> Self {
         match reason {
-            StopReason::User => Self::Interrupted,
+            StopReason::User | StopReason::Budget => Self::Interrupted,
             StopReason::Shutdown => Self::ShutDown,
         }
     }

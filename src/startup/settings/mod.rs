@@ -19,7 +19,7 @@ use crate::config::{self, AUTO, Config, VARIABLES};
 use crate::finding::Finding;
 use crate::process;
 use crate::redact::{Redactor, is_secret_name};
-use crate::startup::webhooks;
+use crate::startup::{survey, webhooks};
 use crate::telemetry;
 use crate::turn::BASE_VARIABLES;
 use crate::web::webhooks::WebhookSecrets;
@@ -125,6 +125,7 @@ pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
         .collect();
     let (webhook_secrets, more) = webhooks::take_secrets(&config, &mut variables);
     faults.extend(more);
+    faults.extend(survey::budgets(&config));
     secrets.extend(webhooks::redacted_forms(&webhook_secrets));
     if let Some(url) = variables.get("CLUSTER_URL") {
         secrets.extend(

@@ -162,6 +162,7 @@ mod tests {
             agent_lost: false,
             paused: false,
             limit: None,
+            cut: None,
             usage: None,
             took: Duration::ZERO,
             files: vec![],

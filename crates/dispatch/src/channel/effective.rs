@@ -159,6 +159,7 @@ mod tests {
             recap_on_switch: true,
             waits_for_limits: true,
             collisions: CollisionMode::Warn,
+            time_zone: jiff::tz::TimeZone::UTC,
             max_turns: 25,
             project_roots: vec![],
             prompts_per_minute: None,

@@ -2,7 +2,7 @@
 //!
 //! [`LaneRegistry`] owns the queue and a handle to each running turn. [`slot`] frees the lane and
 //! the slot of a finished turn, [`stop`] stops turns, [`paused`] holds lanes whose backend is
-//! paused or whose agent reached a usage limit, [`wait_choices`] has the buttons that end such a
+//! paused, whose agent reached a usage limit or whose budget is used up, [`wait_choices`] has the buttons that end such a
 //! wait, and [`panics`] contains panics.
 
 pub(crate) mod panics;
@@ -133,7 +133,7 @@ pub(crate) struct LaneRegistry {
     /// The backend of the last turn of each lane in this process.
     last_backends: Mutex<HashMap<Lane, String>>,
     /// The last event of each lane whose author was notified that it waits, and the turn that
-    /// reached a usage limit, if that is the reason.
+    /// reached a usage limit or the budget that is used up, if that is the reason.
     announced_pauses: Mutex<HashMap<Lane, (Sequence, Option<String>)>>,
     /// Notified whenever an event is finished.
     pub(crate) finished: Notify,

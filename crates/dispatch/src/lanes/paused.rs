@@ -1,4 +1,5 @@
-//! Lanes that wait because their backend is paused or their agent reached a usage limit.
+//! Lanes that wait because their backend is paused, their agent reached a usage limit, or a budget is
+//! used up.
 //!
 //! A paused backend starts no agents for a while, because it failed too often. The lane's events
 //! stay in the queue, in order. The lane continues once its backend starts agents again or the limit
@@ -10,11 +11,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::Shared;
+use crate::budgets::{self, messages as budget_messages, offers};
 use crate::lanes::wait_choices::wait_offers;
 use crate::limits::{CONTINUATION, messages as limit_messages};
 use crate::outlet::messages::PromptRefusal;
 use crate::outlet::{Notice, messages};
 use crate::recovery::restart::notice_target;
+use aetheel_model::budget::AccountUse;
 use aetheel_model::event::{Event, EventKind, Lane};
 use aetheel_model::supervisor;
 use aetheel_store::workspace::LimitNote;
@@ -31,6 +34,8 @@ pub(crate) enum LanePause {
     Backend(Arc<dyn Backend>),
     /// The agent reached a usage limit.
     Limit(Arc<dyn Backend>, LimitNote),
+    /// A budget is used up.
+    Budget(Box<AccountUse>),
 }
 
 /// Returns the reason why no turn can begin in a lane now. A paused backend does not affect a lane
@@ -49,13 +54,26 @@ pub(crate) async fn lane_pause(shared: &Shared, lane: &Lane) -> Option<LanePause
     Some(LanePause::Limit(backend, note))
 }
 
+/// Returns the reason why the turn of an event cannot begin now.
+async fn event_pause(shared: &Shared, event: &Event) -> Option<LanePause> {
+    if let Some(pause) = lane_pause(shared, &event.lane).await {
+        return Some(pause);
+    }
+    let subject = budgets::subject_of(shared, event).await;
+    let reached = shared.budgets.reached(&subject).await?;
+    Some(LanePause::Budget(Box::new(reached)))
+}
+
 /// Notifies the author of an event that it waits, once per reason.
 async fn announce_pause(shared: &Shared, event: &Event) {
-    let Some(pause) = lane_pause(shared, &event.lane).await else { return };
+    let Some(pause) = event_pause(shared, event).await else { return };
     // A limit that a later turn of the event reached has buttons of its own.
     let turn = match &pause {
         LanePause::Backend(_) => None,
         LanePause::Limit(_, note) => Some(note.turn.clone()),
+        LanePause::Budget(used) => {
+            Some(format!("{} {} {}", used.account, used.span.start, used.cap))
+        }
     };
     let reason = (event.sequence, turn);
     let before = shared.lanes.announced_pauses.lock().insert(event.lane.clone(), reason.clone());
@@ -78,6 +96,14 @@ async fn announce_pause(shared: &Shared, event: &Event) {
             let offers = wait_offers(shared, event, note, descriptor).await;
             let continues = event.key.as_deref().is_some_and(|key| key.starts_with(CONTINUATION));
             (limit_messages::waits(descriptor.label(), note, continues, now), offers)
+        }
+        LanePause::Budget(used) => {
+            tracing::info!(event = event.sequence, lane = %event.lane, account = %used.account, until = %used.span.end, "event waits: a budget is used up");
+            let continues =
+                event.key.as_deref().is_some_and(|key| key.starts_with(budgets::CONTINUATION));
+            let zone = &shared.deps.choices.time_zone;
+            let text = budget_messages::waits(used, continues, zone);
+            (text, offers::buttons(used, Some(event.sequence)))
         }
     };
     if event.kind != EventKind::Message {
@@ -107,7 +133,7 @@ pub(crate) fn resume_when_unpaused(shared: &Arc<Shared>, event: Event) {
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
             let Some(shared) = shared.upgrade() else { return };
-            if lane_pause(&shared, &event.lane).await.is_none() {
+            if event_pause(&shared, &event).await.is_none() {
                 shared.lanes.queue.lock().resume(&event.lane);
                 return shared.start_waiting();
             }

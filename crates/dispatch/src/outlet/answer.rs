@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Offer;
-use super::limited::LimitedTurn;
+use super::limited::{CutTurn, LimitedTurn};
 use aetheel_model::agent::Usage;
 use aetheel_model::id::UserId;
 use aetheel_model::plain::{clean_text, one_line};
@@ -50,6 +50,9 @@ pub struct TurnAnswer {
     /// The usage limit that ended the turn.
     #[serde(skip)]
     pub limit: Option<LimitedTurn>,
+    /// The facts about a turn that was stopped.
+    #[serde(skip)]
+    pub cut: Option<CutTurn>,
     /// The tokens and the cost of the turn; `None` if the agent did not report them.
     pub usage: Option<Usage>,
     /// The time from the start of the turn to its end.

@@ -81,6 +81,32 @@ impl LimitedTurn {
     }
 }
 
+/// A turn that was stopped, and the facts that decide how it continues. The default is a turn whose
+/// agent did not begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CutTurn {
+    /// Whether the agent wrote text or used a tool.
+    pub is_visible: bool,
+    /// Whether the agent can resume the session.
+    pub is_resumable: bool,
+}
+
+impl CutTurn {
+    /// Returns the facts about a turn that was stopped, or `None` if it ended for another reason.
+    /// `is_resumed` states whether the turn continued a session.
+    pub(crate) fn of(
+        result: &TurnResult,
+        descriptor: &Descriptor,
+        is_resumed: bool,
+    ) -> Option<Self> {
+        (result.ending == Ending::Interrupted).then(|| Self {
+            is_visible: !result.text.is_empty() || !result.transcript.tools().is_empty(),
+            is_resumable: descriptor.has(Feature::Resume)
+                && (result.session.is_some() || is_resumed),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

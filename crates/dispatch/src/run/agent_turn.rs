@@ -11,7 +11,7 @@ use super::{TurnRunner, artifacts, turn_log};
 use crate::claims::{ClaimAuthor, ClaimDesk};
 use crate::observers::LiveTurn;
 use crate::outlet::handle::ReplyHandle;
-use crate::outlet::limited::LimitedTurn;
+use crate::outlet::limited::{CutTurn, LimitedTurn};
 use crate::outlet::{TurnAnswer, messages};
 use crate::persistence::EventProgress;
 use crate::questions::QuestionContext;
@@ -96,6 +96,7 @@ impl TurnRunner {
                 name: event.author.clone(),
             },
             collisions: HashMap::new(),
+            budgets: self.shared.budgets.clone(),
         };
         let mut result = aetheel_turn::run(request, &self.shared.links, &mut audience).await;
         kept.hold_turn_place(std::mem::take(&mut result.slot));
@@ -133,6 +134,7 @@ impl TurnRunner {
             .await;
         let limit =
             LimitedTurn::of(&result, by.descriptor(), asked_model.clone(), requested.is_some());
+        let cut = CutTurn::of(&result, by.descriptor(), requested.is_some());
         let recordings = self.shared.deps.recorder.folder();
         let line = turn_log::line_of(event, &id, by.descriptor(), recordings, &result);
         TurnAnswer {
@@ -147,6 +149,7 @@ impl TurnRunner {
             agent_lost: result.orphaned,
             paused: matches!(result.ending, Ending::Backend(GuestFailure::Paused(_))),
             limit,
+            cut,
             text,
             notices,
             backend: label,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tracing::Instrument as _;
 
 use super::redact_stream::StreamRedactor;
+use crate::budgets::BudgetMonitor;
 use crate::claims::{ClaimAuthor, ClaimDesk};
 use crate::collisions::TurnFiles;
 use crate::observers::LiveTurn;
@@ -51,6 +52,7 @@ pub(super) struct TurnAudience<'a> {
     pub(super) tools: ToolGate,
     pub(super) policies: PolicyGate,
     pub(super) files: TurnFiles,
+    pub(super) budgets: Arc<BudgetMonitor>,
     pub(super) claims: ClaimDesk,
     /// The conversation and the person for whom the agent reserves files.
     pub(super) claim_author: ClaimAuthor,
@@ -103,6 +105,12 @@ impl TurnAudience<'_> {
         stream.flush(|event| show(shown, reply, Some(&context.feed), event));
     }
 
+    fn count_usage(&self, event: &AgentEventKind) {
+        if let AgentEventKind::Usage(usage) = event {
+            self.budgets.on_usage(&self.context.turn, usage);
+        }
+    }
+
     fn pass_first_tool(&mut self) {
         if let Some((_, event)) = self.first_tool.take() {
             self.pass(&event);
@@ -142,6 +150,7 @@ impl Audience for TurnAudience<'_> {
             self.first_tool = Some((saving, event.clone()));
             return;
         }
+        self.count_usage(event);
         if let AgentEventKind::ToolEnd(end) = event {
             let start = transcript.tool(&end.id).map(|tool| &tool.start);
             if end.status == ToolStatus::Ok
@@ -160,6 +169,7 @@ impl Audience for TurnAudience<'_> {
             // The journal has this record already, or gets it soon.
             drop(self.kept.record_tool_use());
         }
+        self.count_usage(event);
         if let AgentEventKind::ToolEnd(end) = event {
             let start = transcript.tool(&end.id).map(|tool| &tool.start);
             self.files.on_tool_end(end, start, true);

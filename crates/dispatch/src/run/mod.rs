@@ -6,13 +6,14 @@
 //! and [`artifacts`] stores the agent's files. [`hooks`] run before and after the turn. [`resumed`]
 //! resumes a turn whose agent still runs after a restart, and [`session`] saves the session of the
 //! turn. [`recap`] gives an agent the previous messages of a channel that moved here, and [`switch`]
-//! the turns of other agents. [`renewal`] lets turns continue that a usage limit ended. [`turn_log`]
-//! records the finished turn. [`turn_renderer`] renders a recorded turn as people saw it.
+//! the turns of other agents. [`renewal`] lets turns continue that a usage limit ended, and
+//! [`cut_off`] those that a budget stopped. [`turn_log`] records the finished turn. [`turn_renderer`] renders a recorded turn as people saw it.
 
 mod agent_turn;
 mod artifacts;
 pub(crate) mod attachments;
 pub(crate) mod audience;
+mod cut_off;
 mod hooks;
 mod prepare;
 mod recap;
@@ -33,6 +34,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
 use super::Shared;
+use super::budgets;
 use super::lanes::paused::lane_pause;
 use super::outlet::handle::ReplyHandle;
 use super::persistence::wait_until_saved;
@@ -81,6 +83,15 @@ impl TurnRunner {
             if needs_agent && lane_pause(&self.shared, &event.lane).await.is_some() {
                 return TurnFollowUp::Paused;
             }
+            let subject = budgets::subject_of(&self.shared, &event).await;
+            let _counted = match needs_agent {
+                true => match self.shared.budgets.admit(&id, &subject).await {
+                    Ok(counted) => Some(counted),
+                    Err(_) => return TurnFollowUp::Paused,
+                },
+                false if continues => Some(self.shared.budgets.resume(&id, &subject).await),
+                false => None,
+            };
             let reply = ReplyHandle::new(kept.open_reply(&*self.shared.deps.outlet, &event));
             if let Some(answer) = answer {
                 self.note_turn_of_earlier(&event, &answer);
@@ -107,7 +118,7 @@ impl TurnRunner {
                 self.begin_hook(&hooks, &event, &stop).await;
             }
             let answer = self.answer(&event, &id, (stop.clone(), steers), &reply, &kept).await.cleaned(&self.shared.deps.redactor);
-            let mut answer = answer.with_line(&event, &id, stop.borrow().is_some());
+            let mut answer = answer.with_line(&event, &id, &subject, stop.borrow().is_some());
             let stopped = answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown);
             if let Some(next) = stopped.then(|| kept.leave_to_next_start()).flatten() {
                 kept.release_turn_place();
@@ -131,6 +142,13 @@ impl TurnRunner {
             }
             if stop.borrow().is_none()
                 && self.wait_for_renewal(&event, &id, &mut answer, &kept).await
+            {
+                kept.release_turn_place();
+                self.note_turn(&event, &answer);
+                return TurnFollowUp::Paused;
+            }
+            if *stop.borrow() == Some(StopReason::Budget)
+                && cut_off::wait_for_budget(self, (&event, &id), &subject, &mut answer, &kept).await
             {
                 kept.release_turn_place();
                 self.note_turn(&event, &answer);

@@ -20,6 +20,11 @@ use crate::recovery::restart::notice_target;
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::plain::with_causes;
 
+/// Returns the key of the event that continues a turn which a limit ended.
+fn key_after(turn: &str) -> String {
+    format!("{CONTINUATION}{turn}")
+}
+
 impl TurnRunner {
     /// Lets the lane of a turn wait for the end of the usage limit that ended the turn. Returns
     /// whether the event itself waits, so that there is no answer yet.
@@ -43,7 +48,7 @@ impl TurnRunner {
                 self.announce(event, text).await;
                 return true;
             }
-            if self.continue_later(event, turn).await {
+            if self.continue_later(event, key_after(turn), messages::CONTINUE_PROMPT).await {
                 answer.failure = Some(text);
             }
             return false;
@@ -54,7 +59,9 @@ impl TurnRunner {
         if !is_visible && kept.leave_to_next_start() != Some(NextStart::AskPeople) {
             return true;
         }
-        if is_resumable && self.continue_later(event, turn).await {
+        if is_resumable
+            && self.continue_later(event, key_after(turn), messages::CONTINUE_PROMPT).await
+        {
             answer.failure = Some(messages::continues(&answer.backend, &note, now));
         }
         false
@@ -108,8 +115,8 @@ impl TurnRunner {
         }
     }
 
-    /// Accepts the event that continues the conversation. Returns whether it is saved.
-    async fn continue_later(&self, event: &Event, turn: &str) -> bool {
+    /// Accepts the event with this key that continues the conversation. Returns whether it is saved.
+    pub(super) async fn continue_later(&self, event: &Event, key: String, prompt: &str) -> bool {
         let origin = match &event.origin {
             // The use of a command expires long before most limits end.
             EventOrigin::Interaction { channel, .. } => {
@@ -117,12 +124,11 @@ impl TurnRunner {
             }
             origin => origin.clone(),
         };
-        let prompt = messages::CONTINUE_PROMPT;
         let next = NewEvent {
             author: event.author.clone(),
             asker: event.asker,
             parent: event.parent,
-            key: Some(format!("{CONTINUATION}{turn}")),
+            key: Some(key),
             ..NewEvent::new(EventKind::Message, event.lane.clone(), origin, prompt)
         };
         if self.shared.durability.is_known(&next) {
@@ -136,7 +142,7 @@ impl TurnRunner {
             let next = queue.accept_beyond_limits(next, Timestamp::now().as_millisecond());
             tracing::info!(
                 event = next.sequence,
-                "the conversation continues when the usage limit has ended"
+                "the conversation continues when its lane no longer waits"
             );
             self.shared.durability.save_accepted(&next).map(|saving| (next, saving))
         };

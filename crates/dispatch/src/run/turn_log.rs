@@ -10,6 +10,7 @@ use std::path::Path;
 use super::TurnRunner;
 use crate::outlet::TurnAnswer;
 use aetheel_model::agent::Descriptor;
+use aetheel_model::budget::BudgetSubject;
 use aetheel_model::event::{Event, EventOrigin};
 use aetheel_model::plain::clean_text;
 use aetheel_store::workspace::{TurnLine, TurnStatus};
@@ -53,6 +54,8 @@ fn line_without_agent(event: &Event, id: &str, backend: &str, how: TurnStatus) -
         turn: id.to_owned(),
         event: event.sequence,
         lane: event.lane.clone(),
+        parent: event.parent,
+        project: None,
         kind: event.kind,
         user: event.asker,
         name: event.author.clone(),
@@ -87,12 +90,19 @@ fn word(ending: &Ending) -> String {
 
 impl TurnAnswer {
     /// Returns the answer with the line of its turn, which is added if no agent ran.
-    pub(super) fn with_line(mut self, event: &Event, id: &str, stopped: bool) -> Self {
-        self.turn.get_or_insert_with(|| {
+    pub(super) fn with_line(
+        mut self,
+        event: &Event,
+        id: &str,
+        subject: &BudgetSubject,
+        stopped: bool,
+    ) -> Self {
+        let line = self.turn.get_or_insert_with(|| {
             let how =
                 if stopped { TurnStatus::Stopped } else { TurnStatus::Failed(REFUSED.to_owned()) };
             Box::new(line_without_agent(event, id, &self.backend, how))
         });
+        (line.parent, line.project) = (subject.parent, subject.project.clone());
         self
     }
 }
@@ -101,6 +111,7 @@ impl TurnRunner {
     /// Records a turn that ended in this process.
     pub(super) fn note_turn(&self, event: &Event, answer: &TurnAnswer) {
         if let Some(line) = self.whole_line(event, answer) {
+            self.shared.budgets.finish(&line);
             self.shared.deps.workspace.turns().note(line);
         }
     }
@@ -108,6 +119,7 @@ impl TurnRunner {
     /// Records a turn that ended in a previous process, unless that process recorded it.
     pub(super) fn note_turn_of_earlier(&self, event: &Event, answer: &TurnAnswer) {
         if let Some(line) = self.whole_line(event, answer) {
+            self.shared.budgets.finish(&line);
             self.shared.deps.workspace.turns().note_if_missing(line);
         }
     }

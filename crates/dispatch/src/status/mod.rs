@@ -16,6 +16,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Shared;
+use super::budgets;
 use super::channel::options::SettingOption;
 use super::claims::ClaimDesk;
 use super::collisions::checkouts::CheckoutPlace;
@@ -146,6 +147,10 @@ impl Observer {
         if let Some(LanePause::Limit(backend, note)) = lane_pause(shared, lane).await {
             let label = backend.descriptor().label();
             warnings.push(limit_messages::status(label, &note, Timestamp::now()));
+        }
+        let subject = budgets::lane_subject(shared, lane).await;
+        if let Some(used) = shared.budgets.reached(&subject).await {
+            warnings.push(budgets::messages::status(&used, &shared.deps.choices.time_zone));
         }
         if let Some(refused) = &refused {
             warnings.push(format!(

@@ -12,6 +12,7 @@ use super::{
     RolloutNote,
 };
 use super::{SavedSignIn, TurnShare, baselines, bindings, blocking, discord_notes, schedule_notes};
+use aetheel_model::budget::BudgetGrant;
 use aetheel_model::claim::Claim;
 use aetheel_model::plain::with_causes;
 
@@ -46,6 +47,7 @@ pub async fn inspect(folder: &Path) -> Vec<StateFile> {
             at("state/limits.md", entries::<LimitNote>),
             at("state/claims.md", entries::<Claim>),
             at("state/collisions.md", entries::<CollisionMute>),
+            at("state/budgets.md", entries::<BudgetGrant>),
             at("state/rollouts.md", entries::<RolloutNote>),
             at("state/mending.md", entries::<MendingNote>),
             at("state/baselines.md", entries::<baselines::SavedBaseline>),

@@ -14,6 +14,8 @@ mod baselines;
 mod bindings;
 mod blobs;
 mod boot;
+mod budget_notes;
+mod budgets;
 mod channels;
 mod claims;
 mod collision_mutes;
@@ -63,6 +65,8 @@ pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use baselines::BaselineNotes;
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use boot::BootReport;
+pub use budget_notes::BudgetNotes;
+pub use budgets::BudgetFile;
 pub use channels::{
     Channels, DirectoryError, LaneSettings, UnwritableValue, directory as channel_directory,
     is_label, plain as is_plain_model, with_channel, with_project,
@@ -141,6 +145,8 @@ pub struct Workspace {
     limits: LimitNotes,
     claims: ClaimNotes,
     collision_mutes: CollisionMutes,
+    budgets: BudgetFile,
+    budget_notes: BudgetNotes,
     mending: MendingNotes,
     lost: LostTurns,
     shares: Shares,
@@ -189,6 +195,8 @@ impl Workspace {
             let limits = LimitNotes::open(&state.join("limits.md"))?;
             let claims = ClaimNotes::open(&state.join("claims.md"))?;
             let collision_mutes = CollisionMutes::open(&state.join("collisions.md"))?;
+            let budgets = BudgetFile::new(&folder);
+            let budget_notes = BudgetNotes::open(&state.join("budgets.md"))?;
             let mending = MendingNotes::open(&state)?;
             let lost = LostTurns::open(&state)?;
             let shares = Shares::open(&state.join("shares.md"))?;
@@ -214,6 +222,7 @@ impl Workspace {
             inner.hooks.lock().require()?;
             inner.heartbeats.lock().require()?;
             inner.jobs.lock().require()?;
+            budgets.require()?;
             inner.require_documents()?;
             let inner = Arc::new(inner);
             Ok(Self {
@@ -228,6 +237,8 @@ impl Workspace {
                 limits,
                 claims,
                 collision_mutes,
+                budgets,
+                budget_notes,
                 mending,
                 lost,
                 shares,
@@ -277,6 +288,18 @@ impl Workspace {
     #[must_use]
     pub fn limit_notes(&self) -> &LimitNotes {
         &self.limits
+    }
+
+    /// Returns the operator's budgets.
+    #[must_use]
+    pub fn budgets(&self) -> &BudgetFile {
+        &self.budgets
+    }
+
+    /// Returns the decisions of owners about budgets.
+    #[must_use]
+    pub fn budget_notes(&self) -> &BudgetNotes {
+        &self.budget_notes
     }
 
     /// Returns the times up to which heartbeats and cron jobs have run.

@@ -10,8 +10,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use aetheel_model::agent::Usage;
+use aetheel_model::budget::{BudgetSubject, SpentAmounts, SpentTurn};
 use aetheel_model::event::{EventKind, Lane, Sequence};
-use aetheel_model::id::{MessageId, UserId};
+use aetheel_model::id::{ChannelId, MessageId, UserId};
 use aetheel_model::plain::{cut, short_line};
 
 /// Maximum number of stored characters of a prompt.
@@ -62,6 +63,12 @@ pub struct TurnLine {
     /// hook.
     #[serde(serialize_with = "write_text", deserialize_with = "read_text")]
     pub lane: Lane,
+    /// The channel of the thread it ran in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ChannelId>,
+    /// The project of its channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
     /// The kind of event that started it.
     pub kind: EventKind,
     /// The person who asked. `None` if no person asked, or one without an id, such as the person at
@@ -114,6 +121,20 @@ pub struct TurnLine {
 }
 
 impl TurnLine {
+    /// Returns what the turn counts in budgets, or `None` if it started no agent.
+    #[must_use]
+    pub fn spent(&self) -> Option<SpentTurn> {
+        self.link.as_ref()?;
+        let subject = BudgetSubject {
+            person: self.user,
+            parent: self.parent,
+            project: self.project.clone(),
+            ..BudgetSubject::of_lane(&self.lane, &self.backend)
+        };
+        let spent = SpentAmounts::of_turn(self.usage.as_ref(), self.took_ms);
+        Some(SpentTurn { ended: self.ended, subject, spent })
+    }
+
     /// Returns whether the line has fields that are removed together with its recording.
     pub(super) fn has_texts(&self) -> bool {
         self.asked.is_some() || self.answered.is_some() || self.recording.is_some()
@@ -135,6 +156,7 @@ impl TurnLine {
         self.asked.iter_mut().for_each(|text| short(text, ASKED_LIMIT));
         self.answered.iter_mut().for_each(|text| short(text, ANSWERED_LIMIT));
         self.name = self.name.map(|name| short_line(&name, NAME_LIMIT));
+        self.project = self.project.map(|project| short_line(&project, NAME_LIMIT));
         self.agent_version = self.agent_version.map(|version| short_line(&version, NAME_LIMIT));
         self.model = self.model.map(|model| short_line(&model, NAME_LIMIT));
         if let Some(usage) = &mut self.usage {

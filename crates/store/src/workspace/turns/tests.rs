@@ -22,6 +22,8 @@ pub(super) fn line(turn: &str, ended: &str) -> TurnLine {
         turn: turn.to_owned(),
         event: 7,
         lane: Lane::Channel(ChannelId::discord(42)),
+        parent: None,
+        project: None,
         kind: EventKind::Message,
         user: Some(UserId::discord(3)),
         message: None,

@@ -1,0 +1,77 @@
+//! The decisions of owners about budgets.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::offers::{BudgetDecision, mark, parse};
+use crate::Shared;
+use crate::questions::Person;
+use crate::recovery::offer::{OfferEffect, OfferRefusal};
+use aetheel_model::budget::{AccountUse, BudgetGrant, BudgetPeriod};
+
+/// Shows budgets, and carries out the decisions of owners. Cheap to clone.
+#[derive(Clone)]
+pub struct Budgets {
+    shared: Arc<Shared>,
+}
+
+impl Budgets {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Returns the use of all accounts that have any in their current period.
+    pub async fn uses(&self) -> Vec<AccountUse> {
+        let monitor = &self.shared.budgets;
+        if !monitor.refresh().await {
+            return Vec::new();
+        }
+        monitor.ledger.lock().uses(Timestamp::now())
+    }
+
+    /// Handles a press of a button below a notice about a budget. Returns `None` for any other
+    /// button.
+    pub async fn press(
+        &self,
+        id: &str,
+        person: &Person,
+    ) -> Option<Result<OfferEffect, OfferRefusal>> {
+        let (wanted, decision) = parse(id)?;
+        if !matches!(person, Person::User { owner: true, .. }) {
+            tracing::warn!(?person, "refused a decision about a budget: not an owner");
+            return Some(Err(OfferRefusal::NotOwner));
+        }
+        Some(self.decide(wanted, decision, person).await)
+    }
+
+    async fn decide(
+        &self,
+        wanted: &str,
+        decision: BudgetDecision,
+        person: &Person,
+    ) -> Result<OfferEffect, OfferRefusal> {
+        let (monitor, now) = (&self.shared.budgets, Timestamp::now());
+        let _alone = monitor.deciding.lock().await;
+        let uses = self.uses().await;
+        let used = uses.into_iter().find(|used| used.is_in_force && mark(used) == wanted);
+        let used = used.ok_or(OfferRefusal::Gone)?;
+        let grant = monitor.ledger.lock().grant(&used.account, used.span);
+        let (grant, effect) = match decision {
+            BudgetDecision::Raise(cap) if cap > used.cap => {
+                (BudgetGrant { raised: Some(cap), ..grant }, "💰 Raised by")
+            }
+            BudgetDecision::Raise(_) => return Err(OfferRefusal::Gone),
+            BudgetDecision::UntilTomorrow => {
+                let zone = &monitor.deps.choices.time_zone;
+                let until = Some(BudgetPeriod::Day.span(now, zone).end);
+                (BudgetGrant { until, ..grant }, "💰 No cap until tomorrow, decided by")
+            }
+        };
+        if !monitor.save(grant).await {
+            return Err(OfferRefusal::NotPossible);
+        }
+        tracing::warn!(account = %used.account, ?decision, ?person, "an owner changed a budget");
+        Ok(OfferEffect::Decided(effect))
+    }
+}

@@ -1,0 +1,48 @@
+//! Turns that a budget stopped.
+//!
+//! If people saw nothing of the turn, its event waits in the paused lane and runs again. Otherwise
+//! the partial answer is delivered, and a new event continues the conversation once the cap was
+//! raised or its period has ended. The key of that event contains the turn's id, so it is accepted
+//! once.
+
+use super::TurnRunner;
+use crate::budgets::{CONTINUATION, messages};
+use crate::outlet::TurnAnswer;
+use crate::persistence::{EventProgress, NextStart};
+use aetheel_model::budget::BudgetSubject;
+use aetheel_model::event::{Event, EventKind};
+
+/// Lets the lane of a turn that a budget stopped wait. Returns whether the event itself waits, so
+/// that there is no answer yet.
+pub(super) async fn wait_for_budget(
+    runner: &TurnRunner,
+    (event, turn): (&Event, &str),
+    subject: &BudgetSubject,
+    answer: &mut TurnAnswer,
+    kept: &EventProgress,
+) -> bool {
+    if answer.failure.is_none() {
+        return false;
+    }
+    let cut = answer.cut.take().unwrap_or_default();
+    if event.kind == EventKind::Message
+        && !cut.is_visible
+        && kept.leave_to_next_start() != Some(NextStart::AskPeople)
+    {
+        return true;
+    }
+    let continues = event.kind == EventKind::Message
+        && cut.is_resumable
+        && runner
+            .continue_later(event, format!("{CONTINUATION}{turn}"), messages::CONTINUE_PROMPT)
+            .await;
+    let zone = &runner.shared.deps.choices.time_zone;
+    // An owner may have raised the cap already.
+    answer.failure = Some(match runner.shared.budgets.reached(subject).await {
+        Some(used) if continues => messages::continues(&used, zone),
+        Some(used) => messages::ends(&used),
+        None if continues => "A budget was used up. I continue by myself now. (budget)".to_owned(),
+        None => "A budget was used up, so the turn was stopped. (budget)".to_owned(),
+    });
+    false
+}
