@@ -20,6 +20,7 @@ pub use self::migrate::{MigrateArgs, SourceApp};
 pub use self::observer::ObserverCommand;
 pub use self::policy::PolicyCommand;
 pub use self::report::ReportArgs;
+use crate::budget::{BudgetCap, CapError};
 use crate::config::nearest;
 pub use crate::exit;
 use crate::terminal::Verbosity;
@@ -161,7 +162,8 @@ pub enum CliCommand {
     #[command(after_help = "Examples:
   aetheel costs
   aetheel costs --days 7 --csv > costs.csv
-  aetheel costs --json | jq '.all.\"cost-usd\"'")]
+  aetheel costs --json | jq '.all.\"cost-usd\"'
+  aetheel costs --what-if '$5 a day for each person'")]
     Costs {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -175,6 +177,9 @@ pub enum CliCommand {
         /// Print JSON, for programs
         #[arg(long, conflicts_with = "csv")]
         json: bool,
+        /// Show which of these turns a cap would have stopped, such as `$5 a day for each person`
+        #[arg(long, value_name = "CAP", conflicts_with_all = ["csv", "json"], value_parser = what_if_cap)]
+        what_if: Option<BudgetCap>,
     },
     /// Keep agents running while the gateway restarts: `aetheel run` starts agents through this
     /// process, and finds them again after a restart. It starts a holder itself if none runs
@@ -295,6 +300,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
 #[must_use]
 pub fn has_log(command: &str) -> bool {
     matches!(command, "run" | "hold")
+}
+
+fn what_if_cap(text: &str) -> Result<BudgetCap, CapError> {
+    BudgetCap::parse("what-if", text)
 }
 
 /// Builds the clap command. Its help shows the commands in groups.

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
+use crate::budget::{BudgetCap, ProjectedPeriod, SpentTurn, what_if};
 use crate::cli::exit;
 use crate::config::LogFormat;
 use crate::plain::{short_line, with_causes};
@@ -15,19 +16,25 @@ use crate::startup::settings::OperatorSettings;
 use crate::telemetry;
 use crate::terminal::{self, fail};
 use crate::workspace::costs::{CostSum, Costs, LaneCosts, top};
-use crate::workspace::{CostSheet, Workspace};
+use crate::workspace::{CostSheet, TurnLine, Workspace};
 
 /// Largest number of rows of a table; the remaining entries are summed up in one row.
 const MAX_ROWS: usize = 20;
 /// Largest number of characters of a name.
 const MAX_NAME_CHARS: usize = 40;
 
+/// Explains the column `cost`.
+const LIST_PRICES: &str =
+    "cost: list prices as agents report them; a subscription usually costs less";
+
 /// The form in which costs are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CostsFormat {
     Tables,
     Csv,
     Json,
+    /// The turns that a cap would have stopped.
+    WhatIf(Box<BudgetCap>),
 }
 
 pub(super) async fn run(settings: OperatorSettings, days: u16, form: CostsFormat) -> u8 {
@@ -50,6 +57,12 @@ pub(super) async fn run(settings: OperatorSettings, days: u16, form: CostsFormat
     let text = match form {
         CostsFormat::Csv => {
             turns.days(from, to, CostSheet::default(), |sheet, line| sheet.add(&line)).await.csv()
+        }
+        CostsFormat::WhatIf(cap) => {
+            let add = |all: &mut Vec<SpentTurn>, line: TurnLine| all.extend(line.spent());
+            let spent = turns.days(from, to, Vec::new(), add).await;
+            let periods = what_if(&cap, &config.time_zone, spent).periods;
+            projection(&cap, &config.time_zone, &periods)
         }
         CostsFormat::Json => as_json(&turns.costs(from, to).await, from, to),
         CostsFormat::Tables => report(&turns.costs(from, to).await, from, to),
@@ -123,11 +136,50 @@ fn report(lanes: &LaneCosts, from: Date, to: Date) -> String {
         table("person", top(people, MAX_ROWS)),
         table("backend", top(backends, MAX_ROWS)),
         table("model", top(models, MAX_ROWS)),
+        format!("{LIST_PRICES}\n"),
     ]
     .join("\n")
 }
 
-/// Formats a table: the first column is aligned left, the others right.
+/// Formats the effect that a cap would have had.
+fn projection(cap: &BudgetCap, zone: &TimeZone, periods: &[ProjectedPeriod]) -> String {
+    let stopped: u64 = periods.iter().map(|period| period.stopped).sum();
+    let began: u64 = periods.iter().map(|period| period.began).sum();
+    let amount = |sum: fn(&ProjectedPeriod) -> u64| {
+        cap.unit.describe(periods.iter().map(sum).fold(0, u64::saturating_add))
+    };
+    let (used, allowed) = (amount(|period| period.used), amount(|period| period.allowed));
+    let mut text = format!(
+        "{}: {stopped} of {} turns would have waited, and {allowed} of {used} would have been used\n",
+        cap.describe(),
+        stopped + began,
+    );
+    let reached: Vec<&ProjectedPeriod> =
+        periods.iter().filter(|period| period.reached.is_some()).collect();
+    if reached.is_empty() {
+        return text;
+    }
+    let mut lines = vec![["account", "from", "used", "reached at", "waiting"].map(str::to_owned)];
+    let prefix = format!("{} {} {}", cap.name, cap.unit.word(), cap.period.word());
+    lines.extend(reached.into_iter().map(|period| {
+        let account = period.account.0.strip_prefix(&prefix).unwrap_or_default().trim();
+        let at = |time: Timestamp| time.to_zoned(zone.clone());
+        [
+            short_line(if account.is_empty() { "all" } else { account }, MAX_NAME_CHARS),
+            at(period.span.start).strftime("%Y-%m-%d").to_string(),
+            cap.unit.describe(period.used),
+            period
+                .reached
+                .map_or_else(String::new, |time| at(time).strftime("%Y-%m-%d %H:%M").to_string()),
+            period.stopped.to_string(),
+        ]
+    }));
+    text.push('\n');
+    text.push_str(&aligned(&lines));
+    text
+}
+
+/// Formats a table of sums.
 fn table(what: &str, rows: Vec<(String, CostSum)>) -> String {
     let head = [what, "cost", "turns", "failed", "hours", "in", "cached", "out", "thinking"];
     let mut lines = vec![head.map(str::to_owned)];
@@ -145,10 +197,15 @@ fn table(what: &str, rows: Vec<(String, CostSum)>) -> String {
             tokens(sum.reasoning),
         ]
     }));
+    aligned(&lines)
+}
+
+/// Formats a table: the first column is aligned left, the others right.
+fn aligned<const COLUMNS: usize>(lines: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
-    let widths: Vec<usize> = (0..head.len()).map(|column| width(column).unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..COLUMNS).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();
-    for line in &lines {
+    for line in lines {
         for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
             text.push_str(&match column {
                 0 => format!("{cell:width$}"),

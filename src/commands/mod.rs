@@ -223,10 +223,11 @@ pub fn run(cli: Cli) -> u8 {
         CliCommand::Recover { common, dry_run, json } => {
             with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
         }
-        CliCommand::Costs { common, days, csv, json } => {
-            let form = match (csv, json) {
-                (true, _) => costs::CostsFormat::Csv,
-                (_, true) => costs::CostsFormat::Json,
+        CliCommand::Costs { common, days, csv, json, what_if } => {
+            let form = match (csv, json, what_if) {
+                (_, _, Some(cap)) => costs::CostsFormat::WhatIf(Box::new(cap)),
+                (true, ..) => costs::CostsFormat::Csv,
+                (_, true, _) => costs::CostsFormat::Json,
                 _ => costs::CostsFormat::Tables,
             };
             with_sound_settings(&common, |settings| block_on(costs::run(settings, days, form)))

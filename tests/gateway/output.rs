@@ -45,6 +45,13 @@ async fn health_and_costs_can_print_json() {
     assert_eq!(costs["backends"][0]["backend"], "demo");
     assert_eq!(costs["days"][0]["turns"], 1);
     assert_eq!(installation.run(&["costs", "--json", "--csv"], "").await.code, 64);
+    let ended = installation.run(&["costs"], "").await;
+    assert!(ended.stdout.contains("cost: list prices"), "{}", ended.stdout);
+    let ended = installation.run(&["costs", "--what-if", "1 turns a day"], "").await;
+    let expected =
+        "1 turn a day: 0 of 1 turns would have waited, and 1 turn of 1 turn would have been used";
+    assert!(ended.code == 0 && ended.stdout.contains(expected), "{}", ended.stdout);
+    assert_eq!(installation.run(&["costs", "--what-if", "much"], "").await.code, 64);
 }
 
 #[tokio::test]
