@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use aetheel::config::ResourceLimits;
-use aetheel::turn::{Agents, Host};
+use aetheel::turn::{Agents, Host, ToolLimits};
 
 /// Returns the host as `aetheel run` configures it without any settings, with this working
 /// directory.
@@ -27,6 +27,7 @@ pub fn host(cwd: &Path) -> Host {
         max_idle_links: 5,
         stop_grace: Duration::from_secs(5),
         max_turns: 25,
+        tool_limits: ToolLimits::default(),
         line_limit: bounds.line,
         output_limit: bounds.output,
     }

@@ -16,6 +16,7 @@ use super::{critical_task_ended, hooks};
 use crate::cli::exit;
 use crate::discord::GatewayListener;
 use crate::process::holder::HeldLauncher;
+use crate::sources::RunningSchedules;
 use crate::web::dashboard::Dashboard;
 use crate::workspace::Lock;
 
@@ -24,6 +25,7 @@ pub(super) struct Gateway {
     pub(super) listening: GatewayListener,
     pub(super) dashboard: Option<Dashboard>,
     pub(super) schedules: LeaderOnly,
+    pub(super) later_turns: RunningSchedules,
     pub(super) recovery: JoinHandle<()>,
     pub(super) mending: JoinHandle<()>,
     pub(super) lock: Arc<Lock>,
@@ -68,7 +70,9 @@ impl Gateway {
     /// Closes the intake, then ends running turns or leaves them to the holder. Returns the exit
     /// code.
     pub(super) async fn drain(self, code: u8, end: ShutdownMode) -> u8 {
-        let Self { mut core, listening, dashboard, schedules, recovery, mending, .. } = self;
+        let Self {
+            mut core, listening, dashboard, schedules, later_turns, recovery, mending, ..
+        } = self;
         tracing::info!("shutdown: begins");
         let stop_limit = core.stop_limit();
         let GatewayProcess {
@@ -96,6 +100,7 @@ impl Gateway {
         core.webhooks.stop_intake();
         drop(dashboard);
         schedules.stop().await;
+        later_turns.stop().await;
         recovery.abort();
         mending.abort();
         tracing::info!("shutdown: intake closed");

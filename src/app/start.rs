@@ -24,7 +24,7 @@ use crate::kit::step_viewer::StepViewer;
 use crate::process::holder::HeldLauncher;
 use crate::progress;
 use crate::redact::Redactor;
-use crate::sources::Scheduler;
+use crate::sources::{Scheduler, submit_later_turns};
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Installer, PreparedStart, Purpose, StartRefusal, survey};
 use crate::supervisor;
@@ -249,6 +249,7 @@ impl Recovered {
             listening,
             dashboard,
             schedules: run_schedules(&core),
+            later_turns: submit_later_turns(core.dispatcher.later_turns.clone()),
             recovery: self.recovery,
             mending: self.mending,
             lock: Arc::new(self.lock),

@@ -51,6 +51,10 @@ pub struct RunningSchedules {
 }
 
 impl RunningSchedules {
+    pub(super) fn new(stop: CancellationToken, task: JoinHandle<()>) -> Self {
+        Self { stop, task }
+    }
+
     /// Stops the task. No event is submitted after this returns, after at most five seconds.
     pub async fn stop(mut self) {
         self.stop.cancel();

@@ -6,7 +6,7 @@ use super::confinement;
 use crate::agents::AgentRegistry;
 use crate::config::Config;
 use crate::process::Sandbox;
-use crate::turn::Host;
+use crate::turn::{Host, ToolLimits};
 
 /// Returns the settings of agents, from those of the operator.
 #[must_use]
@@ -33,6 +33,10 @@ pub fn host_of(
         max_idle_links: config.links_warm,
         stop_grace: config.stop_grace,
         max_turns: config.backend_max_turns,
+        tool_limits: ToolLimits {
+            per_turn: config.host_tools_per_turn,
+            per_hour: config.host_tools_per_hour,
+        },
         line_limit: config.limits.line,
         output_limit: config.limits.output,
     }

@@ -13,6 +13,7 @@ mod drift;
 mod health;
 mod heard;
 mod hooks;
+mod host_calls;
 mod hostile;
 mod kept;
 mod limit_buttons;

@@ -32,6 +32,7 @@ mod health;
 mod holder;
 mod holder_replacement;
 mod hooks;
+mod host_calls;
 mod init;
 mod installed;
 mod intake;

@@ -238,6 +238,7 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
         EventKind::Cron,
         EventKind::Hook,
         EventKind::Webhook,
+        EventKind::Agent,
     ];
     for (number, kind) in kinds.into_iter().enumerate() {
         let event = NewEvent::new(

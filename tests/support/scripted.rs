@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use aetheel::access::LanePermissions;
 use aetheel::agent::{
     Action, AgentEvent, AgentEventKind, AgentFailure, AllowedTools, ArgumentValue, Chunk,
     Descriptor, Exit, FailureKind, HostCommand, Input, Mode, Pipe, PromptPart, Safety,
@@ -17,12 +18,13 @@ use aetheel::agent::{
 };
 use aetheel::config::{BusyPolicy, HostToolKind};
 use aetheel::dispatch::{
-    Choices, DeliveryError, Dispatcher, DispatcherDeps, Notice, OpenQuestion, OpenedThread, Outlet,
-    PriorDelivery, QuestionDismissal, RecapMessage, Reply, Router, Settlement, TurnAnswer,
+    ChannelError, Choices, DeliveryError, Dispatcher, DispatcherDeps, Notice, OpenQuestion,
+    OpenedThread, Outlet, PriorDelivery, QuestionDismissal, RecapMessage, Reply, Router,
+    Settlement, TurnAnswer,
 };
 use aetheel::event::{AttachedFile, Event, EventKind as Asked, EventOrigin, Lane, NewEvent};
 use aetheel::fold::Transcript;
-use aetheel::id::{ChannelId, MessageId, UserOrRoleId};
+use aetheel::id::{ChannelId, MessageId, UserId, UserOrRoleId};
 use aetheel::policy::PolicyCeiling;
 use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
@@ -30,7 +32,7 @@ use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{
     AgentProcess, Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch,
     LaunchError, Launcher, NoObservers, NoPolicies, OutputLine, Policies, ProcessCommand,
-    ProcessEvent, RolloutPair, TurnObservers, VersionError,
+    ProcessEvent, RolloutPair, ToolLimits, TurnObservers, VersionError,
 };
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
@@ -400,6 +402,8 @@ pub struct Collected {
     pub continued: Mutex<Vec<String>>,
     /// Messages before the event, for recaps.
     pub said: Mutex<Vec<RecapMessage>>,
+    /// The channels that each user may read and write, by ids in Discord.
+    pub permitted: Mutex<Vec<(u64, u64)>>,
     /// The number of interruptions before a restart that people saw.
     pub interrupted: Mutex<usize>,
     /// Called with everything that is shown.
@@ -477,6 +481,27 @@ impl Outlet for CollectingOutlet {
 
     async fn recap(&self, _: &Event) -> Vec<RecapMessage> {
         self.0.said.lock().unwrap().clone()
+    }
+
+    async fn permissions(
+        &self,
+        user: UserId,
+        channel: ChannelId,
+    ) -> Result<LanePermissions, ChannelError> {
+        let permitted = self.0.permitted.lock().unwrap();
+        let may = permitted.iter().any(|(known, of)| {
+            user == UserId::discord(*known) && channel == ChannelId::discord(*of)
+        });
+        let place = format!("#room-{channel}");
+        Ok(LanePermissions { sees: may, acts: may, place, ..LanePermissions::default() })
+    }
+
+    async fn read_channel(
+        &self,
+        _: ChannelId,
+        most: usize,
+    ) -> Result<Vec<RecapMessage>, ChannelError> {
+        Ok(self.0.said.lock().unwrap().iter().take(most).cloned().collect())
     }
 
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
@@ -563,6 +588,7 @@ pub struct DeskOptions {
     pub observers: Arc<dyn TurnObservers>,
     pub policy_allow: PolicyCeiling,
     pub host_tools: Vec<HostToolKind>,
+    pub tool_limits: ToolLimits,
     /// One more feature that the backend declares.
     pub feature: Option<&'static str>,
     /// Knows the lanes of other nodes.
@@ -592,6 +618,7 @@ impl Default for DeskOptions {
             observers: Arc::new(NoObservers),
             policy_allow: PolicyCeiling::All,
             host_tools: HostToolKind::ALL.to_vec(),
+            tool_limits: ToolLimits::default(),
             feature: None,
             router: None,
             machine: None,
@@ -630,6 +657,7 @@ impl Desk {
         parts.choices.approvers = desk_options.approvers;
         parts.choices.allowed_tools = desk_options.allowed_tools;
         parts.choices.host_tools = desk_options.host_tools;
+        parts.host.tool_limits = desk_options.tool_limits;
         parts.choices.policy_allow = desk_options.policy_allow;
         parts.policies = desk_options.policies;
         parts.observers = desk_options.observers;
@@ -723,6 +751,7 @@ pub fn host(folder: &Path) -> Host {
         max_idle_links: 5,
         stop_grace: Duration::from_millis(200),
         max_turns: 25,
+        tool_limits: ToolLimits::default(),
         line_limit: 1 << 20,
         output_limit: 64 << 20,
     }

@@ -9,6 +9,7 @@
 //! | [`WaitChoices`] | ends the wait for a usage limit by people's decision |
 //! | [`Budgets`] | shows budgets and carries out the decisions of owners about them |
 //! | [`Questions`] | passes people's decisions to agents |
+//! | [`LaterTurns`] | shows, removes and submits the turns that agents asked for |
 //! | [`Settings`] | reads and changes the settings of lanes |
 //! | [`Conversations`] | lists, resumes, compacts and resets conversations |
 //! | [`Recovery`] | continues the events of a previous process |
@@ -40,12 +41,14 @@
 //! | [`claims`] | files that people and agents reserve |
 //! | [`collisions`] | warnings about files that two conversations use |
 //! | [`health`] | probes and metrics |
+//! | [`delegated`] | calls of host tools that wait to be carried out |
 //! | [`limits`] | lanes that wait for the end of a usage limit |
 //! | [`budgets`] | sums and caps of what turns use |
 //! | [`lanes`] | the queue and the running turns |
 //! | [`rollout`] | new versions of backends that do not serve everybody yet |
 //! | [`run`] | one event, from its files to its answer |
 //! | [`intake`] | accepting, steering, withdrawing and rejecting events |
+//! | [`host_calls`] | carrying out calls of host tools |
 //! | [`status`] | the state of a lane as people see it |
 //! | [`shutdown`] | ending the process without losing events |
 //! | [`scheduler`] | starting the waiting events |
@@ -57,10 +60,12 @@ mod budgets;
 mod channel;
 mod claims;
 mod collisions;
+mod delegated;
 mod delivery;
 mod deps;
 mod drift;
 mod health;
+mod host_calls;
 mod in_flight;
 mod intake;
 mod lanes;
@@ -95,6 +100,7 @@ pub use self::collisions::mutes::WarningMutes;
 pub use self::collisions::news::FileNeighbours;
 pub use self::deps::{Choices, DispatcherDeps, Router};
 pub use self::health::{HealthProbe, Stats};
+pub use self::host_calls::due::LaterTurns;
 pub use self::intake::router::Placement;
 pub use self::intake::{Accepted, Intake, PendingSteering, SavedRefusal, SteeringResult};
 pub use self::lanes::panics::catch_panic;
@@ -108,8 +114,8 @@ pub use self::outlet::limited::{CutTurn, LimitedTurn, ReachedLimit};
 pub use self::outlet::messages::PromptRefusal;
 pub use self::outlet::question::{OpenQuestion, Settlement, Subject};
 pub use self::outlet::{
-    DeliveryError, Notice, Offer, OpenedThread, Outlet, PriorDelivery, QuestionDismissal,
-    RECAP_MESSAGES, RecapMessage, Reply,
+    ChannelError, DeliveryError, Notice, Offer, OpenedThread, Outlet, PriorDelivery,
+    QuestionDismissal, RECAP_MESSAGES, RecapMessage, Reply,
 };
 pub use self::questions::{AnswerRefusal, Person, Questions};
 pub use self::recovery::import::LaneTransfer;
@@ -132,9 +138,11 @@ use self::channel::ChannelContext;
 use self::channel::listings::Listings;
 use self::collisions::CollisionMonitor;
 use self::collisions::news::NeighbourClaims;
+use self::delegated::CallQueue;
 use self::delivery::AnswerDelivery;
 use self::drift::DriftMonitor;
 use self::health::DispatcherHealth;
+use self::host_calls::HandOffTimes;
 use self::intake::rate_limit::RateLimit;
 use self::lanes::LaneRegistry;
 use self::limits::UsageLimits;
@@ -164,6 +172,8 @@ pub struct Dispatcher {
     pub questions: Arc<Questions>,
     /// The settings of lanes.
     pub settings: Settings,
+    /// The turns that agents asked for at later times.
+    pub later_turns: LaterTurns,
     /// The conversations of lanes.
     pub conversations: Conversations,
     /// Continues the events of a previous process.
@@ -206,6 +216,8 @@ pub(crate) struct Shared {
     pub(crate) rollout: Arc<RolloutMonitor>,
     pub(crate) collisions: CollisionMonitor,
     pub(crate) neighbours: NeighbourClaims,
+    pub(crate) calls: CallQueue,
+    pub(crate) hand_offs: HandOffTimes,
     pub(crate) limits: UsageLimits,
     pub(crate) budgets: Arc<BudgetMonitor>,
     pub(crate) lost_replies: Arc<LostReplies>,
@@ -253,6 +265,7 @@ impl Dispatcher {
             AnswerDelivery::new(parts.clone(), durability.clone(), lost.clone(), tasks.clone());
         let stir = ChangeSignal::default();
         let (collisions, file_uses) = CollisionMonitor::new();
+        let (calls, pending_calls) = CallQueue::new();
         let (rollout, compared_later) = RolloutMonitor::new(parts.clone());
         let (approvers, redactor) = (parts.choices.approvers.clone(), parts.redactor.clone());
         let shared = Arc::new(Shared {
@@ -267,6 +280,8 @@ impl Dispatcher {
             drift,
             collisions,
             neighbours: NeighbourClaims::default(),
+            calls,
+            hand_offs: HandOffTimes::default(),
             limits: UsageLimits::new(parts.clone()),
             budgets: BudgetMonitor::new(parts.clone()),
             rollout,
@@ -287,6 +302,10 @@ impl Dispatcher {
             "budgets",
             budgets::watch::watch(Arc::downgrade(&shared), shared.budgets.clone()),
         );
+        supervisor::spawn(
+            "host calls",
+            host_calls::carry_out_all(Arc::downgrade(&shared), pending_calls),
+        );
         supervisor::spawn_finite(
             "rollout",
             Rollouts::compare_all(Arc::downgrade(&shared), compared_later),
@@ -298,6 +317,7 @@ impl Dispatcher {
             budgets: Budgets::new(shared.clone()),
             questions: shared.questions.clone(),
             settings: Settings::new(shared.clone()),
+            later_turns: LaterTurns::new(shared.clone()),
             conversations: Conversations::new(shared.clone()),
             recovery: Recovery::new(shared.clone()),
             redelivery: Redelivery::new(shared.clone()),

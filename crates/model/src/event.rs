@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::Safety;
 use crate::id::{ChannelId, MessageId, UserId};
 
 /// Position in the order of acceptance. It increases while the program runs.
@@ -128,6 +129,8 @@ pub enum EventKind {
     Hook,
     /// Another system called one of the webhooks.
     Webhook,
+    /// An agent asked for it with a tool of the host.
+    Agent,
 }
 
 /// The origin of an event, to which its answer is delivered.
@@ -198,6 +201,55 @@ pub struct QuotedMessage {
     pub text: String,
 }
 
+/// The reason why an agent asked for a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentCause {
+    /// It handed work over.
+    HandOff,
+    /// It asked for one turn at a later time.
+    Reminder,
+    /// It asked for turns at the times of a cron expression.
+    Schedule,
+    /// It ended its turn in order to continue later.
+    Sleep,
+}
+
+/// The turn in which an agent asked for an event, and the limits of what it asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct AgentRequest {
+    /// The reason.
+    pub cause: AgentCause,
+    /// The lane of that turn.
+    pub from: Lane,
+    /// The number of hand-offs since a person asked.
+    #[serde(default)]
+    pub hops: u32,
+    /// The number of times in a row that the work was continued after a sleep.
+    #[serde(default)]
+    pub naps: u32,
+    /// The backend that answers, or `None` for the one of the lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// The rights of that turn, which this event must not exceed, or `None` if it has the rights of
+    /// its lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rights: Option<AgentRights>,
+}
+
+/// The rights of a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct AgentRights {
+    /// The level up to which the agent acted without asking.
+    pub safety: Safety,
+    /// Whether it was only allowed to plan.
+    pub planning: bool,
+    /// The names of the host's tools that it was offered.
+    pub tools: Vec<String>,
+}
+
 /// A request for a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -228,6 +280,9 @@ pub struct Event {
     /// The message it replies to or forwards, as in [`NewEvent::quoted`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<QuotedMessage>,
+    /// The request of the agent that wrote the prompt, as in [`NewEvent::by_agent`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_agent: Option<Box<AgentRequest>>,
     /// A key that identifies the cause of the event, as in [`NewEvent::key`].
     #[serde(default)]
     pub key: Option<String>,
@@ -277,6 +332,9 @@ pub struct NewEvent {
     /// The message that the prompt replies to or forwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<QuotedMessage>,
+    /// The request of the agent that wrote the prompt, or `None` if no agent did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_agent: Option<Box<AgentRequest>>,
     /// A key that identifies the cause of the event (`discord:…`, `cron:backup:…`). A second event
     /// with the same key is not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -314,6 +372,7 @@ impl NewEvent {
             parent: None,
             attached: Vec::new(),
             quoted: None,
+            by_agent: None,
             key: None,
             opens_thread: false,
             missed: false,
@@ -334,6 +393,7 @@ impl NewEvent {
             parent,
             attached,
             quoted,
+            by_agent,
             key,
             opens_thread,
             missed: _,
@@ -351,6 +411,7 @@ impl NewEvent {
             parent,
             attached,
             quoted,
+            by_agent,
             key,
             opens_thread,
             late,

@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use tokio::sync::mpsc;
 
+use super::tools::DelegatedCall;
 use crate::tool_endpoints::ToolReply;
 use crate::tools::{CallKey, GatewayCall};
 use aetheel_model::agent::{AgentEventKind, Ask, AskDecision, AskKey};
@@ -77,6 +78,19 @@ pub trait Audience: Send {
         reply.fail("this tool is not available here");
     }
 
+    /// Called for each call of a host tool whose effect goes beyond the turn. The result is
+    /// [`call_done`](super::call_done) or [`call_failed`](super::call_failed), and may depend on
+    /// people. Dropping `answer` unused fails the call. After a restart of the gateway, it is called
+    /// again for the calls without a recorded result: each call must have its effect once.
+    fn delegate(&mut self, call: &DelegatedCall, answer: Answerer) {
+        let _ = (call, answer);
+    }
+
+    /// Called for each call from before a restart of the gateway, at its point in the turn.
+    fn past_call(&mut self, call: &DelegatedCall) {
+        let _ = call;
+    }
+
     /// Called when a question is closed without a decision of people.
     fn settled(&mut self, ask: AskKey, how: AskCloseReason);
 
@@ -136,10 +150,9 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    pub(super) fn new(
-        ask: AskKey,
-        decisions: mpsc::UnboundedSender<(AskKey, AskDecision)>,
-    ) -> Self {
+    /// Creates an answerer that sends its decision to `decisions`.
+    #[must_use]
+    pub fn new(ask: AskKey, decisions: mpsc::UnboundedSender<(AskKey, AskDecision)>) -> Self {
         Self { ask, decisions: Some(decisions) }
     }
 

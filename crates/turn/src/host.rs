@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
+use super::tools::ToolLimits;
 use super::{Reach, ReachPolicy};
 use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::descriptor::Credential;
@@ -121,6 +122,8 @@ pub struct Host {
     pub stop_grace: Duration,
     /// Maximum number of tool uses in a turn, for agents that have no such limit of their own.
     pub max_turns: u32,
+    /// Maximum number of calls of the host's tools.
+    pub tool_limits: ToolLimits,
     /// Maximum length of an output line in bytes. The rest of a longer line is dropped.
     pub line_limit: usize,
     /// Maximum output of a run in bytes.
@@ -209,6 +212,7 @@ mod tests {
             max_idle_links: 0,
             stop_grace: Duration::ZERO,
             max_turns: 1,
+            tool_limits: ToolLimits::default(),
             line_limit: 1,
             output_limit: 1,
         };

@@ -62,4 +62,7 @@ pub use plan::{ARGUMENT_LIMIT, PlanFault};
 pub use policies::{NoPolicies, Policies};
 pub use reach::{Reach, ReachPolicy};
 pub use tool_endpoints::{ToolEndpoint, ToolEndpoints, ToolReply};
-pub use tools::{ClaimAction, ClaimCall, GatewayCall, host_tools};
+pub use tools::{
+    ClaimAction, ClaimCall, DelegatedCall, GatewayCall, HandOffRequest, HostRequest, LaterTurn,
+    ReadChannelRequest, RepeatedTurn, ToolLimits, call_done, call_failed, host_tools,
+};

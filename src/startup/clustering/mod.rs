@@ -39,7 +39,7 @@ const MANUAL: &str = "docs/configuration.md describes every setting";
 /// Kind of a message between nodes that contains an event of a webhook or schedule.
 pub const EVENT_MESSAGE: &str = "event";
 /// The state files whose lines move with their lanes.
-const LANE_FILES: [&str; 3] = ["sessions.md", "history.md", "discord.md"];
+const LANE_FILES: [&str; 4] = ["sessions.md", "history.md", "discord.md", "agent-schedules.md"];
 /// Time between two checks for changed state files.
 const MIRROR_INTERVAL: Duration = Duration::from_millis(500);
 /// Delay before a failed call of the database is repeated.

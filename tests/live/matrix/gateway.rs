@@ -257,7 +257,7 @@ pub struct Gateway {
     cell: Cell,
     folder: TempDir,
     stage: Arc<Stage>,
-    dispatcher: Dispatcher,
+    pub(super) dispatcher: Dispatcher,
 }
 
 impl Gateway {

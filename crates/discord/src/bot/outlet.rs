@@ -12,10 +12,11 @@ use crate::delivery::reply::ChannelReply;
 use crate::delivery::threads;
 use crate::ids::{self, DiscordOrigin};
 use aetheel_dispatch::{
-    DeliveryError, Notice, OpenedThread, Outlet, PriorDelivery, RecapMessage, Reply,
+    ChannelError, DeliveryError, Notice, OpenedThread, Outlet, PriorDelivery, RecapMessage, Reply,
 };
+use aetheel_model::access::LanePermissions;
 use aetheel_model::event::{AttachedFile, Event, EventOrigin};
-use aetheel_model::id::{ChannelId, MessageId};
+use aetheel_model::id::{ChannelId, MessageId, UserId};
 
 #[async_trait]
 impl Outlet for Discord {
@@ -69,6 +70,26 @@ impl Outlet for Discord {
 
     async fn recap(&self, event: &Event) -> Vec<RecapMessage> {
         self.inner.recap(event).await
+    }
+
+    async fn permissions(
+        &self,
+        user: UserId,
+        channel: ChannelId,
+    ) -> Result<LanePermissions, ChannelError> {
+        let found = self.user_permissions(user, channel).await;
+        found.map_err(|error| ChannelError(error.to_string()))
+    }
+
+    async fn read_channel(
+        &self,
+        channel: ChannelId,
+        most: usize,
+    ) -> Result<Vec<RecapMessage>, ChannelError> {
+        let elsewhere = || ChannelError("it is not a channel of Discord".to_owned());
+        let channel = channel.as_discord().ok_or_else(elsewhere)?;
+        let read = self.inner.latest_messages(channel, most).await;
+        read.map_err(|error| ChannelError(error.to_string()))
     }
 
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {

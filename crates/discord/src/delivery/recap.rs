@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::context::BotContext;
 use crate::ids::{self, DiscordOrigin};
-use crate::rest::Timeouts;
+use crate::rest::{RestError, Timeouts};
 use crate::text::mention;
 use crate::text::quote;
 use crate::wire::Message;
@@ -14,6 +14,8 @@ use aetheel_model::plain::short_line;
 
 /// Time limits of the request. Short, because a turn waits for the result.
 const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(3), Duration::from_secs(5));
+/// An id that is higher than that of every message.
+const LAST_ID: u64 = i64::MAX.cast_unsigned();
 /// Types of messages with a written text: ordinary, reply, answer to a command and to a context
 /// menu.
 const WRITTEN: [u8; 4] = [0, 19, 20, 23];
@@ -32,6 +34,23 @@ impl BotContext {
             tracing::warn!(channel, %error, "cannot read the earlier messages of the channel; the agent gets no recap");
             Vec::new()
         });
+        self.recap_messages(&messages)
+    }
+
+    /// Returns the last messages of a channel, oldest first.
+    ///
+    /// # Errors
+    /// [`RestError`] if Discord does not provide them.
+    pub(crate) async fn latest_messages(
+        &self,
+        channel: u64,
+        most: usize,
+    ) -> Result<Vec<RecapMessage>, RestError> {
+        let read = self.api.messages_before(channel, LAST_ID, most, TIMEOUTS).await?;
+        Ok(self.recap_messages(&read))
+    }
+
+    fn recap_messages(&self, messages: &[Message]) -> Vec<RecapMessage> {
         let me = self.identity.id;
         messages.iter().filter_map(|message| recap_message(message, me)).collect()
     }

@@ -32,6 +32,8 @@ pub(crate) enum PanelAction {
     Queue,
     /// Lists conversations, or resumes one or a copy of it.
     Sessions,
+    /// Shows the turns that agents asked for, or removes one.
+    Schedules,
     Settings,
     /// Shows or chooses a setting.
     Set(Setting),
@@ -133,7 +135,7 @@ impl SlashCommand {
 const RESET: &str = "Forget this channel's conversation and begin a new one";
 
 /// All commands, in the order of the help.
-const TABLE: [SlashCommand; 20] = [
+const TABLE: [SlashCommand; 21] = [
     everyone("ask", "Ask the agent", &[words("prompt", "The task for the agent")], Verb::Ask),
     everyone(
         "new",
@@ -161,6 +163,12 @@ const TABLE: [SlashCommand; 20] = [
         PanelAction::Sessions,
     )
     .needing(Feature::Resume),
+    panel(
+        "schedules",
+        "Show the turns that agents asked for in this channel, or remove one",
+        &[free("remove", "The id of the turn to remove")],
+        PanelAction::Schedules,
+    ),
     panel("settings", "Show and change the settings of this channel", &[], PanelAction::Settings),
     panel(
         "backend",

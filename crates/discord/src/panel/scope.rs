@@ -6,12 +6,13 @@ use crate::access::asker::Asker;
 use crate::ids;
 use aetheel_dispatch::{
     BackendControl, ClaimAuthor, ClaimDesk, ClaimError, ClaimOrder, ConversationList,
-    Conversations, Dispatcher, LaneRequestError, LaneStatus, Observer, PingError, ProjectBinding,
-    QueueView, Setting, Settings,
+    Conversations, Dispatcher, LaneRequestError, LaneStatus, LaterTurns, Observer, PingError,
+    ProjectBinding, QueueView, Setting, Settings,
 };
 use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::event::Lane;
 use aetheel_model::id::{ChannelId, UserId};
+use aetheel_store::workspace::AgentSchedule;
 
 /// How long an agent may take to list its sessions before one is resumed.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(8);
@@ -24,6 +25,7 @@ pub(crate) struct PanelServices {
     conversations: Conversations,
     backends: BackendControl,
     claims: ClaimDesk,
+    later_turns: LaterTurns,
 }
 
 impl PanelServices {
@@ -34,6 +36,7 @@ impl PanelServices {
             conversations: dispatcher.conversations.clone(),
             backends: dispatcher.backends.clone(),
             claims: dispatcher.claims.clone(),
+            later_turns: dispatcher.later_turns.clone(),
         }
     }
 }
@@ -61,6 +64,20 @@ impl ChannelScope {
 
     pub(super) async fn view(&self) -> LaneStatus {
         self.services.observer.lane_status(&self.lane).await
+    }
+
+    /// Returns the turns that agents asked for in this channel.
+    pub(super) fn later_turns(&self) -> Vec<AgentSchedule> {
+        self.services.later_turns.in_lane(&self.lane)
+    }
+
+    /// Calls [`LaterTurns::remove`], and logs the person who did it.
+    pub(super) async fn remove_later_turn(&self, id: &str) -> bool {
+        let removed = self.services.later_turns.remove(&self.lane, id).await;
+        if removed {
+            tracing::info!(lane = %self.lane, user = self.asker.user, id, "a later turn was removed");
+        }
+        removed
     }
 
     pub(super) fn queue(&self) -> QueueView {

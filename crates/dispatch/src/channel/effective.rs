@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use crate::deps::Choices;
 use aetheel_model::agent::descriptor::{DescriptorChoice, Feature};
 use aetheel_model::agent::{AllowedTools, Descriptor, Mode, Safety};
+use aetheel_model::config::HostToolKind;
+use aetheel_model::event::AgentRights;
 use aetheel_store::workspace::LaneSettings;
 
 /// The settings in force for a lane and a backend.
@@ -84,6 +86,13 @@ pub fn effective_settings(
             safety_word(ceiling)
         ));
     }
+    let excluded = |kind: &&HostToolKind| !choices.host_tools.contains(kind);
+    for kind in lane.host_tools.iter().flatten().filter(excluded) {
+        warnings.push(format!(
+            "channels.md names the host tool `{}`, HOST_TOOLS does not; it is not offered",
+            kind.name()
+        ));
+    }
     let safety = own
         .get(names::SAFETY)
         .and_then(|text| parse_safety(text))
@@ -99,6 +108,38 @@ pub fn effective_settings(
         (false, _) => (Mode::Build, safety),
     };
     EffectiveSettings { model, effort, safety, mode, planning: plan, ceiling, warnings }
+}
+
+impl EffectiveSettings {
+    /// Lowers the settings to the rights of a turn in which an agent asked for this one.
+    pub(crate) fn limit_to(&mut self, rights: &AgentRights, has_plan: bool) {
+        self.safety = self.safety.min(rights.safety);
+        if rights.planning && !self.planning {
+            self.planning = true;
+            match has_plan {
+                true => self.mode = Mode::Plan,
+                false => self.safety = Safety::Default,
+            }
+        }
+    }
+}
+
+/// Returns the tools of the host that a turn in a lane is offered. `rights` are those of the turn in
+/// which an agent asked for it.
+#[must_use]
+pub(crate) fn offered_tools(
+    choices: &Choices,
+    lane: &LaneSettings,
+    rights: Option<&AgentRights>,
+) -> Vec<HostToolKind> {
+    let is_named = |kind: &HostToolKind| match &lane.host_tools {
+        Some(named) => named.contains(kind),
+        None => !kind.is_opt_in(),
+    };
+    let had = |kind: &HostToolKind| {
+        rights.is_none_or(|rights| rights.tools.iter().any(|name| name == kind.name()))
+    };
+    choices.host_tools.iter().copied().filter(|kind| is_named(kind) && had(kind)).collect()
 }
 
 /// Returns whether the operator only allows planning.
@@ -291,6 +332,29 @@ mod tests {
             (Mode::Plan, Safety::Edit, true)
         );
         assert_eq!(of(&LaneSettings::default(), &[], ALL), (Mode::Build, Safety::Edit, false));
+    }
+
+    #[test]
+    fn a_lane_has_the_tools_that_it_names_up_to_those_of_the_operator_and_of_the_asking_turn() {
+        use HostToolKind::{Ask, Claim, HandOff, PostFile, Remind};
+        let all = Choices { host_tools: HostToolKind::ALL.into(), ..choices() };
+        let usual = LaneSettings::default();
+        assert_eq!(offered_tools(&all, &usual, None), [PostFile, Ask, Claim]);
+        let lane = LaneSettings { host_tools: Some(vec![Remind, HandOff]), ..usual };
+        assert_eq!(offered_tools(&all, &lane, None), [Remind, HandOff]);
+        let few = Choices { host_tools: vec![Ask, Remind], ..choices() };
+        assert_eq!(offered_tools(&few, &lane, None), [Remind]);
+        let found = effective_settings(&few, &lane, &own(&[]), &descriptor("a", ALL));
+        assert!(found.warnings[0].contains("`aetheel_handoff`"), "{found:?}");
+        let rights = AgentRights {
+            safety: Safety::Default,
+            planning: true,
+            tools: vec!["aetheel_handoff".to_owned()],
+        };
+        assert_eq!(offered_tools(&all, &lane, Some(&rights)), [HandOff]);
+        let mut found = effective_settings(&all, &lane, &own(&[]), &descriptor("a", ALL));
+        found.limit_to(&rights, true);
+        assert_eq!((found.safety, found.mode), (Safety::Default, Mode::Plan));
     }
 
     #[test]

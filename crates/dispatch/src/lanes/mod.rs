@@ -53,6 +53,7 @@ impl EventSummary {
             (None, EventKind::Cron) => "cron job".to_owned(),
             (None, EventKind::Hook) => "hook".to_owned(),
             (None, EventKind::Webhook) => "webhook".to_owned(),
+            (None, EventKind::Agent) => "an agent".to_owned(),
         };
         Self {
             who: short_line(&who, SUMMARY_LIMIT),

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use aetheel_model::agent::{AgentFailure, FailureKind};
+use aetheel_model::event::{AgentCause, AgentRequest, Lane};
 use aetheel_model::plain::counted;
 use aetheel_model::queue::Rejection;
 use aetheel_turn::Ending;
@@ -17,6 +18,27 @@ pub(crate) const MOVED_NOTICE: &str =
 
 /// A notice below the answer to a prompt that was written during an outage.
 pub(crate) const LATE_NOTICE: &str = "I was away when you wrote this.";
+
+/// A notice below the answer to a prompt that an agent wrote.
+pub(crate) fn by_agent(request: &AgentRequest) -> String {
+    let from = match &request.from {
+        Lane::Channel(channel) => format!("<#{channel}>"),
+        lane => lane.to_string(),
+    };
+    match request.cause {
+        AgentCause::HandOff => {
+            format!("An agent in {from} handed this over (hand-off {}).", request.hops)
+        }
+        AgentCause::Reminder => "The agent asked for this turn itself: a reminder.".to_owned(),
+        AgentCause::Schedule => {
+            "The agent asked for this turn itself: a schedule. `/schedules` shows and removes it."
+                .to_owned()
+        }
+        AgentCause::Sleep => {
+            "The agent asked for this turn itself: it continues its work.".to_owned()
+        }
+    }
+}
 
 /// Explains that an agent below full rights cannot run commands, because its own sandbox cannot
 /// work.

@@ -19,10 +19,11 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::answer::TurnAnswer;
 use self::question::{OpenQuestion, Settlement};
+use aetheel_model::access::LanePermissions;
 use aetheel_model::agent::AgentEventKind;
 use aetheel_model::event::{AttachedFile, Event};
 use aetheel_model::fold::Transcript;
-use aetheel_model::id::{ChannelId, MessageId};
+use aetheel_model::id::{ChannelId, MessageId, UserId};
 
 /// Delivers answers, questions and notices to people.
 #[async_trait]
@@ -57,6 +58,33 @@ pub trait Outlet: Send + Sync {
     async fn recap(&self, event: &Event) -> Vec<RecapMessage> {
         let _ = event;
         Vec::new()
+    }
+
+    /// Returns the current permissions of a person in a channel.
+    ///
+    /// # Errors
+    /// [`ChannelError`] if they cannot be checked. The caller must then permit nothing.
+    async fn permissions(
+        &self,
+        user: UserId,
+        channel: ChannelId,
+    ) -> Result<LanePermissions, ChannelError> {
+        let _ = (user, channel);
+        Err(ChannelError("permissions cannot be checked here".to_owned()))
+    }
+
+    /// Returns the last messages of a channel, oldest first. The caller has checked the permissions
+    /// of the person.
+    ///
+    /// # Errors
+    /// [`ChannelError`] if the channel cannot be read.
+    async fn read_channel(
+        &self,
+        channel: ChannelId,
+        most: usize,
+    ) -> Result<Vec<RecapMessage>, ChannelError> {
+        let _ = (channel, most);
+        Err(ChannelError("there are no channels here".to_owned()))
     }
 
     /// Posts a message that is not an answer.
@@ -123,6 +151,11 @@ pub trait Outlet: Send + Sync {
         let _ = (channel, message);
     }
 }
+
+/// The reason why the chat platform gave no answer about a channel.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ChannelError(pub String);
 
 /// The maximum number of messages in a recap.
 pub const RECAP_MESSAGES: usize = 30;

@@ -9,6 +9,7 @@ use super::prepare::{PreparedTurn, TurnControls};
 use super::redact_stream::StreamRedactor;
 use super::{TurnRunner, artifacts, turn_log};
 use crate::claims::{ClaimAuthor, ClaimDesk};
+use crate::delegated::CallingTurn;
 use crate::observers::LiveTurn;
 use crate::outlet::handle::ReplyHandle;
 use crate::outlet::limited::{CutTurn, LimitedTurn};
@@ -18,7 +19,7 @@ use crate::questions::QuestionContext;
 use crate::questions::planning::Planning;
 use crate::questions::policies::PolicyGate;
 use crate::turn_feed::TurnFeed;
-use aetheel_model::event::Event;
+use aetheel_model::event::{AgentRights, Event};
 use aetheel_model::figures;
 use aetheel_model::prompt::Expansion;
 use aetheel_store::workspace::LaneSettings;
@@ -36,6 +37,7 @@ impl TurnRunner {
         kept: &EventProgress,
     ) -> TurnAnswer {
         let PreparedTurn { id, backend, start, planning, files: taken, binding, continued } = begun;
+        let planning_only = planning;
         let planning = Planning::new(planning);
         let by = Arc::clone(&backend);
         let (name, directory) = (backend.descriptor().name.clone(), PathBuf::from(&start.cwd));
@@ -61,6 +63,15 @@ impl TurnRunner {
             planning: planning.clone(),
             feed: feed.clone(),
             collision: None,
+        };
+        let calling = CallingTurn {
+            event: event.clone(),
+            backend: name.clone(),
+            rights: AgentRights {
+                safety: start.settings.safety,
+                planning: planning_only,
+                tools: start.tools.iter().map(|tool| tool.name.clone()).collect(),
+            },
         };
         let policies = PolicyGate::of(&self.shared.deps, event, lane, &name, &start);
         let request = TurnRequest {
@@ -97,6 +108,7 @@ impl TurnRunner {
             },
             collisions: HashMap::new(),
             budgets: self.shared.budgets.clone(),
+            calls: (self.shared.calls.clone(), calling),
         };
         let mut result = aetheel_turn::run(request, &self.shared.links, &mut audience).await;
         kept.hold_turn_place(std::mem::take(&mut result.slot));

@@ -12,13 +12,14 @@ use super::redact_stream::StreamRedactor;
 use crate::budgets::BudgetMonitor;
 use crate::claims::{ClaimAuthor, ClaimDesk};
 use crate::collisions::TurnFiles;
+use crate::delegated::{CallQueue, CallingTurn, PendingCall};
 use crate::observers::LiveTurn;
 use crate::outlet::QuestionDismissal;
 use crate::outlet::handle::ReplyHandle;
 use crate::outlet::question::Settlement;
 use crate::persistence::EventProgress;
 use crate::questions::policies::PolicyGate;
-use crate::questions::{QuestionContext, Questions, planning};
+use crate::questions::{QuestionContext, Questions, planning, question_id};
 use crate::turn_feed::TurnFeed;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{
@@ -31,7 +32,7 @@ use aetheel_model::plain::one_line;
 use aetheel_model::policy::PolicyRuling;
 use aetheel_store::workspace::PendingSave;
 use aetheel_turn::{
-    Answerer, AskCloseReason, Audience, Backend, CallReply, GatewayCall, Judgement,
+    Answerer, AskCloseReason, Audience, Backend, CallReply, DelegatedCall, GatewayCall, Judgement,
 };
 
 /// Shows one turn in its reply. Dropping it closes the open questions.
@@ -58,6 +59,8 @@ pub(super) struct TurnAudience<'a> {
     pub(super) claim_author: ClaimAuthor,
     /// Why people are asked about the files of requests, until they are asked.
     pub(super) collisions: HashMap<AskKey, String>,
+    /// Receives the calls of host tools, with the facts about this turn.
+    pub(super) calls: (CallQueue, CallingTurn),
 }
 
 /// The refusal of a tool that the operator does not allow.
@@ -293,6 +296,27 @@ impl Audience for TurnAudience<'_> {
         };
         // Continues if the turn ends, so that the claim and its log line agree.
         tokio::spawn(carry_out.instrument(self.context.span.clone()));
+    }
+
+    fn delegate(&mut self, call: &DelegatedCall, answer: Answerer) {
+        let (queue, turn) = &self.calls;
+        // After a restart, the question has the same id.
+        self.asked.insert(call.key, question_id(&self.context.turn, call.key, 1));
+        let saving = self.kept.record_tool_use();
+        queue.send(PendingCall {
+            call: call.clone(),
+            answer,
+            turn: turn.clone(),
+            context: self.context.clone(),
+            reply: self.reply.clone(),
+            saving: saving.map(|saving| (self.kept.clone(), saving)),
+        });
+    }
+
+    fn past_call(&mut self, call: &DelegatedCall) {
+        if self.calls.1.asks_people(&call.request) {
+            self.reply.with(|reply| reply.was_interrupted());
+        }
     }
 
     fn settled(&mut self, ask: AskKey, how: AskCloseReason) {

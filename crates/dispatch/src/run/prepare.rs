@@ -60,6 +60,11 @@ impl TurnRunner {
         }
         let bindings = self.shared.deps.workspace.bindings();
         let (name, lane, refused) = self.shared.channels.resolve_backend(&event.lane).await;
+        // The operator may have changed the list since the work was handed over.
+        let wanted = event.by_agent.as_ref().and_then(|request| request.backend.clone());
+        let wanted =
+            wanted.filter(|name| self.shared.channels.may_choose(&event.lane, &lane, name));
+        let name = wanted.unwrap_or(name);
         let Some(backend) = self.shared.serving(&name, &event.lane) else {
             tracing::error!(backend = name, available = ?self.shared.deps.backends.names(), "backend is not loaded; put its file into BACKENDS_DIR");
             return TurnAnswer::failed(
@@ -163,6 +168,7 @@ impl TurnRunner {
         if descriptor.own_sandbox && safety != Safety::Danger && !self.shared.deps.host.mounts {
             begun.files.notices.push(messages::own_sandbox_fails(descriptor.label()));
         }
+        begun.files.notices.extend(event.by_agent.as_deref().map(messages::by_agent));
         if event.late {
             begun.files.notices.push(messages::LATE_NOTICE.to_owned());
         }

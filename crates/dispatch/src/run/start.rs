@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::channel::ChannelContext;
+use crate::channel::effective::offered_tools;
 use crate::deps::Choices;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{PromptPart, StartTurn, TurnSettings, allowed_tools_for};
@@ -23,7 +24,11 @@ pub(super) async fn start_input(
     session: Option<SessionId>,
 ) -> (StartTurn, bool) {
     let descriptor = backend.descriptor();
-    let in_force = channels.in_force(&event.lane, lane, descriptor).await;
+    let mut in_force = channels.in_force(&event.lane, lane, descriptor).await;
+    let rights = event.by_agent.as_ref().and_then(|request| request.rights.as_ref());
+    if let Some(rights) = rights {
+        in_force.limit_to(rights, descriptor.has(Feature::Plan));
+    }
     let system_prompt = channels.system_prompt(&event.lane, lane).await;
     let supported = |feature| descriptor.has(feature);
     let allowed_tools = if supported(Feature::AllowedTools) {
@@ -32,12 +37,16 @@ pub(super) async fn start_input(
         Vec::new()
     };
     let tools = match supported(Feature::HostTools) {
-        true => host_tools(&choices.host_tools),
+        true => host_tools(&offered_tools(choices, lane, rights)),
         false => Vec::new(),
     };
     let expansion = prompt::Expansion::new(&descriptor.expands, &directory);
     let quotation = event.quoted.as_ref().map(|quoted| prompt::quotation(quoted, &expansion));
-    let words = prompt::neutralise(prompt_words(event), &expansion, event.author.as_deref());
+    let mark = event.by_agent.as_deref().map(prompt::agent_mark);
+    let words = match mark {
+        Some(_) => prompt::agent_words(prompt_words(event), &expansion),
+        None => prompt::neutralise(prompt_words(event), &expansion, event.author.as_deref()),
+    };
     let start = StartTurn {
         session: 1,
         turn: 1,
@@ -56,7 +65,7 @@ pub(super) async fn start_input(
             max_turns: supported(Feature::MaxTurns).then_some(choices.max_turns),
             options: backend.options().to_owned(),
         },
-        parts: quotation.into_iter().chain([words]).map(PromptPart::Text).collect(),
+        parts: quotation.into_iter().chain(mark).chain([words]).map(PromptPart::Text).collect(),
         agent_version: None,
         tools,
     };

@@ -4,6 +4,7 @@
 //! A setting is one row of a `settings!` table: its field, variable, default, reader and meaning.
 //! [`VARIABLES`] has the rows of all tables; a test compares `docs/configuration.md` with it.
 
+mod host_tool;
 mod reader;
 mod registry_key;
 mod rollout;
@@ -21,6 +22,7 @@ use jiff::tz::TimeZone;
 use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
+pub use self::host_tool::HostToolKind;
 use self::reader::VariableReader;
 pub use self::registry_key::{RegistryKey, RegistryKeyError};
 pub use self::rollout::Rollout;
@@ -29,8 +31,8 @@ pub use self::setting::SettingVariable;
 pub use self::suggest::{nearest, suggestion};
 use self::table::{joined, settings};
 pub use self::words::{
-    AllowLists, BusyPolicy, CollisionMode, FooterPart, HolderMode, HostToolKind, LogFormat,
-    MendMode, ResourceLimits, SandboxMode, Trust,
+    AllowLists, BusyPolicy, CollisionMode, FooterPart, HolderMode, LogFormat, MendMode,
+    ResourceLimits, SandboxMode, Trust,
 };
 use crate::agent::{AllowedTools, Mode, Safety};
 use crate::finding::Finding;
@@ -100,7 +102,13 @@ settings! {
             "Requests that policies may allow in place of people: `nothing`, `read` (tools that only read), `edit` (also edits of files in the working directory) or `all`";
         /// The tools of the host that agents may call.
         host_tools: Vec<HostToolKind> = "HOST_TOOLS", "all", all_or_some_of(&HostToolKind::WORDS),
-            "Tools of the gateway that agents may call: `aetheel_post_file` (attaches a file to the answer), `aetheel_ask` (asks people), `aetheel_claim` (reserves files), separated by commas; `all` or `none`";
+            "Tools of the gateway that agents may call, separated by commas: `aetheel_post_file`, `aetheel_ask`, `aetheel_claim`, `aetheel_remind`, `aetheel_schedule`, `aetheel_sleep_until`, `aetheel_list_agents`, `aetheel_handoff`, `aetheel_read_channel`; `all` or `none`. Channels have the first three, and the others only if `channels.md` names them";
+        /// Maximum number of calls of the host's tools in one turn.
+        host_tools_per_turn: u32 = "HOST_TOOLS_PER_TURN", "30", number(1, 1_000),
+            "Maximum number of calls of the gateway's tools in a turn";
+        /// Maximum number of calls of the host's tools in one lane and hour.
+        host_tools_per_hour: u32 = "HOST_TOOLS_PER_HOUR", "120", number(1, 10_000),
+            "Maximum number of calls of the gateway's tools in one conversation and hour";
         /// Whether an agent is given the turns of other agents in its conversation.
         switch_recap: bool = "SWITCH_RECAP", "on", one_of(&[("on", true), ("off", false)]),
             "Whether an agent that continues the conversation of another agent is given what was asked, answered and changed: `on` or `off`";

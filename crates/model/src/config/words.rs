@@ -117,37 +117,6 @@ impl FooterPart {
     ];
 }
 
-/// A tool of the host that agents may call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostToolKind {
-    /// Attaches a file to the answer.
-    PostFile,
-    /// Asks people a question.
-    Ask,
-    /// Reserves files for the conversation.
-    Claim,
-}
-
-impl HostToolKind {
-    /// All tools.
-    pub const ALL: [Self; 3] = [Self::PostFile, Self::Ask, Self::Claim];
-    pub(super) const WORDS: [(&str, Self); 3] = [
-        (Self::PostFile.name(), Self::PostFile),
-        (Self::Ask.name(), Self::Ask),
-        (Self::Claim.name(), Self::Claim),
-    ];
-
-    /// Returns the name by which agents call the tool.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::PostFile => "aetheel_post_file",
-            Self::Ask => "aetheel_ask",
-            Self::Claim => "aetheel_claim",
-        }
-    }
-}
-
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {

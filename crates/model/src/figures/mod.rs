@@ -488,6 +488,7 @@ fn type_of(kind: EventKind) -> &'static str {
         EventKind::Cron => "cron",
         EventKind::Hook => "hook",
         EventKind::Webhook => "webhook",
+        EventKind::Agent => "agent",
     }
 }
 

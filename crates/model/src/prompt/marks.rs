@@ -14,8 +14,9 @@ const NO_FILE: &str = "A file that came with this could not be read:";
 const REPLY: &str = "In reply to";
 const FORWARD: &str = "Forwarded with this";
 pub(super) const SAID: &str = "Said here before";
+pub(super) const BY_AGENT: &str = "Written by an agent";
 /// The beginnings of marks that are not names.
-const WORDS: [&str; 5] = [FILE, NO_FILE, REPLY, FORWARD, SAID];
+const WORDS: [&str; 6] = [FILE, NO_FILE, REPLY, FORWARD, SAID, BY_AGENT];
 
 /// Maximum length of a name in brackets that is taken for a mark, in bytes: the longest that
 /// [`name`] returns, in the widest characters.

@@ -5,6 +5,7 @@
 //! files of prompts.
 
 mod assemble;
+mod by_agent;
 mod document;
 mod marks;
 mod memory;
@@ -13,6 +14,7 @@ mod payload;
 mod recap;
 
 pub use assemble::{LIMIT, MemoryTarget, SystemPrompt, assemble, sections};
+pub use by_agent::{agent_mark, agent_words, quote_messages};
 pub use document::{Document, Documents};
 pub use marks::{file_mark, inline_file_mark, quotation, unreadable_file_mark};
 pub use memory::extract_memory;

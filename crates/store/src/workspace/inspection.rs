@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::deliveries::WebhookDelivery;
 use super::ledger::{LedgerEntry, LedgerFile};
 use super::{
-    CollisionMute, Drift, FileError, Journal, LimitNote, LostTurn, MendingNote, PastConversation,
-    RolloutNote,
+    AgentSchedule, CollisionMute, Drift, FileError, Journal, LimitNote, LostTurn, MendingNote,
+    PastConversation, RolloutNote,
 };
 use super::{SavedSignIn, TurnShare, baselines, bindings, blocking, discord_notes, schedule_notes};
 use aetheel_model::budget::BudgetGrant;
@@ -43,6 +43,7 @@ pub async fn inspect(folder: &Path) -> Vec<StateFile> {
             at("state/history.md", entries::<PastConversation>),
             at("state/discord.md", entries::<discord_notes::DiscordNote>),
             at("state/schedules.md", entries::<schedule_notes::ScheduleNote>),
+            at("state/agent-schedules.md", entries::<AgentSchedule>),
             at("state/drift.md", entries::<Drift>),
             at("state/limits.md", entries::<LimitNote>),
             at("state/claims.md", entries::<Claim>),

@@ -8,6 +8,7 @@
 //! has its own tests.
 
 mod accounts;
+mod agent_schedules;
 mod backend_lock;
 mod backend_notes;
 mod baselines;
@@ -60,6 +61,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 pub use accounts::Account;
+pub use agent_schedules::{AgentSchedule, AgentSchedules, CronTimes};
 pub use backend_lock::{BackendLock, BackendLockError, LockedBackend};
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use baselines::BaselineNotes;
@@ -139,6 +141,7 @@ pub struct Workspace {
     history: History,
     notes: DiscordNotes,
     schedules: ScheduleNotes,
+    agent_schedules: AgentSchedules,
     drift: DriftNotes,
     baselines: BaselineNotes,
     rollouts: RolloutNotes,
@@ -189,6 +192,7 @@ impl Workspace {
             let history = History::open(&state.join("history.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
+            let agent_schedules = AgentSchedules::open(&state.join("agent-schedules.md"))?;
             let drift = DriftNotes::open(&state.join("drift.md"))?;
             let baselines = BaselineNotes::open(&state.join("baselines.md"))?;
             let rollouts = RolloutNotes::open(&state.join("rollouts.md"))?;
@@ -231,6 +235,7 @@ impl Workspace {
                 history,
                 notes,
                 schedules,
+                agent_schedules,
                 drift,
                 baselines,
                 rollouts,

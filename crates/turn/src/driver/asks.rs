@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Driver;
 use super::judging::AskedQuestion;
 use crate::link::LinkRequest;
+use crate::tools::DelegatedCall;
 use crate::{Answerer, AskCloseReason};
 use aetheel_model::agent::{Ask, AskDecision, AskKey};
 use aetheel_model::policy::PolicyRuling;
@@ -17,6 +18,13 @@ impl Driver<'_> {
             Some(judgement) => self.judging.begin(question, judgement),
             None => self.ask_people(&question),
         }
+    }
+
+    /// Lets the audience carry out a call of a host tool. The turn's time limits are paused
+    /// meanwhile, because people may be asked.
+    pub(super) fn delegate(&mut self, call: &DelegatedCall) {
+        self.timer.open_ask(call.key, None);
+        self.audience.delegate(call, Answerer::new(call.key, self.decide.clone()));
     }
 
     fn ask_people(&mut self, question: &AskedQuestion) {

@@ -246,6 +246,7 @@ impl Driver<'_> {
                 );
                 self.ask(AskedQuestion { ask, is_repeated: false });
             }
+            Some(LinkReport::Delegated(call)) => self.delegate(&call),
             Some(LinkReport::Withdrawn(ask)) => self.settle(ask, AskCloseReason::Withdrawn),
             Some(LinkReport::Call(call, request)) => self.call(call, request),
             Some(LinkReport::Done(done)) => {
@@ -295,6 +296,7 @@ impl Driver<'_> {
     /// that are still open are asked at the end.
     async fn catch_up(&mut self) {
         let (mut asks, mut ruled, mut stopping) = (BTreeMap::new(), None, false);
+        let mut calls = BTreeMap::new();
         let caught_up = loop {
             match self.slot.reports.recv().await {
                 Some(LinkReport::CaughtUp { spent, elapsed }) => break Some((spent, elapsed)),
@@ -315,8 +317,13 @@ impl Driver<'_> {
                 }
                 Some(LinkReport::Ruled(ruling)) => ruled = Some(ruling),
                 Some(LinkReport::Steered) => self.audience.past_interruption(None),
-                Some(LinkReport::Withdrawn(ask)) => drop(asks.remove(&ask)),
+                Some(LinkReport::Delegated(call)) => {
+                    self.audience.past_call(&call);
+                    calls.insert(call.key, call);
+                }
+                Some(LinkReport::Withdrawn(ask)) => drop((asks.remove(&ask), calls.remove(&ask))),
                 Some(LinkReport::Answered(ask, decision)) => {
+                    calls.remove(&ask);
                     if let Some(ask) = asks.remove(&ask) {
                         self.audience.past_answer(&ask, &decision);
                     }
@@ -333,6 +340,7 @@ impl Driver<'_> {
         if let Some((spent, elapsed)) = caught_up {
             self.timer.resume(spent, elapsed);
         }
+        calls.values().for_each(|call| self.delegate(call));
         for ask in asks.into_values() {
             self.ask(AskedQuestion { ask, is_repeated: true });
         }

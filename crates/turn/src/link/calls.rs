@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 
 use super::action_error::ActionError;
 use crate::tools::{
-    self, CallKey, GatewayCall, MAX_OPEN_CALLS, PostFile, PostFileError, ToolError, ToolInput,
+    self, CallKey, DelegatedCall, GatewayCall, MAX_OPEN_CALLS, PostFile, PostFileError, ToolError,
+    ToolInput,
 };
 use aetheel_model::agent::{
     Artifact, Ask, AskKey, HostTool, SessionKey, ToolRequest, TurnKey, TurnRef,
@@ -41,6 +42,8 @@ struct TurnTools {
     offered: Vec<String>,
     /// The number of files of the answer.
     files: usize,
+    /// The number of calls so far.
+    calls: u32,
 }
 
 /// A call without a recorded result.
@@ -62,6 +65,18 @@ pub(super) enum CallState {
     Asked(AskKey),
     /// The dispatcher carries it out.
     Gateway(GatewayCall),
+    /// The audience of the turn carries it out.
+    Delegated(AskKey),
+}
+
+/// The rest of the way of an opened call.
+pub(super) enum OpenedCall {
+    /// The link carries it out alone, or reports it later.
+    Alone,
+    /// People are asked.
+    Asks(Box<Ask>),
+    /// The audience of the turn carries it out.
+    Delegates(DelegatedCall),
 }
 
 /// A file that was read for a call.
@@ -74,7 +89,7 @@ impl ToolCalls {
     /// Sets the tools that a turn offers.
     pub(super) fn turn_begins(&mut self, turn: TurnRef, tools: &[HostTool]) {
         let offered = tools.iter().map(|tool| tool.name.clone()).collect();
-        self.turns.insert(turn.turn, TurnTools { offered, files: 0 });
+        self.turns.insert(turn.turn, TurnTools { offered, files: 0, calls: 0 });
         self.sessions.insert(turn.session, tools.to_vec());
     }
 
@@ -96,7 +111,7 @@ impl ToolCalls {
         let mut asks = Vec::new();
         self.open.retain(|_, call| {
             let ends = call.turn.turn == turn;
-            if let CallState::Asked(ask) = call.state
+            if let CallState::Asked(ask) | CallState::Delegated(ask) = call.state
                 && ends
             {
                 asks.push(ask);
@@ -113,8 +128,8 @@ impl ToolCalls {
         }
     }
 
-    /// Opens a call. Returns the question if it asks people. `is_running` is whether its turn is
-    /// running.
+    /// Opens a call. `is_running` is whether its turn is running, and `per_turn` the maximum number
+    /// of calls of a turn.
     ///
     /// # Errors
     /// [`ActionError::CallOpen`] if a call with this key is open. Such a call gets no result,
@@ -123,26 +138,41 @@ impl ToolCalls {
         &mut self,
         request: &ToolRequest,
         is_running: bool,
-    ) -> Result<Option<Ask>, ActionError> {
+        per_turn: u32,
+    ) -> Result<OpenedCall, ActionError> {
         let ToolRequest { call, session, turn, name, input } = request;
         if self.open.contains_key(call) {
             return Err(ActionError::CallOpen(*call));
         }
         let turn = TurnRef { session: *session, turn: *turn };
         let ask = HOST_ASK | call;
-        let state = match self.check(turn, name, input, is_running) {
+        let checked = self.check(turn, name, input, (is_running, per_turn));
+        if let Some(tools) = self.turns.get_mut(&turn.turn) {
+            tools.calls = tools.calls.saturating_add(1);
+        }
+        let state = match checked {
             Ok(ToolInput::PostFile(file)) => CallState::File(file),
             Ok(ToolInput::Gateway(call)) => CallState::Gateway(call),
             Ok(ToolInput::Ask(question)) => {
                 let tool = name.clone();
                 self.open.insert(*call, OpenCall { turn, tool, state: CallState::Asked(ask) });
-                return Ok(Some(question.ask(ask, turn)));
+                return Ok(OpenedCall::Asks(Box::new(question.ask(ask, turn))));
+            }
+            Ok(ToolInput::Delegated(kind, request)) => {
+                let tool = name.clone();
+                self.open.insert(*call, OpenCall { turn, tool, state: CallState::Delegated(ask) });
+                return Ok(OpenedCall::Delegates(DelegatedCall {
+                    key: ask,
+                    call: *call,
+                    tool: kind,
+                    request,
+                }));
             }
             Err(error) => CallState::Refused(error),
         };
         let tool = name.chars().take(64).collect();
         self.open.insert(*call, OpenCall { turn, tool, state });
-        Ok(None)
+        Ok(OpenedCall::Alone)
     }
 
     fn check(
@@ -150,10 +180,13 @@ impl ToolCalls {
         turn: TurnRef,
         name: &str,
         input: &str,
-        is_running: bool,
+        (is_running, per_turn): (bool, u32),
     ) -> Result<ToolInput, ToolError> {
         let tools = self.turns.get(&turn.turn).filter(|_| is_running);
         let tools = tools.ok_or(ToolError::TurnNotOpen)?;
+        if tools.calls >= per_turn {
+            return Err(ToolError::TurnSpent(per_turn));
+        }
         let calls = self.open.values().filter(|open| open.turn == turn);
         let calls = calls.filter(|open| !matches!(open.state, CallState::Refused(_)));
         if calls.count() >= MAX_OPEN_CALLS {
@@ -205,16 +238,20 @@ impl ToolCalls {
         self.open.iter().filter(|(_, open)| unread(open)).map(|(call, _)| *call).collect()
     }
 
-    /// Returns the call that asks a question.
+    /// Returns the call with the key of a question.
     pub(super) fn asking(&self, ask: AskKey) -> Option<CallKey> {
-        let asks = |open: &OpenCall| matches!(open.state, CallState::Asked(key) if key == ask);
+        let asks = |open: &OpenCall| match open.state {
+            CallState::Asked(key) | CallState::Delegated(key) => key == ask,
+            _ => false,
+        };
         self.open.iter().find(|(_, open)| asks(open)).map(|(call, _)| *call)
     }
 
-    /// Removes a call, because its result is recorded. Returns its question, if it asked people.
+    /// Removes a call, because its result is recorded. Returns the key of its question, if it has
+    /// one.
     pub(super) fn close(&mut self, call: CallKey) -> Option<AskKey> {
         match self.open.remove(&call)?.state {
-            CallState::Asked(ask) => Some(ask),
+            CallState::Asked(ask) | CallState::Delegated(ask) => Some(ask),
             _ => None,
         }
     }

@@ -33,7 +33,7 @@ pub(super) use self::task::{FailedRebuild, OpenSession, RebuiltTurn, open_guest,
 
 use super::conservation::Examination;
 use super::recording::{Recording, RecordingTail};
-use super::tools::{CallKey, GatewayCall};
+use super::tools::{CallKey, DelegatedCall, GatewayCall, ToolRates};
 use super::{
     Backend, Blob, Generation, GuestFailure, Host, Launcher, Survivor, ToolEndpoints, ToolReply,
 };
@@ -131,6 +131,8 @@ pub(super) enum LinkReport {
     Event(AgentEventKind),
     Session(SessionReady),
     Ask(Ask),
+    /// The audience carries out a call of a host tool. Its result is an [`LinkRequest::Answer`].
+    Delegated(DelegatedCall),
     Withdrawn(AskKey),
     /// The audience must carry out this call of a host tool.
     Call(CallKey, GatewayCall),
@@ -230,6 +232,8 @@ pub(super) struct LinkDeps {
     /// The id of the link, used in logs and for its processes.
     pub(super) id: String,
     pub(super) tool_endpoints: ToolEndpoints,
+    /// Counts the calls of host tools in each lane.
+    pub(super) tool_rates: ToolRates,
     /// The secret of the link in the address of the MCP server.
     pub(super) tool_secret: String,
 }

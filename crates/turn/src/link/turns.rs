@@ -142,6 +142,16 @@ impl LinkTurns {
         true
     }
 
+    /// Adds the key of a call that the audience carries out. Returns false if its turn is not open
+    /// or the key is in use.
+    pub(super) fn delegate(&mut self, turn: TurnRef, key: AskKey) -> bool {
+        if !self.open.contains_key(&turn.turn) || self.asks.contains_key(&key) {
+            return false;
+        }
+        self.asks.insert(key, OpenAsk { turn: turn.turn, secrets: Vec::new() });
+        true
+    }
+
     /// Closes an answered question. Returns the ids of its parts whose answers are secret, or
     /// `None` if the question is not open.
     pub(super) fn close_ask(&mut self, ask: AskKey) -> Option<Vec<String>> {

@@ -29,6 +29,7 @@ use super::link::{
     Begin, Link, LinkDeps, LinkReport, LinkRequest, OnUnknown, UnsolicitedTurn, WeakLink,
 };
 use super::recording::{FORMAT, Header, Recorder};
+use super::tools::ToolRates;
 use super::{Backend, Blob, Host, Launcher, ToolEndpoints};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
@@ -53,6 +54,7 @@ struct LinksInner {
     all: Mutex<Vec<(String, WeakLink)>>,
     continued: ContinuedTurns,
     tool_endpoints: ToolEndpoints,
+    tool_rates: ToolRates,
     tasks: TaskTracker,
     /// The next turn key. Keys are unique over all links.
     turns: AtomicU32,
@@ -115,6 +117,7 @@ impl Links {
             all: Mutex::default(),
             continued: ContinuedTurns::default(),
             tool_endpoints: ToolEndpoints::default(),
+            tool_rates: ToolRates::default(),
             tasks: TaskTracker::new(),
             turns,
         }))
@@ -312,6 +315,7 @@ impl Links {
             on_unknown: Arc::clone(&self.0.on_unknown),
             cwd,
             id: id.to_owned(),
+            tool_rates: self.0.tool_rates.clone(),
             tool_endpoints: self.0.tool_endpoints.clone(),
             tool_secret: super::link::new_secret(),
         }

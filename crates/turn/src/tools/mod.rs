@@ -4,16 +4,24 @@
 
 mod ask;
 mod claim;
+mod delegated;
+mod descriptions;
+mod limits;
 mod post_file;
 
 use serde::de::DeserializeOwned;
-use serde_json::json;
 
 pub(crate) use self::ask::{AskPeople, answer_text};
 pub use self::claim::{ClaimAction, ClaimCall};
-pub(crate) use self::post_file::{MAX_FILE_BYTES, PostFile, PostFileError};
+pub(crate) use self::delegated::delegated_result;
+pub use self::delegated::{
+    DelegatedCall, HandOffRequest, HostRequest, LaterTurn, ReadChannelRequest, RepeatedTurn,
+    call_done, call_failed,
+};
+pub use self::limits::ToolLimits;
+pub(crate) use self::limits::ToolRates;
+pub(crate) use self::post_file::{PostFile, PostFileError};
 use aetheel_model::agent::HostTool;
-use aetheel_model::claim::{DEFAULT_CLAIM_MINUTES, MAX_CLAIM_MINUTES, MAX_CLAIM_PATHS};
 use aetheel_model::config::HostToolKind;
 use aetheel_model::fold::MAX_ARTIFACTS;
 
@@ -40,6 +48,16 @@ pub(crate) enum ToolError {
     /// The input violates a limit.
     #[error("the input of the tool is not valid: {0}; correct it and call the tool again")]
     Limit(&'static str),
+    /// The turn has had its calls.
+    #[error(
+        "this turn has had its {0} calls of host tools; continue without them, or end the turn"
+    )]
+    TurnSpent(u32),
+    /// The lane has had its calls of this hour.
+    #[error(
+        "this conversation has had its {0} calls of host tools in an hour; continue without them"
+    )]
+    HourSpent(u32),
     /// Too many calls are open.
     #[error(
         "{MAX_OPEN_CALLS} calls of host tools are open already; wait for a result and call the tool again"
@@ -64,6 +82,7 @@ pub(crate) enum ToolError {
 pub(crate) enum ToolInput {
     PostFile(PostFile),
     Ask(AskPeople),
+    Delegated(HostToolKind, HostRequest),
     Gateway(GatewayCall),
 }
 
@@ -78,96 +97,7 @@ pub enum GatewayCall {
 /// Returns the descriptions of tools, which a turn that offers them begins with.
 #[must_use]
 pub fn host_tools(kinds: &[HostToolKind]) -> Vec<HostTool> {
-    kinds.iter().map(|kind| describe(*kind)).collect()
-}
-
-fn describe(kind: HostToolKind) -> HostTool {
-    let (description, schema) = match kind {
-        HostToolKind::PostFile => (
-            "Attaches a file from the working directory to your answer, so that the people who \
-             read the answer in the chat can open it. Use it for results that do not fit into \
-             text, such as images, documents and archives. The file is sent with the answer at the \
-             end of the turn."
-                .to_owned(),
-            json!({
-                "type": "object",
-                "properties": {
-                    "path": {
-                        "type": "string",
-                        "description": format!("Path of the file, relative to the working directory or absolute. The file must be inside the working directory and have at most {} MiB.", MAX_FILE_BYTES >> 20),
-                    },
-                    "name": {
-                        "type": "string",
-                        "description": "File name for the readers. The default is the name of the file.",
-                    },
-                },
-                "required": ["path"],
-                "additionalProperties": false,
-            }),
-        ),
-        HostToolKind::Ask => (
-            "Asks the people in the chat a question and waits for the answer. Use it only if you \
-             cannot continue without a decision or a fact that only they know. The result is the \
-             answer, or a note that there was no answer."
-                .to_owned(),
-            json!({
-                "type": "object",
-                "properties": {
-                    "question": {
-                        "type": "string",
-                        "description": "The question, understandable without further context.",
-                    },
-                    "options": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "maxItems": ask::MAX_OPTIONS,
-                        "description": "Answers to choose from. People may also write their own answer.",
-                    },
-                    "many": {
-                        "type": "boolean",
-                        "description": "Whether several options may be chosen. The default is false.",
-                    },
-                },
-                "required": ["question"],
-                "additionalProperties": false,
-            }),
-        ),
-        HostToolKind::Claim => (
-            "Reserves files for your work, so that agents of other conversations which work in the \
-             same directory, and their people, know that they should not change them. Use it before \
-             a change that touches several files or takes long, and release the files when you are \
-             done. Fails with the holder and the time if another conversation has reserved a file."
-                .to_owned(),
-            json!({
-                "type": "object",
-                "properties": {
-                    "action": {
-                        "type": "string",
-                        "enum": ClaimAction::WORDS,
-                        "description": "`take` (the default), `renew` (extends the time), `release` or `list`.",
-                    },
-                    "paths": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "maxItems": MAX_CLAIM_PATHS,
-                        "description": "Files or folders below the working directory. `*` stands for any characters of a name. To renew or release, none means all of your claims.",
-                    },
-                    "minutes": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "maximum": MAX_CLAIM_MINUTES,
-                        "description": format!("How long. The default is {DEFAULT_CLAIM_MINUTES} minutes."),
-                    },
-                    "reason": {
-                        "type": "string",
-                        "description": "The reason, for other agents and for people.",
-                    },
-                },
-                "additionalProperties": false,
-            }),
-        ),
-    };
-    HostTool { name: kind.name().to_owned(), description, input_schema: schema.to_string() }
+    kinds.iter().map(|kind| descriptions::describe(*kind)).collect()
 }
 
 /// Parses the input of a call of one of the `offered` tools.
@@ -195,7 +125,18 @@ pub(crate) fn parse(name: &str, input: &str, offered: &[String]) -> Result<ToolI
             claim.check().map_err(ToolError::Limit)?;
             Ok(ToolInput::Gateway(GatewayCall::Claim(claim)))
         }
+        HostToolKind::Remind => delegated(kind, HostRequest::Remind(read(input)?)),
+        HostToolKind::Schedule => delegated(kind, HostRequest::Schedule(read(input)?)),
+        HostToolKind::SleepUntil => delegated(kind, HostRequest::SleepUntil(read(input)?)),
+        HostToolKind::ListAgents => delegated(kind, HostRequest::ListAgents),
+        HostToolKind::HandOff => delegated(kind, HostRequest::HandOff(read(input)?)),
+        HostToolKind::ReadChannel => delegated(kind, HostRequest::ReadChannel(read(input)?)),
     }
+}
+
+fn delegated(kind: HostToolKind, request: HostRequest) -> Result<ToolInput, ToolError> {
+    request.check().map_err(ToolError::Limit)?;
+    Ok(ToolInput::Delegated(kind, request))
 }
 
 fn read<T: DeserializeOwned>(input: &str) -> Result<T, ToolError> {
@@ -227,7 +168,7 @@ mod tests {
         let refusal = |name: &str, offered: &[String]| {
             parse(name, r#"{"path":"a","question":"b"}"#, offered).unwrap_err().to_string()
         };
-        assert!(refusal("rm", &offered()).ends_with("aetheel_ask, aetheel_claim"));
+        assert!(refusal("rm", &offered()).ends_with("aetheel_handoff, aetheel_read_channel"));
         assert!(refusal("aetheel_ask", &[]).ends_with("its tools are: none"));
         assert!(refusal("aetheel_ask", &offered()[..1]).ends_with("aetheel_post_file"));
     }
@@ -243,5 +184,16 @@ mod tests {
         let many = serde_json::json!({"question": "a", "options": vec!["x"; 26]}).to_string();
         assert!(refusal("aetheel_ask", &many).contains("options"));
         assert!(parse("aetheel_ask", r#"{"question":"a","options":null}"#, &offered()).is_ok());
+        for (name, input, reason) in [
+            ("aetheel_remind", r#"{"text":"a"}"#, "either `at` or `in`"),
+            ("aetheel_remind", r#"{"in":"1h","at":"x","text":"a"}"#, "either `at` or `in`"),
+            ("aetheel_sleep_until", r#"{"in":"1h","reason":" "}"#, "`text` is empty"),
+            ("aetheel_schedule", r#"{"cron":"@daily"}"#, "missing field `text`"),
+            ("aetheel_handoff", r#"{"text":"a"}"#, "`channel`, `agent` or both"),
+            ("aetheel_read_channel", r#"{"messages":51}"#, "from 1 to 50"),
+        ] {
+            let refusal = refusal(name, input);
+            assert!(refusal.contains(reason), "{refusal}");
+        }
     }
 }

@@ -3,6 +3,8 @@
 use aetheel::agent::descriptor::Feature;
 use aetheel::agent::{AskDecision, Mode, Safety};
 use aetheel::dispatch::Subject;
+use aetheel::event::Lane;
+use aetheel::id::ChannelId;
 use serde_json::json;
 
 use super::super::gateway::{Cell, Wishes};
@@ -68,4 +70,30 @@ pub(super) async fn ask(cell: Cell) {
     gateway.answer(1).await.answers("Blue it is.");
     let result = gateway.model.request(2).await.tool_results()["call_1"].clone();
     assert!(result.contains("Blue"), "{result}");
+}
+
+/// Saves a turn for later, in a channel whose operator allows that.
+pub(super) async fn later(cell: Cell) {
+    let reminder = json!({"in": "2h", "text": "Look at the build."});
+    let script = Script::default().on(
+        "Later.",
+        [Reply::does("call_1", Intent::host("aetheel_remind", reminder)), Reply::text("Saved.")],
+    );
+    let wishes = Wishes { safety: Safety::Default, ..Wishes::default() };
+    let gateway = cell.open(script.serve().await, wishes).await;
+    gateway.write("config/channels.md", "## channel 1\n\n- host-tools: remind\n");
+    gateway.prompt(1, "Later.");
+    let mut told = gateway.question_or_end(1).await;
+    if let Ok(question) = &told {
+        assert!(cell.backend.asks_before_host_tools(), "somebody is asked: {question:?}");
+        gateway.decide(question, AskDecision::AllowOnce);
+        told = gateway.question_or_end(1).await;
+    }
+    let Err(told) = told else { panic!("somebody is asked twice: {told:?}") };
+    told.answers("Saved.");
+    let lane = Lane::Channel(ChannelId::discord(1));
+    let [saved] = &gateway.dispatcher.later_turns.in_lane(&lane)[..] else {
+        panic!("one turn: {told:?}")
+    };
+    assert_eq!(saved.text, "Look at the build.");
 }

@@ -80,6 +80,7 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "question", "a question to the user", [Questions], Talk, asks::question;
     "host-file", "a tool of the gateway posts a file", [HostTools], Talk, host_tools::file;
     "host-ask", "a tool of the gateway asks people", [HostTools], Talk, host_tools::ask;
+    "host-later", "a tool of the gateway that a channel names saves a later turn", [HostTools], Talk, host_tools::later;
     "interrupt-text", "interrupt in text", [Interrupt], Talk, stops::in_text;
     "interrupt-tool", "interrupt in a tool", [Interrupt], Talk, stops::in_tool;
     "interrupt-ask", "interrupt during an ask", [Interrupt, Permissions], Talk, asks::interrupt;

@@ -17,7 +17,7 @@ use super::lane_memory::MemoryScope;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::{read_ordinary, replace, text_of};
 use aetheel_model::agent::{Mode, Safety};
-use aetheel_model::config::{CollisionMode, suggestion};
+use aetheel_model::config::{CollisionMode, HostToolKind, suggestion};
 use aetheel_model::event::Lane;
 use aetheel_model::markdown::KeyValue;
 use aetheel_model::markdown::sections::{Section, sections};
@@ -51,6 +51,8 @@ pub struct LaneSettings {
     pub collisions: Option<CollisionMode>,
     /// Whether the directory of the project is the same one on all machines of a cluster.
     pub shared_directory: Option<bool>,
+    /// The tools of the host that its agents may call, or `None` for the usual ones.
+    pub host_tools: Option<Vec<HostToolKind>>,
     /// The label of the cluster's nodes that may serve it, or `None` for any node.
     pub node: Option<String>,
     /// The reason why nothing may run here until the file is corrected.
@@ -158,6 +160,7 @@ impl LaneSettings {
             ping: self.ping.or(project.ping),
             collisions: self.collisions.or(project.collisions),
             shared_directory: self.shared_directory.or(project.shared_directory),
+            host_tools: self.host_tools.or_else(|| project.host_tools.clone()),
             node: self.node.or_else(|| project.node.clone()),
             project: self.project.or_else(|| project.project.clone()),
             fault: self.fault.or_else(|| project.fault.clone()),
@@ -181,12 +184,13 @@ fn lane(title: &str) -> Option<Lane> {
 }
 
 /// The entries that a section may have.
-const ENTRIES: [&str; 15] = [
+const ENTRIES: [&str; 16] = [
     "backend",
     "backends",
     "collisions",
     "directory",
     "effort",
+    "host-tools",
     "memory",
     "mode",
     "model",
@@ -258,6 +262,7 @@ fn read<'a>(
                 "no" => settings.shared_directory = Some(false),
                 _ => strange("`shared-directory` is neither `yes` nor `no`; it is ignored"),
             },
+            "host-tools" => settings.host_tools = Some(host_tools(text, &mut strange)),
             "node" if is_label(text) => settings.node = Some(text.to_owned()),
             "node" => strange(
                 "`node` is a label of `NODE_LABELS`: letters, digits, `.`, `_` and `-`; it is ignored",
@@ -290,6 +295,30 @@ pub fn is_label(text: &str) -> bool {
 fn names(text: &str) -> Vec<String> {
     let names = text.split(',').map(|name| name.trim().trim_matches('`').to_lowercase());
     names.filter(|name| !name.is_empty() && name != "none").collect()
+}
+
+/// Reads the names of tools, separated by commas; `all` and `none` work too. An unknown name is left
+/// out.
+fn host_tools(text: &str, strange: &mut impl FnMut(&str)) -> Vec<HostToolKind> {
+    if text.trim() == "all" {
+        return HostToolKind::ALL.into();
+    }
+    let mut tools = Vec::new();
+    for name in names(text) {
+        match HostToolKind::parse(&name) {
+            Some(tool) if tools.contains(&tool) => {}
+            Some(tool) => tools.push(tool),
+            None => {
+                let known = HostToolKind::ALL.map(HostToolKind::name);
+                let meant = suggestion(&name, known);
+                strange(&format!(
+                    "`host-tools`: {name:?} is not a tool{meant}; it is ignored. The tools are {}",
+                    known.join(", ")
+                ));
+            }
+        }
+    }
+    tools
 }
 
 /// Reads a safety level by its own name or by its name in `PERMISSION_MODE`.

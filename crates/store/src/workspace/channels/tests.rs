@@ -43,6 +43,7 @@ fn a_channel_inherits_missing_settings_from_its_project() {
         node: None,
         collisions: None,
         shared_directory: None,
+        host_tools: None,
         project: Some("site".into()),
         memory: None,
         ping: None,

@@ -149,6 +149,7 @@ impl Requester {
             EventKind::Cron => "cron jobs",
             EventKind::Hook => "hooks",
             EventKind::Webhook => "webhooks",
+            EventKind::Agent => "agents",
         };
         Self::Other(line.name.clone().unwrap_or_else(|| kind.to_owned()))
     }

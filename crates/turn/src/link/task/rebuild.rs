@@ -194,6 +194,7 @@ impl LinkTask {
 
     /// Ends a call whose result was recorded.
     fn restore_result(&mut self, notes: &mut RebuildState, result: &ToolResult, t: f64) {
+        self.show_call(result);
         if let Some(ask) = self.calls.close(result.call) {
             // The audience needs the decision only for questions of the guest.
             self.turns.close_ask_as_recorded(ask, AskDecision::Dismissed);

@@ -7,18 +7,23 @@
 //! dispatcher carries out go through the driver to the audience, again after a crash: a repetition
 //! has no further effect.
 
+use std::time::Instant;
+
 use super::LinkTask;
 use crate::link::LinkReport;
 use crate::link::action_error::ActionError;
-use crate::link::calls::{CallState, FileRead};
+use crate::link::calls::{CallState, FileRead, OpenedCall};
 use crate::recording::EntryKind;
 use crate::tool_endpoints::{EndpointRequest, ServedCall, ToolReply};
-use crate::tools::{CallKey, ToolError, answer_text};
+use crate::tools::{CallKey, ToolError, answer_text, delegated_result};
 use aetheel_model::agent::{
-    AgentEventKind, Artifact, ArtifactBody, AskDecision, AskKey, Input, ToolRequest, ToolResult,
-    TurnKey, TurnRef,
+    AgentEventKind, AgentNotice, Artifact, ArtifactBody, AskDecision, AskKey, DiagnosticLevel,
+    Input, ToolRequest, ToolResult, TurnKey, TurnRef,
 };
-use aetheel_model::plain::{counted, one_line};
+use aetheel_model::plain::{counted, one_line, short_line};
+
+/// Maximum length of a result in the notice about its call, in characters.
+const MAX_SHOWN_CHARS: usize = 200;
 
 impl LinkTask {
     /// Opens a call and carries it out.
@@ -29,8 +34,8 @@ impl LinkTask {
         }
     }
 
-    /// Opens a call, but does not carry it out. Only a question is asked: the driver knows whether
-    /// it was asked before. Returns the key of the question.
+    /// Opens a call, but does not carry it out. Only a question or a call for the audience is
+    /// reported: the driver knows whether it was reported before. Returns the key of that.
     ///
     /// # Errors
     /// [`ActionError::CallOpen`] if a call with this key is open.
@@ -39,16 +44,56 @@ impl LinkTask {
         request: &ToolRequest,
     ) -> Result<Option<AskKey>, ActionError> {
         let turn = TurnRef { session: request.session, turn: request.turn };
-        let Some(ask) = self.calls.open(request, self.turns.is_running(turn))? else {
+        let limits = self.deps.host.tool_limits;
+        // A recorded call was within the limits of its time.
+        let per_turn = if self.rebuilding { u32::MAX } else { limits.per_turn };
+        let opened = self.calls.open(request, self.turns.is_running(turn), per_turn)?;
+        if !self.rebuilding && !self.is_within_rate(request, limits.per_hour) {
+            self.calls.refuse(request.call, ToolError::HourSpent(limits.per_hour));
             return Ok(None);
+        }
+        let (key, is_added, report) = match opened {
+            OpenedCall::Alone => return Ok(None),
+            OpenedCall::Asks(ask) => (ask.ask, self.turns.ask(&ask), LinkReport::Ask(*ask)),
+            OpenedCall::Delegates(call) => {
+                (call.key, self.turns.delegate(turn, call.key), LinkReport::Delegated(call))
+            }
         };
-        if !self.turns.ask(&ask) {
+        if !is_added {
             self.calls.refuse(request.call, ToolError::AskInUse);
             return Ok(None);
         }
-        let key = ask.ask;
-        self.report(turn, "tool-request", LinkReport::Ask(ask));
+        self.report(turn, "tool-request", report);
         Ok(Some(key))
+    }
+
+    /// Counts a call that is not refused for another reason. Returns whether its lane may have it.
+    fn is_within_rate(&self, request: &ToolRequest, per_hour: u32) -> bool {
+        let open = self.calls.get(request.call);
+        let is_refused = open.is_some_and(|open| matches!(open.state, CallState::Refused(_)));
+        let session = self.turns.sessions.get(request.session).filter(|_| !is_refused);
+        session.is_none_or(|session| {
+            self.deps.tool_rates.count(&session.lane, per_hour, Instant::now())
+        })
+    }
+
+    /// Shows people the result of a call that they see in no other way: of one that the audience
+    /// carried out, and of each that failed.
+    pub(super) fn show_call(&mut self, result: &ToolResult) {
+        let Some(open) = self.calls.get(result.call) else { return };
+        let is_shown = matches!(open.state, CallState::Delegated(_) | CallState::Gateway(_));
+        if !result.failed && !is_shown {
+            return;
+        }
+        let (turn, tool) = (open.turn, one_line(&open.tool));
+        let (level, word) = match result.failed {
+            true => (DiagnosticLevel::Warn, " failed"),
+            false => (DiagnosticLevel::Info, ""),
+        };
+        let first = result.text.lines().next().unwrap_or_default();
+        let text = format!("{tool}{word}: {}", short_line(first, MAX_SHOWN_CHARS));
+        let notice = AgentNotice { level, key: None, text };
+        self.report(turn, "tool-result", LinkReport::Event(AgentEventKind::Notice(notice)));
     }
 
     /// Carries out all open calls. Called once a link is rebuilt.
@@ -80,7 +125,7 @@ impl LinkTask {
                 let result = result.clone();
                 self.tool_result(call, result, false);
             }
-            CallState::Asked(_) => {}
+            CallState::Asked(_) | CallState::Delegated(_) => {}
             CallState::Gateway(request) => {
                 let (turn, request) = (open.turn, request.clone());
                 self.report(turn, "tool-request", LinkReport::Call(call, request));
@@ -134,11 +179,20 @@ impl LinkTask {
         }
     }
 
-    /// Ends a call that asked people. Returns false if no call asked this question.
+    /// Ends a call that asked people, or that the audience carried out. Returns false if no call has
+    /// this key.
     pub(super) fn answer_call(&mut self, ask: AskKey, decision: &AskDecision) -> bool {
         let Some(call) = self.calls.asking(ask) else { return false };
         if self.turns.close_ask(ask).is_some() {
-            self.tool_result(call, answer_text(decision), false);
+            let is_delegated = self
+                .calls
+                .get(call)
+                .is_some_and(|open| matches!(open.state, CallState::Delegated(_)));
+            let (text, failed) = match is_delegated {
+                true => delegated_result(decision),
+                false => (answer_text(decision), false),
+            };
+            self.tool_result(call, text, failed);
         }
         true
     }
@@ -197,6 +251,7 @@ impl LinkTask {
 
     fn tool_result(&mut self, call: CallKey, text: String, failed: bool) {
         let result = ToolResult { call, text, failed };
+        self.show_call(&result);
         if !self.served.contains(call) {
             return self.input(Input::ToolResult(result));
         }

@@ -70,6 +70,7 @@ pub(super) fn who(line: &TurnLine) -> String {
         EventKind::Cron => "cron job",
         EventKind::Hook => "hook",
         EventKind::Webhook => "webhook",
+        EventKind::Agent => "an agent",
     };
     short_line(line.name.as_deref().unwrap_or(kind), 60)
 }

@@ -1,0 +1,83 @@
+//! Asks people whether a call may be carried out, with the questions that agents ask.
+
+use tokio::sync::mpsc;
+
+use super::error::HostCallError;
+use crate::Shared;
+use crate::delegated::PendingCall;
+use crate::outlet::QuestionDismissal;
+use aetheel_model::agent::{Ask, AskDecision, AskKind, Question, QuestionChoice};
+use aetheel_model::plain::cut;
+use aetheel_turn::Answerer;
+
+/// Maximum length of the agent's text in a question, in characters.
+const MAX_SHOWN_CHARS: usize = 1_500;
+/// The id of the only question in the form.
+const QUESTION: &str = "allow";
+const ALLOW: &str = "Allow";
+const REFUSE: &str = "Refuse";
+/// The number of the question among those with its key: it is asked once.
+const FIRST: u32 = 1;
+
+/// Asks people whether a call may be carried out. `what` is the effect, and `text` the text that the
+/// agent passes on. The question keeps its id over restarts of the gateway.
+///
+/// # Errors
+/// [`HostCallError::NotAllowed`] if they refuse, or nobody answers.
+pub(super) async fn ask(
+    shared: &Shared,
+    pending: &PendingCall,
+    what: &str,
+    text: &str,
+) -> Result<(), HostCallError> {
+    let (decide, mut decisions) = mpsc::unbounded_channel();
+    let key = pending.call.key;
+    let ask = question(pending, what, text);
+    let answerer = Answerer::new(key, decide);
+    let context = pending.context.clone();
+    let shown = shared.questions.open(context, (&ask, FIRST), answerer, &pending.reply);
+    let (questions, id) = (shared.questions.clone(), shown.id.clone());
+    let unseen = QuestionDismissal::new(move || {
+        if questions.close(&id) {
+            tracing::warn!(question = id, "nobody can see the question about a host tool");
+        }
+    });
+    pending.reply.with(|reply| reply.ask(&shown, unseen));
+    // Dropped without a decision if the turn ends, or nobody answers in time.
+    match decisions.recv().await {
+        Some((_, AskDecision::Answers(answers))) if is_allowed(&answers) => Ok(()),
+        _ => Err(HostCallError::NotAllowed),
+    }
+}
+
+fn question(pending: &PendingCall, what: &str, text: &str) -> Ask {
+    let quoted: Vec<String> =
+        cut(text.trim(), MAX_SHOWN_CHARS).lines().map(|line| format!("> {line}")).collect();
+    let question = Question {
+        id: QUESTION.to_owned(),
+        text: match quoted.is_empty() {
+            true => what.to_owned(),
+            false => format!("{what}\n{}", quoted.join("\n")),
+        },
+        options: [ALLOW, REFUSE].map(QuestionChoice::plain).into(),
+        ..Question::default()
+    };
+    Ask {
+        ask: pending.call.key,
+        // They have no meaning for a question that no guest asked.
+        session: 0,
+        turn: 0,
+        title: format!("The agent wants to use {}", pending.call.tool.name()),
+        kind: AskKind::Questions(vec![question]),
+        always_label: None,
+        options: Vec::new(),
+        diffs: Vec::new(),
+        changeable: false,
+        parent: None,
+        deadline_ms: None,
+    }
+}
+
+fn is_allowed(answers: &[(String, Vec<String>)]) -> bool {
+    matches!(answers, [(id, values)] if id == QUESTION && *values == [ALLOW])
+}

@@ -1,0 +1,32 @@
+//! The task that submits the turns that agents asked for at later times.
+//!
+//! Each node of a cluster does that for the lanes that it has.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use super::schedules::RunningSchedules;
+use crate::dispatch::LaterTurns;
+use crate::supervisor;
+
+/// The shortest time between two looks, for a turn that is not accepted now.
+const MIN_REST: Duration = Duration::from_millis(500);
+
+/// Starts the task, which runs until it is stopped.
+#[must_use]
+pub fn submit_later_turns(turns: LaterTurns) -> RunningSchedules {
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let task = supervisor::spawn_finite("later turns", async move {
+        while !stopped.is_cancelled() {
+            let rest = turns.submit_due(Timestamp::now()).await;
+            tokio::select! {
+                () = stopped.cancelled() => return,
+                () = tokio::time::sleep(rest.max(MIN_REST)) => {}
+            }
+        }
+    });
+    RunningSchedules::new(stop, task)
+}
