@@ -38,6 +38,7 @@ mod installed;
 mod intake;
 mod journal;
 mod lifecycle;
+mod limits;
 mod load;
 mod logs;
 mod mending;

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{EventKind, Quota, Task, TaskKind, TaskStatus};
+use aetheel_backend_sdk::{Emit, renewal};
 
 /// The tasks that are reported and not over (`task_started`, `task_notification`; 2.1.197).
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ fn status(word: Option<&str>) -> TaskStatus {
 }
 
 /// Reports the usage of the account, which subscriptions print in every run (`rate_limit_info` of
-/// the SDK 0.3.185; no recording has one).
+/// the SDK 0.3.332; no recording has one). `resetsAt` is in seconds since 1970.
 pub(crate) fn rate_limit(info: &Value, emit: &mut Emit) {
     let status = info.text("status").unwrap_or("allowed");
     let id = info.text("rateLimitType").unwrap_or("account");
@@ -88,7 +88,7 @@ pub(crate) fn rate_limit(info: &Value, emit: &mut Emit) {
         label: label.to_owned(),
         // A warning without a number means that the limit is near.
         used_percent: used_percent.or_else(|| (status == "allowed_warning").then_some(90.0)),
-        resets: None,
+        resets: info.number("resetsAt").and_then(renewal::timestamp),
         exhausted: !matches!(status, "allowed" | "allowed_warning"),
     }]));
 }

@@ -111,6 +111,19 @@ fn a_used_up_allowance_differs_from_a_rate_limit() {
 }
 
 #[test]
+fn a_refused_request_names_the_allowance_and_its_renewal() {
+    let info = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1764165900,"rateLimitType":"five_hour","utilization":1.0}}"#;
+    let actions = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, info)]);
+    let quota = events(&actions).into_iter().find_map(|kind| match kind {
+        EventKind::Quota(quota) => quota.first().cloned(),
+        _ => None,
+    });
+    let quota = quota.expect("a quota");
+    assert_eq!((quota.label.as_str(), quota.exhausted), ("Claude, 5 hours", true));
+    assert_eq!(quota.resets.as_deref(), Some("2025-11-26T14:05:00Z"));
+}
+
+#[test]
 fn a_sample_is_short_and_cut_at_a_character_boundary() {
     let found = unknown(&[&"é".repeat(5000)]);
     assert_eq!(found[0].sample.len(), 2048);

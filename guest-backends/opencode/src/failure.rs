@@ -34,7 +34,19 @@ pub(crate) fn of_error(error: &Value) -> Failure {
             },
         }),
     };
-    failure(kind, one_line(message, MESSAGE))
+    let wait = Some(data).filter(|_| matches!(kind, FailureKind::RateLimited | FailureKind::Quota));
+    Failure {
+        retry_after_ms: wait.and_then(|data| retry_after_ms(&data["responseHeaders"])),
+        ..failure(kind, one_line(message, MESSAGE))
+    }
+}
+
+/// Returns the wait in the headers of the provider's answer. `retry-after` is in seconds; its other
+/// form, a date, needs a clock.
+fn retry_after_ms(headers: &Value) -> Option<u32> {
+    let number = |name: &str| headers.text(name)?.trim().parse::<f64>().ok();
+    let wait = number("retry-after-ms").or_else(|| Some(number("retry-after")? * 1_000.0))?;
+    (0.0..=f64::from(u32::MAX)).contains(&wait).then_some(wait as u32)
 }
 
 /// Returns the failure for an answer that the provider's content filter ended.
@@ -107,6 +119,22 @@ fn said(message: &str) -> Option<FailureKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_has_the_wait_of_its_headers() {
+        let wait = |status: u32, headers: &str| {
+            let text = format!(
+                r#"{{"name":"APIError","data":{{"message":"no","statusCode":{status},"responseHeaders":{headers}}}}}"#
+            );
+            of_error(&json::parse(&text).expect("JSON")).retry_after_ms
+        };
+        assert_eq!(wait(429, r#"{"retry-after":"7"}"#), Some(7_000));
+        assert_eq!(wait(429, r#"{"retry-after":"7","retry-after-ms":"1500"}"#), Some(1_500));
+        assert_eq!(wait(429, r#"{"retry-after":"Sat, 21 Nov 2026 21:30:14 GMT"}"#), None);
+        assert_eq!(wait(429, r#"{"retry-after":"-1"}"#), None);
+        assert_eq!(wait(429, "{}"), None);
+        assert_eq!(wait(503, r#"{"retry-after":"7"}"#), None);
+    }
 
     #[test]
     fn errors_are_classified_by_name_status_and_message() {

@@ -51,6 +51,7 @@ mod offer;
 pub mod one_shot;
 #[cfg(not(target_arch = "wasm32"))]
 mod outline;
+pub mod renewal;
 pub mod rpc;
 pub mod text;
 #[cfg(not(target_arch = "wasm32"))]

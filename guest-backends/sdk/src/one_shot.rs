@@ -51,7 +51,7 @@ use crate::wit::{
     Part, QueryAnswer, QueryResult, SetTimer, Signal, Spawn, StartTurn, SteerOutcome, Steered,
     Stop, TimedInput, ToolResult, TurnDone, TurnRef, Value,
 };
-use crate::{Backend, Emit, TurnResult, failure, text};
+use crate::{Backend, Emit, TurnResult, failure, renewal, text};
 
 /// Milliseconds an agent may take to exit after its result. The turn ends without the exit after
 /// that.
@@ -292,6 +292,7 @@ pub fn prompt(parts: &[Part]) -> Vec<Chunk> {
 
 pub(crate) fn done(turn: TurnRef, result: TurnResult) -> Action {
     let TurnResult { outcome, text, usage } = result;
+    let outcome = renewal::completed(outcome);
     Action::TurnDone(TurnDone { session: turn.session, turn: turn.turn, outcome, text, usage })
 }
 

@@ -10,6 +10,7 @@ mod asks;
 mod host_tools;
 mod notice;
 mod query;
+mod quota;
 mod saved;
 mod session;
 mod turn;

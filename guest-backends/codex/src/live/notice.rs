@@ -6,16 +6,15 @@ use aetheel_backend_sdk::wit::{
     Action, Diagnostic, EventKind, Failure, FailureKind, Level, Outcome,
 };
 
-use super::Codex;
 use super::turn::{Stage, Turn};
+use super::{Codex, quota};
 use crate::failure;
 use crate::story::ItemStage;
 use crate::tool;
 
 /// Notifications that repeat others or are not relevant for users.
-const KNOWN: [&str; 36] = [
+const KNOWN: [&str; 35] = [
     "account/login/completed",
-    "account/rateLimits/updated",
     "account/updated",
     "app/list/updated",
     "fs/changed",
@@ -80,6 +79,7 @@ impl Codex {
                 // Also sent for requests that were answered.
                 self.asks.withdraw(|open| open.id == id, context.out());
             }
+            "account/rateLimits/updated" => self.rate_limits(&params["rateLimits"], context),
             "thread/compacted" => self.forget_prompt(params),
             "thread/name/updated" => {
                 if let (Some(turn), Some(name)) = (self.turn_of(params), params.text("threadName"))
@@ -208,6 +208,17 @@ impl Codex {
             self.end_commands(key, context);
         }
         self.finish(turn, outcome, context);
+    }
+
+    /// Reports the allowances of the account in all open turns, which share them.
+    fn rate_limits(&self, limits: &Value, context: &mut LinkContext) {
+        let quota = quota::of(limits);
+        if quota.is_empty() {
+            return;
+        }
+        for turn in self.sessions.values().filter_map(|session| session.turn.as_ref()) {
+            turn.emit(context.out()).event(EventKind::Quota(quota.clone()));
+        }
     }
 
     /// Marks the system prompt of a thread as unknown, so that it is sent again.

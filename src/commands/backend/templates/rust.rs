@@ -78,6 +78,7 @@ macro_rules! project {
                 include_str!("../../../../guest-backends/sdk/src/one_shot_tests.rs"),
             ),
             ("sdk/src/outline.rs", include_str!("../../../../guest-backends/sdk/src/outline.rs")),
+            ("sdk/src/renewal.rs", include_str!("../../../../guest-backends/sdk/src/renewal.rs")),
             ("sdk/src/rpc.rs", include_str!("../../../../guest-backends/sdk/src/rpc.rs")),
             ("sdk/src/text.rs", include_str!("../../../../guest-backends/sdk/src/text.rs")),
             (
