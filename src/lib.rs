@@ -22,7 +22,7 @@ pub use aetheel_discord as discord;
 pub use aetheel_dispatch as dispatch;
 pub use aetheel_kit as kit;
 pub use aetheel_model::{
-    access, agent, baseline, budget, config, event, exit, extension, figures, finding, fold,
+    access, agent, audit, baseline, budget, config, event, exit, extension, figures, finding, fold,
     framing, id, lease, lines, markdown, observed, plain, policy, prompt, queue, redact, schedule,
     split, supervisor,
 };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::audit;
 use super::cluster::ClusterNode;
 use super::process::GatewayProcess;
 use super::shutdown::{DELIVERY_GRACE, leave_agents, leave_holder};
@@ -45,6 +46,7 @@ impl Core {
         let _ = timeout(stop_limit, dispatcher.shutdown(Duration::ZERO)).await;
         leave_holder(held).await;
         guard.close().await;
+        audit::close("ended").await;
         code
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::cluster::ClusterNode;
-use super::hooks;
 use super::signals::Signals;
 use super::webhooks::WebhookService;
+use super::{audit, hooks};
 use crate::discord::GatewayListener;
 use crate::dispatch::Dispatcher;
 use crate::process::holder::HeldLauncher;
@@ -70,6 +70,7 @@ impl Shutdown {
             webhooks.close().await;
             guard.close().await;
             leave_holder(held).await;
+            audit::close("continue").await;
         };
         tokio::select! {
             () = rest => {
@@ -120,6 +121,7 @@ impl Shutdown {
         if let Some(place) = place {
             place.leave(workspace.folder()).await;
         }
+        audit::close("ended").await;
         tracing::info!("shutdown: done");
         code
     }
@@ -138,6 +140,7 @@ pub(super) async fn leave_agents(
     dispatcher.leave_running(DELIVERY_GRACE).await;
     guard.close().await;
     leave_holder(held).await;
+    audit::close("continue").await;
     tracing::info!("shutdown: done; agents go on, and the next start takes them over");
     std::process::exit(code.into())
 }

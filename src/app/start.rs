@@ -13,7 +13,9 @@ use super::phase::ProgramPhase;
 use super::process::GatewayProcess;
 use super::service_manager::Watchdog;
 use super::webhooks::BoundWebhooks;
-use super::{budgets, critical_task_ended, dashboard, mending, recovery, rollouts, tool_server};
+use super::{
+    audit, budgets, critical_task_ended, dashboard, mending, recovery, rollouts, tool_server,
+};
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
 use crate::config::Config;
@@ -84,6 +86,7 @@ impl Connected {
             .await?;
         phase.send_replace(ProgramPhase::Starting);
         drop(joining);
+        audit::open(&prepared.config, &prepared.redactor, &*prepared.agents());
         let booted = prepared.boot().await?;
         let held = prepared.start_holder().await?;
         let mut options = DiscordOptions::from_config(&prepared.config, prepared.redactor.clone())

@@ -1,5 +1,6 @@
 //! The command line: its commands and arguments, and the exit codes.
 
+mod audit;
 mod backend;
 mod init;
 mod migrate;
@@ -14,6 +15,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use self::audit::{AuditCommand, AuditFilter};
 pub use self::backend::{AgentRunKind, BackendCommand, Language};
 pub use self::init::{InitArgs, Then};
 pub use self::migrate::{MigrateArgs, SourceApp};
@@ -181,6 +183,9 @@ pub enum CliCommand {
         #[arg(long, value_name = "CAP", conflicts_with_all = ["csv", "json"], value_parser = what_if_cap)]
         what_if: Option<BudgetCap>,
     },
+    /// Check and show the audit log of prompts, approvals, changes and turns
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Keep agents running while the gateway restarts: `aetheel run` starts agents through this
     /// process, and finds them again after a restart. It starts a holder itself if none runs
     Hold(HoldArgs),
@@ -291,7 +296,7 @@ pub enum CliCommand {
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["init", "migrate", "check", "doctor", "completions"]),
     ("Run", &["run", "console", "hold", "upgrade", "rehearse"]),
-    ("Look", &["health", "costs", "recover", "report", "reproduce", "simulate-crash"]),
+    ("Look", &["health", "costs", "audit", "recover", "report", "reproduce", "simulate-crash"]),
     ("Backends", &["backend", "policy", "observer"]),
     ("Several machines", &["nodes", "drain", "cluster"]),
 ];

@@ -1,5 +1,6 @@
 //! The commands of the program: one module per command, and the exit codes.
 
+mod audit;
 mod backend;
 mod check;
 mod cluster;
@@ -231,6 +232,9 @@ pub fn run(cli: Cli) -> u8 {
                 _ => costs::CostsFormat::Tables,
             };
             with_sound_settings(&common, |settings| block_on(costs::run(settings, days, form)))
+        }
+        CliCommand::Audit(command) => {
+            audit::run(command, |common, run| with_sound_settings(common, run))
         }
         CliCommand::Rehearse { common, recordings, json } => {
             let wish = rehearse::RehearseOptions { recordings, json };

@@ -5,6 +5,7 @@ mod access;
 mod accounts;
 mod allowed_backends;
 mod answers;
+mod audit;
 mod away;
 mod backends;
 mod baselines;

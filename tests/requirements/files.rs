@@ -232,8 +232,8 @@ async fn requirement_21_all_state_is_markdown_and_survives_a_restart() {
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
     let folder = installation.path("config");
-    // A lock has no contents, components that have served are programs, and the lines of turns are
-    // a record like recordings.
+    // A lock has no contents, components that have served are programs, and the lines of turns and of
+    // the audit log are a record like recordings.
     let strange: Vec<_> = installation
         .everything()
         .into_iter()
@@ -241,7 +241,8 @@ async fn requirement_21_all_state_is_markdown_and_survives_a_restart() {
         .filter(|path| {
             // A holder has its log, its key and, until it ends, its socket beside the state.
             let holder = ["state/holder.log", "state/holder.key", "state/holder.sock"];
-            let mut aside = ["state/components", "state/turns"].into_iter().chain(holder);
+            let mut aside =
+                ["state/components", "state/turns", "state/audit"].into_iter().chain(holder);
             path.starts_with(&folder) && !aside.any(|place| path.starts_with(folder.join(place)))
         })
         .filter(|path| {

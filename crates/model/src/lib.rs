@@ -8,6 +8,7 @@
 
 pub mod access;
 pub mod agent;
+pub mod audit;
 pub mod baseline;
 pub mod budget;
 pub mod claim;

@@ -22,6 +22,7 @@ use super::source;
 use super::trust::{TrustGate, read_signature, signature_of};
 use super::version_error::ComponentVersionError;
 use super::watch::{FolderWatch, Hint, Settling, is_component};
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::config::Rollout;
 use aetheel_model::figures;
 use aetheel_model::plain::with_causes;
@@ -353,6 +354,11 @@ impl Loader {
         figures::reloaded(report.metric_label());
         if let LoadReport::Loaded { name, generation, .. } = &report {
             figures::set_generation(name, generation.number);
+            AuditEntry::new(AuditKind::ComponentLoaded)
+                .with("backend", name)
+                .with("digest", &generation.digest)
+                .with("generation", generation.number)
+                .note();
         }
         let _ = self.reports.send(report); // fails if there is no receiver
     }

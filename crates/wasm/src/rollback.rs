@@ -14,6 +14,7 @@ use super::loader::{KnownFile, Loader};
 use super::report::LoadReport;
 use super::source;
 use super::version_error::{ComponentVersionError, short};
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::plain::with_causes;
 use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{Components, ServedComponent};
@@ -100,6 +101,10 @@ impl Loader {
         };
         let kept = aside.as_deref().map(Path::display).map(tracing::field::display);
         tracing::info!(backend = name, %generation, path = %target.display(), kept, "backend rolled back to the previous version");
+        AuditEntry::new(AuditKind::ComponentRolledBack)
+            .with("backend", name)
+            .with("digest", &generation.digest)
+            .note();
         self.report(LoadReport::Loaded {
             name: name.to_owned(),
             generation: generation.clone(),

@@ -17,6 +17,7 @@ use super::rollback::aside;
 use super::source;
 use super::trust::{read_signature, signature_of};
 use super::version_error::{ComponentVersionError, short};
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::config::Rollout;
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::ServedComponent;
@@ -210,6 +211,7 @@ impl RolloutControl<'_> {
             }
             None => drop(self.0.files.remove(&target)),
         }
+        AuditEntry::new(AuditKind::ComponentWithdrawn).with("backend", name).note();
         tracing::info!(backend = name, kept = %moved.display(), "the new version was withdrawn");
         Ok(moved)
     }

@@ -10,6 +10,7 @@ use aetheel_dispatch::{
     ProjectBinding, QueueView, Setting, Settings,
 };
 use aetheel_model::agent::descriptor::DescriptorChoice;
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::event::Lane;
 use aetheel_model::id::{ChannelId, UserId};
 use aetheel_store::workspace::AgentSchedule;
@@ -93,6 +94,12 @@ impl ChannelScope {
         let chosen = self.services.settings.choose(&self.lane, setting, value).await;
         if let (Ok(report), Some(_)) = (&chosen, value) {
             tracing::info!(lane = %self.lane, user = self.asker.user, "{report}");
+            AuditEntry::new(AuditKind::SettingChanged)
+                .by(Some(UserId::discord(self.asker.user)), Some(&self.name))
+                .in_lane(&self.lane)
+                .with("setting", setting.name())
+                .with_known("value", value)
+                .note();
         }
         chosen
     }

@@ -10,6 +10,7 @@ use super::press::{Press, PressResponse};
 use crate::api::MAX_MESSAGE_CHARS;
 use crate::text::markdown::escape;
 use aetheel_dispatch::{Offer, OfferEffect, OfferRefusal, Person};
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::short_line;
 
@@ -66,6 +67,9 @@ impl PressHandler {
         let content = press.content.as_deref().unwrap_or_default();
         let taken = self.accept_offer(id, &person, press).await;
         let known = taken != Err(OfferRefusal::Gone);
+        if known {
+            note_press(id, &person, press, taken.as_ref().err());
+        }
         let reaction = match taken {
             Ok(what) => PressResponse::Show(accepted_text(content, &person, what), json!([])),
             Err(refusal @ (OfferRefusal::Gone | OfferRefusal::Delivered)) => {
@@ -98,6 +102,23 @@ impl PressHandler {
         }
         self.recovery.accept_offer(id, person, is_admitted).await
     }
+}
+
+/// Adds the press of an offer's button to the audit log.
+fn note_press(id: &str, person: &Person, press: &Press, refusal: Option<&OfferRefusal>) {
+    let (user, name) = match person {
+        Person::User { id, name, .. } => (Some(*id), Some(name.as_str())),
+        Person::Terminal => (None, None),
+    };
+    AuditEntry::new(AuditKind::OfferPressed)
+        .by(user, name)
+        .with_known("lane", press.channel.map(crate::ids::lane))
+        .with("offer", id)
+        .with(
+            "result",
+            refusal.map_or_else(|| "accepted".to_owned(), |why| format!("refused: {why}")),
+        )
+        .note();
 }
 
 /// Returns the buttons of offers, or `null` for an empty list.

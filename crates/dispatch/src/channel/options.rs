@@ -43,7 +43,9 @@ impl Setting {
         }
     }
 
-    pub(crate) fn name(self) -> &'static str {
+    /// Returns the name under which the setting is saved.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Backend => "backend",
             Self::Model => names::MODEL,

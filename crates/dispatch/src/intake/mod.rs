@@ -14,6 +14,8 @@ mod withdraw;
 
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+
 pub use self::decline::SavedRefusal;
 pub use self::steering::{PendingSteering, SteeringResult};
 use super::Shared;
@@ -21,9 +23,11 @@ use super::outlet::messages::PromptRefusal;
 use super::persistence::wait_until_saved;
 use super::run::attachments;
 use super::thread;
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::event::{Event, NewEvent, Sequence};
 use aetheel_model::figures::{self, EventOutcome};
 use aetheel_model::id::UserId;
+use aetheel_model::plain::hex;
 use aetheel_store::workspace::PendingSave;
 
 /// An accepted event.
@@ -109,6 +113,7 @@ impl Intake {
                 figures::count_event(kind, EventOutcome::Accepted);
                 tracing::info!(event = event.sequence, %lane, ?kind, "event accepted");
                 let sequence = event.sequence;
+                note_prompt(&event);
                 if event.opens_thread {
                     thread::open(&self.shared, event.clone(), saving.clone());
                 }
@@ -143,4 +148,17 @@ impl Intake {
         let saving = self.shared.durability.save_accepted(&event);
         Ok((event, ahead, saving))
     }
+}
+
+/// Adds an accepted prompt to the audit log, without its text.
+fn note_prompt(event: &Event) {
+    let kind = serde_json::to_value(event.kind).ok();
+    AuditEntry::new(AuditKind::PromptAccepted)
+        .by(event.asker, event.author.as_deref())
+        .in_lane(&event.lane)
+        .with("event", event.sequence)
+        .with_known("source", kind.as_ref().and_then(serde_json::Value::as_str))
+        .with("bytes", event.prompt.len())
+        .with("sha256", hex(&Sha256::digest(&event.prompt)))
+        .note();
 }

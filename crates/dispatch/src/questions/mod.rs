@@ -23,6 +23,7 @@ use super::outlet::handle::ReplyHandle;
 use super::outlet::question::{OpenQuestion, Settlement};
 use super::turn_feed::TurnFeed;
 use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind, AskOption, DecisionScope};
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::event::Lane;
 use aetheel_model::figures;
 use aetheel_model::id::{RoleId, UserId, UserOrRoleId};
@@ -100,6 +101,25 @@ pub(crate) struct QuestionContext {
     pub(crate) feed: TurnFeed,
     /// Why people are asked, if another conversation uses the files of the request.
     pub(crate) collision: Option<String>,
+}
+
+impl QuestionContext {
+    /// Returns the audit entry about a decision. `by` is the kind of the decider.
+    pub(crate) fn decided(&self, ask: &Ask, by: &'static str, decision: &str) -> AuditEntry {
+        let tool = match &ask.kind {
+            AskKind::Permission(tool) => Some(tool),
+            _ => None,
+        };
+        AuditEntry::new(AuditKind::RequestDecided)
+            .in_lane(&self.lane)
+            .with("turn", &self.turn)
+            .with_known("asker", self.asker)
+            .with("about", kind_word(&ask.kind))
+            .with_known("tool", tool.map(|tool| &tool.native_name))
+            .with_known("tool-kind", tool.map(|tool| &tool.kind))
+            .with("decider", by)
+            .with("decision", decision)
+    }
 }
 
 struct OpenQuestionEntry {
@@ -184,6 +204,16 @@ impl Questions {
         entry.is_some()
     }
 
+    /// Closes a question as [`Questions::close`] does, and adds the reason to the audit log.
+    pub(crate) fn close_unanswered(&self, id: &str, reason: &'static str) -> bool {
+        let entry = self.open.lock().remove(id);
+        self.changes.notify();
+        if let Some(OpenQuestionEntry { context, ask, .. }) = &entry {
+            context.decided(ask, "nobody", reason).with("question", id).note();
+        }
+        entry.is_some()
+    }
+
     /// Checks whether a person may answer a question, for questions that take several steps. Logs a
     /// refusal.
     ///
@@ -263,6 +293,8 @@ impl Questions {
         });
         let shown = self.clean(&decision_for_people(&entry, &decision));
         let by = self.redactor.redact(person.name().to_owned());
+        let audit = entry.context.decided(&entry.ask, "person", decision_word(&decision));
+        let audit = audit.by(person.id(), Some(person.name())).with("question", id);
         let mut taken = Err(AnswerRefusal::Gone);
         // The agent may ask again as soon as it receives the decision, so the mode of planning
         // changes first.
@@ -272,6 +304,7 @@ impl Questions {
         entry.reply.with(|reply| {
             if entry.answerer.decide(decision) {
                 reply.question_settled(id, &Settlement::Answered { by, decision: shown });
+                audit.note();
                 taken = Ok(());
             }
         });

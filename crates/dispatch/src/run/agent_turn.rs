@@ -49,6 +49,7 @@ impl TurnRunner {
             .record("backend", &name)
             .record("generation", tracing::field::display(&generation));
         tracing::info!(resume = requested.is_some(), "turn begins");
+        turn_log::audit_begin(event, &id, &*backend, asked_model.as_deref(), continued.is_some());
         let shown = Arc::new(LiveTurn::new(self.shared.lanes.turn_changes.clone()));
         let expansion = Expansion::new(&backend.descriptor().expands, &directory);
         self.shared.lanes.set_backend(&event.lane, (&id, &backend, &expansion), reply, &shown);

@@ -233,6 +233,9 @@ impl Audience for TurnAudience<'_> {
             self.collisions.insert(ask.ask, reason.to_owned());
         }
         let decision = self.policies.apply(ask, ruling, &self.context.expansion)?;
+        let policy = ruling.decisive().map(|vote| vote.policy.as_str());
+        let entry = self.context.decided(ask, "policy", ruling.effect.word());
+        entry.with_known("policy", policy).note();
         if !is_repeated {
             *self.times.entry(ask.ask).or_default() += 1;
         }
@@ -253,6 +256,7 @@ impl Audience for TurnAudience<'_> {
                 kind = tool.kind,
                 "refused the agent a tool that ALLOWED_TOOLS does not name"
             );
+            self.context.decided(ask, "ALLOWED_TOOLS", "deny").note();
             answer.decide(AskDecision::Deny(Some(NOT_ALLOWED.to_owned())));
             return;
         }
@@ -261,6 +265,7 @@ impl Audience for TurnAudience<'_> {
                 title = one_line(&ask.title),
                 "refused a request of the agent in plan mode"
             );
+            self.context.decided(ask, "plan mode", "deny").note();
             answer.decide(refusal);
             return;
         }
@@ -273,7 +278,7 @@ impl Audience for TurnAudience<'_> {
         }
         let (questions, id) = (Arc::clone(&self.questions), question.id.clone());
         let unseen = QuestionDismissal::new(move || {
-            if questions.close(&id) {
+            if questions.close_unanswered(&id, "unseen") {
                 figures::count_question("unseen");
                 tracing::warn!(
                     question = id,
@@ -321,13 +326,13 @@ impl Audience for TurnAudience<'_> {
 
     fn settled(&mut self, ask: AskKey, how: AskCloseReason) {
         let Some(id) = self.asked.remove(&ask) else { return };
+        let (how, word) = match how {
+            AskCloseReason::Withdrawn => (Settlement::Withdrawn, "withdrawn"),
+            AskCloseReason::Expired => (Settlement::Expired, "expired"),
+            AskCloseReason::TurnEnded => (Settlement::TurnEnded, "turn-ended"),
+        };
         // Otherwise a person has answered in the meantime, and the reply shows that.
-        if self.questions.close(&id) {
-            let (how, word) = match how {
-                AskCloseReason::Withdrawn => (Settlement::Withdrawn, "withdrawn"),
-                AskCloseReason::Expired => (Settlement::Expired, "expired"),
-                AskCloseReason::TurnEnded => (Settlement::TurnEnded, "turn-ended"),
-            };
+        if self.questions.close_unanswered(&id, word) {
             figures::count_question(word);
             tracing::info!(question = id, ?how, "question closed without an answer");
             let question = id.clone();

@@ -10,11 +10,12 @@ use std::path::Path;
 use super::TurnRunner;
 use crate::outlet::TurnAnswer;
 use aetheel_model::agent::Descriptor;
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::budget::BudgetSubject;
 use aetheel_model::event::{Event, EventOrigin};
 use aetheel_model::plain::clean_text;
 use aetheel_store::workspace::{TurnLine, TurnStatus};
-use aetheel_turn::{Ending, TurnResult};
+use aetheel_turn::{Backend, Ending, TurnResult};
 
 /// The failure of a turn that the gateway did not start or resume.
 const REFUSED: &str = "refused";
@@ -44,6 +45,52 @@ pub(super) fn line_of(
         link: Some(result.link.clone()),
         ..line_without_agent(event, id, &backend.name, how)
     })
+}
+
+/// Adds the beginning of a turn to the audit log. `continued` says whether an earlier process began
+/// it.
+pub(super) fn audit_begin(
+    event: &Event,
+    id: &str,
+    backend: &dyn Backend,
+    model: Option<&str>,
+    continued: bool,
+) {
+    let generation = backend.generation();
+    AuditEntry::new(AuditKind::TurnBegun)
+        .by(event.asker, event.author.as_deref())
+        .in_lane(&event.lane)
+        .with("turn", id)
+        .with("event", event.sequence)
+        .with("backend", &backend.descriptor().name)
+        .with("component", &backend.descriptor().version)
+        .with("digest", &generation.digest)
+        .with("generation", generation.number)
+        .with_known("model", model)
+        .with_known("continued", continued.then_some("yes"))
+        .note();
+}
+
+/// Adds the end of a turn to the audit log. `earlier` says whether a previous process ended it,
+/// which may have added it too.
+fn audit_end(line: &TurnLine, earlier: bool) {
+    let price = line.usage.as_ref().and_then(|usage| usage.cost_usd);
+    AuditEntry::new(AuditKind::TurnEnded)
+        .by(line.user, line.name.as_deref())
+        .in_lane(&line.lane)
+        .with("turn", &line.turn)
+        .with("event", line.event)
+        .with("backend", &line.backend)
+        .with("component", &line.component)
+        .with("digest", &line.digest)
+        .with_known("agent-version", line.agent_version.as_deref())
+        .with_known("model", line.model.as_deref())
+        .with("outcome", &line.how)
+        .with("tools", line.tools)
+        .with("took-ms", line.took_ms)
+        .with_known("cost-usd", price)
+        .with_known("earlier-process", earlier.then_some("yes"))
+        .note();
 }
 
 /// Returns the line of a turn that ends now without having run an agent.
@@ -112,6 +159,7 @@ impl TurnRunner {
     pub(super) fn note_turn(&self, event: &Event, answer: &TurnAnswer) {
         if let Some(line) = self.whole_line(event, answer) {
             self.shared.budgets.finish(&line);
+            audit_end(&line, false);
             self.shared.deps.workspace.turns().note(line);
         }
     }
@@ -120,6 +168,7 @@ impl TurnRunner {
     pub(super) fn note_turn_of_earlier(&self, event: &Event, answer: &TurnAnswer) {
         if let Some(line) = self.whole_line(event, answer) {
             self.shared.budgets.finish(&line);
+            audit_end(&line, true);
             self.shared.deps.workspace.turns().note_if_missing(line);
         }
     }

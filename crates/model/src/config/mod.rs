@@ -190,6 +190,9 @@ settings! {
         /// How long the lines of finished turns are kept, for searches and costs.
         turns_kept: Duration = "TURNS_KEPT_DAYS", "400", days(),
             "Days that each turn's time, person, channel and cost are kept; its texts are removed after `RECORDINGS_MAX_DAYS`";
+        /// How long the entries of the audit log are kept.
+        audit_kept: Duration = "AUDIT_KEPT_DAYS", "400", days(),
+            "Days that entries of the audit log are kept";
         /// Folder of compiled components, which only the gateway may write to.
         cache_dir: PathBuf = "CACHE_DIR", "~/.cache/aetheel", path(),
             "Private folder for compiled backends";

@@ -9,6 +9,7 @@
 
 mod accounts;
 mod agent_schedules;
+mod audit;
 mod backend_lock;
 mod backend_notes;
 mod baselines;
@@ -62,6 +63,9 @@ use parking_lot::{Mutex, RwLock};
 
 pub use accounts::Account;
 pub use agent_schedules::{AgentSchedule, AgentSchedules, CronTimes};
+pub use audit::{
+    AuditFault, AuditHead, AuditLog, AuditRecord, AuditReport, read_audit, verify_audit,
+};
 pub use backend_lock::{BackendLock, BackendLockError, LockedBackend};
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use baselines::BaselineNotes;

@@ -19,6 +19,7 @@ use crate::error::AdmissionError;
 use crate::source::{self, ComponentSource};
 use crate::trust::TrustGate;
 use crate::watch::{FolderWatch, Hint, Settling, is_component};
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::plain::with_causes;
 use aetheel_store::disk::Stamp;
 
@@ -222,6 +223,11 @@ impl<E: ExtensionWorld> ExtensionLoader<E> {
         let (kind, name) = (E::KIND.word(), loaded.descriptor.name.clone());
         let (version, digest) = (loaded.descriptor.version.clone(), loaded.digest.clone());
         let trust = loaded.trust.clone();
+        AuditEntry::new(AuditKind::ComponentLoaded)
+            .with(kind, &name)
+            .with("version", &version)
+            .with("digest", &digest)
+            .note();
         let mut next = BTreeMap::clone(&self.current.load());
         next.retain(|_, other| other.path != path);
         next.insert(name.clone(), Arc::new(loaded));

@@ -11,6 +11,7 @@ use super::middleware::{FormFields, SignedIn, SubmittedForm};
 use aetheel_dispatch::{OpenQuestion, Subject};
 use aetheel_model::access::LanePermissions;
 use aetheel_model::agent::AskDecision;
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent, Sequence};
 use aetheel_model::plain::short_line;
 
@@ -53,6 +54,12 @@ pub(super) async fn stop(
     }
     let visitor = &guest.session.visitor;
     tracing::info!(user = visitor.user.to_field(), %lane, event = turn, "a user stopped a turn from the dashboard");
+    AuditEntry::new(AuditKind::DashboardAction)
+        .by(Some(visitor.user), Some(&visitor.name))
+        .in_lane(&lane)
+        .with("event", turn)
+        .with("action", "stop")
+        .note();
     if let Lane::Channel(channel) = lane {
         // The turn is stopped even if this message fails.
         let _ = shared.api.post_action(Some(channel), &visitor.name, "stopped this turn.").await;
@@ -105,6 +112,12 @@ pub(super) async fn steer(
         )
     };
     tracing::info!(user = visitor.user.to_field(), %lane, event = turn, "a user steered a turn from the dashboard");
+    AuditEntry::new(AuditKind::DashboardAction)
+        .by(Some(visitor.user), Some(&visitor.name))
+        .in_lane(&lane)
+        .with("event", turn)
+        .with("action", "steer")
+        .note();
     match shared.services.intake.steer(event).await {
         // The result is shown in the turn or in Discord.
         Ok(_) => back(&guest, "Sent to the agent."),

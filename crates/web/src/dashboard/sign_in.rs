@@ -12,6 +12,7 @@ use maud::html;
 use super::super::connection::HttpCaller;
 use super::middleware::{self, SessionForm};
 use super::{DashboardState, frame};
+use aetheel_model::audit::{AuditEntry, AuditKind};
 
 const OLD: &str = "This link is no longer valid: a link works once, within five minutes. Write /dashboard in Discord to get a new one.";
 
@@ -58,7 +59,12 @@ pub(super) async fn enter(
         return frame::notice(StatusCode::NOT_FOUND, "Sign in", OLD);
     };
     if let Some(session) = shared.sessions.session(&secret, now) {
-        tracing::info!(user = session.visitor.user.to_field(), %address, "a user signed in to the dashboard");
+        let visitor = &session.visitor;
+        tracing::info!(user = visitor.user.to_field(), %address, "a user signed in to the dashboard");
+        AuditEntry::new(AuditKind::DashboardSignIn)
+            .by(Some(visitor.user), Some(&visitor.name))
+            .with("address", address)
+            .note();
     }
     let cookie = middleware::cookie(&shared.origin, Some(&secret));
     ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
@@ -70,6 +76,9 @@ pub(super) async fn leave(
     leaving: SessionForm,
 ) -> Response {
     shared.sessions.end(&leaving.session);
+    let visitor = &leaving.session.visitor;
+    let entry = AuditEntry::new(AuditKind::DashboardSignOut);
+    entry.by(Some(visitor.user), Some(&visitor.name)).note();
     tracing::info!(
         user = leaving.session.visitor.user.to_field(),
         "a user signed out of the dashboard"

@@ -169,11 +169,14 @@ impl TurnLine {
     }
 }
 
-fn write_text<T: fmt::Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+pub(in crate::workspace) fn write_text<T: fmt::Display, S: Serializer>(
+    value: &T,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
 
-fn read_text<'de, T, D>(from: D) -> Result<T, D::Error>
+pub(in crate::workspace) fn read_text<'de, T, D>(from: D) -> Result<T, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
     D: Deserializer<'de>,

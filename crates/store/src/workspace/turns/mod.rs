@@ -25,6 +25,7 @@ use tokio::sync::Semaphore;
 use self::costs::LaneCosts;
 pub use self::days::TurnRetention;
 pub use self::line::{ANSWERED_LIMIT, ASKED_LIMIT, TurnLine, TurnStatus};
+pub(super) use self::line::{read_text, write_text};
 pub use self::sheet::CostSheet;
 use self::writer::TurnWriter;
 use super::{Workspace, blocking};

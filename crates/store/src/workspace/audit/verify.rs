@@ -1,0 +1,221 @@
+//! Checks the chain, and reads its entries.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use jiff::civil::Date;
+
+use super::files::AuditFiles;
+use super::line::{self, AuditHead, AuditRecord, FIRST_PREVIOUS, ReadLine};
+use aetheel_model::audit::AuditKind;
+
+/// The first fault of a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditFault {
+    /// The file and the line, or only the file if no line is at fault.
+    pub place: String,
+    /// The fault.
+    pub problem: String,
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditReport {
+    /// Number of entries that were checked.
+    pub entries: u64,
+    /// The newest entry.
+    pub head: Option<AuditHead>,
+    /// Observations beside faults, such as a line that is not complete yet.
+    pub notes: Vec<String>,
+    /// The first fault, or `None` if the chain is complete.
+    pub fault: Option<AuditFault>,
+}
+
+/// A line of a file, with its place.
+struct PlacedLine {
+    place: String,
+    bytes: Vec<u8>,
+    /// Whether it ends with a line break.
+    is_ended: bool,
+}
+
+/// Returns all lines in order.
+fn lines(files: &AuditFiles) -> io::Result<Vec<PlacedLine>> {
+    let mut found = Vec::new();
+    for month in files.months()? {
+        let bytes = files.read(month)?;
+        let name = file_name(files, month);
+        for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            let ended = line.strip_suffix(b"\n");
+            found.push(PlacedLine {
+                place: format!("state/audit/{name} line {}", index + 1),
+                bytes: ended.unwrap_or(line).to_owned(),
+                is_ended: ended.is_some(),
+            });
+        }
+    }
+    Ok(found)
+}
+
+fn file_name(files: &AuditFiles, month: Date) -> String {
+    files.of(month).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Passes the entries that can be read to `take`, in order, without a check.
+pub(super) fn read(files: &AuditFiles, mut take: impl FnMut(AuditRecord)) -> io::Result<()> {
+    for line in lines(files)? {
+        if let Some(read) = ReadLine::parse(&line.bytes) {
+            take(read.record);
+        }
+    }
+    Ok(())
+}
+
+/// Checks the whole chain. `anchor` is an entry that somebody stored elsewhere.
+///
+/// # Errors
+/// The files cannot be read.
+pub(super) fn verify(files: &AuditFiles, anchor: Option<&AuditHead>) -> io::Result<AuditReport> {
+    // Read first, because a running gateway may append entries in the meantime.
+    let known = files.head();
+    let lines = lines(files)?;
+    let mut check = ChainCheck::new(&lines);
+    let mut fault = lines.iter().find_map(|line| check.line(line));
+    fault = fault.or_else(|| check.end());
+    let mut report = AuditReport {
+        entries: check.entries,
+        head: check.head.clone(),
+        notes: std::mem::take(&mut check.notes),
+        fault: None,
+    };
+    let in_head = |problem| AuditFault { place: "state/audit-head.md".to_owned(), problem };
+    fault = fault.or_else(|| match known {
+        Err(error) => Some(in_head(format!("cannot be read: {error}"))),
+        Ok(None) if report.entries == 0 => None,
+        Ok(None) => Some(in_head("is missing, so entries may be cut off".to_owned())),
+        Ok(Some(known)) => check.compare(&known).map(in_head),
+    });
+    fault = fault.or_else(|| {
+        let place = "the entry that was stored elsewhere".to_owned();
+        check.compare(anchor?).map(|problem| AuditFault { place, problem })
+    });
+    report.fault = fault;
+    Ok(report)
+}
+
+struct ChainCheck {
+    /// The hashes of removed entries by number, according to the entries about their removal.
+    expired: BTreeMap<u64, String>,
+    /// The hashes of all checked entries.
+    hashes: BTreeMap<u64, String>,
+    head: Option<AuditHead>,
+    entries: u64,
+    /// A line that is not an entry, which the next entry must explain.
+    torn: Option<(String, Vec<u8>)>,
+    notes: Vec<String>,
+}
+
+impl ChainCheck {
+    fn new(lines: &[PlacedLine]) -> Self {
+        let expired = lines.iter().filter_map(|line| ReadLine::parse(&line.bytes));
+        let expired = expired
+            .filter(|read| read.record.kind == AuditKind::EntriesExpired.word())
+            .filter_map(|read| {
+                let fields = read.record.fields;
+                Some((fields.get("through")?.parse().ok()?, fields.get("sha256")?.clone()))
+            })
+            .collect();
+        Self {
+            expired,
+            hashes: BTreeMap::new(),
+            head: None,
+            entries: 0,
+            torn: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Checks the next line. Returns its fault.
+    fn line(&mut self, line: &PlacedLine) -> Option<AuditFault> {
+        let fault = |problem: String| Some(AuditFault { place: line.place.clone(), problem });
+        let Some(read) = ReadLine::parse(&line.bytes) else {
+            if self.torn.is_some() || line.is_ended && line.bytes.is_empty() {
+                return fault("is not an entry".to_owned());
+            }
+            self.torn = Some((line.place.clone(), line.bytes.clone()));
+            return None;
+        };
+        if let Some((place, bytes)) = self.torn.take()
+            && !explains(&read.record, &bytes)
+        {
+            return Some(AuditFault {
+                place,
+                problem: "was changed: it is not an entry".to_owned(),
+            });
+        }
+        let number = read.record.number;
+        let (expected, previous) = match &self.head {
+            Some(head) => (head.number + 1, head.hash.clone()),
+            None if number == 1 => (1, FIRST_PREVIOUS.to_owned()),
+            None => match self.expired.get(&number.saturating_sub(1)) {
+                Some(hash) => (number, hash.clone()),
+                None => {
+                    let last = number.saturating_sub(1);
+                    return fault(format!("the entries 1 to {last} before it are missing"));
+                }
+            },
+        };
+        if number > expected {
+            let last = number - 1;
+            return fault(format!("the entries {expected} to {last} before it are missing"));
+        }
+        if number < expected {
+            return fault(format!("entry {number} is in the wrong place: {expected} is next"));
+        }
+        if !read.follows(&previous) {
+            return fault(format!("entry {number} does not match its hash: it was changed"));
+        }
+        if !line.is_ended {
+            self.notes.push(format!("{} has no line break yet", line.place));
+        }
+        self.head = Some(read.head());
+        self.hashes.insert(number, read.hash);
+        self.entries += 1;
+        None
+    }
+
+    /// Checks the end of the last file.
+    fn end(&mut self) -> Option<AuditFault> {
+        let (place, _) = self.torn.take()?;
+        // The second place shows whether it was an entry that was known before.
+        self.notes.push(format!("{place} was cut off; the next start of the gateway closes it"));
+        None
+    }
+
+    /// Compares an entry that was stored elsewhere with the chain. Returns the difference.
+    fn compare(&self, known: &AuditHead) -> Option<String> {
+        let last = self.head.as_ref().map_or(0, |head| head.number);
+        if known.number > last {
+            return Some(format!(
+                "names entry {}, but the chain ends with {last}: entries were cut off",
+                known.number
+            ));
+        }
+        match self.hashes.get(&known.number).or_else(|| self.expired.get(&known.number)) {
+            Some(hash) if *hash == known.hash => None,
+            Some(_) => Some(format!(
+                "has another hash for entry {}: the chain was written again",
+                known.number
+            )),
+            None => Some(format!("names entry {}, which was removed", known.number)),
+        }
+    }
+}
+
+/// Returns whether an entry closes a line with these bytes.
+fn explains(record: &AuditRecord, bytes: &[u8]) -> bool {
+    let field = |name: &str| record.fields.get(name).map(String::as_str);
+    record.kind == AuditKind::LineTorn.word()
+        && field("bytes") == Some(&bytes.len().to_string())
+        && field("sha256") == Some(&line::digest(bytes))
+}

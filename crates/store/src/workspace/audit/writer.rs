@@ -1,0 +1,167 @@
+//! The thread that writes entries, so that nothing waits for the disk. Entries that cannot be
+//! written, or arrive faster than the disk can write, are counted, and the gap becomes an entry.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::chain::AuditChain;
+use super::files::AuditFiles;
+use aetheel_model::audit::{AuditEntry, AuditKind, AuditSink};
+use aetheel_model::redact::Redactor;
+use aetheel_model::supervisor;
+
+/// Maximum number of entries that wait for the disk.
+const MAX_WAITING_ENTRIES: usize = 4_096;
+/// Maximum number of entries that are written together.
+const MAX_BATCH: usize = 256;
+/// Delay before a gap is written again after a failure.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// Interval at which entries are removed because of their age.
+const EXPIRE_INTERVAL: Duration = Duration::from_hours(24);
+
+enum AuditWriterCommand {
+    Entry(Timestamp, AuditEntry),
+    Flush(SyncSender<()>),
+}
+
+/// The audit log of a gateway. The thread ends when this is dropped.
+pub struct AuditLog {
+    commands: SyncSender<AuditWriterCommand>,
+    /// Number of entries that found the queue full.
+    overflow: Arc<AtomicU64>,
+}
+
+impl AuditLog {
+    /// Starts the thread that writes below `config_dir`, and removes entries older than `kept`.
+    #[must_use]
+    pub fn start(config_dir: &Path, kept: Duration, redactor: Redactor) -> Self {
+        let (commands, received) = mpsc::sync_channel(MAX_WAITING_ENTRIES);
+        let overflow = Arc::<AtomicU64>::default();
+        let mut writer = AuditWriter {
+            files: AuditFiles::new(config_dir),
+            kept,
+            redactor,
+            chain: None,
+            overflow: Arc::clone(&overflow),
+            lost: 0,
+            lost_since: None,
+            expires: None,
+            warned: false,
+        };
+        if let Err(error) = supervisor::spawn_thread("audit log", move || writer.run(&received)) {
+            tracing::error!(%error, "cannot start the thread that writes the audit log");
+        }
+        Self { commands, overflow }
+    }
+}
+
+impl AuditSink for AuditLog {
+    fn note(&self, entry: AuditEntry) {
+        if self.commands.try_send(AuditWriterCommand::Entry(Timestamp::now(), entry)).is_err() {
+            self.overflow.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn flush(&self, limit: Duration) {
+        let (done_tx, done) = mpsc::sync_channel(1);
+        if self.commands.try_send(AuditWriterCommand::Flush(done_tx)).is_ok() {
+            let _ = done.recv_timeout(limit);
+        }
+    }
+}
+
+struct AuditWriter {
+    files: AuditFiles,
+    kept: Duration,
+    redactor: Redactor,
+    /// The open end of the chain, or `None` before the first entry and after a failure.
+    chain: Option<AuditChain>,
+    overflow: Arc<AtomicU64>,
+    /// Number of entries that were not written, since this time.
+    lost: u64,
+    lost_since: Option<Timestamp>,
+    /// When old entries are removed next.
+    expires: Option<Instant>,
+    /// Whether the present failure was logged.
+    warned: bool,
+}
+
+impl AuditWriter {
+    fn run(&mut self, commands: &Receiver<AuditWriterCommand>) {
+        loop {
+            let wait = if self.lost > 0 { RETRY_INTERVAL } else { EXPIRE_INTERVAL };
+            let first = match commands.recv_timeout(wait) {
+                Ok(command) => Some(command),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let (mut entries, mut flushed) = (Vec::new(), Vec::new());
+            for command in first.into_iter().chain(commands.try_iter().take(MAX_BATCH)) {
+                match command {
+                    AuditWriterCommand::Entry(time, entry) => entries.push((time, entry)),
+                    AuditWriterCommand::Flush(done) => flushed.push(done),
+                }
+            }
+            self.write(entries);
+            for done in flushed {
+                let _ = done.try_send(());
+            }
+        }
+    }
+
+    /// Writes entries, after an entry about those that were lost before.
+    fn write(&mut self, entries: Vec<(Timestamp, AuditEntry)>) {
+        self.count_lost(self.overflow.swap(0, Ordering::Relaxed));
+        let count = entries.len() as u64;
+        let mut batch = Vec::new();
+        if let Some(since) = self.lost_since {
+            let gap = AuditEntry::new(AuditKind::EntriesLost)
+                .with("count", self.lost)
+                .with("since", since);
+            batch.push((Timestamp::now(), gap));
+        }
+        batch.extend(entries);
+        match self.append(&batch) {
+            Ok(()) => {
+                (self.lost, self.lost_since) = (0, None);
+                if std::mem::take(&mut self.warned) {
+                    tracing::info!("the audit log is written again");
+                }
+            }
+            Err(error) => {
+                self.chain = None;
+                self.count_lost(count);
+                if !std::mem::replace(&mut self.warned, true) {
+                    tracing::warn!(%error, "the audit log cannot be written, so entries are missing; hint: free disk space or repair the folder state/audit");
+                }
+            }
+        }
+    }
+
+    fn append(&mut self, batch: &[(Timestamp, AuditEntry)]) -> std::io::Result<()> {
+        let chain = match &mut self.chain {
+            Some(chain) => chain,
+            empty => empty.insert(AuditChain::open(&self.files, &self.redactor)?),
+        };
+        chain.append(batch, &self.redactor)?;
+        if self.expires.is_none_or(|expires| expires <= Instant::now()) {
+            self.expires = Some(Instant::now() + EXPIRE_INTERVAL);
+            if let Err(error) = chain.expire(self.kept, &self.redactor) {
+                tracing::warn!(%error, "cannot remove old entries of the audit log");
+            }
+        }
+        Ok(())
+    }
+
+    fn count_lost(&mut self, count: u64) {
+        if count > 0 {
+            self.lost += count;
+            self.lost_since.get_or_insert_with(Timestamp::now);
+        }
+    }
+}
