@@ -47,6 +47,7 @@ const HELP: &str = "\
 /safety [LEVEL]    show or choose what it may do without asking
 /mode [MODE]       show or choose `build` or `plan`
 /project [DIR]     show or choose the folder it works in
+/usage             what the last 14 days used, and the budgets
 /claim             list the reserved files; `/claim PATH... for 2h` reserves some, `/claim release ID` releases them
 /recover           deliver lost replies that can be read now
 /stop              stop the answer (so does Ctrl-C)
@@ -348,6 +349,7 @@ impl ConsoleSession<'_> {
             Some("/file") => self.add_file(
                 line.trim().split_once(char::is_whitespace).map_or("", |(_, path)| path.trim()),
             ),
+            Some("/usage") => Ok(self.dispatcher.observer.usage(&Lane::Console).await.join("\n")),
             Some("/claim") => {
                 let rest = line.trim_start_matches("/claim").trim();
                 claims::claim(self.dispatcher, rest).await.map_err(LineError::from)

@@ -43,6 +43,7 @@ impl PanelAction {
             (Self::Queue, _) => {
                 Response::private(page::from_rows(&queue_rows(&scope.queue(), now)))
             }
+            (Self::Usage, _) => Response::private(page::escaped(&scope.usage().await.join("\n"))),
             (Self::Sessions, None) => {
                 let found = scope.conversations(LISTING_TIMEOUT).await;
                 let hint = if found.all.is_empty() {

@@ -30,6 +30,8 @@ pub(crate) enum Verb {
 pub(crate) enum PanelAction {
     Status,
     Queue,
+    /// Shows what the turns of the channel used, and the budgets.
+    Usage,
     /// Lists conversations, or resumes one or a copy of it.
     Sessions,
     /// Shows the turns that agents asked for, or removes one.
@@ -135,7 +137,7 @@ impl SlashCommand {
 const RESET: &str = "Forget this channel's conversation and begin a new one";
 
 /// All commands, in the order of the help.
-const TABLE: [SlashCommand; 21] = [
+const TABLE: [SlashCommand; 22] = [
     everyone("ask", "Ask the agent", &[words("prompt", "The task for the agent")], Verb::Ask),
     everyone(
         "new",
@@ -220,6 +222,12 @@ const TABLE: [SlashCommand; 21] = [
         PanelAction::Project,
     )
     .for_owners(),
+    panel(
+        "usage",
+        "Show what this channel used in the last days, and the budgets that apply here",
+        &[],
+        PanelAction::Usage,
+    ),
     panel(
         "claim",
         "Show the files that are reserved here, or reserve or release some",

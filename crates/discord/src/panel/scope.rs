@@ -142,6 +142,10 @@ impl ChannelScope {
         self.services.conversations.compact(&self.lane).await
     }
 
+    pub(super) async fn usage(&self) -> Vec<String> {
+        self.services.observer.usage(&self.lane).await
+    }
+
     pub(super) async fn claims(&self) -> Result<String, ClaimError> {
         self.services.claims.list(&self.lane).await
     }

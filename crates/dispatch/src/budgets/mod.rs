@@ -117,6 +117,14 @@ impl BudgetMonitor {
         CountedTurn { monitor: Arc::clone(self), turn: turn.to_owned() }
     }
 
+    /// Returns the use of all accounts that apply to a turn.
+    pub(crate) async fn uses(&self, subject: &BudgetSubject) -> Vec<AccountUse> {
+        if !self.refresh().await {
+            return Vec::new();
+        }
+        self.ledger.lock().uses_of(subject, Timestamp::now())
+    }
+
     /// Returns an account that has reached its cap and applies to a turn.
     pub(crate) async fn reached(&self, subject: &BudgetSubject) -> Option<AccountUse> {
         if !self.refresh().await {

@@ -2,8 +2,8 @@
 //!
 //! [`LaneRegistry`] owns the queue and a handle to each running turn. [`slot`] frees the lane and
 //! the slot of a finished turn, [`stop`] stops turns, [`paused`] holds lanes whose backend is
-//! paused, whose agent reached a usage limit or whose budget is used up, [`wait_choices`] has the buttons that end such a
-//! wait, and [`panics`] contains panics.
+//! paused, whose agent reached a usage limit or whose budget is used up, [`wait_choices`] has the
+//! buttons that end the wait for a limit, and [`panics`] contains panics.
 
 pub(crate) mod panics;
 pub(crate) mod paused;

@@ -7,7 +7,8 @@
 //! resumes a turn whose agent still runs after a restart, and [`session`] saves the session of the
 //! turn. [`recap`] gives an agent the previous messages of a channel that moved here, and [`switch`]
 //! the turns of other agents. [`renewal`] lets turns continue that a usage limit ended, and
-//! [`cut_off`] those that a budget stopped. [`turn_log`] records the finished turn. [`turn_renderer`] renders a recorded turn as people saw it.
+//! [`cut_off`] those that a budget stopped. [`turn_log`] records the finished turn.
+//! [`turn_renderer`] renders a recorded turn as people saw it.
 
 mod agent_turn;
 mod artifacts;

@@ -1,13 +1,15 @@
 //! The status of a lane: its backend and settings, its running turn and its waiting events.
 //!
 //! This module only reads. [`overview`] has the status of all lanes, [`backends`] that of all
-//! backends, which owners can roll back, and [`render`] formats a status. The module `channel` has
+//! backends, which owners can roll back, [`usage`] has the sums of a lane, and [`render`] formats a
+//! status. The module `channel` has
 //! the settings that people may choose. Tested by `tests/dispatch/view.rs`.
 
 pub(super) mod backends;
 pub(super) mod overview;
 pub(super) mod render;
 pub(super) mod transcripts;
+mod usage;
 
 use std::path::PathBuf;
 use std::sync::Arc;
