@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
-use super::{FileError, blocking};
+use super::{FileError, Workspace, blocking};
 use aetheel_model::budget::{BudgetAccount, BudgetGrant};
 
 const HEADING: &str = "# Budgets
@@ -23,6 +23,14 @@ const UNSET: &str = "-";
 /// The decisions about budgets. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct BudgetNotes(Arc<Mutex<LedgerFile<BudgetGrant>>>);
+
+impl Workspace {
+    /// Returns the decisions of owners about budgets.
+    #[must_use]
+    pub fn budget_notes(&self) -> &BudgetNotes {
+        &self.budget_notes
+    }
+}
 
 impl BudgetNotes {
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {

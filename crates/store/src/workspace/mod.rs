@@ -293,28 +293,10 @@ impl Workspace {
         &self.shares
     }
 
-    /// Returns the lanes that wait until an allowance is renewed.
-    #[must_use]
-    pub fn limit_notes(&self) -> &LimitNotes {
-        &self.limits
-    }
-
     /// Returns the operator's budgets.
     #[must_use]
     pub fn budgets(&self) -> &BudgetFile {
         &self.budgets
-    }
-
-    /// Returns the decisions of owners about budgets.
-    #[must_use]
-    pub fn budget_notes(&self) -> &BudgetNotes {
-        &self.budget_notes
-    }
-
-    /// Returns the times up to which heartbeats and cron jobs have run.
-    #[must_use]
-    pub fn schedule_notes(&self) -> &ScheduleNotes {
-        &self.schedules
     }
 
     /// Returns the heartbeats, read again if the file changed, or `None` if there is no

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
-use super::{FileError, blocking};
+use super::{FileError, Workspace, blocking};
 use aetheel_model::event::Lane;
 
 const HEADING: &str = "# Schedules
@@ -36,6 +36,14 @@ pub struct ScheduleNotes(Arc<Mutex<LedgerFile<ScheduleNote>>>);
 pub(super) struct ScheduleNote {
     lane: Lane,
     noted: ScheduleProgress,
+}
+
+impl Workspace {
+    /// Returns the times up to which heartbeats and cron jobs have run.
+    #[must_use]
+    pub fn schedule_notes(&self) -> &ScheduleNotes {
+        &self.schedules
+    }
 }
 
 impl ScheduleNotes {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
-use super::{FileError, blocking};
+use super::{FileError, Workspace, blocking};
 use aetheel_model::event::Lane;
 
 const HEADING: &str = "# Usage limits
@@ -43,6 +43,14 @@ pub struct LimitNote {
 /// The notes about usage limits. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct LimitNotes(Arc<Mutex<LedgerFile<LimitNote>>>);
+
+impl Workspace {
+    /// Returns the lanes that wait until an allowance is renewed.
+    #[must_use]
+    pub fn limit_notes(&self) -> &LimitNotes {
+        &self.limits
+    }
+}
 
 impl LimitNotes {
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
