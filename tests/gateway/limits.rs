@@ -8,6 +8,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::program::{Installation, built};
 
 /// Returns what an agent printed on stdout in a recorded run.
@@ -27,8 +29,12 @@ fn printed(backend: &str, recording: &str) -> String {
 }
 
 /// Installs an agent whose first run prints `limit`, and whose later runs print `answer`.
-fn with_agent(name: &str, limit: &str, answer: &str) -> Installation {
-    let installation = Installation::new();
+fn with_agent(
+    installation: Installation,
+    (name, wait): (&str, u32),
+    limit: &str,
+    answer: &str,
+) -> Installation {
     let bin = installation.path("bin");
     fs::create_dir_all(&bin).unwrap();
     let runs = installation.path("workspace/runs");
@@ -37,7 +43,7 @@ fn with_agent(name: &str, limit: &str, answer: &str) -> Installation {
     fs::write(runs.join("answer"), answer).unwrap();
     let script = format!(
         "#!/bin/sh\ncd {}\ncase $1 in --version) echo 9.9.9; exit;; esac\n\
-         if mkdir first 2>/dev/null; then sed \"s/@SOON@/$(($(date +%s) + 2))/\" limit; exit 1; fi\n\
+         if mkdir first 2>/dev/null; then sed \"s/@SOON@/$(($(date +%s) + {wait}))/\" limit; exit 1; fi\n\
          echo again >> later; cat answer\n",
         runs.display()
     );
@@ -91,7 +97,8 @@ async fn a_conversation_waits_for_the_end_of_the_limit_of_each_agent() {
         let refused = printed(backend, limit);
         assert!(refused.contains(text), "{backend}: {text} is missing in {refused}");
         let refused = refused.replace(text, replacement);
-        let installation = with_agent(backend, &refused, &printed(backend, answer));
+        let answer = printed(backend, answer);
+        let installation = with_agent(Installation::new(), (backend, 2), &refused, &answer);
         let ended = installation.run(&["console", "--backend", backend], "hello\n").await;
         let (said, log) = (&ended.stdout, &ended.stderr);
         assert_eq!(ended.code, 0, "{backend}: {said} {log}");
@@ -103,4 +110,29 @@ async fn a_conversation_waits_for_the_end_of_the_limit_of_each_agent() {
         assert_eq!(later.unwrap_or_default(), "again\n", "{backend}: {said} {log}");
         assert!(!said.contains('✗') && !said.is_empty(), "{backend}: {said}");
     }
+}
+
+#[tokio::test]
+async fn a_button_in_discord_ends_the_wait_and_names_the_person() {
+    let (backend, limit, answer, text, replacement) = LIMITS[0];
+    let refused = printed(backend, limit).replace(text, replacement);
+    let local = LocalDiscord::start().await;
+    let answer = printed(backend, answer);
+    let installation = with_agent(installed(&local), (backend, 10_800), &refused, &answer)
+        .with("AGENT_BACKEND", backend);
+    let bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hello");
+    let waits =
+        |text: &str| text.contains("Claude Code has reached a usage limit (Claude, 5 hours).");
+    let notice = local.wait_for_message(CHANNEL, waits).await;
+    assert!(notice.content.contains("Your message waits"), "{}", notice.content);
+    let buttons = local.buttons(notice.id);
+    assert!(buttons.ends_with(&["Try now".to_owned(), "Cancel".to_owned()]), "{buttons:?}");
+    local.press(notice.id, ANN, "Try now");
+    let ended = |text: &str| waits(text) && text.contains("▶️ Tried again at once for ");
+    let notice = local.wait_for_message(CHANNEL, ended).await;
+    assert_eq!(local.buttons(notice.id), Vec::<String>::new());
+    bot.logs("turn ended").await;
+    let later = || fs::read_to_string(installation.path("workspace/runs/later")).ok();
+    assert_eq!(local.wait_for("the second run", |_| later()).await, "again\n");
 }

@@ -7,7 +7,7 @@
 //!
 //! After a restart of the gateway, a call without a recorded result is carried out again. So each
 //! effect has a key that is computed from the turn and the call, and the same key never has a second
-//! effect. `docs/host-tools.md` describes all of it. Tested by `tests/dispatch/host_calls`.
+//! effect. `docs/host-tools.md` describes all of it. Tested by `tests/dispatch/host_calls.rs`.
 
 mod approval;
 pub(crate) mod due;
