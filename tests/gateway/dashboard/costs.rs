@@ -39,6 +39,27 @@ fn write_records(installation: &Installation, turns: &[Value]) {
 }
 
 #[tokio::test]
+async fn owners_see_how_much_of_each_budget_is_used() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let budgets = "# Budgets\n\n## team\n- cap: $50 a month\n- cap: 9 turns a month\n";
+    fs::write(installation.path("config/budgets.md"), budgets).unwrap();
+    let mut turn = turn_record(0, CHANNEL, (ANN, "ann"), Some(20.0));
+    // Turns that started no agent do not count.
+    turn["link"] = "ab12cd34".into();
+    write_records(&installation, &[turn]);
+    let _program = serving(&installation).await;
+    let olga = Browser::signed_in(&local, OTHER, OWNER).await;
+    let all = olga.get("/costs").await.body;
+    for part in ["<h2>Budgets</h2>", "<td>$20.00</td><td>$50.00</td><td>40 %</td>", "<td>11 %</td>"]
+    {
+        assert!(all.contains(part), "{part} is missing in\n{all}");
+    }
+    let bob = Browser::signed_in(&local, OTHER, BOB).await;
+    assert!(!bob.get("/costs").await.body.contains("Budgets"));
+}
+
+#[tokio::test]
 async fn users_see_the_costs_of_their_channels_and_owners_see_all() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);

@@ -1,5 +1,5 @@
 //! The costs of turns: sums by day, channel, person, backend and model, of the turns that the user
-//! may see. Owners can download all of them as a table.
+//! may see. Owners also see the budgets, and can download all turns as a table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use super::layout::{self, MenuPage};
 use super::middleware::SignedIn;
 use super::{DashboardState, frame, plot};
+use aetheel_model::budget::AccountUse;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::{counted, short_line};
 use aetheel_store::workspace::CostSheet;
@@ -111,6 +112,10 @@ pub(super) async fn page(
     let unknown = || "unknown".to_owned();
     let models =
         costs.models.iter().map(|(name, sum)| (name.clone().unwrap_or_else(unknown), *sum));
+    let budgets = match guest.standing.owner {
+        true => shared.services.budgets.uses().await,
+        false => Vec::new(),
+    };
     let main = html! {
         nav aria-label="Time" {
             ul {
@@ -136,6 +141,7 @@ pub(super) async fn page(
             h2 { "By model" }
             (table("Model", &top(models, ROWS)))
         }
+        @if !budgets.is_empty() { (budget_table(&budgets)) }
         @if left_out > 0 { p { "Left out: " (counted(left_out, "channel")) " with fewer turns." } }
         @if guest.standing.owner { p { a href={ "/costs.csv?days=" (days) } { "Download as CSV" } } }
     };
@@ -198,6 +204,32 @@ fn plotted(costs: &Costs, from: Date, days: u16) -> Markup {
         figure {
             (plot::bars(&values, &about))
             figcaption { (what) ", " (from) " to " (last) "; highest: " (most) " (" (day) ")" }
+        }
+    }
+}
+
+/// Shows the budgets that were used in their current period.
+fn budget_table(uses: &[AccountUse]) -> Markup {
+    html! {
+        h2 { "Budgets" }
+        p { "Each budget in its current period. Owners raise one with the buttons below its notice in Discord." }
+        div.wide tabindex="0" role="region" aria-label="Budgets" {
+            table {
+                thead { tr {
+                    @for title in ["Budget", "Used", "Cap", "Share", "Until (UTC)"] { th scope="col" { (title) } }
+                } }
+                tbody {
+                    @for used in uses {
+                        tr {
+                            th scope="row" { (short_line(&used.account.to_string(), NAME)) }
+                            td { (used.rule.unit.describe(used.used)) }
+                            td { (used.rule.unit.describe(used.cap)) }
+                            td { (used.percent()) " %" }
+                            td { (used.span.end.strftime("%Y-%m-%d %H:%M")) }
+                        }
+                    }
+                }
+            }
         }
     }
 }

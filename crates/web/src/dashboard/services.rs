@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use aetheel_dispatch::{
-    BackendControl, ClaimDesk, Conversations, Dispatcher, Intake, Observer, Questions, Rollouts,
-    Settings, TurnHistory, Turns,
+    BackendControl, Budgets, ClaimDesk, Conversations, Dispatcher, Intake, Observer, Questions,
+    Rollouts, Settings, TurnHistory, Turns,
 };
 
 pub(super) struct DashboardServices {
@@ -18,6 +18,7 @@ pub(super) struct DashboardServices {
     pub(super) backends: BackendControl,
     pub(super) rollouts: Rollouts,
     pub(super) claims: ClaimDesk,
+    pub(super) budgets: Budgets,
 }
 
 impl DashboardServices {
@@ -33,6 +34,7 @@ impl DashboardServices {
             backends: dispatcher.backends.clone(),
             rollouts: dispatcher.rollouts.clone(),
             claims: dispatcher.claims.clone(),
+            budgets: dispatcher.budgets.clone(),
         }
     }
 }
