@@ -314,7 +314,7 @@ mod tests {
             project: None,
             person: None,
             safety: Safety::Default,
-            cwd: "/work/dir".into(),
+            cwd: "/srv/dir".into(),
         }
     }
 
@@ -371,7 +371,7 @@ mod tests {
         let edit = request("file_edit", Some("src/../main.rs"));
         assert_eq!(
             (edit.paths[0].resolved.as_str(), edit.paths[0].is_inside),
-            ("/work/dir/main.rs", true)
+            ("/srv/dir/main.rs", true)
         );
         assert_eq!(request("web_fetch", Some("https://x")).address.as_deref(), Some("https://x"));
         let mut several = ask("other", None);
