@@ -15,7 +15,8 @@ const BEFORE: [&str; 9] = [
     "available in",
 ];
 /// Units with their length in milliseconds. Longer names come before their beginnings.
-const UNITS: [(&str, f64); 6] = [
+const UNITS: [(&str, f64); 7] = [
+    ("mo", 2_592_000_000.0),
     ("ms", 1.0),
     ("millisecond", 1.0),
     ("d", 86_400_000.0),
@@ -109,6 +110,8 @@ mod tests {
             ("Rate limit reached. Please try again in 2 minutes and 5 seconds", Some(125_000)),
             ("try again in 49 days", Some(4_233_600_000)),
             ("try again in 50 days", None),
+            ("try again in 1 month", Some(2_592_000_000)),
+            ("try again in 2 weeks", None),
             ("or try again at 3:28 PM.", None),
             ("Try again Aug 18.", None),
             ("retry in a moment", None),
