@@ -184,6 +184,20 @@ async fn agents_that_reached_a_limit_elsewhere_are_not_offered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_answers_again_is_offered_again() {
+    let team = Team::new(&[&[THREE_HOURS], &["text ok", "done"], &[THREE_HOURS]]).await;
+    team.ask(7, "build it");
+    let notice = team.collected.notices(1).await.remove(0);
+    team.press(id(&notice, "Try now"), true).await.expect("tried again");
+    team.answer().await;
+    team.dispatcher.settings.choose_backend(&lane(8), "beta").await.unwrap();
+    team.ask(8, "elsewhere");
+    let notice = team.collected.notices(2).await.remove(1);
+    let labels: Vec<&str> = notice.offers.iter().map(|offer| offer.label.as_str()).collect();
+    assert_eq!(labels[..2], ["Use Agent alpha", "Use Agent gamma"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn people_who_may_not_use_the_bot_and_forged_buttons_decide_nothing() {
     let (team, notice) = Team::limited(7).await;
     for offer in &notice.offers {

@@ -2,7 +2,8 @@
 //! behind them.
 //!
 //! The id of a button contains the turn that reached the limit. Once the lane waits for another
-//! reason, or no longer waits, the button has no effect. Tested by `tests/dispatch/limits.rs`.
+//! reason, or no longer waits, the button has no effect. Tested by
+//! `tests/dispatch/limit_buttons.rs`.
 
 use std::sync::Arc;
 

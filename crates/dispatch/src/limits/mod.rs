@@ -55,6 +55,11 @@ impl UsageLimits {
         self.limited.lock().insert(backend.to_owned(), until.max(earliest));
     }
 
+    /// Records that a turn of a backend succeeded, so that its agent has no limit.
+    pub(crate) fn unmark(&self, backend: &str) {
+        self.limited.lock().remove(backend);
+    }
+
     /// Returns whether the agent of a backend reached a limit in any lane that has not ended.
     pub(crate) fn is_limited(&self, backend: &str, now: Timestamp) -> bool {
         let notes = self.deps.workspace.limit_notes().all();

@@ -158,6 +158,9 @@ impl TurnRunner {
             let failed = answer.failure.is_some();
             if !failed {
                 self.shared.limits.forget(&event.lane).await;
+                if let Some(line) = &answer.turn {
+                    self.shared.limits.unmark(&line.backend);
+                }
             }
             let saved = kept.record_answer(&answer, &stop).await;
             kept.release_turn_place();
