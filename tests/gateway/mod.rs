@@ -16,6 +16,7 @@ mod choices;
 mod cluster;
 mod cluster_files;
 mod cluster_tls;
+mod cluster_tools;
 mod components;
 mod console;
 mod dashboard;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use super::collisions::checkouts::CheckoutPlace;
 use super::outlet::handle::ReplyHandle;
 use super::persistence::EventProgress;
 use super::questions::QuestionContext;
@@ -34,6 +35,8 @@ pub(crate) struct CallingTurn {
     pub(crate) backend: String,
     /// The rights of the turn.
     pub(crate) rights: AgentRights,
+    /// The working directory of the turn.
+    pub(crate) checkout: CheckoutPlace,
 }
 
 impl CallingTurn {
@@ -62,7 +65,10 @@ impl CallingTurn {
             HostRequest::ReadChannel(read) => read.channel.as_deref().is_some_and(|channel| {
                 parse_channel(channel).is_none_or(|channel| self.channel() != Some(channel))
             }),
-            HostRequest::Remind(_) | HostRequest::SleepUntil(_) | HostRequest::ListAgents => false,
+            HostRequest::Remind(_)
+            | HostRequest::SleepUntil(_)
+            | HostRequest::ListAgents
+            | HostRequest::Claim(_) => false,
         }
     }
 }

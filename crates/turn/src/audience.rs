@@ -6,8 +6,6 @@ use std::pin::Pin;
 use tokio::sync::mpsc;
 
 use super::tools::DelegatedCall;
-use crate::tool_endpoints::ToolReply;
-use crate::tools::{CallKey, GatewayCall};
 use aetheel_model::agent::{AgentEventKind, Ask, AskDecision, AskKey};
 use aetheel_model::fold::Transcript;
 use aetheel_model::policy::PolicyRuling;
@@ -71,13 +69,6 @@ pub trait Audience: Send {
         self.ask(ask, answer);
     }
 
-    /// Called when the agent calls a tool of the host that the audience carries out, again after a
-    /// restart if the result was not recorded. Must return at once and send the result later.
-    fn call(&mut self, call: GatewayCall, reply: CallReply) {
-        let _ = call;
-        reply.fail("this tool is not available here");
-    }
-
     /// Called for each call of a host tool whose effect goes beyond the turn. The result is
     /// [`call_done`](super::call_done) or [`call_failed`](super::call_failed), and may depend on
     /// people. Dropping `answer` unused fails the call. After a restart of the gateway, it is called
@@ -99,34 +90,6 @@ pub trait Audience: Send {
     /// call this method for a stopped turn, and may drop the future and call the method again.
     fn until_durable(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
         None
-    }
-}
-
-/// Sends the result of one call of a host tool to the driver of its turn.
-#[derive(Debug)]
-pub struct CallReply {
-    call: CallKey,
-    replies: mpsc::UnboundedSender<(CallKey, ToolReply)>,
-}
-
-impl CallReply {
-    pub(super) fn new(call: CallKey, replies: mpsc::UnboundedSender<(CallKey, ToolReply)>) -> Self {
-        Self { call, replies }
-    }
-
-    /// Ends the call with a result for the model.
-    pub fn succeed(self, text: impl Into<String>) {
-        self.send(text.into(), false);
-    }
-
-    /// Ends the call with the reason for its failure, and what the model can do about it.
-    pub fn fail(self, text: impl Into<String>) {
-        self.send(text.into(), true);
-    }
-
-    fn send(self, text: String, failed: bool) {
-        // An error means that the turn is over, so nothing waits for the result.
-        let _ = self.replies.send((self.call, ToolReply { text, failed }));
     }
 }
 

@@ -42,7 +42,7 @@ mod tool_endpoints;
 mod tools;
 pub mod transcript;
 
-pub use audience::{Answerer, AskCloseReason, Audience, CallReply, Judgement};
+pub use audience::{Answerer, AskCloseReason, Audience, Judgement};
 pub use blob::Blob;
 pub use driver::{Steering, TurnRequest, run};
 pub use ending::{Ending, StopReason, TurnResult};
@@ -63,6 +63,6 @@ pub use policies::{NoPolicies, Policies};
 pub use reach::{Reach, ReachPolicy};
 pub use tool_endpoints::{ToolEndpoint, ToolEndpoints, ToolReply};
 pub use tools::{
-    ClaimAction, ClaimCall, DelegatedCall, GatewayCall, HandOffRequest, HostRequest, LaterTurn,
+    ClaimAction, ClaimCall, DelegatedCall, HandOffRequest, HostRequest, LaterTurn,
     ReadChannelRequest, RepeatedTurn, ToolLimits, call_done, call_failed, host_tools,
 };

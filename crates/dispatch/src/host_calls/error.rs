@@ -1,6 +1,7 @@
 //! The reasons why a call of a host tool is not carried out.
 
 use super::limits::{MAX_AHEAD_DAYS, MAX_HOPS, MAX_OPEN, MAX_SLEEPS};
+use crate::claims::ClaimError;
 use crate::outlet::ChannelError;
 use crate::outlet::messages::PromptRefusal;
 
@@ -84,6 +85,9 @@ pub(super) enum HostCallError {
     /// The event was refused.
     #[error("it was not accepted: {0}")]
     Refused(#[from] PromptRefusal),
+    /// The claim was refused.
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
     /// The state cannot be saved.
     #[error("it cannot be saved; try again later")]
     NotSaved(#[source] aetheel_store::workspace::FileError),

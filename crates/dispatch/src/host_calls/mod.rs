@@ -2,7 +2,7 @@
 //!
 //! A running turn passes such a call on ([`CallQueue`](super::delegated::CallQueue)). [`later`] saves
 //! turns at later times, [`handoff`] hands work over, and [`reading`] reads channels and lists
-//! agents. [`approval`] asks people first where the effect is far-reaching. [`due`] submits the
+//! agents. [`claims`](super::claims) reserves files. [`approval`] asks people first where the effect is far-reaching. [`due`] submits the
 //! saved turns when their time has come.
 //!
 //! After a restart of the gateway, a call without a recorded result is carried out again. So each
@@ -22,9 +22,11 @@ use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
+use self::error::HostCallError;
 use super::Shared;
-use super::delegated::PendingCall;
-use aetheel_turn::{HostRequest, call_done, call_failed};
+use super::claims::{ClaimAuthor, ClaimDesk};
+use super::delegated::{CallingTurn, PendingCall};
+use aetheel_turn::{ClaimCall, HostRequest, call_done, call_failed};
 
 pub(crate) use self::handoff::HandOffTimes;
 
@@ -52,6 +54,7 @@ async fn carry_out(shared: Arc<Shared>, mut pending: PendingCall) {
         HostRequest::HandOff(request) => handoff::hand_off(&shared, &pending, &request).await,
         HostRequest::ReadChannel(request) => reading::read(&shared, &pending, &request).await,
         HostRequest::ListAgents => reading::list(&shared, &pending).await,
+        HostRequest::Claim(request) => claim(&shared, &pending, request).await,
     };
     let redact = |text| shared.deps.redactor.redact(text);
     let decision = match result {
@@ -67,6 +70,19 @@ async fn carry_out(shared: Arc<Shared>, mut pending: PendingCall) {
     };
     // Fails if the turn is over, which nobody needs to know.
     let _ = pending.answer.decide(decision);
+}
+
+/// Reserves or releases files for the conversation.
+async fn claim(
+    shared: &Arc<Shared>,
+    pending: &PendingCall,
+    request: ClaimCall,
+) -> Result<String, HostCallError> {
+    let CallingTurn { event, checkout, .. } = &pending.turn;
+    let author =
+        ClaimAuthor { lane: event.lane.clone(), person: event.asker, name: event.author.clone() };
+    let claims = ClaimDesk::new(Arc::clone(shared));
+    Ok(claims.agent_call(author, checkout.clone(), request).await?)
 }
 
 /// Returns the key of a call's effect, which is the same after a restart.

@@ -8,7 +8,6 @@ use super::audience::{ToolGate, TurnAudience};
 use super::prepare::{PreparedTurn, TurnControls};
 use super::redact_stream::StreamRedactor;
 use super::{TurnRunner, artifacts, turn_log};
-use crate::claims::{ClaimAuthor, ClaimDesk};
 use crate::delegated::CallingTurn;
 use crate::observers::LiveTurn;
 use crate::outlet::handle::ReplyHandle;
@@ -65,6 +64,8 @@ impl TurnRunner {
             feed: feed.clone(),
             collision: None,
         };
+        let monitor = &self.shared.collisions;
+        let files = monitor.turn_files(&self.shared, event, lane, &directory).await;
         let calling = CallingTurn {
             event: event.clone(),
             backend: name.clone(),
@@ -73,6 +74,7 @@ impl TurnRunner {
                 planning: planning_only,
                 tools: start.tools.iter().map(|tool| tool.name.clone()).collect(),
             },
+            checkout: files.checkout().clone(),
         };
         let policies = PolicyGate::of(&self.shared.deps, event, lane, &name, &start);
         let request = TurnRequest {
@@ -86,8 +88,6 @@ impl TurnRunner {
             steers,
             continued,
         };
-        let monitor = &self.shared.collisions;
-        let files = monitor.turn_files(&self.shared, event, lane, &directory).await;
         let mut audience = TurnAudience {
             stream: StreamRedactor::new(&self.shared.deps.redactor),
             shown,
@@ -101,12 +101,6 @@ impl TurnRunner {
             tools: ToolGate::new(&self.shared.deps.choices.allowed_tools, &by),
             policies: policies.clone(),
             files,
-            claims: ClaimDesk::new(self.shared.clone()),
-            claim_author: ClaimAuthor {
-                lane: event.lane.clone(),
-                person: event.asker,
-                name: event.author.clone(),
-            },
             collisions: HashMap::new(),
             budgets: self.shared.budgets.clone(),
             calls: (self.shared.calls.clone(), calling),

@@ -6,11 +6,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tracing::Instrument as _;
-
 use super::redact_stream::StreamRedactor;
 use crate::budgets::BudgetMonitor;
-use crate::claims::{ClaimAuthor, ClaimDesk};
 use crate::collisions::TurnFiles;
 use crate::delegated::{CallQueue, CallingTurn, PendingCall};
 use crate::observers::LiveTurn;
@@ -31,9 +28,7 @@ use aetheel_model::observed::ObservedKind;
 use aetheel_model::plain::one_line;
 use aetheel_model::policy::PolicyRuling;
 use aetheel_store::workspace::PendingSave;
-use aetheel_turn::{
-    Answerer, AskCloseReason, Audience, Backend, CallReply, DelegatedCall, GatewayCall, Judgement,
-};
+use aetheel_turn::{Answerer, AskCloseReason, Audience, Backend, DelegatedCall, Judgement};
 
 /// Shows one turn in its reply. Dropping it closes the open questions.
 pub(super) struct TurnAudience<'a> {
@@ -54,9 +49,6 @@ pub(super) struct TurnAudience<'a> {
     pub(super) policies: PolicyGate,
     pub(super) files: TurnFiles,
     pub(super) budgets: Arc<BudgetMonitor>,
-    pub(super) claims: ClaimDesk,
-    /// The conversation and the person for whom the agent reserves files.
-    pub(super) claim_author: ClaimAuthor,
     /// Why people are asked about the files of requests, until they are asked.
     pub(super) collisions: HashMap<AskKey, String>,
     /// Receives the calls of host tools, with the facts about this turn.
@@ -287,20 +279,6 @@ impl Audience for TurnAudience<'_> {
             }
         });
         self.reply.with(|reply| reply.ask(&question, unseen));
-    }
-
-    fn call(&mut self, call: GatewayCall, reply: CallReply) {
-        let (claims, author) = (self.claims.clone(), self.claim_author.clone());
-        let checkout = self.files.checkout().clone();
-        let carry_out = async move {
-            let GatewayCall::Claim(call) = call;
-            match claims.agent_call(author, checkout, call).await {
-                Ok(text) => reply.succeed(text),
-                Err(error) => reply.fail(error.to_string()),
-            }
-        };
-        // Continues if the turn ends, so that the claim and its log line agree.
-        tokio::spawn(carry_out.instrument(self.context.span.clone()));
     }
 
     fn delegate(&mut self, call: &DelegatedCall, answer: Answerer) {

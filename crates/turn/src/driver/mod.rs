@@ -6,7 +6,6 @@
 //! and the guest belong to the link. `tests/dispatch` tests this module.
 
 mod asks;
-mod calls;
 mod judging;
 
 use std::collections::BTreeMap;
@@ -16,7 +15,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use self::calls::AudienceCalls;
 use self::judging::{AskedQuestion, Judging};
 use super::clock::{Overdue, TurnTimer};
 use super::conservation::Examination;
@@ -102,7 +100,6 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         cause: None,
         phase: TurnPhase::Running,
         judging: Judging::default(),
-        calls: AudienceCalls::new(),
     };
     if continues {
         driver.catch_up().await;
@@ -124,9 +121,6 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
             report = driver.slot.reports.recv() => driver.on_report(report),
             Some((ask, decision)) = decisions.recv() => driver.on_decision(ask, decision),
             (question, ruling) = driver.judging.next() => driver.on_ruling(&question, ruling),
-            (call, reply) = driver.calls.next() => {
-                driver.slot.link.send(LinkRequest::Return(call, reply));
-            }
             steer = steers.recv(), if steering => match steer {
                 Some(Steering { parts, reply_tx }) => {
                     driver.slot.link.send(LinkRequest::Steer(driver.slot.turn, parts, reply_tx));
@@ -216,7 +210,6 @@ struct Driver<'a> {
     cause: Option<Cause>,
     phase: TurnPhase,
     judging: Judging,
-    calls: AudienceCalls,
 }
 
 impl Driver<'_> {
@@ -248,7 +241,6 @@ impl Driver<'_> {
             }
             Some(LinkReport::Delegated(call)) => self.delegate(&call),
             Some(LinkReport::Withdrawn(ask)) => self.settle(ask, AskCloseReason::Withdrawn),
-            Some(LinkReport::Call(call, request)) => self.call(call, request),
             Some(LinkReport::Done(done)) => {
                 let ends = self.guard.done(done);
                 ends.iter().for_each(|end| self.audience.event(end, self.guard.transcript()));

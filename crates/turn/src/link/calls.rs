@@ -12,8 +12,7 @@ use tokio::task::JoinSet;
 
 use super::action_error::ActionError;
 use crate::tools::{
-    self, CallKey, DelegatedCall, GatewayCall, MAX_OPEN_CALLS, PostFile, PostFileError, ToolError,
-    ToolInput,
+    self, CallKey, DelegatedCall, MAX_OPEN_CALLS, PostFile, PostFileError, ToolError, ToolInput,
 };
 use aetheel_model::agent::{
     Artifact, Ask, AskKey, HostTool, SessionKey, ToolRequest, TurnKey, TurnRef,
@@ -63,8 +62,6 @@ pub(super) enum CallState {
     Attached(String),
     /// People are asked.
     Asked(AskKey),
-    /// The dispatcher carries it out.
-    Gateway(GatewayCall),
     /// The audience of the turn carries it out.
     Delegated(AskKey),
 }
@@ -152,7 +149,6 @@ impl ToolCalls {
         }
         let state = match checked {
             Ok(ToolInput::PostFile(file)) => CallState::File(file),
-            Ok(ToolInput::Gateway(call)) => CallState::Gateway(call),
             Ok(ToolInput::Ask(question)) => {
                 let tool = name.clone();
                 self.open.insert(*call, OpenCall { turn, tool, state: CallState::Asked(ask) });

@@ -33,10 +33,8 @@ pub(super) use self::task::{FailedRebuild, OpenSession, RebuiltTurn, open_guest,
 
 use super::conservation::Examination;
 use super::recording::{Recording, RecordingTail};
-use super::tools::{CallKey, DelegatedCall, GatewayCall, ToolRates};
-use super::{
-    Backend, Blob, Generation, GuestFailure, Host, Launcher, Survivor, ToolEndpoints, ToolReply,
-};
+use super::tools::{DelegatedCall, ToolRates};
+use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher, Survivor, ToolEndpoints};
 use aetheel_model::agent::{
     AgentEventKind, AgentFailure, Ask, AskDecision, AskKey, PromptPart, QueryKind, QueryResult,
     SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone, TurnKey, TurnRef, Unrecognised,
@@ -53,8 +51,6 @@ pub(super) enum LinkRequest {
     Answer(AskKey, AskDecision),
     /// Record the decision of policies.
     Ruled(PolicyRuling),
-    /// The result of a call that the audience carried out.
-    Return(CallKey, ToolReply),
     Steer(TurnRef, Vec<PromptPart>, oneshot::Sender<SteerOutcome>),
     /// The driver has finished the turn, with this ending.
     End(TurnRef, String),
@@ -134,8 +130,6 @@ pub(super) enum LinkReport {
     /// The audience carries out a call of a host tool. Its result is an [`LinkRequest::Answer`].
     Delegated(DelegatedCall),
     Withdrawn(AskKey),
-    /// The audience must carry out this call of a host tool.
-    Call(CallKey, GatewayCall),
     Done(TurnDone),
     /// The result of comparing the agent's output with the text that people saw.
     Examined(Examination),

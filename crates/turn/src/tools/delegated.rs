@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 
+use super::claim::ClaimCall;
 use aetheel_model::agent::{AskDecision, AskKey};
 use aetheel_model::config::HostToolKind;
 
@@ -43,6 +44,8 @@ pub enum HostRequest {
     HandOff(HandOffRequest),
     /// The agent wants to read a channel.
     ReadChannel(ReadChannelRequest),
+    /// The agent reserves or releases files.
+    Claim(ClaimCall),
 }
 
 /// One turn at a later time. Exactly one of the two times is set.
@@ -98,6 +101,7 @@ impl HostRequest {
     /// Returns the limit that is violated.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let (text, words) = match self {
+            Self::Claim(claim) => return claim.check(),
             Self::Remind(LaterTurn { at, after, text })
             | Self::SleepUntil(LaterTurn { at, after, text }) => {
                 if at.is_some() == after.is_some() {

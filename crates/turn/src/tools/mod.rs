@@ -83,15 +83,6 @@ pub(crate) enum ToolInput {
     PostFile(PostFile),
     Ask(AskPeople),
     Delegated(HostToolKind, HostRequest),
-    Gateway(GatewayCall),
-}
-
-/// A call that the dispatcher carries out. It may be carried out again after a crash, so that a
-/// repetition must have no further effect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GatewayCall {
-    /// Files are reserved or released.
-    Claim(ClaimCall),
 }
 
 /// Returns the descriptions of tools, which a turn that offers them begins with.
@@ -120,11 +111,7 @@ pub(crate) fn parse(name: &str, input: &str, offered: &[String]) -> Result<ToolI
             ask.check().map_err(ToolError::Limit)?;
             Ok(ToolInput::Ask(ask))
         }
-        HostToolKind::Claim => {
-            let claim: ClaimCall = read(input)?;
-            claim.check().map_err(ToolError::Limit)?;
-            Ok(ToolInput::Gateway(GatewayCall::Claim(claim)))
-        }
+        HostToolKind::Claim => delegated(kind, HostRequest::Claim(read(input)?)),
         HostToolKind::Remind => delegated(kind, HostRequest::Remind(read(input)?)),
         HostToolKind::Schedule => delegated(kind, HostRequest::Schedule(read(input)?)),
         HostToolKind::SleepUntil => delegated(kind, HostRequest::SleepUntil(read(input)?)),

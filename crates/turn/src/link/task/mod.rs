@@ -289,7 +289,6 @@ impl LinkTask {
             }
             LinkRequest::GiveUp(turn) if self.turns.contains(turn) => self.give_up(turn),
             LinkRequest::Answer(ask, decision) => self.answer(ask, decision),
-            LinkRequest::Return(call, reply) => self.end_gateway_call(call, reply),
             LinkRequest::Ruled(ruling) => self.recording.host(EntryKind::Ruled(ruling)),
             LinkRequest::Steer(turn, parts, reply_tx) if self.turns.is_running(turn) => {
                 let steer = Steer {

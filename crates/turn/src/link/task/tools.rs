@@ -3,9 +3,8 @@
 //! A call is recorded like any other action, and its result like any other input. In between, the
 //! recording also contains the file of a call that posts one ([`EntryKind::Attached`]). So a rebuilt
 //! link knows which calls have had their effect: it completes those, and carries out the others. A
-//! question is open until its result is recorded, like the questions of guests. Calls that the
-//! dispatcher carries out go through the driver to the audience, again after a crash: a repetition
-//! has no further effect.
+//! question is open until its result is recorded, like the questions of guests. Delegated calls go
+//! through the driver to the audience, again after a crash: a repetition has no further effect.
 
 use std::time::Instant;
 
@@ -81,7 +80,7 @@ impl LinkTask {
     /// carried out, and of each that failed.
     pub(super) fn show_call(&mut self, result: &ToolResult) {
         let Some(open) = self.calls.get(result.call) else { return };
-        let is_shown = matches!(open.state, CallState::Delegated(_) | CallState::Gateway(_));
+        let is_shown = matches!(open.state, CallState::Delegated(_));
         if !result.failed && !is_shown {
             return;
         }
@@ -126,10 +125,6 @@ impl LinkTask {
                 self.tool_result(call, result, false);
             }
             CallState::Asked(_) | CallState::Delegated(_) => {}
-            CallState::Gateway(request) => {
-                let (turn, request) = (open.turn, request.clone());
-                self.report(turn, "tool-request", LinkReport::Call(call, request));
-            }
         }
     }
 
@@ -195,17 +190,6 @@ impl LinkTask {
             self.tool_result(call, text, failed);
         }
         true
-    }
-
-    /// Ends a call that the dispatcher carried out. Ignores one that is not open any more.
-    pub(super) fn end_gateway_call(&mut self, call: CallKey, reply: ToolReply) {
-        let open = self.calls.get(call).filter(|open| matches!(open.state, CallState::Gateway(_)));
-        let Some(open) = open else { return };
-        if reply.failed {
-            let (tool, reason) = (one_line(&open.tool), one_line(&reply.text));
-            tracing::warn!(tool, call, reason, "a call of a host tool failed");
-        }
-        self.tool_result(call, reply.text, reply.failed);
     }
 
     /// Closes the calls of a turn that has ended. They get no result.
