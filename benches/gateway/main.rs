@@ -1,7 +1,8 @@
 //! The benches that need the sandbox, processes or the whole program: `cargo bench --bench
 //! gateway`. Run a part of them with `-- parse`, `-- live`, `-- answers`, `-- links`, `-- swap`,
-//! `-- start`, `-- turns`, `-- rollout`, `-- messages`, `-- webhooks`, `-- output`, `-- outlive`, `-- dashboard`,
-//! `-- letters` or `-- cluster`, and one backend's parser with `-- parse claude`.
+//! `-- start`, `-- turns`, `-- teams`, `-- rollout`, `-- messages`, `-- webhooks`, `-- output`,
+//! `-- outlive`, `-- dashboard`, `-- letters` or `-- cluster`, and one backend's parser with `-- parse
+//! claude`.
 //!
 //! They need the components in `backends/` and, for `parse`, the examples of the guest workspace.
 //! `make bench` builds all of it. `letters` and `cluster` need the programs of a PostgreSQL server,
@@ -47,6 +48,7 @@ mod script;
 mod start;
 mod swap;
 mod talk;
+mod teams;
 mod turns;
 mod webhooks;
 
@@ -87,6 +89,9 @@ fn main() {
     }
     if wants("turns") {
         runtime.block_on(turns::measure());
+    }
+    if wants("teams") {
+        runtime.block_on(teams::measure());
     }
     if wants("rollout") {
         runtime.block_on(rollout::measure());
