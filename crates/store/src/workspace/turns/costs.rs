@@ -190,8 +190,11 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Adds a turn.
+    /// Adds a turn. Ignores an event that was stopped while it waited.
     pub fn add(&mut self, line: &TurnLine) {
+        if line.link.is_none() && line.how == TurnStatus::Stopped {
+            return;
+        }
         self.whole.add(line);
         self.days.entry(day_of(line.ended)).or_default().add(line);
         let who = Requester::of(line);
@@ -284,6 +287,14 @@ mod tests {
         let mut costs = Costs::default();
         lines.iter().for_each(|line| costs.add(line));
         costs
+    }
+
+    #[test]
+    fn an_event_that_was_stopped_while_it_waited_is_not_counted() {
+        let day = "2026-08-06T12:00:00Z";
+        let stopped = TurnLine { how: TurnStatus::Stopped, link: None, ..line("a", day) };
+        let begun = TurnLine { link: Some("b".to_owned()), ..stopped.clone() };
+        assert_eq!(costs(&[stopped, begun]).whole.turns, 1);
     }
 
     #[test]
