@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Dispatcher;
 use super::outlet::messages::PromptRefusal;
-use aetheel_model::event::Lane;
+use aetheel_model::event::{Event, Lane};
 use aetheel_turn::StopReason;
 
 /// How often a shutdown checks whether the answers are delivered.
@@ -68,16 +68,36 @@ impl Dispatcher {
         }
     }
 
+    /// Refuses events that no journal keeps for the next start.
+    async fn refuse_unless_kept(&self, events: &[Event]) {
+        if self.shared.deps.journal.is_some() {
+            return;
+        }
+        for event in events {
+            self.shared.delivery.refuse(event, &PromptRefusal::ShuttingDown.to_string()).await;
+        }
+    }
+
     /// Shuts the dispatcher down. Accepts no new events, lets accepted ones run for up to `grace`,
     /// stops the turns that still run then, and returns once they have ended. Events that still
-    /// wait are left to the next start, or refused if there is no journal.
+    /// wait, and at once those of paused lanes, are left to the next start, or refused if there is no
+    /// journal.
     pub async fn shutdown(&self, grace: Duration) {
-        let (running, waiting) = {
+        let (running, waiting, paused) = {
             let mut queue = self.shared.lanes.queue.lock();
             queue.close();
-            (queue.running(), queue.waiting())
+            let paused = queue.drain_paused();
+            (queue.running(), queue.waiting(), paused)
         };
-        tracing::info!(running, waiting, grace_s = grace.as_secs(), "shutdown: waiting for turns");
+        let grace_s = grace.as_secs();
+        tracing::info!(
+            running,
+            waiting,
+            paused = paused.len(),
+            grace_s,
+            "shutdown: waiting for turns"
+        );
+        self.refuse_unless_kept(&paused).await;
         if tokio::time::timeout(grace, self.turns.idle()).await.is_err() {
             let waiting = self.shared.lanes.queue.lock().drain_waiting();
             let stops: Vec<_> =
@@ -97,9 +117,7 @@ impl Dispatcher {
                 // If the turn has just ended, there is nothing to stop.
                 let _ = stop.send(Some(StopReason::Shutdown));
             }
-            for event in waiting.iter().filter(|_| !kept) {
-                self.shared.delivery.refuse(event, &PromptRefusal::ShuttingDown.to_string()).await;
-            }
+            self.refuse_unless_kept(&waiting).await;
         }
         self.shared.tasks.close();
         // By now the refusals above have had time to be sent.

@@ -31,7 +31,7 @@ pub(crate) fn ends(used: &AccountUse) -> String {
 /// Returns the notice that a cap is near.
 pub(crate) fn warning(used: &AccountUse, zone: &TimeZone) -> String {
     format!(
-        "⚠️ The budget {} is used to {} %: {} of {} a {}. At the cap, conversations wait {}. (budget)",
+        "⚠️ The budget {} is used to {} %: {} of {} a {}. At the cap, conversations wait, and continue {}. (budget)",
         name(used),
         used.percent(),
         used.rule.unit.describe(used.used),
@@ -43,7 +43,7 @@ pub(crate) fn warning(used: &AccountUse, zone: &TimeZone) -> String {
 
 /// Returns the notice that asks an owner.
 pub(crate) fn question(used: &AccountUse, zone: &TimeZone) -> String {
-    format!("💰 {} Conversations wait {}. (budget)", reached(used), until(used, zone))
+    format!("💰 {} Conversations wait, and continue {}. (budget)", reached(used), until(used, zone))
 }
 
 /// Returns the line of `/status` about a lane that waits.

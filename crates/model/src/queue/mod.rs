@@ -369,6 +369,18 @@ impl Queue {
         std::mem::take(&mut self.waiting).into_values().chain(held.into_values()).collect()
     }
 
+    /// Ends the pauses of all lanes and removes the events that wait in them, oldest first.
+    pub fn drain_paused(&mut self) -> Vec<Event> {
+        let mut drained = BTreeSet::new();
+        self.lanes.retain(|_, state| {
+            if std::mem::take(&mut state.paused) {
+                drained.append(&mut state.waiting);
+            }
+            state.running.is_some() || !state.waiting.is_empty()
+        });
+        drained.iter().filter_map(|sequence| self.waiting.remove(sequence)).collect()
+    }
+
     /// Adds slots until one is free, regardless of how many events run.
     pub fn free_slot(&mut self) {
         self.limits.max_concurrent = self.limits.max_concurrent.max(self.running.len() + 1);

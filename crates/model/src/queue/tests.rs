@@ -327,6 +327,29 @@ fn a_paused_lane_keeps_its_events_in_order_and_takes_no_slot() {
 }
 
 #[test]
+fn draining_the_paused_lanes_leaves_the_others_alone() {
+    let mut queue = queue(2, 10, BusyPolicy::Queue);
+    let paused = accept(&mut queue, message(1));
+    let behind = accept(&mut queue, message(1));
+    let handed_out = queue.next().unwrap();
+    queue.pause(handed_out);
+    queue.finish(paused);
+    let running = accept(&mut queue, message(2));
+    let waiting = accept(&mut queue, message(2));
+    assert_eq!(queue.next().map(|event| event.sequence), Some(running));
+
+    let drained: Vec<_> = queue.drain_paused().iter().map(|event| event.sequence).collect();
+    assert_eq!(drained, [paused, behind]);
+    assert_eq!((queue.waiting(), queue.running()), (1, 1));
+    queue.finish(running);
+    assert_eq!(queue.next().map(|event| event.sequence), Some(waiting));
+    queue.finish(waiting);
+    assert!(queue.is_idle());
+    let next = accept(&mut queue, message(1));
+    assert_eq!(queue.next().map(|event| event.sequence), Some(next));
+}
+
+#[test]
 fn a_paused_lane_that_loses_its_events_takes_new_ones() {
     let mut queue = queue(1, 10, BusyPolicy::Queue);
     let first = accept(&mut queue, message(1));
