@@ -10,7 +10,8 @@ use rustix::process::Signal;
 
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, Message, OTHER, OWNER};
-use crate::support::program::{Installation, aetheel};
+use crate::support::program::{Installation, aetheel, rebuilt};
+use aetheel::workspace::component_digest;
 
 /// Limit for an attempt, which compiles a backend and its dependencies.
 const MENDED: Duration = Duration::from_secs(540);
@@ -45,6 +46,28 @@ fn with_agent(local: &LocalDiscord) -> Installation {
             Path::new(env!("CARGO_MANIFEST_DIR")).join("guest-backends").to_str().unwrap(),
         )
         .with("OUTPUT_CHANNEL_ID", &OTHER.to_string())
+}
+
+/// Returns an installation with a change of the demo backend that was accepted, and about which nobody
+/// was asked so far, and the digest of the changed version.
+fn with_change(local: &LocalDiscord) -> (Installation, String) {
+    let installation = with_agent(local).with("BACKEND_MEND", "ask");
+    let serving = fs::read(installation.backend("demo")).unwrap();
+    let changed = rebuilt(serving.clone(), "changed");
+    let mended = installation.path("config/state/mended");
+    fs::create_dir_all(&mended).unwrap();
+    fs::write(mended.join("demo.wasm"), &changed).unwrap();
+    fs::write(mended.join("demo.diff"), "+a line").unwrap();
+    let (serving, changed) = (component_digest(&serving), component_digest(&changed));
+    let note = format!(
+        "- `demo` ready: from `{serving}` to `{changed}`, 1 rounds, 0 cents, `1 lost turn`\n"
+    );
+    fs::write(installation.path("config/state/mending.md"), note).unwrap();
+    (installation, changed)
+}
+
+async fn wait_for_change(local: &LocalDiscord) -> Message {
+    local.wait_for("the notice about the change", |local| find(local, "(mended)")).await
 }
 
 async fn expect_answer(local: &LocalDiscord, prompt: &str) -> Message {
@@ -115,4 +138,59 @@ async fn an_owner_installs_a_mended_backend_and_the_lost_reply_is_delivered() {
         local.messages(OTHER).iter().filter(|it| it.content.contains("(mended)")).count(),
         1
     );
+}
+
+#[tokio::test]
+async fn a_discarded_change_is_never_offered_again() {
+    let local = LocalDiscord::start().await;
+    let (installation, changed) = with_change(&local);
+    let mut bot = serving(&installation).await;
+    let notice = wait_for_change(&local).await;
+    assert_eq!(local.buttons(notice.id), ["Install", "Discard"]);
+    expect_state(&local, &installation, "asked").await;
+    let stale = local.button(notice.id, "Install").unwrap();
+    local.press(notice.id, OWNER, "Discard");
+    expect_state(&local, &installation, "discarded").await;
+    local.wait_for_message(OTHER, |text| text.contains("🗑️ Discarded by")).await;
+    local.press_id(notice.id, OWNER, &stale);
+    let no_effect = |text: &str| text.contains("This is no longer available.");
+    local.wait_for_message(OTHER, no_effect).await;
+    bot.signal(Signal::KILL);
+    bot.ended().await;
+    let bot = serving(&installation).await;
+    expect_answer(&local, "hello").await;
+    assert!(!bot.log().iter().any(|line| line.to_string().contains(&changed)), "it is not loaded");
+    let notices = local.messages(OTHER).into_iter().filter(|it| it.content.contains("(mended)"));
+    assert_eq!(notices.count(), 1);
+}
+
+#[tokio::test]
+async fn a_change_is_tried_beside_the_serving_version() {
+    let local = LocalDiscord::start().await;
+    let (installation, changed) = with_change(&local);
+    let installation = installation.with("BACKEND_ROLLOUT", "shadow:5");
+    let _bot = serving(&installation).await;
+    let notice = wait_for_change(&local).await;
+    assert_eq!(local.buttons(notice.id), ["Try beside", "Install", "Discard"]);
+    expect_state(&local, &installation, "asked").await;
+    local.press(notice.id, OWNER, "Try beside");
+    expect_state(&local, &installation, "installed").await;
+    let on_rollout = || installation.read("state/rollouts.md").contains(&changed).then_some(());
+    local.wait_for("the rollout", |_| on_rollout()).await;
+    expect_answer(&local, "hello").await;
+}
+
+#[tokio::test]
+async fn an_operator_can_let_changes_be_installed_without_a_question() {
+    let local = LocalDiscord::start().await;
+    let (installation, changed) = with_change(&local);
+    let installation = installation.with("BACKEND_MEND", "auto");
+    let bot = serving(&installation).await;
+    let notice = wait_for_change(&local).await;
+    assert!(notice.content.contains("It was installed (`BACKEND_MEND=auto`)."));
+    assert_eq!(local.buttons(notice.id), Vec::<String>::new());
+    expect_state(&local, &installation, "installed").await;
+    let serves = |line: &serde_json::Value| line.to_string().contains(&changed);
+    bot.logs_where("the changed version", serves).await;
+    expect_answer(&local, "hello").await;
 }
