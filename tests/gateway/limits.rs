@@ -43,7 +43,7 @@ fn with_agent(
     fs::write(runs.join("answer"), answer).unwrap();
     let script = format!(
         "#!/bin/sh\ncd {}\ncase $1 in --version) echo 9.9.9; exit;; esac\n\
-         if mkdir first 2>/dev/null; then sed \"s/@SOON@/$(($(date +%s) + {wait}))/\" limit; exit 1; fi\n\
+         if mkdir first 2>/dev/null; then sed -e \"s/@SOON@/$(($(date +%s) + {wait}))/\" -e \"s/@CLOCK@/$(date +'%I:%M %p')/\" -e \"s/@TIME@/$(date -u +'%-I:%M%P')/\" limit; exit 1; fi\n\
          echo again >> later; cat answer\n",
         runs.display()
     );
@@ -65,7 +65,7 @@ fn with_agent(
 /// replaced.
 type Limited = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
-const LIMITS: [Limited; 5] = [
+const LIMITS: [Limited; 7] = [
     (
         "claude",
         "error-429",
@@ -79,6 +79,22 @@ const LIMITS: [Limited; 5] = [
         "plain",
         "exceeded retry limit, last status: 429 Too Many Requests",
         "You've hit your usage limit. Try again in 2 seconds.",
+    ),
+    (
+        "claude",
+        "error-429",
+        "stream-plain",
+        "API Error: Request rejected (429) · mock: scripted error 429",
+        // In the minute in which the limit ends.
+        "You've hit your limit · resets @TIME@ (UTC)",
+    ),
+    (
+        "codex",
+        "error-429",
+        "plain",
+        "exceeded retry limit, last status: 429 Too Many Requests",
+        // In the minute in which the limit ends.
+        "You've hit your usage limit. Upgrade to Pro, or try again at @CLOCK@.",
     ),
     (
         "gemini",

@@ -95,7 +95,8 @@ async fn announce_pause(shared: &Shared, event: &Event) {
             let descriptor = backend.descriptor();
             let offers = wait_offers(shared, event, note, descriptor).await;
             let continues = event.key.as_deref().is_some_and(|key| key.starts_with(CONTINUATION));
-            (limit_messages::waits(descriptor.label(), note, continues, now), offers)
+            let clock = (now, &shared.deps.choices.time_zone);
+            (limit_messages::waits(descriptor.label(), note, continues, clock), offers)
         }
         LanePause::Budget(used) => {
             tracing::info!(event = event.sequence, lane = %event.lane, account = %used.account, until = %used.span.end, "event waits: a budget is used up");

@@ -1,5 +1,6 @@
 //! The messages about usage limits. Pure.
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use aetheel_store::workspace::LimitNote;
@@ -12,8 +13,13 @@ pub(crate) const CONTINUE_PROMPT: &str = "The usage limit that interrupted your 
 
 /// Returns the message for the author of a prompt that waits. `continues` states whether the prompt
 /// continues a turn that the limit interrupted.
-pub(crate) fn waits(label: &str, note: &LimitNote, continues: bool, now: Timestamp) -> String {
-    let (reached, when) = (reached(label, note), when(note, now));
+pub(crate) fn waits(
+    label: &str,
+    note: &LimitNote,
+    continues: bool,
+    (now, zone): (Timestamp, &TimeZone),
+) -> String {
+    let (reached, when) = (reached(label, note), when(note, now, zone));
     let text = if continues {
         format!("{reached} I continue by myself {when}. `/stop` cancels that.")
     } else {
@@ -26,8 +32,13 @@ pub(crate) fn waits(label: &str, note: &LimitNote, continues: bool, now: Timesta
 }
 
 /// Returns the failure of a turn that continues by itself.
-pub(crate) fn continues(label: &str, note: &LimitNote, now: Timestamp) -> String {
-    format!("{} I continue by myself {}. (usage limit)", reached(label, note), when(note, now))
+pub(crate) fn continues(
+    label: &str,
+    note: &LimitNote,
+    (now, zone): (Timestamp, &TimeZone),
+) -> String {
+    let when = when(note, now, zone);
+    format!("{} I continue by myself {when}. (usage limit)", reached(label, note))
 }
 
 /// Returns the message that another account of the agent serves the lane.
@@ -37,8 +48,8 @@ pub(crate) fn rotates(label: &str, next: &str, allowance: Option<&str>) -> Strin
 }
 
 /// Returns the line of `/status` about a lane that waits.
-pub(crate) fn status(label: &str, note: &LimitNote, now: Timestamp) -> String {
-    format!("{} Prompts are answered {}.", reached(label, note), when(note, now))
+pub(crate) fn status(label: &str, note: &LimitNote, (now, zone): (Timestamp, &TimeZone)) -> String {
+    format!("{} Prompts are answered {}.", reached(label, note), when(note, now, zone))
 }
 
 fn reached(label: &str, note: &LimitNote) -> String {
@@ -48,10 +59,11 @@ fn reached(label: &str, note: &LimitNote) -> String {
     }
 }
 
-fn when(note: &LimitNote, now: Timestamp) -> String {
+fn when(note: &LimitNote, now: Timestamp, zone: &TimeZone) -> String {
     let wait = note.until.duration_since(now).max(SignedDuration::ZERO);
-    let format = if wait < SAME_DAY { "%H:%M UTC" } else { "%Y-%m-%d %H:%M UTC" };
-    format!("at {} (in {})", note.until.strftime(format), span(wait))
+    let format = if wait < SAME_DAY { "%H:%M" } else { "%Y-%m-%d %H:%M" };
+    let until = note.until.to_zoned(zone.clone());
+    format!("at {} ({}, in {})", until.strftime(format), until.strftime("%Z"), span(wait))
 }
 
 fn span(wait: SignedDuration) -> String {
@@ -71,7 +83,9 @@ mod tests {
 
     #[test]
     fn a_message_names_the_allowance_the_time_and_the_ways_out() {
-        let now: Timestamp = "2026-11-26T12:00:30Z".parse().expect("a time");
+        let berlin = TimeZone::get("Europe/Berlin").expect("a zone");
+        let instant: Timestamp = "2026-11-26T12:00:30Z".parse().expect("a time");
+        let now = (instant, &berlin);
         let until = |text: &str| text.parse().expect("a time");
         let note = LimitNote {
             lane: Lane::Console,
@@ -83,20 +97,20 @@ mod tests {
             allowance: Some("5 hours".to_owned()),
         };
         assert!(waits("Mini", &note, false, now).starts_with(
-            "Mini has reached a usage limit (5 hours). Your message waits, and is answered at 14:05 UTC (in 2 h 5 min). `/stop` removes it."
+            "Mini has reached a usage limit (5 hours). Your message waits, and is answered at 15:05 (CET, in 2 h 5 min). `/stop` removes it."
         ));
         let later =
             LimitNote { until: until("2026-11-30T13:00:30Z"), allowance: None, ..note.clone() };
         let failure = continues("Mini", &later, now);
         assert!(
-            failure.ends_with("by myself at 2026-11-30 13:00 UTC (in 4 days 1 h). (usage limit)")
+            failure.ends_with("by myself at 2026-11-30 14:00 (CET, in 4 days 1 h). (usage limit)")
         );
         assert!(waits("Mini", &later, true, now).starts_with(
-            "Mini has reached a usage limit. I continue by myself at 2026-11-30 13:00 UTC (in 4 days 1 h). `/stop`"
+            "Mini has reached a usage limit. I continue by myself at 2026-11-30 14:00 (CET, in 4 days 1 h). `/stop`"
         ));
-        let soon = LimitNote { until: now, ..note };
+        let soon = LimitNote { until: instant, ..note };
         assert!(
-            status("Mini", &soon, now).ends_with("Prompts are answered at 12:00 UTC (in 0 s).")
+            status("Mini", &soon, now).ends_with("Prompts are answered at 13:00 (CET, in 0 s).")
         );
     }
 }

@@ -1,6 +1,9 @@
 //! The usage limit that ended a turn. Reads the clock; otherwise pure.
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+
+use super::time_words::end_in_words;
 
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{Descriptor, FailureKind, Quota};
@@ -23,8 +26,14 @@ pub struct ReachedLimit {
 
 impl ReachedLimit {
     /// Returns the limit that ended a turn. Returns `None` if the turn ended for another reason, or
-    /// if it is not known when the limit ends.
-    pub(crate) fn of(ending: &Ending, quota: &[Quota], now: Timestamp) -> Option<Self> {
+    /// if it is not known when the limit ends. `zone` is the time zone in which the agent writes
+    /// times of the day.
+    pub(crate) fn of(
+        ending: &Ending,
+        quota: &[Quota],
+        now: Timestamp,
+        zone: &TimeZone,
+    ) -> Option<Self> {
         let Ending::Agent(failure) = ending else { return None };
         if !matches!(failure.kind, FailureKind::Quota | FailureKind::RateLimited) {
             return None;
@@ -37,8 +46,11 @@ impl ReachedLimit {
         // If several allowances are used up, the last renewal counts.
         let renewal = renewals.max_by_key(|renewal| renewal.until);
         let reached = renewal.or_else(|| {
-            let wait = SignedDuration::from_millis(failure.retry_after_ms?.into());
-            Some(Self { until: now.checked_add(wait).ok()?, allowance: None })
+            let until = match failure.retry_after_ms {
+                Some(wait) => now.checked_add(SignedDuration::from_millis(wait.into())).ok()?,
+                None => end_in_words(&failure.message, now, zone)?,
+            };
+            Some(Self { until, allowance: None })
         })?;
         (reached.until.duration_since(now) <= MAX_WAIT).then_some(reached)
     }
@@ -69,7 +81,7 @@ impl LimitedTurn {
         is_resumed: bool,
     ) -> Option<Self> {
         let quota = result.transcript.quota();
-        let limit = ReachedLimit::of(&result.ending, quota, Timestamp::now())?;
+        let limit = ReachedLimit::of(&result.ending, quota, Timestamp::now(), &TimeZone::system())?;
         let is_known = result.session.is_some() || is_resumed;
         Some(Self {
             limit,
@@ -131,7 +143,7 @@ mod tests {
     }
 
     fn reached(ending: &Ending, quota: &[Quota]) -> Option<(String, Option<String>)> {
-        let reached = ReachedLimit::of(ending, quota, now())?;
+        let reached = ReachedLimit::of(ending, quota, now(), &TimeZone::UTC)?;
         Some((reached.until.to_string(), reached.allowance))
     }
 
@@ -157,6 +169,21 @@ mod tests {
         let unknown = [quota("5 hours", None, true), quota("day", Some("tomorrow"), true)];
         assert_eq!(reached(&failed(FailureKind::Quota, Some(5_000)), &unknown), soon);
         assert_eq!(reached(&failed(FailureKind::Quota, None), &unknown), None);
+    }
+
+    #[test]
+    fn the_words_of_a_failure_count_if_nothing_else_is_known() {
+        let words = |retry_after_ms| {
+            Ending::Agent(AgentFailure {
+                kind: FailureKind::Quota,
+                message: "You've hit your limit · resets 3pm".to_owned(),
+                retry_after_ms,
+            })
+        };
+        let at_three = ("2026-11-26T15:00:00Z".to_owned(), None);
+        assert_eq!(reached(&words(None), &[]), Some(at_three));
+        let soon = ("2026-11-26T12:00:05Z".to_owned(), None);
+        assert_eq!(reached(&words(Some(5_000)), &[]), Some(soon));
     }
 
     #[test]

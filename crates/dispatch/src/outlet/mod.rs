@@ -11,6 +11,7 @@ pub(crate) mod limited;
 pub(crate) mod messages;
 pub(crate) mod question;
 pub(crate) mod statement;
+mod time_words;
 
 use std::sync::Arc;
 

@@ -62,7 +62,8 @@ impl TurnRunner {
         if is_resumable
             && self.continue_later(event, key_after(turn), messages::CONTINUE_PROMPT).await
         {
-            answer.failure = Some(messages::continues(&answer.backend, &note, now));
+            let clock = (now, &self.shared.deps.choices.time_zone);
+            answer.failure = Some(messages::continues(&answer.backend, &note, clock));
         }
         false
     }

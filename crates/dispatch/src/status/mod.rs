@@ -148,7 +148,8 @@ impl Observer {
         }
         if let Some(LanePause::Limit(backend, note)) = lane_pause(shared, lane).await {
             let label = backend.descriptor().label();
-            warnings.push(limit_messages::status(label, &note, Timestamp::now()));
+            let clock = (Timestamp::now(), &shared.deps.choices.time_zone);
+            warnings.push(limit_messages::status(label, &note, clock));
         }
         let subject = budgets::lane_subject(shared, lane).await;
         if let Some(used) = shared.budgets.reached(&subject).await {
