@@ -123,7 +123,10 @@ async fn people_learn_how_long_their_prompts_wait_and_other_lanes_continue() {
     assert_eq!(notice.channel, Some(ChannelId::discord(7)));
     let text = &notice.text;
     assert!(text.contains("usage limit (5 hours). Your message waits"), "{text}");
-    assert!(text.contains("(UTC, in 2 h 59 min)") || text.contains("(UTC, in 3 h 0 min)"), "{text}");
+    assert!(
+        text.contains("(UTC, in 2 h 59 min)") || text.contains("(UTC, in 3 h 0 min)"),
+        "{text}"
+    );
     desk.ask(7, "second");
     desk.ask(8, "elsewhere");
     let (_, answer) = desk.collected.answers(1).await.remove(0);

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use super::Dispatcher;
-use super::outlet::messages::PromptRefusal;
-use aetheel_model::event::{Event, Lane};
+use super::lanes::paused::refuse_unjournaled;
+use aetheel_model::event::Lane;
 use aetheel_turn::StopReason;
 
 /// How often a shutdown checks whether the answers are delivered.
@@ -68,16 +68,6 @@ impl Dispatcher {
         }
     }
 
-    /// Refuses events that no journal keeps for the next start.
-    async fn refuse_unless_kept(&self, events: &[Event]) {
-        if self.shared.deps.journal.is_some() {
-            return;
-        }
-        for event in events {
-            self.shared.delivery.refuse(event, &PromptRefusal::ShuttingDown.to_string()).await;
-        }
-    }
-
     /// Shuts the dispatcher down. Accepts no new events, lets accepted ones run for up to `grace`,
     /// stops the turns that still run then, and returns once they have ended. Events that still
     /// wait, and at once those of paused lanes, are left to the next start, or refused if there is no
@@ -97,7 +87,9 @@ impl Dispatcher {
             grace_s,
             "shutdown: waiting for turns"
         );
-        self.refuse_unless_kept(&paused).await;
+        for event in &paused {
+            refuse_unjournaled(&self.shared, event).await;
+        }
         if tokio::time::timeout(grace, self.turns.idle()).await.is_err() {
             let waiting = self.shared.lanes.queue.lock().drain_waiting();
             let stops: Vec<_> =
@@ -117,7 +109,9 @@ impl Dispatcher {
                 // If the turn has just ended, there is nothing to stop.
                 let _ = stop.send(Some(StopReason::Shutdown));
             }
-            self.refuse_unless_kept(&waiting).await;
+            for event in &waiting {
+                refuse_unjournaled(&self.shared, event).await;
+            }
         }
         self.shared.tasks.close();
         // By now the refusals above have had time to be sent.
