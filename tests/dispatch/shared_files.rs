@@ -51,11 +51,25 @@ impl Router for Wire {
 struct Cluster {
     one: Desk,
     two: Desk,
+    wires: [Arc<Wire>; 2],
     answers: (usize, usize),
 }
 
 impl Cluster {
     async fn new(directories: [&Path; 2], shared: &str) -> Self {
+        let cluster = Self::apart(directories, shared).await;
+        cluster.connect();
+        cluster
+    }
+
+    /// Lets the machines learn of each other's news, also of earlier ones.
+    fn connect(&self) {
+        self.wires[0].connect(self.two.dispatcher.file_neighbours.clone());
+        self.wires[1].connect(self.one.dispatcher.file_neighbours.clone());
+    }
+
+    /// Starts machines that are not connected yet.
+    async fn apart(directories: [&Path; 2], shared: &str) -> Self {
         let wires = [Arc::new(Wire::default()), Arc::new(Wire::default())];
         let mut desks = Vec::new();
         for (number, machine) in ["one", "two"].into_iter().enumerate() {
@@ -71,9 +85,7 @@ impl Cluster {
             desks.push(desk);
         }
         let (two, one) = (desks.pop().unwrap(), desks.pop().unwrap());
-        wires[0].connect(two.dispatcher.file_neighbours.clone());
-        wires[1].connect(one.dispatcher.file_neighbours.clone());
-        Self { one, two, answers: (0, 0) }
+        Self { one, two, wires, answers: (0, 0) }
     }
 
     async fn first(&mut self, lines: &str) -> String {
@@ -145,6 +157,29 @@ async fn a_claim_is_known_on_all_machines() {
     while cluster.two.dispatcher.claims.list(&lane).await.unwrap().contains("a.rs") {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_claims_at_the_same_time_one_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::apart([folder.path(); 2], "- shared-directory: yes\n").await;
+    cluster.claim("a.rs free.md").await.unwrap();
+    let taken = cluster.second(2, r#"claim {"paths":["*.rs"]}"#).await;
+    assert!(taken.starts_with("Reserved"), "{taken}");
+    let all =
+        |cluster: &Cluster| [&cluster.one, &cluster.two].map(|desk| desk.dispatcher.claims.all());
+    let [first, second] = all(&cluster).map(|claims| claims[0].id.clone());
+    cluster.connect();
+    let (loser, stays, channel) = match first < second {
+        true => (&cluster.two, "`a.rs`, `free.md` was reserved by an agent for Ann in <#1>", 2),
+        false => (&cluster.one, "`*.rs` was reserved by an agent in <#2>", 1),
+    };
+    let notice = loser.collected.notices(1).await.remove(0);
+    assert_eq!(channel_of(&notice), channel);
+    assert!(notice.text.contains(stays), "{}", notice.text);
+    let left = all(&cluster).concat();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(left[0].id, first.min(second));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -136,6 +136,18 @@ pub(super) fn warning(places: &[FilePlace], time: CollisionTime) -> String {
     text + "\n(collision)"
 }
 
+/// Returns the notice about a claim that was released, because `other` was taken at the same time.
+pub(super) fn yielded(own: &Claim, other: &Claim, now: Timestamp) -> String {
+    format!(
+        "⚠️ Your claim to {} was released: at the same time, {} was reserved {} in {}{}. (collision)",
+        paths(own),
+        paths(other),
+        holder(other),
+        place(&other.lane),
+        rest(other, now)
+    )
+}
+
 /// Returns why people are asked before an agent writes files, on one line.
 pub(super) fn reason(places: &[FilePlace], time: CollisionTime) -> String {
     let named = places.iter().take(MAX_ASKED_FILES);
@@ -153,6 +165,11 @@ fn word(access: FileAccess) -> &'static str {
         FileAccess::Read => "read",
         FileAccess::Write => "changed",
     }
+}
+
+fn paths(claim: &Claim) -> String {
+    let paths: Vec<&str> = claim.paths.iter().map(|path| path.as_str()).collect();
+    format!("`{}`", short_line(&paths.join("`, `"), MAX_PATH))
 }
 
 fn holder(claim: &Claim) -> String {

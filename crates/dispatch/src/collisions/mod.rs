@@ -9,6 +9,7 @@
 //! all of it. Tested by `tests/dispatch/collisions.rs` and `tests/dispatch/claims.rs`.
 
 pub(crate) mod checkouts;
+mod concurrent_claims;
 mod messages;
 pub(crate) mod mutes;
 pub(crate) mod news;

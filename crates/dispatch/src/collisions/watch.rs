@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::checkouts::is_shared;
+use super::concurrent_claims;
 use super::messages::{self, CollisionTime, FileInterest, FilePlace};
 use super::news::{self, FileNews, MAX_SHARED_USES, SharedUse};
 use super::{FileReport, PlannedWrite, ReportedUse, TurnPlace, mode_of, mutes, resolve};
@@ -120,7 +121,7 @@ impl FoundCollisions {
         match report {
             FileReport::Used(reported) => self.find(shared, reported).await,
             FileReport::Planned(planned) => self.check(shared, planned).await,
-            FileReport::News(news) => self.receive(shared, news),
+            FileReport::News(news) => self.receive(shared, news).await,
         }
     }
 
@@ -139,10 +140,11 @@ impl FoundCollisions {
     }
 
     /// Takes the news of another machine, and keeps the collisions with lanes of this machine.
-    fn receive(&mut self, shared: &Shared, news: FileNews) {
+    async fn receive(&mut self, shared: &Arc<Shared>, news: FileNews) {
         let (now, boot_ms) = (Timestamp::now(), boot_ms());
         if let Some(claims) = news.claims {
             shared.neighbours.set(&news.machine, claims);
+            concurrent_claims::settle(shared).await;
         }
         if news.asks {
             news::send_claims(shared, false);

@@ -1,10 +1,8 @@
 //! The usage limit that ended a turn. Reads the clock; otherwise pure.
 
-use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, Zoned};
 
-use super::time_words::end_in_words;
-
+use super::clock_words::renewal_in_words;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{Descriptor, FailureKind, Quota};
 use aetheel_model::plain::short_line;
@@ -26,14 +24,9 @@ pub struct ReachedLimit {
 
 impl ReachedLimit {
     /// Returns the limit that ended a turn. Returns `None` if the turn ended for another reason, or
-    /// if it is not known when the limit ends. `zone` is the time zone in which the agent writes
-    /// times of the day.
-    pub(crate) fn of(
-        ending: &Ending,
-        quota: &[Quota],
-        now: Timestamp,
-        zone: &TimeZone,
-    ) -> Option<Self> {
+    /// if it is not known when the limit ends.
+    pub(crate) fn of(ending: &Ending, quota: &[Quota], local: &Zoned) -> Option<Self> {
+        let now = local.timestamp();
         let Ending::Agent(failure) = ending else { return None };
         if !matches!(failure.kind, FailureKind::Quota | FailureKind::RateLimited) {
             return None;
@@ -48,7 +41,7 @@ impl ReachedLimit {
         let reached = renewal.or_else(|| {
             let until = match failure.retry_after_ms {
                 Some(wait) => now.checked_add(SignedDuration::from_millis(wait.into())).ok()?,
-                None => end_in_words(&failure.message, now, zone)?,
+                None => renewal_in_words(&failure.message, local)?.timestamp(),
             };
             Some(Self { until, allowance: None })
         })?;
@@ -81,7 +74,7 @@ impl LimitedTurn {
         is_resumed: bool,
     ) -> Option<Self> {
         let quota = result.transcript.quota();
-        let limit = ReachedLimit::of(&result.ending, quota, Timestamp::now(), &TimeZone::system())?;
+        let limit = ReachedLimit::of(&result.ending, quota, &Zoned::now())?;
         let is_known = result.session.is_some() || is_resumed;
         Some(Self {
             limit,
@@ -124,8 +117,8 @@ mod tests {
     use super::*;
     use aetheel_model::agent::AgentFailure;
 
-    fn now() -> Timestamp {
-        "2026-11-26T12:00:00Z".parse().expect("a time")
+    fn now() -> Zoned {
+        "2026-11-26T12:00:00+00:00[UTC]".parse().expect("a time")
     }
 
     fn failed(kind: FailureKind, retry_after_ms: Option<u32>) -> Ending {
@@ -143,7 +136,7 @@ mod tests {
     }
 
     fn reached(ending: &Ending, quota: &[Quota]) -> Option<(String, Option<String>)> {
-        let reached = ReachedLimit::of(ending, quota, now(), &TimeZone::UTC)?;
+        let reached = ReachedLimit::of(ending, quota, &now())?;
         Some((reached.until.to_string(), reached.allowance))
     }
 
@@ -172,18 +165,18 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_failure_count_if_nothing_else_is_known() {
-        let words = |retry_after_ms| {
-            Ending::Agent(AgentFailure {
-                kind: FailureKind::Quota,
-                message: "You've hit your limit · resets 3pm".to_owned(),
-                retry_after_ms,
-            })
+    fn without_a_renewal_and_a_wait_the_words_of_the_failure_count() {
+        let said = |kind, retry_after_ms, message: &str| {
+            let message = message.to_owned();
+            reached(&Ending::Agent(AgentFailure { kind, message, retry_after_ms }), &[])
         };
-        let at_three = ("2026-11-26T15:00:00Z".to_owned(), None);
-        assert_eq!(reached(&words(None), &[]), Some(at_three));
-        let soon = ("2026-11-26T12:00:05Z".to_owned(), None);
-        assert_eq!(reached(&words(Some(5_000)), &[]), Some(soon));
+        let words = "You’ve hit your usage limit. Try again at 3:28 PM.";
+        let until = |time: &str| Some((time.to_owned(), None));
+        assert_eq!(said(FailureKind::Quota, None, words), until("2026-11-26T15:28:00Z"));
+        assert_eq!(said(FailureKind::Quota, Some(5_000), words), until("2026-11-26T12:00:05Z"));
+        assert_eq!(said(FailureKind::Overloaded, None, words), None);
+        let far = "Try again at Dec 30th, 2026 3:28 PM.";
+        assert_eq!(said(FailureKind::Quota, None, far), None, "nobody waits that long");
     }
 
     #[test]

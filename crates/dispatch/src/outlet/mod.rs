@@ -5,13 +5,13 @@
 //! [`question`], [`statement`] and [`excerpt`] present an agent's question.
 
 pub(crate) mod answer;
+mod clock_words;
 pub(crate) mod excerpt;
 pub(crate) mod handle;
 pub(crate) mod limited;
 pub(crate) mod messages;
 pub(crate) mod question;
 pub(crate) mod statement;
-mod time_words;
 
 use std::sync::Arc;
 

@@ -113,6 +113,19 @@ impl Claim {
         }
     }
 
+    /// Returns whether this claim and a claim of another machine could not both be taken one after
+    /// the other.
+    fn excludes(&self, other: &Self) -> bool {
+        let is_same_holder = match (&self.holder, &other.holder) {
+            (ClaimHolder::Lane, ClaimHolder::Lane) => self.lane == other.lane,
+            (ClaimHolder::Person(one), ClaimHolder::Person(two)) => one == two,
+            // The agent may work for that person.
+            _ => self.name == other.name,
+        };
+        let overlaps = |path: &ClaimPattern| other.paths.iter().any(|held| held.overlaps(path));
+        self.directory == other.directory && !is_same_holder && self.paths.iter().any(overlaps)
+    }
+
     /// Returns the path that covers a file, given with its absolute path without links.
     #[must_use]
     pub fn covering(&self, file: &Path) -> Option<&ClaimPattern> {
@@ -287,6 +300,19 @@ impl Claims {
         if released.is_empty() { Err(ClaimRefusal::NotFound) } else { Ok(released) }
     }
 
+    /// Releases the claims that were taken at the same time as one of `others`, which another machine
+    /// keeps: of two claims to a file, the one with the smaller id stays, so that both machines
+    /// decide alike. Returns each released claim with the one that stays.
+    pub fn yield_to(&mut self, others: &[Claim]) -> Vec<(Claim, Claim)> {
+        let mut released = Vec::new();
+        self.0.retain(|own| {
+            let stays = others.iter().find(|other| other.id < own.id && own.excludes(other));
+            released.extend(stays.map(|other| (own.clone(), other.clone())));
+            stays.is_none()
+        });
+        released
+    }
+
     /// Returns the claim of another holder that covers a file.
     #[must_use]
     pub fn against(&self, file: &Path, claimant: &Claimant) -> Option<&Claim> {
@@ -364,6 +390,28 @@ mod tests {
         assert!(claims.against(file, &claimant(2, Some("7"))).is_none());
         assert!(claims.against(file, &claimant(1, Some("8"))).is_some());
         assert!(claims.against(file, &claimant(1, None)).is_some());
+    }
+
+    #[test]
+    fn of_claims_that_two_machines_took_at_the_same_time_one_stays() {
+        let left = |one: NewClaim, two: NewClaim| {
+            let [mut here, mut there] = [one, two].map(|new| {
+                let mut claims = Claims::default();
+                claims.take(new, at(0)).expect("taken");
+                claims
+            });
+            let before = [here.all().to_vec(), there.all().to_vec()];
+            here.yield_to(&before[1]);
+            there.yield_to(&before[0]);
+            [here, there].map(|claims| claims.all().len())
+        };
+        let of = |id, channel, person, path: &str| new(id, claimant(channel, person), &[path]);
+        assert_eq!(left(of("a", 1, None, "src"), of("b", 2, None, "src/a.rs")), [1, 0]);
+        assert_eq!(left(of("b", 1, Some("7"), "src"), of("a", 2, Some("8"), "src/*")), [0, 1]);
+        assert_eq!(left(of("a", 1, None, "src"), of("b", 2, None, "docs")), [1, 1]);
+        assert_eq!(left(of("a", 1, Some("7"), "src"), of("b", 2, Some("7"), "src")), [1, 1]);
+        // The agent works for the person, who has the same name.
+        assert_eq!(left(of("a", 1, Some("7"), "src"), of("b", 2, None, "src")), [1, 1]);
     }
 
     #[test]
