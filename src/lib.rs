@@ -9,7 +9,7 @@
 //! |---|---|
 //! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`progress`] [`console`] [`sources`] [`demo`] [`mending`] |
 //! | holder | `aetheel-hold` |
-//! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` `aetheel-oci` |
+//! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` `aetheel-oci` `aetheel-otel` |
 //! | use cases | `aetheel-dispatch` `aetheel-kit` |
 //! | turns | `aetheel-turn` |
 //! | files, log | `aetheel-store` `aetheel-telemetry` |
@@ -27,6 +27,7 @@ pub use aetheel_model::{
     split, supervisor,
 };
 pub use aetheel_oci as oci;
+pub use aetheel_otel as otel;
 pub use aetheel_process as process;
 pub use aetheel_store::{disk, workspace};
 pub use aetheel_telemetry as telemetry;

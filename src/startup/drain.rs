@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use crate::backend::ObserverSet;
+use super::observation::Observation;
 use crate::turn::recording::Recorder;
 use crate::workspace::FinishedTurns;
 
@@ -12,7 +12,7 @@ use crate::workspace::FinishedTurns;
 pub struct DrainHandle {
     pub(super) recorder: Recorder,
     pub(super) turns: FinishedTurns,
-    pub(super) observers: Arc<ObserverSet>,
+    pub(super) observers: Arc<Observation>,
     /// Follows changes of components, profiles and agents.
     pub(super) following: JoinHandle<()>,
 }

@@ -13,6 +13,7 @@ mod holder;
 mod host;
 mod installer;
 mod loaded;
+mod observation;
 mod prepare;
 mod purpose;
 mod refusal;

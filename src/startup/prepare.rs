@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::drain::DrainHandle;
+use super::observation::Observation;
 use super::settings::OperatorSettings;
 use super::{Installer, LoadedBackends, Purpose, StartRefusal};
 use super::{
@@ -354,14 +355,14 @@ impl PreparedStart {
         let following = supervisor::spawn("agents", async {
             tokio::join!(agents, waiting);
         });
-        let observers = Arc::clone(&self.observers);
+        let observers = Arc::new(Observation::start(Arc::clone(&self.observers), config));
         let dispatcher = Dispatcher::new(DispatcherDeps {
             choices,
             limits,
             host: self.host(),
             backends: self.agents.clone(),
             policies: self.policies.clone(),
-            observers: self.observers.clone(),
+            observers: observers.clone(),
             launcher: self.launcher(),
             unwatched_agents: self.unwatched_agents,
             outlet,

@@ -69,6 +69,7 @@ mod status;
 mod terminal;
 mod tls;
 mod tools;
+mod tracing;
 mod turn_lease;
 mod turns;
 mod unit;

@@ -17,6 +17,7 @@ pub mod program;
 pub mod recordings;
 pub mod scripted;
 pub mod shelf;
+pub mod trace_collector;
 
 /// Returns the component of a built backend.
 pub fn built(name: &str) -> Vec<u8> {

@@ -49,6 +49,7 @@ impl TurnFeed {
     ) {
         let trigger = serde_json::to_value(event.kind).ok();
         let trigger = trigger.as_ref().and_then(serde_json::Value::as_str);
+        let waited = jiff::Timestamp::now().as_millisecond().saturating_sub(event.accepted_ms);
         self.send(ObservedKind::TurnBegun {
             trigger: trigger.unwrap_or_default().to_owned(),
             person: event.asker.map(|person| person.to_string()),
@@ -56,6 +57,7 @@ impl TurnFeed {
             backend_version: backend.descriptor().version.clone(),
             model: start.settings.model.as_deref().map(|model| self.clean(model)),
             is_resumed,
+            waited_ms: (!is_resumed).then_some(waited).and_then(|waited| waited.try_into().ok()),
         });
     }
 

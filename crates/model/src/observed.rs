@@ -46,6 +46,9 @@ pub enum ObservedKind {
         model: Option<String>,
         /// Whether the turn began before a restart.
         is_resumed: bool,
+        /// Milliseconds since the prompt was accepted, or `None` if the turn began before a
+        /// restart.
+        waited_ms: Option<u64>,
     },
     /// The agent uses a tool.
     ToolBegun {

@@ -13,6 +13,10 @@ pub fn is_secret_name(name: &str) -> bool {
     if name == "CLUSTER_URL" {
         return true;
     }
+    // Headers for a collector of traces usually contain credentials.
+    if name.starts_with("OTEL_") && name.ends_with("_HEADERS") {
+        return true;
+    }
     ["_KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|part| name.contains(part))
         && !name.ends_with("_FILE")
         && !name.ends_with("_DIR")

@@ -140,12 +140,16 @@ impl Host {
             Credential::Variable(name) => Some(name.as_str()),
             Credential::File(_) => None,
         });
+        let declared = descriptor.environment.pass.iter().map(String::as_str).chain(credentials);
+        // These variables are about the gateway's own traces. Only the operator passes them on.
+        let declared = declared.filter(|name| {
+            !name.starts_with("OTEL_") || descriptor.environment.sources.contains_key(*name)
+        });
         let mut names: Vec<&str> = BASE_VARIABLES
             .iter()
             .copied()
             .chain(self.further_variables.iter().map(String::as_str))
-            .chain(descriptor.environment.pass.iter().map(String::as_str))
-            .chain(credentials)
+            .chain(declared)
             .collect();
         names.sort_unstable();
         names.dedup();
@@ -188,17 +192,27 @@ mod tests {
     #[test]
     fn only_listed_variables_reach_an_agent() {
         let descriptor = Descriptor::parse(
-            r#"{"name":"x","version":"1","programs":[{"name":"x"}],"environment":{"pass":["X_URL"]},"credentials":[{"variable":"X_KEY"}]}"#,
+            r#"{"name":"x","version":"1","programs":[{"name":"x"}],"environment":{"pass":["X_URL","OTEL_SERVICE_NAME","OTEL_RESOURCE_ATTRIBUTES"]},"credentials":[{"variable":"X_KEY"},{"variable":"OTEL_X_HEADERS"}]}"#,
         )
         .expect("valid");
-        let variables =
-            ["PATH", "X_URL", "X_KEY", "EXTRA", "DISCORD_BOT_TOKEN", "AWS_SECRET_ACCESS_KEY"];
+        let variables = [
+            "PATH",
+            "X_URL",
+            "X_KEY",
+            "EXTRA",
+            "DISCORD_BOT_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "OTEL_SERVICE_NAME",
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "OTEL_X_HEADERS",
+        ];
         let host = Host {
             variables: variables
                 .iter()
                 .map(|name| ((*name).to_owned(), format!("value of {name}")))
                 .collect(),
-            further_variables: vec!["EXTRA".into()],
+            further_variables: vec!["EXTRA".into(), "OTEL_RESOURCE_ATTRIBUTES".into()],
             agents: Agents::default(),
             sandbox: String::new(),
             mounts: true,
@@ -218,6 +232,7 @@ mod tests {
         };
         let names: Vec<String> =
             host.environment(&descriptor).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["EXTRA", "PATH", "X_KEY", "X_URL"]);
+        // The operator names one of the variables for traces, and the backend the others.
+        assert_eq!(names, ["EXTRA", "OTEL_RESOURCE_ATTRIBUTES", "PATH", "X_KEY", "X_URL"]);
     }
 }

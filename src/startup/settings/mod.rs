@@ -17,6 +17,7 @@ use crate::cli::Common;
 use crate::cluster::Cluster;
 use crate::config::{self, AUTO, Config, VARIABLES};
 use crate::finding::Finding;
+use crate::otel::TraceOptions;
 use crate::process;
 use crate::redact::{Redactor, is_secret_name};
 use crate::startup::{survey, webhooks};
@@ -135,10 +136,14 @@ pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
                 .map(SecretString::from),
         );
     }
+    match TraceOptions::of(&config.traces, None) {
+        Ok(options) => secrets.extend(options.iter().flat_map(TraceOptions::secrets)),
+        Err(more) => faults.extend(more.into_iter().map(|fault| invalid(fault.to_string()))),
+    }
     // The password alone is a secret too.
     secrets.extend(config.registry_key.iter().map(|key| key.password.clone()));
     let redactor = Redactor::new(&secrets);
-    for ours in ["DISCORD_BOT_TOKEN", "CLUSTER_URL", "REGISTRY_KEY"] {
+    for ours in ["DISCORD_BOT_TOKEN", "CLUSTER_URL", "REGISTRY_KEY", "OTEL_EXPORTER_OTLP_HEADERS"] {
         variables.remove(ours);
     }
     let ours = |name: &str| {

@@ -12,6 +12,7 @@ mod runs;
 mod setting;
 mod suggest;
 mod table;
+mod traces;
 mod words;
 
 use std::net::SocketAddr;
@@ -30,6 +31,7 @@ pub use self::runs::{RunMode, RunModes};
 pub use self::setting::SettingVariable;
 pub use self::suggest::{nearest, suggestion};
 use self::table::{joined, settings};
+pub use self::traces::TraceSettings;
 pub use self::words::{
     AllowLists, BusyPolicy, CollisionMode, FooterPart, HolderMode, LogFormat, MendMode,
     ResourceLimits, SandboxMode, Trust,
@@ -289,6 +291,8 @@ settings! {
     also {
         /// People, roles, channels and guilds that may use the bot.
         allowed: AllowLists = AllowLists::read_from;
+        /// Where traces of turns are sent.
+        traces: TraceSettings = TraceSettings::read_from;
         /// Limits of output, memory, time and sizes.
         limits: ResourceLimits = ResourceLimits::read_from;
         /// The mode, which is `plan` in the permission mode `plan`.
@@ -301,10 +305,16 @@ settings! {
     }
 }
 
-const COUNT: usize =
-    Config::VARIABLES.len() + AllowLists::VARIABLES.len() + ResourceLimits::VARIABLES.len();
-const ALL: [SettingVariable; COUNT] =
-    joined(&[Config::VARIABLES, AllowLists::VARIABLES, ResourceLimits::VARIABLES]);
+const COUNT: usize = Config::VARIABLES.len()
+    + AllowLists::VARIABLES.len()
+    + TraceSettings::VARIABLES.len()
+    + ResourceLimits::VARIABLES.len();
+const ALL: [SettingVariable; COUNT] = joined(&[
+    Config::VARIABLES,
+    AllowLists::VARIABLES,
+    TraceSettings::VARIABLES,
+    ResourceLimits::VARIABLES,
+]);
 
 /// All variables.
 pub const VARIABLES: &[SettingVariable] = &ALL;
@@ -374,7 +384,7 @@ impl Config {
         if config.project_roots.is_empty() {
             config.project_roots = vec![config.workspace_dir.clone()];
         }
-        for own in ["DISCORD_BOT_TOKEN", "REGISTRY_KEY"] {
+        for own in ["DISCORD_BOT_TOKEN", "REGISTRY_KEY", "OTEL_EXPORTER_OTLP_HEADERS"] {
             if config.agent_env.iter().any(|name| name == own) {
                 read.fault(format!("AGENT_ENV must not name `{own}`: agents never get it"));
             }

@@ -154,6 +154,8 @@ pub(super) fn converted(event: &ObservedEvent) -> wit::Event {
             backend_version,
             model,
             is_resumed: resumed,
+            // Not part of the contract.
+            waited_ms: _,
         } => wit::EventKind::TurnBegun(wit::TurnBegun {
             trigger,
             person,

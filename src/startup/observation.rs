@@ -1,0 +1,59 @@
+//! Everything that reads the events of turns: the observers of the backends folder, and the export
+//! of traces.
+
+use std::sync::Arc;
+
+use super::clustering;
+use crate::backend::ObserverSet;
+use crate::config::Config;
+use crate::observed::ObservedEvent;
+use crate::otel::{TraceExporter, TraceOptions};
+use crate::plain::with_causes;
+use crate::turn::TurnObservers;
+
+/// Passes events to the observers, and to the export of traces if there is one.
+pub(super) struct Observation {
+    components: Arc<ObserverSet>,
+    traces: Option<TraceExporter>,
+}
+
+impl Observation {
+    /// Starts the export of traces if the operator named a collector.
+    pub(super) fn start(components: Arc<ObserverSet>, config: &Config) -> Self {
+        let node = config.cluster_url.as_ref().map(|_| clustering::node_name(config));
+        // Faults of these settings were reported before.
+        let options = TraceOptions::of(&config.traces, node.as_deref()).ok().flatten();
+        let traces = options.map(TraceExporter::start).transpose().unwrap_or_else(|error| {
+            tracing::error!(
+                error = with_causes(&error),
+                "traces are not sent; hint: check the system's certificates"
+            );
+            None
+        });
+        if traces.is_some() {
+            tracing::info!("traces of turns are sent to a collector");
+        }
+        Self { components, traces }
+    }
+
+    /// Ends the observers, and sends the spans that wait. Takes at most two seconds for each.
+    pub(super) async fn close(&self) {
+        self.components.close().await;
+        if let Some(traces) = &self.traces {
+            traces.close().await;
+        }
+    }
+}
+
+impl TurnObservers for Observation {
+    fn is_empty(&self) -> bool {
+        self.traces.is_none() && self.components.is_empty()
+    }
+
+    fn notify(&self, event: &ObservedEvent) {
+        self.components.notify(event);
+        if let Some(traces) = &self.traces {
+            traces.notify(event);
+        }
+    }
+}
