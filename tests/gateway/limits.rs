@@ -1,6 +1,6 @@
 //! Usage limits of the shipped backends' agents, with the real program. The agents print what the
-//! real ones print, recorded with a model service that refused a request, and changed to name the end
-//! of the limit.
+//! real ones print, recorded with a model service that refused a request. Only the end of the limit
+//! was changed, and added if the service did not name it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -66,13 +66,9 @@ fn with_agent(
 type Limited = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 const LIMITS: [Limited; 7] = [
-    (
-        "claude",
-        "error-429",
-        "stream-plain",
-        r#"{"type":"result","#,
-        "{\"type\":\"rate_limit_event\",\"rate_limit_info\":{\"status\":\"rejected\",\"resetsAt\":@SOON@,\"rateLimitType\":\"five_hour\"}}\n{\"type\":\"result\",",
-    ),
+    ("claude", "limit-plan", "stream-plain", r#""resetsAt":1795762857"#, r#""resetsAt":@SOON@"#),
+    // In the minute in which the limit ends.
+    ("codex", "limit-plan", "plain", "try again at 7:05 AM", "try again at @CLOCK@"),
     (
         "codex",
         "error-429",
@@ -87,14 +83,6 @@ const LIMITS: [Limited; 7] = [
         "API Error: Request rejected (429) · mock: scripted error 429",
         // In the minute in which the limit ends.
         "You've hit your limit · resets @TIME@ (UTC)",
-    ),
-    (
-        "codex",
-        "error-429",
-        "plain",
-        "exceeded retry limit, last status: 429 Too Many Requests",
-        // In the minute in which the limit ends.
-        "You've hit your usage limit. Upgrade to Pro, or try again at @CLOCK@.",
     ),
     (
         "gemini",

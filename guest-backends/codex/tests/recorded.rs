@@ -110,6 +110,7 @@ fn failures_have_their_kinds_and_messages() {
         ("error-400", FailureKind::BadRequest, "mock: scripted error 400"),
         ("error-401", FailureKind::Authentication, "unexpected status 401 Unauthorized"),
         ("error-429", FailureKind::RateLimited, "exceeded retry limit"),
+        ("limit-plan", FailureKind::Quota, "You’ve hit your usage limit."),
         ("error-500", FailureKind::Overloaded, "We’re currently experiencing high demand"),
         ("drop-mid", FailureKind::Overloaded, "stream disconnected before completion"),
         ("stdin-empty", FailureKind::Other, "No prompt provided via stdin."),

@@ -1,7 +1,12 @@
 //! Classifies failures of Gemini CLI from its result or its stderr.
 
 use aetheel_acp_client::{kind_of, words};
+use aetheel_backend_sdk::renewal::wait_in_words;
 use aetheel_backend_sdk::wit::{Failure, FailureKind};
+
+/// The longest pause of Gemini CLI before it tries a refused request again, in milliseconds. After a
+/// usage limit it waits until the limit ends, for hours, so the turn ends instead.
+const MAX_PAUSE_MS: u32 = 60_000;
 
 /// Prefixes of irrelevant lines on stderr (Gemini CLI 0.61.0).
 const NOISE: [&str; 7] = [
@@ -37,6 +42,24 @@ pub(crate) fn of_message(message: &str) -> Failure {
     Failure { kind, message: words(inner.unwrap_or(message)), retry_after_ms: None }
 }
 
+/// Returns the failure in `Attempt 1 failed: Your quota will reset after 2h59m56s.. Retrying after
+/// 10950819ms...` if the pause after a usage limit is too long to wait for.
+pub(crate) fn of_long_pause(line: &str) -> Option<Failure> {
+    let (what, rest) = line.split_once(". Retrying after ")?;
+    let pause: f64 = rest.split_once("ms")?.0.parse().ok()?;
+    let message = what.split_once(" failed: ").map_or(what, |(_, message)| message);
+    let kind = match kind_of(message) {
+        kind @ (FailureKind::Quota | FailureKind::RateLimited) => kind,
+        _ => return None,
+    };
+    if pause <= f64::from(MAX_PAUSE_MS) {
+        return None;
+    }
+    // The pause has a random part.
+    let after = wait_in_words(message).or((pause <= f64::from(u32::MAX)).then_some(pause as u32));
+    Some(Failure { kind, message: message.to_owned(), retry_after_ms: after })
+}
+
 /// Returns the failure of a process that exited without a result. The exit codes are 41 for
 /// authentication, 42 for input or session, 52 and 53 for settings and limits, and 55 for an
 /// untrusted folder.
@@ -68,6 +91,23 @@ pub(crate) fn at_exit(code: Option<u32>, stderr: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_long_pause_after_a_usage_limit_is_a_failure() {
+        let limit = "Attempt 1 failed: You have exhausted your capacity on this model. Your quota will reset after 2h59m56s.. Retrying after 10950819ms...";
+        let failure = of_long_pause(limit).expect("a failure");
+        assert_eq!((failure.kind, failure.retry_after_ms), (FailureKind::Quota, Some(10_796_000)));
+        assert!(failure.message.starts_with("You have exhausted"), "{failure:?}");
+        let unknown = "Attempt 2 failed: rate limit. Retrying after 61000ms...";
+        assert_eq!(of_long_pause(unknown).expect("a failure").retry_after_ms, Some(61_000));
+        for line in [
+            "Attempt 1 failed: rate limit. Retrying after 60000ms...",
+            "Attempt 1 failed: overloaded. Retrying after 10950819ms...",
+            "Attempt 1 failed: rate limit. Max attempts reached",
+        ] {
+            assert_eq!(of_long_pause(line), None, "{line}");
+        }
+    }
 
     #[test]
     fn the_failure_of_an_exit_excludes_irrelevant_lines() {

@@ -41,6 +41,10 @@ impl Agent for Gemini {
         if line.pipe == Pipe::Stderr && text.starts_with("Attempt ") && text.contains(" failed") {
             let what = text.split(". Retrying").next().unwrap_or(text);
             emit.retry(kind_of(text), what, None);
+            if let Some(failure) = failure::of_long_pause(text) {
+                let outcome = Outcome::Failed(failure);
+                return Some(TurnResult { outcome, text: None, usage: None });
+            }
         }
         let message = emit.object(&line)?;
         self.message(&message, text, emit)

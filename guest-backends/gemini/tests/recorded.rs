@@ -121,6 +121,7 @@ fn errors_of_the_service_have_their_kind() {
         ("error-400", FailureKind::BadRequest),
         ("error-401", FailureKind::Authentication),
         ("error-429", FailureKind::RateLimited),
+        ("limit-plan", FailureKind::Quota),
         ("error-500", FailureKind::Overloaded),
         ("server-down", FailureKind::Network),
         ("no-settings", FailureKind::Authentication),

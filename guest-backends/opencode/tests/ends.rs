@@ -93,6 +93,43 @@ fn errors_end_the_turn_exactly_once_with_their_kind() {
 }
 
 #[test]
+fn a_long_pause_after_a_usage_limit_ends_the_turn_with_the_wait() {
+    let retry = |play: &mut Play, attempt: u32, message: &str, next: f64| {
+        let status = json!({"type": "retry", "attempt": attempt, "message": message, "next": next});
+        play.tell("session.status", json!({"sessionID": "ses_1", "status": status}));
+    };
+    let limited = "Too Many Requests: you have sent all requests of the day";
+    let asked = || {
+        let mut play = prompted(plain(1));
+        let info = json!({"id": "msg_2", "sessionID": "ses_1", "role": "assistant", "parentID": "msg_1",
+            "time": {"created": 1_795_749_000_000.0}});
+        busy(&mut play).tell("message.updated", json!({ "info": info }));
+        play
+    };
+    let aborts = |play: &Play| play.paths().iter().filter(|path| path.ends_with("/abort")).count();
+
+    let mut play = asked();
+    // OpenCode first tries again by itself.
+    retry(&mut play, 1, limited, 1_795_749_002_000.0);
+    retry(&mut play, 2, limited, 1_795_749_062_000.0);
+    assert_eq!(aborts(&play), 0);
+    retry(&mut play, 3, limited, 1_795_759_862_000.0);
+    assert_eq!(aborts(&play), 1);
+    play.answer("/abort", 200, "true");
+    idle(&mut play);
+    let [done] = &play.done()[..] else { panic!("one end") };
+    let Outcome::Failed(failure) = &done.outcome else { panic!("{:?}", done.outcome) };
+    assert_eq!(
+        (failure.kind, failure.retry_after_ms),
+        (FailureKind::RateLimited, Some(10_800_000))
+    );
+
+    let mut play = asked();
+    retry(&mut play, 1, "server boom", 1_795_759_862_000.0);
+    assert_eq!(aborts(&play), 0, "only a limit ends the turn");
+}
+
+#[test]
 fn an_error_without_an_idle_event_ends_the_turn_after_a_delay() {
     let mut play = prompted(plain(1));
     let error = json!({"name": "UnknownError", "data": {"message": "Agent not found: \"nope\"."}});

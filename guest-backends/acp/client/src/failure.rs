@@ -116,7 +116,10 @@ pub fn kind_of(text: &str) -> FailureKind {
         "authentication",
     ]) {
         FailureKind::Authentication
-    } else if says(&["quota", "usage limit", "credit balance"]) {
+    } else if says(&["quota", "usage limit", "credit balance"])
+        // claude-agent-acp 0.49.0: "You've hit your session limit · resets 6:50am (UTC)"
+        || (says(&["hit your"]) && says(&["limit"]))
+    {
         FailureKind::Quota
     } else if says(&["rate limit", "rate_limit", "too many requests"]) {
         FailureKind::RateLimited
@@ -170,6 +173,9 @@ mod tests {
         let gemini =
             r#"{"code":429,"message":"{\"error\":{\"code\":429,\"message\":\"slow down\"}}"}"#;
         assert_eq!(parsed(gemini), (FailureKind::RateLimited, "slow down".to_owned()));
+        let claude = r#"{"code":-32603,"message":"Internal error: You've hit your session limit · resets 6:50am (UTC)"}"#;
+        let words = "You've hit your session limit · resets 6:50am (UTC)";
+        assert_eq!(parsed(claude), (FailureKind::Quota, words.to_owned()));
         let opencode = r#"{"code":-32603,"message":"Internal error: prompt is bad","data":{"errorName":"APIError"}}"#;
         assert_eq!(parsed(opencode), (FailureKind::Other, "prompt is bad".to_owned()));
         assert_eq!(parsed("{}").1, "the agent reported an error without a message");

@@ -13,6 +13,7 @@ fn an_error_with_subtype_success_is_a_failure_of_its_kind() {
         ("error-400", FailureKind::BadRequest, "API Error: 400"),
         ("error-401", FailureKind::Authentication, "Failed to authenticate"),
         ("error-429", FailureKind::RateLimited, "Request rejected (429)"),
+        ("limit-plan", FailureKind::RateLimited, "You've hit your session limit"),
         ("error-500", FailureKind::Overloaded, "API Error: 500"),
         ("server-down", FailureKind::Network, "Unable to connect to API"),
         ("no-key", FailureKind::Authentication, "Not logged in"),

@@ -96,7 +96,11 @@ impl OpenCode {
                     self.busy(native, context);
                 }
                 Some("idle") => self.idle(native, context),
-                Some("retry") => retry(session, &properties["status"], context),
+                Some("retry") => {
+                    if let Some(turn) = retry(session, &properties["status"], context) {
+                        self.abort(turn, context);
+                    }
+                }
                 _ => self.unrecognised("session status", Some(native), data, context),
             },
             "session.idle" => self.idle(native, context),
@@ -448,11 +452,14 @@ pub(super) fn says_something(title: &str) -> bool {
     !title.is_empty() && !PROVISIONAL.iter().any(|beginning| title.starts_with(beginning))
 }
 
-fn retry(session: &Session, status: &Value, context: &mut LinkContext) {
-    let Some(turn) = context.turn_of(session.key) else { return };
+/// Reports that the agent tries a request again. Returns the turn if it has to be interrupted.
+fn retry(session: &mut Session, status: &Value, context: &mut LinkContext) -> Option<TurnRef> {
+    let turn = context.turn_of(session.key)?;
     let failure = failure::of_words(status.text("message").unwrap_or_default());
     let kind =
         if failure.kind == FailureKind::Other { FailureKind::Overloaded } else { failure.kind };
     let attempt = status.count("attempt").unwrap_or(1);
     context.emit(turn).retry(kind, format!("attempt {attempt}: {}", failure.message), None);
+    let open = session.turn.as_mut().filter(|open| open.name == turn)?;
+    open.retry(failure, status.number("next")).then_some(turn)
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::wit::{Action, Failure, Outcome, Settings, TurnRef};
+use aetheel_backend_sdk::wit::{Action, Failure, FailureKind, Outcome, Settings, TurnRef};
 use aetheel_backend_sdk::{Emit, TurnResult};
 
 use super::session::Model;
@@ -16,6 +16,9 @@ use crate::parts::Parts;
 
 /// How often the interrupt is repeated if the turn continues.
 const ABORTS: u32 = 3;
+/// The longest pause of OpenCode before it tries a refused request again, in milliseconds. After a
+/// usage limit it waits for as long as the provider says, silently, so the turn ends instead.
+const MAX_PAUSE_MS: f64 = 60_000.0;
 
 /// A turn whose prompt was sent.
 #[derive(Debug)]
@@ -36,6 +39,11 @@ pub(crate) struct Turn {
     /// The number of sent messages that the server has not reported yet.
     pub(crate) expected: usize,
     error: Option<Failure>,
+    /// The usage limit because of which the turn is interrupted.
+    limit: Option<Failure>,
+    /// When the latest request began, or the time of the announced next one, in milliseconds since
+    /// 1970.
+    tried_ms: f64,
     /// The latest message of the agent, and its failure.
     newest: Option<(String, Option<Failure>)>,
     aborted: bool,
@@ -89,6 +97,8 @@ impl Turn {
             answered: BTreeSet::new(),
             expected: 1,
             error: None,
+            limit: None,
+            tried_ms: f64::INFINITY,
             newest: None,
             aborted: false,
             stopped: false,
@@ -125,6 +135,7 @@ impl Turn {
         if known {
             return Next::Nothing;
         }
+        self.tried_ms = info["time"].number("created").unwrap_or(f64::INFINITY);
         self.messages
             .insert(id.to_owned(), if info.is_true("summary") { Who::Summary } else { Who::Agent });
         // The agent calls the model again. This happens when the interrupt ended only a sub-agent.
@@ -208,6 +219,23 @@ impl Turn {
         Next::EndSoon(super::link::Wait::Error)
     }
 
+    /// Handles that the agent tries a request again at a time (`next`, in milliseconds since 1970).
+    /// Returns whether the turn has to be interrupted, because that is a long time after a usage limit.
+    pub(crate) fn retry(&mut self, failure: Failure, next: Option<f64>) -> bool {
+        let Some(next) = next else { return false };
+        // The previous attempt began after this time, so the pause is not longer.
+        let pause = next - self.tried_ms;
+        self.tried_ms = next;
+        let is_limit = matches!(failure.kind, FailureKind::RateLimited | FailureKind::Quota);
+        if !is_limit || pause <= MAX_PAUSE_MS || self.interrupt.is_some() {
+            return false;
+        }
+        // Longer than the contract can express is longer than anybody waits.
+        let after = (pause <= f64::from(u32::MAX)).then_some(pause as u32);
+        self.limit = Some(Failure { retry_after_ms: after, ..failure });
+        true
+    }
+
     /// Records that the user asked to stop the turn with an answer.
     pub(crate) fn stopped(&mut self) {
         self.stopped = true;
@@ -229,6 +257,9 @@ impl Turn {
 
     /// Returns the outcome of the turn at its end.
     pub(crate) fn outcome(&self) -> Outcome {
+        if let Some(limit) = &self.limit {
+            return Outcome::Failed(limit.clone());
+        }
         let failure =
             self.error.as_ref().or(self.newest.as_ref().and_then(|(_, failure)| failure.as_ref()));
         match failure {
