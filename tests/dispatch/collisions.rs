@@ -18,7 +18,7 @@ use crate::support::scripted::{
 };
 use crate::support::shelf::Shelf;
 
-/// Understands `tool KIND PATH`, `failed KIND PATH`, and changes that a command reports: `change
+/// Understands `tool KIND PATH`, `failed KIND PATH`, `declined PATH`, and changes that a command reports: `change
 /// PATH` and `rename OLD NEW`.
 pub(super) fn working() -> Understanding {
     let usual = plain();
@@ -28,6 +28,9 @@ pub(super) fn working() -> Understanding {
         let (status, kind, target, diffs) = match words[..] {
             ["tool", kind, path] => (ToolStatus::Ok, kind, Some(path), vec![]),
             ["failed", kind, path] => (ToolStatus::Failed, kind, Some(path), vec![]),
+            ["declined", path] => {
+                (ToolStatus::Denied, "file_edit", Some(path), vec![diff(path, None)])
+            }
             ["change", path] => (ToolStatus::Failed, "bash", None, vec![diff(path, None)]),
             ["rename", old, new] => (ToolStatus::Ok, "bash", None, vec![diff(new, Some(old))]),
             _ => return usual(state, input),
@@ -227,6 +230,8 @@ async fn nobody_is_warned_without_a_collision() {
         // A tool that failed changed nothing.
         ((1, "failed file_write a.rs"), (2, write)),
         ((1, write), (2, "failed file_write a.rs")),
+        ((1, "declined a.rs"), (2, write)),
+        ((1, write), (2, "declined a.rs")),
         // Tools without a file.
         ((1, "tool bash a.rs"), (2, "tool bash a.rs")),
         ((1, "tool file_search a.rs"), (2, write)),

@@ -25,13 +25,14 @@ use crate::support::scripted::{
 const AGENTS: [&str; 7] = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta"];
 const SECRET: &str = "hunter2-hunter2";
 
-/// Understands `change PATH`, and `plan TEXT`, a step that is not begun.
+/// Understands `change PATH`, `write PATH`, whose changes are not reported, `decline PATH`, a change
+/// that people refused, and `plan TEXT`, a step that is not begun.
 fn working() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| {
         let Input::Line(line) = input else { return usual(state, input) };
         Ok(match line.text.split_once(' ').unwrap_or((&line.text, "")) {
-            ("change", path) => {
+            (word @ ("change" | "decline" | "write"), path) => {
                 let id = path.to_owned();
                 let diff = FileDiff {
                     path: path.to_owned(),
@@ -51,7 +52,8 @@ fn working() -> Understanding {
                     target: Some(path.to_owned()),
                     input: "{}".to_owned(),
                 };
-                let (status, diffs) = (ToolStatus::Ok, vec![diff]);
+                let status = if word == "decline" { ToolStatus::Denied } else { ToolStatus::Ok };
+                let diffs = if word == "write" { vec![] } else { vec![diff] };
                 let end = ToolEnd { id, status, output: None, exit_code: None, diffs };
                 vec![event(AgentEventKind::ToolStart(start)), event(AgentEventKind::ToolEnd(end))]
             }
@@ -151,7 +153,9 @@ async fn each_agent_is_given_the_facts_of_each_other_agent() {
             let long = "filler ".repeat(250);
             let talk = [
                 format!("The port is 40{channel:03}.\ndo:\ntext noted number N{channel}"),
-                format!("Change it.\ndo:\nchange src/file{channel}.rs\ntext {long}"),
+                format!(
+                    "Change it.\ndo:\nchange src/file{channel}.rs\ndecline src/no.rs\nwrite src/new{channel}.rs\ntext {long}"
+                ),
                 format!("{long}\ndo:\nplan step P{channel}\ntext half done"),
             ];
             for prompt in &talk {
@@ -170,8 +174,10 @@ async fn each_agent_is_given_the_facts_of_each_other_agent() {
                 format!("The port is 40{channel:03}."),
                 format!("noted number N{channel}"),
                 format!("src/file{channel}.rs"),
+                format!("`src/new{channel}.rs`"),
                 format!("step P{channel} [open]"),
             ];
+            assert!(!prompt.contains("`src/no.rs`"), "it was not changed: {prompt}");
             for fact in expected {
                 facts += 1;
                 if prompt.contains(&fact) {

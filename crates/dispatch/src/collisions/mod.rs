@@ -163,8 +163,10 @@ impl TurnFiles {
             };
             Some((start.target.as_deref()?, access))
         });
-        // The agent reports a change also if a later step of the tool failed.
-        let changed = end.diffs.iter().flat_map(|diff| {
+        // The agent reports a change also if a later step of the tool failed, and some agents if it
+        // was declined.
+        let diffs = if end.status == ToolStatus::Denied { &[][..] } else { &end.diffs[..] };
+        let changed = diffs.iter().flat_map(|diff| {
             [Some(diff.path.as_str()), diff.old_path.as_deref()].into_iter().flatten()
         });
         for (path, access) in

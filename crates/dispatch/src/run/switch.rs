@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::TurnRunner;
-use aetheel_model::agent::{PlanEntry, PlanStatus};
+use aetheel_model::agent::{PlanEntry, PlanStatus, ToolStatus};
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::plain::cut;
 use aetheel_model::prompt::{self, Expansion};
@@ -67,6 +67,11 @@ impl TurnRunner {
             }
         }
         quoted.reverse();
+        if !quoted.is_empty() {
+            // The recording of an agent that still runs is written with a delay.
+            let recorder = shared.deps.recorder.clone();
+            let _ = tokio::task::spawn_blocking(move || recorder.flush()).await;
+        }
         let mut said = Vec::new();
         for (index, line) in quoted.iter().enumerate() {
             let author = line.name.clone().unwrap_or_else(|| "somebody".to_owned());
@@ -133,11 +138,19 @@ impl TurnRunner {
 
 fn changed_files(turn: &TurnTranscript) -> Option<String> {
     let tools = turn.blocks.iter().filter_map(|block| match &block.kind {
-        BlockKind::Tool(tool) => Some(tool),
+        // Some agents name the changes of a tool that was declined.
+        BlockKind::Tool(tool) if tool.status != Some(ToolStatus::Denied) => Some(tool),
         _ => None,
     });
-    let paths: BTreeSet<&str> =
-        tools.flat_map(|tool| tool.diffs.iter().map(|diff| diff.path.as_str())).collect();
+    let paths: BTreeSet<&str> = tools
+        .flat_map(|tool| {
+            // Some agents report the file of a tool, but not its changes.
+            let writes = matches!(tool.kind.as_str(), "file_write" | "file_edit");
+            let is_done = writes && tool.status == Some(ToolStatus::Ok) && tool.diffs.is_empty();
+            let target = tool.target.as_deref().filter(|_| is_done);
+            tool.diffs.iter().map(|diff| diff.path.as_str()).chain(target)
+        })
+        .collect();
     let more = paths.len().saturating_sub(MAX_FILES);
     let mut names: Vec<String> =
         paths.into_iter().take(MAX_FILES).map(|path| format!("`{path}`")).collect();

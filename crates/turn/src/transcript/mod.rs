@@ -188,6 +188,8 @@ impl BlockKind {
 /// A use of a tool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolBlock {
+    /// The unified kind of the tool, such as `file_edit`.
+    pub kind: String,
     /// The agent's name of the tool.
     pub name: String,
     /// A title for people.

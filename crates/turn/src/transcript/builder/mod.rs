@@ -383,17 +383,19 @@ impl TranscriptBuilder {
     }
 
     fn tool_start(&mut self, start: ToolStart, at_ms: u64) {
-        let ToolStart { id, native_name: name, title, target, input, .. } = start;
+        let ToolStart { id, kind, native_name: name, title, target, input, .. } = start;
         let mut words = BoundedText::default();
         self.add_to(&mut words, &input);
         // Agents announce a tool first and report its input later.
         let known = self.with_tool(&id, |builder, tool| {
             builder.kept -= tool.input.text.len();
             tool.input = words.clone();
+            tool.kind.clone_from(&kind);
             (tool.name, tool.title, tool.target) = (name.clone(), title.clone(), target.clone());
         });
         if !known {
-            let tool = ToolBlock { name, title, target, input: words, ..ToolBlock::default() };
+            let tool =
+                ToolBlock { kind, name, title, target, input: words, ..ToolBlock::default() };
             if let Some(at) = self.push(at_ms, BlockKind::Tool(Box::new(tool))) {
                 self.tools.insert(id, at);
             }
