@@ -155,6 +155,29 @@ impl Agent {
         };
         Home { environment, other_model }
     }
+
+    /// Signs the agent in with a subscription instead of a key, if that makes a difference for it.
+    pub fn subscribe(&self, home: &mut Home) {
+        if matches!(self.name.as_str(), "claude" | "claude-agent-acp") {
+            home.environment.retain(|(name, _)| name != "ANTHROPIC_API_KEY");
+            home.environment.push(("CLAUDE_CODE_OAUTH_TOKEN".to_owned(), KEY.to_owned()));
+        }
+    }
+}
+
+impl Home {
+    /// Adds the environment of another agent in the same home, with its program on the search path.
+    pub fn add(&mut self, agent: &Agent, other: Home) {
+        for (name, value) in other.environment {
+            if !self.environment.iter().any(|(known, _)| *known == name) {
+                self.environment.push((name, value));
+            }
+        }
+        let folder = agent.program.parent().expect("it is in a folder").display();
+        let path = self.environment.iter_mut().find(|(name, _)| name == "PATH");
+        let (_, path) = path.expect("every home has it");
+        *path = format!("{folder}:{path}");
+    }
 }
 
 /// Returns whether the agents run as root. Some behave differently then.
@@ -217,7 +240,7 @@ fn gemini() -> Value {
 fn opencode(url: &str) -> Value {
     let model = |name: &str| {
         json!({"name": name, "reasoning": true, "tool_call": true, "interleaved": {"field": "reasoning_content"},
-            "limit": {"context": 200_000, "output": 8192}})
+            "limit": {"context": 200_000, "output": 8192}, "cost": {"input": 3, "output": 15}})
     };
     json!({
         "$schema": "https://opencode.ai/config.json",

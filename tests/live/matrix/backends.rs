@@ -2,6 +2,8 @@
 
 use aetheel::agent::descriptor::Feature;
 
+use super::scenarios::Reports;
+
 /// One column: a backend, either one-shot or long-lived, with its agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Backend {
@@ -128,6 +130,23 @@ impl Backend {
     /// sum over the session, which its backend does not report as a turn's usage.
     pub fn reports_no_tokens_when_resumed(&self) -> bool {
         self.component == "droid" && self.one_shot
+    }
+
+    /// Returns when the agent reports the tokens that it uses.
+    pub fn reports_tokens(&self) -> Reports {
+        match (self.component, self.one_shot) {
+            ("gemini" | "droid" | "acp", _) | ("codex", true) => Reports::AtTheEnd,
+            _ => Reports::EachRequest,
+        }
+    }
+
+    /// Returns when the agent reports the price of what it uses.
+    pub fn reports_dollars(&self) -> Reports {
+        match self.agent {
+            "opencode" => Reports::EachRequest,
+            "claude" | "claude-agent-acp" => Reports::AtTheEnd,
+            _ => Reports::Never,
+        }
     }
 
     /// Returns whether writing a file is distinguished from editing one. codex-acp 2.6.0 calls

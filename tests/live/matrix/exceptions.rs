@@ -7,6 +7,13 @@ use super::backends::{Backend, name_of};
 
 const DROID_PERSISTS: &str = "Droid 0.225.2 tries a failing service again for minutes and has no setting for it; the turn's time ends it";
 const DROID_BEGINS_ANEW: &str = "Droid 0.225.2 begins anew under an id that its service does not know, and reports success; a notice says so";
+const CLAUDE_ACP_ASKS: &str = "claude-agent-acp 0.49.0 asks for permission, at times, before it names the tool, so people are asked first";
+const CLAUDE_HIDES_THE_END: &str =
+    "Claude Code 2.1.197 does not report when the limit of a key ends, so the turn fails";
+const CODEX_HIDES_THE_END: &str =
+    "Codex 0.169.0 does not report when the limit of a key ends, so the turn fails";
+const DROID_HIDES_THE_END: &str = "Droid 0.225.2 tries again for about 20 s and does not report when the limit ends, so the turn fails";
+const OPENCODE_WAITS: &str = "OpenCode 1.18.33 prints nothing in one-shot runs and waits until the limit ends; the turn's time ends it";
 const CODEX_ACP_ANSWERS: &str =
     "codex-acp 2.6.0 tells the model's failure as its own answer and calls the turn a success";
 
@@ -19,6 +26,20 @@ const FAULTS: &[(&str, &str, Often, &str)] = &[
     ("droid*", "error-500", Often::Always, DROID_PERSISTS),
     ("droid-one-shot", "error-429", Often::Always, DROID_PERSISTS),
     ("droid-one-shot", "unknown-session", Often::Always, DROID_BEGINS_ANEW),
+    ("acp-claude-agent-acp", "host-file", Often::AtTimes, CLAUDE_ACP_ASKS),
+    ("acp-claude-agent-acp", "host-ask", Often::AtTimes, CLAUDE_ACP_ASKS),
+    ("acp-claude-agent-acp", "host-later", Often::AtTimes, CLAUDE_ACP_ASKS),
+    ("acp-claude-agent-acp", "host-team", Often::AtTimes, CLAUDE_ACP_ASKS),
+    ("claude*", "limit-key", Often::Always, CLAUDE_HIDES_THE_END),
+    ("acp-claude-agent-acp", "limit-key", Often::Always, CLAUDE_HIDES_THE_END),
+    ("codex*", "limit-key", Often::Always, CODEX_HIDES_THE_END),
+    ("acp-codex-acp", "limit-key", Often::Always, CODEX_HIDES_THE_END),
+    ("droid", "limit-plan", Often::Always, DROID_HIDES_THE_END),
+    ("droid", "limit-key", Often::Always, DROID_HIDES_THE_END),
+    ("droid-one-shot", "limit-plan", Often::Always, DROID_PERSISTS),
+    ("droid-one-shot", "limit-key", Often::Always, DROID_PERSISTS),
+    ("opencode-one-shot", "limit-plan", Often::Always, OPENCODE_WAITS),
+    ("opencode-one-shot", "limit-key", Often::Always, OPENCODE_WAITS),
     ("acp-codex-acp", "error-500", Often::Always, CODEX_ACP_ANSWERS),
     ("acp-claude-agent-acp", "cut", Often::AtTimes, CLAUDE_ACP_JOINS),
     ("gemini-one-shot", "cut", Often::Always, GEMINI_KEEPS_NOTHING),

@@ -13,8 +13,8 @@ use aetheel::agent::descriptor::Feature;
 use aetheel::agent::{AskDecision, Descriptor, Mode, Safety};
 use aetheel::app::tool_server;
 use aetheel::config::Config;
-use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Setting, SteeringResult};
-use aetheel::event::Lane;
+use aetheel::dispatch::{Dispatcher, Notice, OpenQuestion, Person, Setting, SteeringResult};
+use aetheel::event::{Lane, NewEvent};
 use aetheel::id::{ChannelId, UserId};
 use aetheel::redact::Redactor;
 use aetheel::startup::settings::{ConfigFolder, FolderReason, OperatorSettings};
@@ -38,6 +38,10 @@ pub struct Wishes {
     pub model: Option<String>,
     pub allowed_tools: Vec<String>,
     pub max_turns: u32,
+    /// Other backends that can be chosen.
+    pub beside: Vec<Backend>,
+    /// The agent uses a subscription instead of a key.
+    pub subscription: bool,
 }
 
 impl Default for Wishes {
@@ -48,6 +52,8 @@ impl Default for Wishes {
             model: None,
             allowed_tools: vec![],
             max_turns: 25,
+            beside: vec![],
+            subscription: false,
         }
     }
 }
@@ -117,7 +123,13 @@ impl Cell {
     /// Starts a gateway with folders of its own.
     pub async fn open(&self, model: ModelServer, wishes: Wishes) -> Gateway {
         let folder = self.folders();
-        let home = self.agent.settle(&model.url(), &folder.path().join("home"));
+        let mut home = self.agent.settle(&model.url(), &folder.path().join("home"));
+        for backend in &wishes.beside {
+            settle_beside(backend, &model.url(), folder.path(), &mut home);
+        }
+        if wishes.subscription {
+            self.agent.subscribe(&mut home);
+        }
         let stage = Arc::new(Stage::default());
         let dispatcher = self.start(folder.path(), &home, &stage, wishes).await;
         Gateway { cell: self.clone(), model, folder, home, stage, dispatcher }
@@ -199,9 +211,12 @@ impl Cell {
             (Mode::Build, Safety::Edit) => "acceptEdits",
             (Mode::Build, Safety::Danger) => "bypassPermissions",
         };
+        let offered = std::iter::once(&self.backend).chain(&wishes.beside);
+        let offered: Vec<&str> = offered.map(|backend| backend.backend).collect();
         let model = wishes.model.or_else(|| self.backend.model.map(str::to_owned));
         let own = [
             ("AGENT_BACKEND", self.backend.backend.to_owned()),
+            ("ALLOWED_BACKENDS", offered.join(",")),
             ("AGENT_ENV", names.join(",")),
             ("ALLOWED_TOOLS", tools),
             ("BACKENDS_DIR", at("backends")),
@@ -247,6 +262,11 @@ impl Cell {
     }
 }
 
+/// Returns the person who presses buttons.
+pub fn ada() -> Person {
+    Person::User { id: UserId::discord(1), name: "Ada".to_owned(), roles: vec![], owner: true }
+}
+
 /// Longer than any agent needs whose retries are limited.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(45);
 
@@ -272,6 +292,23 @@ impl Gateway {
         self.dispatcher.intake.submit(message(lane, prompt)).unwrap();
     }
 
+    /// Sends a prompt of the user Ada.
+    pub fn ask(&self, lane: u64, prompt: &str) {
+        let author = Some("Ada".to_owned());
+        let asked = NewEvent { author, asker: Some(UserId::discord(1)), ..message(lane, prompt) };
+        self.dispatcher.intake.submit(asked).unwrap();
+    }
+
+    /// Waits for a notice in a conversation's channel with these words. Returns it once.
+    pub async fn notice(&self, lane: u64, words: &str) -> Notice {
+        self.stage.notice(ChannelId::discord(lane), words).await
+    }
+
+    /// Waits for the next answer of a conversation, or for a notice in its channel with these words.
+    pub async fn answer_or_notice(&self, lane: u64, words: &str) -> Result<Answered, Notice> {
+        self.stage.answer_or_notice(&Lane::Channel(ChannelId::discord(lane)), words).await
+    }
+
     /// Waits for the next answer of a conversation, oldest first.
     pub async fn answer(&self, lane: u64) -> Answered {
         self.stage.answer(&Lane::Channel(ChannelId::discord(lane))).await
@@ -290,13 +327,25 @@ impl Gateway {
         );
     }
 
-    /// Sets the mode of a conversation to building or planning, as `/mode` does.
-    pub async fn choose_mode(&self, lane: u64, mode: &str) {
+    /// Chooses a setting of a conversation, as `/mode` and `/model` do.
+    pub async fn choose(&self, lane: u64, setting: Setting, value: &str) {
         self.dispatcher
             .settings
-            .choose(&Lane::Channel(ChannelId::discord(lane)), Setting::Mode, Some(mode))
+            .choose(&Lane::Channel(ChannelId::discord(lane)), setting, Some(value))
             .await
             .unwrap_or_else(|refusal| panic!("{refusal}"));
+    }
+
+    /// Chooses the backend of a conversation, as `/backend` does, and the model that it needs.
+    pub async fn choose_backend(&self, lane: u64, backend: &Backend) {
+        self.dispatcher
+            .settings
+            .choose_backend(&Lane::Channel(ChannelId::discord(lane)), backend.backend)
+            .await
+            .unwrap_or_else(|refusal| panic!("{refusal}"));
+        if let Some(model) = backend.model {
+            self.choose(lane, Setting::Model, model).await;
+        }
     }
 
     /// Waits for the next question of a conversation's agent.
@@ -311,15 +360,9 @@ impl Gateway {
 
     /// Answers a question.
     pub fn decide(&self, question: &OpenQuestion, decision: AskDecision) {
-        let person = Person::User {
-            id: UserId::discord(1),
-            name: "Ada".to_owned(),
-            roles: vec![],
-            owner: true,
-        };
         self.dispatcher
             .questions
-            .answer(&question.id, &person, decision)
+            .answer(&question.id, &ada(), decision)
             .unwrap_or_else(|refusal| panic!("{refusal}: {question:?}"));
     }
 
@@ -414,6 +457,14 @@ impl Aftermath {
             }
         }
     }
+}
+
+/// Makes another backend available beside the first, with its agent in the same home.
+fn settle_beside(backend: &Backend, url: &str, folder: &Path, home: &mut Home) {
+    let agent = Agent::installed(backend.agent);
+    home.add(&agent, agent.settle(url, &folder.join("home")));
+    let target = folder.join(format!("backends/{}.wasm", backend.component));
+    std::fs::copy(component(backend.component), target).expect("the component is built");
 }
 
 /// Returns how agents are confined: the default, unless `AGENT_SANDBOX` is set.

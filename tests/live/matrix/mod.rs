@@ -84,7 +84,8 @@ fn applies(backend: &Backend, scenario: &Scenario, as_root: bool) -> bool {
     let looked_at = rights || !backend.rights_only;
     looked_at
         && (!as_root
-            || (backend.differs_for_root()
+            || (scenario.about != About::Team
+                && backend.differs_for_root()
                 && (rights || scenario.needs.contains(&Feature::Permissions))))
 }
 
@@ -156,7 +157,7 @@ async fn every_cell_passes_or_has_a_reason() {
         selection.case
     );
     let report = report::Report::of_saved_results();
-    println!("\n{}", report.table());
+    println!("\n{}\n\n{}", report.table(), report.team_table());
     report.save();
     assert!(unready.is_empty(), "{}", unready.join("\n"));
     let failed = report.failed(|backend, scenario| selection.takes(backend, scenario));

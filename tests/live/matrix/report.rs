@@ -63,7 +63,31 @@ impl Report {
     pub fn table(&self) -> String {
         let columns: Vec<usize> =
             (0..BACKENDS.len()).filter(|column| !BACKENDS[*column].rights_only).collect();
-        table(&self.cells, &columns, |scenario| !matches!(scenario.about, About::Level(_)))
+        table(&self.cells, &columns, |scenario| {
+            !matches!(scenario.about, About::Level(_) | About::Team)
+        })
+    }
+
+    /// Returns the rows about several agents and people, and the figures that they measured.
+    pub fn team_table(&self) -> String {
+        let columns: Vec<usize> =
+            (0..BACKENDS.len()).filter(|column| !BACKENDS[*column].rights_only).collect();
+        let mut told = table(&self.cells, &columns, |scenario| scenario.about == About::Team);
+        let titles: Vec<&str> = FIGURES.iter().map(|(.., title)| *title).collect();
+        let line = "---|".repeat(titles.len());
+        write!(told, "\n\n## Figures\n\n| | {} |\n|---|{line}\n", titles.join(" | ")).unwrap();
+        for column in columns {
+            let figures: Vec<&str> = FIGURES
+                .iter()
+                .map(|(name, finding, _)| {
+                    let row = SCENARIOS.iter().position(|scenario| scenario.name == *name);
+                    let kept = row.and_then(|row| self.cells.get(&(row, column)));
+                    kept.and_then(|kept| kept.findings.get(*finding)).map_or("–", String::as_str)
+                })
+                .collect();
+            writeln!(told, "| {} | {} |", BACKENDS[column].name, figures.join(" | ")).unwrap();
+        }
+        told
     }
 
     /// Returns the rights that root has and others have not, and the reverse.
@@ -120,11 +144,14 @@ impl Report {
             .collect()
     }
 
-    /// Returns the cells of the page that have no result for the present agents and components.
-    fn missing(&self) -> Vec<String> {
+    /// Returns the cells of a page that have no result for the present agents and components.
+    fn missing(&self, is_team: bool) -> Vec<String> {
         let mut missing = Vec::new();
         for (as_root, cells) in [(false, &self.cells), (true, &self.as_root)] {
-            for (row, scenario) in SCENARIOS.iter().enumerate() {
+            let rows = SCENARIOS.iter().enumerate();
+            for (row, scenario) in
+                rows.filter(|(_, scenario)| (scenario.about == About::Team) == is_team)
+            {
                 for (column, backend) in BACKENDS.iter().enumerate() {
                     if applies(backend, scenario, as_root) && !cells.contains_key(&(row, column)) {
                         let user = if as_root { " (as root)" } else { "" };
@@ -136,7 +163,7 @@ impl Report {
         missing
     }
 
-    /// Writes the page to `target/live/`, from where `scripts/live-cases` copies it to `docs/`,
+    /// Writes the pages to `target/live/`, from where `scripts/live-cases` copies it to `docs/`,
     /// because the user of the cases may not write there.
     ///
     /// An incomplete page is not written, and an earlier one is removed, so that no result in
@@ -144,14 +171,20 @@ impl Report {
     pub fn save(&self) {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let pinned = std::env::var("CLI_VERSIONS").map_or(true, |versions| versions != "latest");
-        let path = root.join(format!(
-            "target/live/compatibility{}{}.md",
-            if pinned { "" } else { "-latest" },
-            results::sandbox_suffix()
-        ));
-        let missing = self.missing();
+        for (name, is_team) in [("compatibility", false), ("compatibility-team", true)] {
+            let path = root.join(format!(
+                "target/live/{name}{}{}.md",
+                if pinned { "" } else { "-latest" },
+                results::sandbox_suffix()
+            ));
+            self.save_page(&path, is_team);
+        }
+    }
+
+    fn save_page(&self, path: &Path, is_team: bool) {
+        let missing = self.missing(is_team);
         if !missing.is_empty() {
-            let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_file(path);
             println!(
                 "\nnot written: {}: {} cells have no result for the present agents and components; \
                  run `make test-live` without BACKEND and CASE, as root. The first of them:\n{}",
@@ -161,13 +194,19 @@ impl Report {
             );
             return;
         }
-        std::fs::write(&path, self.page())
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let page = if is_team { self.team_page() } else { self.page() };
+        std::fs::write(path, page).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         println!("\nwritten: {}", path.display());
     }
 
-    fn page(&self) -> String {
-        let mut versions = String::new();
+    fn team_page(&self) -> String {
+        let versions = self.versions();
+        format!("{TEAM_HEAD}\n## Versions\n\n{versions}\n## Matrix\n\n{}", self.team_table())
+    }
+
+    /// Returns the table of the agents with their versions.
+    fn versions(&self) -> String {
+        let mut versions = String::from("| agent | version | columns |\n|---|---|---|\n");
         for agent in &self.agents {
             let columns: Vec<&str> = BACKENDS
                 .iter()
@@ -177,6 +216,11 @@ impl Report {
             writeln!(versions, "| {} | {} | {} |", agent.name, agent.version, columns.join(", "))
                 .unwrap();
         }
+        versions
+    }
+
+    fn page(&self) -> String {
+        let versions = self.versions();
         let sandbox = Sandbox::probe(SandboxMode::Auto).unwrap_or_default();
         let own = matches!(sandbox, Sandbox::Landlock { bubblewrap: Some(_), .. });
         let confined = format!(
@@ -185,7 +229,7 @@ impl Report {
             if own { ", and bubblewrap for Codex" } else { "" }
         );
         format!(
-            "{HEAD}\n## Versions\n\n| agent | version | columns |\n|---|---|---|\n{versions}\nConfined by {confined}.\n\n## Matrix\n\n{}\n\n## What agents may do\n\n{LEVELS}\n{}\n\
+            "{HEAD}\n## Versions\n\n{versions}\nConfined by {confined}.\n\n## Matrix\n\n{}\n\n## What agents may do\n\n{LEVELS}\n{}\n\
             ## As root\n\n{ROOT}\n{}\n## Not recognised\n\n\
             Output of the agents that the backends do not know (each piece is kept in the recording):\n\n{}",
             self.table(),
@@ -289,6 +333,29 @@ const ROOT: &str = "\
 Claude Code has rules of its own for root, which containers run as; `IS_SANDBOX=1` is set.
 ";
 
+/// Measured figures: the row, the name of the finding, and the title of the column.
+const FIGURES: &[(&str, &str, &str)] = &[
+    ("limit-plan", "seconds", "seconds until the message about the limit of a plan"),
+    ("limit-key", "seconds", "seconds until the message about the limit of a key"),
+    ("budget-tokens", "requests", "requests to the model with a cap of tokens"),
+    ("budget-dollars", "requests", "requests to the model with a cap of dollars"),
+];
+
+const TEAM_HEAD: &str = "\
+# Compatibility of teams
+
+Usage limits, budgets, switches between agents, collisions and the tools of the gateway, each run with the real agents as described in
+[Compatibility](compatibility.md). `make test-live` writes this page. `make test-live BACKEND=codex CASE=limit` runs the rows of one agent.
+
+The model service refuses requests with the headers and texts that the providers send. The limit of a plan is that of a Claude or ChatGPT
+subscription or of a Google account, the limit of a key is that of requests to the provider's API. OpenCode and Factory Droid use keys only.
+A turn of a budget's row makes six requests, and the third one reaches the cap. ✓ means
+that the agent is stopped, or not, as [Budgets](budgets.md#how-each-amount-is-counted) says. In the row about other agents, each agent of the same kind of
+run (live or one-shot) continues the conversation of the column's agent, which then returns.
+
+✓: passed. n/a: does not apply, for the reason given. fault: the agent itself misbehaves, as described.
+";
+
 const HEAD: &str = "\
 # Compatibility
 
@@ -299,6 +366,9 @@ cell, `BACKEND='claude*'` the columns that begin so. `make test-live CLI_VERSION
 
 The agents run as an ordinary user and confined as the gateway confines them by default (Landlock, and bubblewrap for Codex where it is installed).
 With `AGENT_SANDBOX=off` the rows *cannot …* fail, as they should.
+
+[Compatibility of teams](compatibility-team.md) has the rows about usage limits, budgets, switches between agents, collisions and the tools of
+the gateway.
 
 ✓: passed. n/a: does not apply, for the reason given. fault: the agent itself misbehaves, as described; the result below `target/live/` has the evidence.
 ";

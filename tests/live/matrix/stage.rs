@@ -3,12 +3,15 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use aetheel::access::LanePermissions;
 use aetheel::agent::{AgentEventKind, ToolStatus, Usage};
 use aetheel::dispatch::{
-    DeliveryError, OpenQuestion, Outlet, QuestionDismissal, Reply, Settlement, TurnAnswer,
+    ChannelError, DeliveryError, Notice, OpenQuestion, Outlet, QuestionDismissal, RecapMessage,
+    Reply, Settlement, TurnAnswer,
 };
 use aetheel::event::{Event, Lane, Sequence};
 use aetheel::fold::Transcript;
+use aetheel::id::{ChannelId, UserId};
 use async_trait::async_trait;
 use tokio::sync::watch;
 
@@ -20,6 +23,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub struct Stage {
     turns: std::sync::Arc<Mutex<Vec<Turn>>>,
+    notices: Mutex<Vec<Notice>>,
     changed: watch::Sender<()>,
 }
 
@@ -54,6 +58,39 @@ impl Stage {
         self.wait(&format!("an answer in {lane}"), |turns| {
             let turn = turns.iter_mut().find(|turn| turn.lane == *lane && !turn.read)?;
             turn.take_answer()
+        })
+        .await
+    }
+
+    /// Waits for a notice in a channel with these words. Returns it once.
+    pub async fn notice(&self, channel: ChannelId, words: &str) -> Notice {
+        self.wait(&format!("a notice with {words:?} in {channel}"), |_| {
+            let mut notices = self.notices.lock().unwrap();
+            let found = notices.iter().position(|notice| {
+                notice.channel == Some(channel) && notice.text.contains(words)
+            })?;
+            Some(notices.remove(found))
+        })
+        .await
+    }
+
+    /// Waits for the oldest answer of a lane that was not returned yet, or for a notice in its
+    /// channel with these words, whichever comes first.
+    pub async fn answer_or_notice(&self, lane: &Lane, words: &str) -> Result<Answered, Notice> {
+        let channel = match lane {
+            Lane::Channel(channel) => *channel,
+            _ => panic!("{lane} has no channel"),
+        };
+        self.wait(&format!("an answer, or a notice with {words:?}, in {lane}"), |turns| {
+            let turn = turns.iter_mut().find(|turn| turn.lane == *lane && !turn.read);
+            if let Some(answered) = turn.and_then(Turn::take_answer) {
+                return Some(Ok(answered));
+            }
+            let mut notices = self.notices.lock().unwrap();
+            let found = notices.iter().position(|notice| {
+                notice.channel == Some(channel) && notice.text.contains(words)
+            })?;
+            Some(Err(notices.remove(found)))
         })
         .await
     }
@@ -111,10 +148,12 @@ impl Stage {
         let told = turns
             .iter()
             .map(|turn| format!("{}: {:?}, {:?}", turn.lane, turn.answer, turn.transcript));
-        told.collect::<Vec<_>>().join("; ")
+        let told = told.collect::<Vec<_>>().join("; ");
+        format!("{told}; {:?}", self.notices.lock().unwrap())
     }
 }
 
+#[async_trait]
 impl Outlet for Stage {
     fn open(&self, event: &Event) -> Box<dyn Reply> {
         let turn = Turn {
@@ -125,13 +164,43 @@ impl Outlet for Stage {
             answer: None,
             read: false,
         };
-        self.turns.lock().unwrap().push(turn);
+        let mut turns = self.turns.lock().unwrap();
+        // An event that waited is carried out again.
+        turns.retain(|known| {
+            known.answer.is_some() || (&known.lane, known.sequence) != (&turn.lane, turn.sequence)
+        });
+        turns.push(turn);
+        drop(turns);
         Box::new(Part {
             turns: self.turns.clone(),
             changed: self.changed.clone(),
             sequence: event.sequence,
             lane: event.lane.clone(),
         })
+    }
+
+    async fn permissions(
+        &self,
+        _: UserId,
+        channel: ChannelId,
+    ) -> Result<LanePermissions, ChannelError> {
+        let place = format!("#room-{channel}");
+        Ok(LanePermissions { sees: true, acts: true, place, ..LanePermissions::default() })
+    }
+
+    async fn read_channel(
+        &self,
+        channel: ChannelId,
+        _: usize,
+    ) -> Result<Vec<RecapMessage>, ChannelError> {
+        let text = format!("words of channel {channel}");
+        Ok(vec![RecapMessage { author: Some("Bob".to_owned()), text }])
+    }
+
+    async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
+        self.notices.lock().unwrap().push(notice);
+        self.changed.send_replace(());
+        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@ mod chat;
 mod gate;
 mod gemini;
 mod intent;
+mod limit;
 mod messages;
 mod reply;
 mod request;
@@ -34,6 +35,7 @@ use tokio::sync::watch;
 
 pub use gate::Gate;
 pub use intent::Intent;
+pub use limit::Allowance;
 pub use reply::Reply;
 pub use request::ModelRequest;
 pub use wire::{TOKENS_IN, TOKENS_OUT};
@@ -194,6 +196,9 @@ async fn answer(
         .unwrap_or_else(|| Reply::refusing(400, "the test's script has no reply left"));
     let offered = request.offered().to_vec();
     shared.requests.send_modify(|all| all.push(request));
+    if let Some(limit) = &reply.limit {
+        return limit.refusal(api);
+    }
     reply.into_response(streaming, &offered, &mut *voice).await
 }
 

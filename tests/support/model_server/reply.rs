@@ -1,9 +1,12 @@
 //! The model's replies: a list of steps, independent of the API.
 
+use std::time::SystemTime;
+
 use serde_json::Value;
 
 use super::gate::Gate;
 use super::intent::Intent;
+use super::limit::{Allowance, UsageLimit};
 
 /// One reply of the model, built step by step.
 #[derive(Clone, Default)]
@@ -11,6 +14,7 @@ pub struct Reply {
     pub(super) held: Option<Gate>,
     pub(super) steps: Vec<Step>,
     pub(super) failure: Option<Failure>,
+    pub(super) limit: Option<UsageLimit>,
 }
 
 #[derive(Clone)]
@@ -116,6 +120,12 @@ impl Reply {
             failure: Some(Failure { fault: Fault::new(status, kind, message), retry_after: None }),
             ..Self::default()
         }
+    }
+
+    /// The provider's refusal of a request because an allowance is used up, which is renewed at this
+    /// time.
+    pub fn limited(allowance: Allowance, until: SystemTime) -> Self {
+        Self { limit: Some(UsageLimit { allowance, until }), ..Self::default() }
     }
 
     /// Adds a `retry-after` header, in seconds, to an HTTP error.

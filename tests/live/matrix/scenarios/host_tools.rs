@@ -1,5 +1,7 @@
 //! Scenarios about the tools of the gateway that the agent offers its model.
 
+use std::collections::BTreeSet;
+
 use aetheel::agent::descriptor::Feature;
 use aetheel::agent::{AskDecision, Mode, Safety};
 use aetheel::dispatch::Subject;
@@ -7,7 +9,7 @@ use aetheel::event::Lane;
 use aetheel::id::ChannelId;
 use serde_json::json;
 
-use super::super::gateway::{Cell, Wishes};
+use super::super::gateway::{Cell, Gateway, Wishes};
 use super::Script;
 use crate::support::model_server::{Intent, Reply};
 
@@ -72,28 +74,105 @@ pub(super) async fn ask(cell: Cell) {
     assert!(result.contains("Blue"), "{result}");
 }
 
-/// Saves a turn for later, in a channel whose operator allows that.
+/// Saves turns for later in each way, in a channel whose operator allows that. People are asked
+/// before the one that repeats.
 pub(super) async fn later(cell: Cell) {
     let reminder = json!({"in": "2h", "text": "Look at the build."});
-    let script = Script::default().on(
-        "Later.",
-        [Reply::does("call_1", Intent::host("aetheel_remind", reminder)), Reply::text("Saved.")],
+    let schedule = json!({"cron": "0 9 * * 1-5", "text": "Look at the news."});
+    let sleep = json!({"in": "3h", "reason": "Look whether it has ended."});
+    let calls = [
+        ("call_1", "aetheel_remind", reminder),
+        ("call_2", "aetheel_schedule", schedule),
+        ("call_3", "aetheel_sleep_until", sleep),
+    ];
+    let (gateway, asked) = calling(&cell, calls).await;
+    let lane = Lane::Channel(ChannelId::discord(1));
+    let saved = gateway.dispatcher.later_turns.in_lane(&lane);
+    let texts: BTreeSet<&str> = saved.iter().map(|turn| turn.text.as_str()).collect();
+    assert_eq!(
+        texts,
+        ["Look at the build.", "Look at the news.", "Look whether it has ended."].into(),
+        "{:?}",
+        gateway.model.requests().pop().unwrap().tool_results()
     );
+    assert!(matches!(&asked[..], [one] if one.contains("Look at the news.")), "{asked:?}");
+}
+
+/// Works with other conversations: reserves a file, lists the places for a hand-off, reads two
+/// channels and hands work over. People are asked before the other channel is read and before the
+/// work goes there.
+pub(super) async fn team(cell: Cell) {
+    let calls = [
+        ("call_1", "aetheel_claim", json!({"paths": ["report.txt"], "reason": "release"})),
+        ("call_2", "aetheel_list_agents", json!({})),
+        ("call_3", "aetheel_read_channel", json!({})),
+        ("call_4", "aetheel_read_channel", json!({"channel": "2"})),
+        ("call_5", "aetheel_handoff", json!({"channel": "2", "text": "Check it."})),
+    ];
+    let (gateway, asked) = calling(&cell, calls).await;
+    let request = gateway.model.requests().into_iter().rfind(|request| request.mentions("call_5"));
+    let results = request.as_ref().map(|request| request.tool_results()).unwrap_or_default();
+    for (call, words) in [
+        ("call_1", "report.txt"),
+        ("call_2", "#room-2"),
+        ("call_3", "words of channel 1"),
+        ("call_4", "words of channel 2"),
+        ("call_5", "handed over"),
+    ] {
+        assert!(results.get(call).is_some_and(|told| told.contains(words)), "{call}: {results:?}");
+    }
+    let claims = gateway.dispatcher.claims.all();
+    let [claim] = &claims[..] else { panic!("one claim: {claims:?}") };
+    assert_eq!(claim.reason.as_deref(), Some("release"), "{claim:?}");
+    let words: Vec<bool> = asked.iter().map(|text| text.contains("Check it.")).collect();
+    assert_eq!(words, [false, true], "{asked:?}");
+    gateway.answer(2).await.answers("Checked.");
+    let request = gateway.model.requests().pop().unwrap();
+    assert!(
+        request.prompts().iter().any(|prompt| prompt.contains("Check it.")),
+        "{:?}",
+        request.prompts()
+    );
+}
+
+/// Makes these calls one after the other in a turn of two channels that have all tools, and returns
+/// the questions that people were asked about them. People allow everything.
+async fn calling<const N: usize>(
+    cell: &Cell,
+    calls: [(&'static str, &'static str, serde_json::Value); N],
+) -> (Gateway, Vec<String>) {
+    let calls = calls.map(|(id, name, input)| Reply::does(id, Intent::host(name, input)));
+    let script = Script::default()
+        .on("Begin.", calls.into_iter().chain([Reply::text("Done.")]))
+        .on("Check it.", [Reply::text("Checked.")]);
     let wishes = Wishes { safety: Safety::Default, ..Wishes::default() };
     let gateway = cell.open(script.serve().await, wishes).await;
-    gateway.write("config/channels.md", "## channel 1\n\n- host-tools: remind\n");
-    gateway.prompt(1, "Later.");
-    let mut told = gateway.question_or_end(1).await;
-    if let Ok(question) = &told {
-        assert!(cell.backend.asks_before_host_tools(), "somebody is asked: {question:?}");
-        gateway.decide(question, AskDecision::AllowOnce);
-        told = gateway.question_or_end(1).await;
+    gateway.write("workspace/report.txt", "figures of the week\n");
+    let channels = "## channel 1\n\n- host-tools: all\n\n## channel 2\n\n- host-tools: all\n";
+    gateway.write("config/channels.md", channels);
+    gateway.ask(1, "Begin.");
+    let mut asked = Vec::new();
+    loop {
+        match gateway.question_or_end(1).await {
+            Ok(question) => match &question.subject {
+                Subject::Questions(questions) => {
+                    let [one] = &questions[..] else { panic!("one question: {questions:?}") };
+                    asked.push(one.text.clone());
+                    let answers = vec![(one.id.clone(), vec!["Allow".to_owned()])];
+                    gateway.decide(&question, AskDecision::Answers(answers));
+                }
+                _ => {
+                    assert!(
+                        cell.backend.asks_before_host_tools(),
+                        "somebody is asked: {question:?}"
+                    );
+                    gateway.decide(&question, AskDecision::AllowOnce);
+                }
+            },
+            Err(told) => {
+                told.answers("Done.");
+                return (gateway, asked);
+            }
+        }
     }
-    let Err(told) = told else { panic!("somebody is asked twice: {told:?}") };
-    told.answers("Saved.");
-    let lane = Lane::Channel(ChannelId::discord(1));
-    let [saved] = &gateway.dispatcher.later_turns.in_lane(&lane)[..] else {
-        panic!("one turn: {told:?}")
-    };
-    assert_eq!(saved.text, "Look at the build.");
 }

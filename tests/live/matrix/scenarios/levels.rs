@@ -5,6 +5,7 @@
 //! access outside the workspace is allowed, and must fail all the same.
 
 use aetheel::agent::{AskDecision, Mode, Safety};
+use aetheel::dispatch::Setting;
 
 use super::super::gateway::{Cell, Gateway, Wishes};
 use super::Script;
@@ -121,7 +122,7 @@ async fn tries(cell: &Cell, wishes: Wishes, then: Option<&str>) -> ([Came; 5], S
         .unwrap();
     if let Some(mode) = then {
         gateway.talk("Hello.").await.answers("Hello.");
-        gateway.choose_mode(1, mode).await;
+        gateway.choose(1, Setting::Mode, mode).await;
     }
     let mut came = [Came::No; 5];
     for (attempt, came) in ALL.iter().zip(&mut came) {

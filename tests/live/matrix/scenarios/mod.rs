@@ -3,14 +3,18 @@
 
 mod asks;
 mod boundary;
+mod budgets;
+mod collisions;
 mod failures;
 mod holder;
 mod host_tools;
 mod levels;
+mod limits;
 mod outlive;
 mod prompts;
 mod sessions;
 mod stops;
+mod switching;
 mod talk;
 mod tools;
 
@@ -19,7 +23,7 @@ use std::pin::Pin;
 
 use aetheel::agent::descriptor::Feature;
 
-use self::About::{Boundary, Level, Service, Talk};
+use self::About::{Boundary, Level, Service, Talk, Team};
 use super::gateway::{Cell, Gateway, Wishes};
 use crate::support::model_server::{ModelRequest, ModelServer, Reply};
 
@@ -44,6 +48,8 @@ pub enum About {
     Talk,
     /// The same, with a gateway that is killed.
     Service,
+    /// Several agents, conversations and people. These rows have a page of their own.
+    Team,
     /// The restrictions of the sandbox.
     Boundary,
     /// The rights of the agent at a level, by the level's name for people. The outcomes are in a
@@ -51,6 +57,7 @@ pub enum About {
     Level(&'static str),
 }
 
+pub use budgets::Reports;
 pub use levels::TRIES;
 
 pub type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -78,9 +85,10 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "deny", "permission: deny", [Permissions], Talk, asks::deny;
     "deny-and-stop", "permission: deny and stop", [Permissions], Talk, asks::deny_and_stop;
     "question", "a question to the user", [Questions], Talk, asks::question;
-    "host-file", "a tool of the gateway posts a file", [HostTools], Talk, host_tools::file;
-    "host-ask", "a tool of the gateway asks people", [HostTools], Talk, host_tools::ask;
-    "host-later", "a tool of the gateway that a channel names saves a later turn", [HostTools], Talk, host_tools::later;
+    "host-file", "a tool of the gateway posts a file", [HostTools], Team, host_tools::file;
+    "host-ask", "a tool of the gateway asks people", [HostTools], Team, host_tools::ask;
+    "host-later", "tools of the gateway save later turns", [HostTools], Team, host_tools::later;
+    "host-team", "tools of the gateway reserve a file, read channels and hand work over", [HostTools], Team, host_tools::team;
     "interrupt-text", "interrupt in text", [Interrupt], Talk, stops::in_text;
     "interrupt-tool", "interrupt in a tool", [Interrupt], Talk, stops::in_tool;
     "interrupt-ask", "interrupt during an ask", [Interrupt, Permissions], Talk, asks::interrupt;
@@ -89,6 +97,14 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "resume", "resume in a new process carries history", [Resume], Talk, sessions::resume;
     "unknown-session", "an unknown session is reported and forgotten", [Resume], Talk, sessions::unknown;
     "two-sessions", "two sessions at once", [], Talk, sessions::two_at_once;
+    "switch", "every other agent continues the conversation with a recap", [Resume], Team, switching::each_other;
+    "limit-ends", "a usage limit that ends in seconds: answered once", [], Team, limits::that_ends;
+    "limit-plan", "the usage limit of a plan that ends in hours: the conversation waits", [], Team, limits::of_a_plan;
+    "limit-key", "the usage limit of a key that ends in hours: the conversation waits", [], Team, limits::of_a_key;
+    "budget-tokens", "a budget of tokens", [], Team, budgets::tokens;
+    "budget-dollars", "a budget of dollars", [], Team, budgets::dollars;
+    "collision", "two conversations write one file: both are warned", [], Team, collisions::warned;
+    "collision-ask", "the same with `collisions: ask`: people are asked first", [Permissions], Team, collisions::asked;
     "error-400", "model error 400, then alive", [], Talk, failures::error_400;
     "error-401", "model error 401, then alive", [], Talk, failures::error_401;
     "error-429", "model error 429, then alive", [], Talk, failures::error_429;
