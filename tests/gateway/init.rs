@@ -73,7 +73,7 @@ async fn flags_set_everything_up_and_the_gateway_finds_the_result() {
         assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
     }
     assert!(!text.contains("ALLOWED_ROLES") && !text.contains("CONFIG_DIR"), "{text}");
-    for name in ["soul.md", "identity.md", "agents.md", "acp.md", "boot.md"] {
+    for name in ["soul.md", "identity.md", "agents.md", "acp.md", "boot.md", "budgets.md"] {
         let example = concat!(env!("CARGO_MANIFEST_DIR"), "/config/");
         let made = fs::read(folder(&installation).join(name)).unwrap();
         assert_eq!(made, fs::read(format!("{example}{name}")).unwrap(), "{name}");

@@ -12,7 +12,7 @@ use crate::startup::settings::env_file;
 use crate::startup::survey::make_private;
 
 /// Files of a new folder: the examples of the repository.
-pub(in crate::commands) const EXAMPLE_FILES: [(&str, &str); 9] = [
+pub(in crate::commands) const EXAMPLE_FILES: [(&str, &str); 10] = [
     ("soul.md", include_str!("../../../config/soul.md")),
     ("identity.md", include_str!("../../../config/identity.md")),
     ("agents.md", include_str!("../../../config/agents.md")),
@@ -21,6 +21,7 @@ pub(in crate::commands) const EXAMPLE_FILES: [(&str, &str); 9] = [
     ("memory.md", include_str!("../../../config/memory.md")),
     ("heartbeat.md", include_str!("../../../config/heartbeat.md")),
     ("boot.md", include_str!("../../../config/boot.md")),
+    ("budgets.md", include_str!("../../../config/budgets.md")),
     ("acp.md", include_str!("../../../config/acp.md")),
 ];
 

@@ -344,6 +344,15 @@ mod tests {
     #[test]
     fn a_thread_counts_in_its_channel() {
         let cap = BudgetCap::parse("x", "$1 a day for channel 5").expect("a cap");
+    #[test]
+    fn the_template_limits_nothing_and_its_example_is_valid() {
+        let template = include_str!("../../../../config/budgets.md");
+        assert_eq!(BudgetRules::parse(template), BudgetRules::default());
+        let (_, example) = template.split_once("```markdown\n").expect("an example");
+        let rules = BudgetRules::parse(example.trim_end().trim_end_matches("```"));
+        assert_eq!((rules.caps.len(), rules.faults), (3, vec![]));
+    }
+
         let thread = BudgetSubject { parent: Some(ChannelId::discord(5)), ..subject(4, 7) };
         assert!(cap.account_of(&thread).is_some() && cap.account_of(&subject(4, 7)).is_none());
         let each = BudgetCap::parse("x", "$1 a day for each channel").expect("a cap");
