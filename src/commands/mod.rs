@@ -231,7 +231,11 @@ pub fn run(cli: Cli) -> u8 {
                 (_, true, _) => costs::CostsFormat::Json,
                 _ => costs::CostsFormat::Tables,
             };
-            with_sound_settings(&common, |settings| block_on(costs::run(settings, days, form)))
+            with_settings(&common, None, |mut settings| {
+                // The turns that were finished do not depend on the caps.
+                settings.faults.retain(|fault| fault.subject != survey::BUDGETS);
+                if_sound(settings, |settings| block_on(costs::run(settings, days, form)))
+            })
         }
         CliCommand::Audit(command) => {
             audit::run(command, |common, run| with_sound_settings(common, run))
@@ -284,12 +288,14 @@ fn with_settings(
 /// Like [`with_settings`], but refuses settings with faults, for commands that do not report faults
 /// themselves.
 fn with_sound_settings(common: &Common, run: impl FnOnce(OperatorSettings) -> u8) -> u8 {
-    with_settings(common, None, |settings| {
-        if settings.faults.is_empty() {
-            return run(settings);
-        }
-        StartRefusal::new(exit::CONFIG, settings.faults).print()
-    })
+    with_settings(common, None, |settings| if_sound(settings, run))
+}
+
+fn if_sound(settings: OperatorSettings, run: impl FnOnce(OperatorSettings) -> u8) -> u8 {
+    if settings.faults.is_empty() {
+        return run(settings);
+    }
+    StartRefusal::new(exit::CONFIG, settings.faults).print()
 }
 
 fn on_rollout(common: &Common, name: String, action: RolloutAction) -> u8 {

@@ -338,7 +338,7 @@ fn footer(answer: &TurnAnswer) -> String {
             usage.output
         ));
         if let Some(cost) = usage.cost_usd {
-            footer.push_str(&format!(" · ${cost:.4}"));
+            footer.push_str(&format!(" · ${cost:.4} list price"));
         }
         if let Some(left) = context_left(usage) {
             footer.push_str(&format!(" · {left}% of the context left"));
@@ -549,7 +549,7 @@ mod tests {
         let answer = TurnAnswer { usage: Some(usage), model: Some("m-1".to_owned()), ..answer("") };
         let (shown, console) = shown(&events, answer).await;
         let wanted = "… thinking (/open thinking)\n☑ 1 of 2: write (/open plan)\n↻ the agent is retrying: busy\n\
-                      [Agent · m-1 · 1.5 s · 100 in, 5 out · $0.0120 · 75% of the context left]\n";
+                      [Agent · m-1 · 1.5 s · 100 in, 5 out · $0.0120 list price · 75% of the context left]\n";
         assert_eq!(shown, wanted);
         assert_eq!(console.shared().folded().open(Some("thinking")).as_deref(), Ok("Hm, well."));
     }

@@ -61,6 +61,9 @@ pub fn files(config: &Config, secrets: &WebhookSecrets) -> Vec<Finding> {
     faults.into_iter().map(|fault| Finding::left_out("files", fault)).collect()
 }
 
+/// The subject of findings about `budgets.md`.
+pub const BUDGETS: &str = "budgets";
+
 /// Returns the problems in `budgets.md`. A start with problems is refused, because a cap could be
 /// missing.
 pub fn budgets(config: &Config) -> Vec<Finding> {
@@ -69,7 +72,7 @@ pub fn budgets(config: &Config) -> Vec<Finding> {
         Err(error) => vec![format!("CONFIG_DIR: {}", with_causes(&error))],
     };
     let hint = "docs/budgets.md describes the format";
-    faults.into_iter().map(|fault| Finding::invalid("budgets", fault).with_hint(hint)).collect()
+    faults.into_iter().map(|fault| Finding::invalid(BUDGETS, fault).with_hint(hint)).collect()
 }
 
 /// Returns warnings about heartbeats and cron jobs without a channel for their answers.

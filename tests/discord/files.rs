@@ -217,5 +217,8 @@ async fn a_configured_footer_is_below_the_answer() {
         ..answer("Done")
     };
     bot.turn(&local, "go").await.finish(told).await.expect("delivered");
-    assert_eq!(local.texts(CHANNEL), ["Done\n-# demo · opus · 12 s · 3.1k in, 800 out · $0.02"]);
+    assert_eq!(
+        local.texts(CHANNEL),
+        ["Done\n-# demo · opus · 12 s · 3.1k in, 800 out · $0.02 list price"]
+    );
 }

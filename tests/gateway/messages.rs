@@ -78,7 +78,7 @@ async fn files_reach_the_agent_of_the_real_claude_component_and_are_removed_afte
     );
     assert_eq!(
         lines[3..],
-        ["att-2.log holds 100000 bytes", "-# opus-9 · 3.1k in, 800 out · $0.02"]
+        ["att-2.log holds 100000 bytes", "-# opus-9 · 3.1k in, 800 out · $0.02 list price"]
     );
     let left: Vec<_> = fs::read_dir(installation.path("workspace")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");

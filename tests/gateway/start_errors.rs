@@ -89,6 +89,11 @@ async fn all_faults_of_budgets_are_78_because_a_cap_could_be_missing() {
             assert!(ended.faults().contains(line), "{line}: {}", ended.stderr);
         }
     }
+    // The costs of finished turns do not depend on the caps.
+    for command in [&["costs"][..], &["costs", "--json"], &["costs", "--what-if", "$1 a day"]] {
+        let ended = installation.run(command, "").await;
+        assert_eq!(ended.code, 0, "{command:?}: {}", ended.stderr);
+    }
 }
 
 #[tokio::test]

@@ -83,6 +83,7 @@ async fn users_see_the_costs_of_their_channels_and_owners_see_all() {
     let his = bob.get("/costs").await.body;
     for part in [
         "<dt>Cost</dt><dd>$0.50 of 1</dd>",
+        "Costs are list prices as agents report them; a subscription usually costs less.",
         "<dt>Turns</dt><dd>2, 0 failed</dd>",
         "<dt>Agent hours</dt><dd>1.00</dd>",
         "1000 in, 900 of them cached; 20 out, 7 of them thinking",

@@ -38,7 +38,8 @@ pub(crate) fn lines(
 }
 
 /// Returns the footer: the backend, the duration and the cost of the turn, as far as `parts` has
-/// them. A failure has no footer, and facts that the agent did not report are left out.
+/// them. A failure has no footer, and facts that the agent did not report are left out. The cost is
+/// called a list price, because it is unknown whether the agent uses a subscription.
 fn footer(answer: &TurnAnswer, parts: &[FooterPart]) -> Option<String> {
     if answer.failure.is_some() {
         return None;
@@ -59,7 +60,7 @@ fn footer(answer: &TurnAnswer, parts: &[FooterPart]) -> Option<String> {
                 .as_ref()
                 .and_then(|usage| usage.cost_usd)
                 .filter(|cost| *cost > 0.0)
-                .map(money),
+                .map(|cost| format!("{} list price", money(cost))),
         })
         .filter(|part| !part.is_empty())
         .collect();
@@ -216,11 +217,11 @@ mod tests {
         };
         assert_eq!(
             footer(&shown, &all).as_deref(),
-            Some("-# claude · opus · 12 s · 3.1k in, 800 out · $0.02")
+            Some("-# claude · opus · 12 s · 3.1k in, 800 out · $0.02 list price")
         );
         assert_eq!(
             footer(&shown, &[FooterPart::Cost, FooterPart::Backend]).as_deref(),
-            Some("-# $0.02 · claude")
+            Some("-# $0.02 list price · claude")
         );
         assert_eq!(footer(&answer("Done"), &all).as_deref(), Some("-# claude"));
         assert_eq!(

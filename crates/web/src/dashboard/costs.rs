@@ -128,7 +128,7 @@ pub(super) async fn page(
             p { "No turn ended in this time in the channels that you can see." }
         } @else {
             (whole(&costs.whole))
-            p { "Days are in UTC. Nothing is estimated: values that an agent does not report are missing from the sums." }
+            p { "Costs are list prices as agents report them; a subscription usually costs less. Days are in UTC. Nothing is estimated: values that an agent does not report are missing from the sums." }
             h2 { "By day" }
             (plotted(&costs, from, days))
             (table("Day", &by_day(&costs.days)))
