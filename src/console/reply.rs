@@ -411,6 +411,7 @@ mod tests {
             took: Duration::from_millis(1500),
             offer: None,
             ping: None,
+            continuation: None,
             turn: None,
             files: vec![],
         }

@@ -661,6 +661,7 @@ pub fn answer(text: &str) -> TurnAnswer {
         took: Duration::from_secs(1),
         offer: None,
         ping: None,
+        continuation: None,
         turn: None,
         files: vec![],
     }

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use aetheel::agent::{AgentEventKind, Exit, Input, ToolEnd, ToolStart, ToolStatus, Usage};
 use aetheel::budget::AccountUse;
@@ -12,7 +13,7 @@ use aetheel::dispatch::{Dispatcher, Notice, OfferEffect, OfferRefusal, Person};
 use aetheel::event::{Lane, NewEvent};
 use aetheel::id::{ChannelId, UserId};
 use aetheel::queue::QueueLimits;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::outlive::{Gateway, Setup};
 use crate::support::scripted::{
@@ -371,4 +372,104 @@ fn a_stopped_turn_continues_once_after_restarts() {
         assert_eq!(prompts.len(), 2, "{kills} restarts, {dies}: {prompts:?}");
         assert!(prompts[1].contains("Continue the work on my last request"), "{prompts:?}");
     }
+}
+
+/// Returns an agent that the test lets end after its interruption.
+fn stubborn() -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
+    let (leave, given) = watch::channel(false);
+    let begun = Arc::new(AtomicUsize::new(0));
+    let launcher = ScriptedLauncher::new(move |mut agent: Agent| {
+        let (mut given, turn) = (given.clone(), begun.fetch_add(1, Ordering::SeqCst));
+        async move {
+            agent.say(&["session s1"]).await;
+            if turn > 0 {
+                agent.say(&[&format!("text {}", agent.prompt), "done"]).await;
+                return agent.exit(Exit::Code(0), "").await;
+            }
+            agent.say(&["text half", "tool t1", "usage 1.5"]).await;
+            // The agent was interrupted, but ends only when the test lets it end.
+            let _ = agent.commands.recv().await;
+            let _ = given.wait_for(|given| *given).await;
+            agent.exit(Exit::Code(0), "").await;
+        }
+    });
+    (leave, launcher)
+}
+
+#[test]
+fn a_turn_continues_if_the_gateway_dies_between_the_interruption_and_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config");
+    std::fs::create_dir_all(&config).unwrap();
+    std::fs::write(config.join("budgets.md"), DOLLAR).unwrap();
+    let (leave, launcher) = stubborn();
+    let shelf = Shelf::new(launcher.clone());
+    let patient = || Setup { stop_grace: Some(Duration::from_secs(60)), ..setup() };
+    let gateway = Gateway::begin(folder.path(), &shelf, patient());
+    gateway.ask("build it");
+    let queue = || std::fs::read_to_string(config.join("state/queue.md")).unwrap_or_default();
+    gateway.wait_until("the turn is interrupted", || {
+        queue().contains(" cut off ") && recorded(folder.path()).contains("interrupt")
+    });
+    gateway.die();
+    // The agent ends while no gateway runs.
+    leave.send_replace(true);
+    shelf.wait_for_exits();
+    let gateway = Gateway::begin(folder.path(), &shelf, patient());
+    let (text, failure) = gateway.answer();
+    let failure = failure.unwrap();
+    assert!(text == "half" && failure.contains("I continue by myself"), "{text} {failure}");
+    let notices = gateway.runtime.block_on(gateway.collected.notices(1));
+    let raise = button(&notices, "Raise to");
+    assert_eq!(gateway.runtime.block_on(press(&gateway.dispatcher, &raise, true)), RAISED);
+    gateway.wait_until("the conversation continues", || launcher.prompts().len() == 2);
+    gateway.runtime.block_on(gateway.dispatcher.turns.idle());
+    assert!(launcher.prompts()[1].contains("Continue the work on my last request"));
+}
+
+fn recorded(folder: &Path) -> String {
+    std::fs::read_to_string(super::outlive::recording(folder)).unwrap_or_default()
+}
+
+/// Lets a turn be stopped at its cap, and cuts the journal after the first line that the end of the
+/// turn wrote, as if the gateway had died there.
+#[test]
+fn a_gateway_that_dies_right_after_a_stopped_turn_continues_it_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config");
+    std::fs::create_dir_all(&config).unwrap();
+    std::fs::write(config.join("budgets.md"), DOLLAR).unwrap();
+    let launcher = agent(&[&["text half", "tool t1", "usage 1.5"]]);
+    let shelf = Shelf::new(launcher.clone());
+    let gateway = Gateway::begin(folder.path(), &shelf, setup());
+    gateway.ask("build it");
+    gateway.answer();
+    gateway.wait_until("an owner is asked", || saved(folder.path()).contains("asked `1000000`"));
+    gateway.die();
+    let path = config.join("state/queue.md");
+    let journal = std::fs::read_to_string(&path).unwrap();
+    let end = ["answered", "- [ ]"];
+    let cut = journal.find(" cut off ").unwrap();
+    let first = journal[cut..].lines().position(|line| end.iter().any(|word| line.contains(word)));
+    let lines = journal[..cut].lines().count() + first.unwrap();
+    let kept: Vec<&str> = journal.lines().take(lines).collect();
+    std::fs::write(&path, kept.join("\n") + "\n").unwrap();
+    for _ in 0..2 {
+        let gateway = Gateway::begin(folder.path(), &shelf, setup());
+        let notices = gateway.runtime.block_on(gateway.collected.notices(1));
+        assert!(notices.iter().all(|notice| notice.text.contains("(budget)")), "{notices:?}");
+        gateway.die();
+    }
+    let gateway = Gateway::begin(folder.path(), &shelf, setup());
+    let notices = gateway.runtime.block_on(gateway.collected.notices(1));
+    let raise = button(&notices, "Raise to");
+    assert_eq!(gateway.runtime.block_on(press(&gateway.dispatcher, &raise, true)), RAISED);
+    gateway.wait_until("the conversation continues", || launcher.prompts().len() == 2);
+    gateway.runtime.block_on(gateway.dispatcher.turns.idle());
+    gateway.die();
+    let gateway = Gateway::begin(folder.path(), &shelf, setup());
+    gateway.runtime.block_on(gateway.dispatcher.turns.idle());
+    let prompts = launcher.prompts();
+    assert_eq!(prompts.len(), 2, "{prompts:?}");
+    assert!(prompts[1].contains("Continue the work on my last request"), "{prompts:?}");
 }

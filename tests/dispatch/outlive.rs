@@ -40,6 +40,8 @@ pub(super) struct Setup {
     pub(super) backends: Arc<dyn Backends>,
     pub(super) safety: Safety,
     pub(super) policies: Arc<dyn Policies>,
+    /// The time that an interrupted agent has to end, if it is not the default.
+    pub(super) stop_grace: Option<Duration>,
 }
 
 impl Setup {
@@ -50,7 +52,7 @@ impl Setup {
 
     pub(super) fn with(backends: Arc<dyn Backends>) -> Self {
         let policies = Arc::new(NoPolicies);
-        Self { backend: "scripted", backends, safety: Safety::Edit, policies }
+        Self { backend: "scripted", backends, safety: Safety::Edit, policies, stop_grace: None }
     }
 }
 
@@ -70,6 +72,7 @@ impl Gateway {
                 parts(folder, setup.backend, setup.backends, launcher, &collected, limits).await;
             parts.choices.safety = setup.safety;
             parts.policies = setup.policies;
+            parts.host.stop_grace = setup.stop_grace.unwrap_or(parts.host.stop_grace);
             let journal = parts.workspace.journal().await.unwrap();
             parts.journal = Some(journal.clone());
             let recorder = parts.recorder.clone();

@@ -113,6 +113,11 @@ impl EventProgress {
         first.then(|| journal.used_tool(entry.event.sequence))
     }
 
+    /// Returns whether a previous process was about to stop the turn because a budget was used up.
+    pub(crate) fn was_cut_off(&self) -> bool {
+        self.journal_entry.as_ref().is_some_and(|(_, entry)| entry.cut_off)
+    }
+
     /// Leaves a turn that was stopped by a shutdown to the next start. Returns the action of the
     /// next start, or `None` if the event is not in the journal.
     pub(crate) fn leave_to_next_start(&self) -> Option<NextStart> {

@@ -169,6 +169,7 @@ mod tests {
             files: vec![],
             offer: None,
             ping: None,
+            continuation: None,
             turn: None,
         }
     }

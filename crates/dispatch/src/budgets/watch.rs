@@ -4,15 +4,19 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::timeout;
 
 use super::{BudgetMonitor, messages, offers};
 use crate::Shared;
 use crate::outlet::Notice;
 use aetheel_model::budget::{AccountUse, BudgetGrant};
-use aetheel_turn::StopReason;
+use aetheel_store::workspace::PendingSave;
 
 /// How often the time of running turns is compared with the caps.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the stop of a turn waits until its reason is saved. A full disk must not let the turn
+/// use more.
+const SAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Watches the sums until the dispatcher is dropped.
 pub(crate) async fn watch(shared: Weak<Shared>, monitor: Arc<BudgetMonitor>) {
@@ -23,28 +27,16 @@ pub(crate) async fn watch(shared: Weak<Shared>, monitor: Arc<BudgetMonitor>) {
         };
         let Some(shared) = shared.upgrade() else { return };
         if (is_changed || !monitor.ledger.lock().is_idle()) && monitor.refresh().await {
-            monitor.check(&shared).await;
+            monitor.stop_at_caps(&shared).await;
+            monitor.give_notice().await;
         }
     }
 }
 
 impl BudgetMonitor {
-    async fn check(&self, shared: &Shared) {
-        let now = Timestamp::now();
-        let (stopped, uses) = {
-            let mut ledger = self.ledger.lock();
-            (ledger.turns_to_stop(now), ledger.uses(now))
-        };
-        for (lane, running) in shared.lanes.running.lock().iter() {
-            if running.turn_id.as_ref().is_some_and(|turn| stopped.contains(turn)) {
-                let stops = running.stop.send_if_modified(|reason| {
-                    reason.is_none() && reason.replace(StopReason::Budget).is_none()
-                });
-                if stops {
-                    tracing::warn!(%lane, turn = running.turn_id, "a budget is used up; the turn is stopped");
-                }
-            }
-        }
+    /// Warns people and asks owners about caps that are near or reached.
+    async fn give_notice(&self) {
+        let uses = self.ledger.lock().uses(Timestamp::now());
         for used in uses {
             if used.is_reached() {
                 self.ask_owner(&used).await;
@@ -52,6 +44,30 @@ impl BudgetMonitor {
                 self.warn(&used).await;
             }
         }
+    }
+
+    /// Stops the running turns that count in an account which has reached its cap. The journal gets
+    /// the reason first: an agent may outlive the gateway, and the next process must not take its
+    /// interruption for the request of a person.
+    async fn stop_at_caps(&self, shared: &Shared) {
+        let turns = self.ledger.lock().turns_to_stop(Timestamp::now());
+        let due = shared.lanes.events_of(&turns);
+        let journal = self.deps.journal.iter();
+        let savings: Vec<PendingSave> =
+            journal.flat_map(|journal| due.iter().map(|event| journal.cut_off(*event))).collect();
+        let are_saved = async {
+            let mut are_saved = true;
+            for saving in savings {
+                are_saved &= saving.done().await;
+            }
+            are_saved
+        };
+        if !matches!(timeout(SAVE_TIMEOUT, are_saved).await, Ok(true)) {
+            tracing::warn!(
+                "the reason for which turns are stopped could not be saved; if the gateway dies now, they do not continue by themselves"
+            );
+        }
+        due.into_iter().for_each(|event| shared.lanes.cut_off(event));
     }
 
     /// Warns people that a cap is near, once for each cap.

@@ -322,6 +322,30 @@ impl LaneRegistry {
         Some(turn.received_messages.take().unwrap_or_default())
     }
 
+    /// Returns the events of these running turns that nobody has stopped.
+    pub(crate) fn events_of(&self, turns: &[String]) -> Vec<Sequence> {
+        let running = self.running.lock();
+        let is_wanted = |turn: &&TurnHandle| {
+            turn.turn_id.as_ref().is_some_and(|id| turns.contains(id))
+                && turn.stop.borrow().is_none()
+        };
+        running.values().filter(is_wanted).map(|turn| turn.event).collect()
+    }
+
+    /// Stops the running turn of an event because a budget is used up, unless it is stopped already.
+    pub(crate) fn cut_off(&self, event: Sequence) {
+        let running = self.running.lock();
+        let Some((lane, turn)) = running.iter().find(|(_, turn)| turn.event == event) else {
+            return;
+        };
+        let stops = turn.stop.send_if_modified(|reason| {
+            reason.is_none() && reason.replace(StopReason::Budget).is_none()
+        });
+        if stops {
+            tracing::warn!(%lane, turn = turn.turn_id, "a budget is used up; the turn is stopped");
+        }
+    }
+
     /// Removes the waiting events of a lane from the queue, except those that only deliver a
     /// recovered answer.
     fn cancel_waiting(&self, lane: &Lane) -> Vec<Event> {

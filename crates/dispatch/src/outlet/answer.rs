@@ -66,6 +66,10 @@ pub struct TurnAnswer {
     /// The user to mention, because the turn took long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping: Option<UserId>,
+    /// The key of the event that continues the conversation after this answer. The event is accepted
+    /// after the answer is saved, by this process or the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<String>,
     /// The line for `state/turns`, without texts. `None` if the answer is not the result of a turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Box<TurnLine>>,

@@ -165,6 +165,7 @@ impl TurnRunner {
             took: result.took,
             files,
             offer,
+            continuation: None,
             ping: event.asker.filter(|_| lane.ping.is_some_and(|after| result.took >= after)),
             turn: Some(line),
         }

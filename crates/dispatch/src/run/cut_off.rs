@@ -2,15 +2,32 @@
 //!
 //! If people saw nothing of the turn, its event waits in the paused lane and runs again. Otherwise
 //! the partial answer is delivered, and a new event continues the conversation once the cap was
-//! raised or its period has ended. The key of that event contains the turn's id, so it is accepted
-//! once.
+//! raised or its period has ended ([`continuation`](super::continuation)).
+//!
+//! The journal gets the reason before the agent is interrupted. So a turn whose agent outlives the
+//! gateway between the two counts as stopped by the budget in the next process, too.
 
 use super::TurnRunner;
+use super::continuation::may_continue;
 use crate::budgets::{CONTINUATION, messages};
 use crate::outlet::TurnAnswer;
 use crate::persistence::{EventProgress, NextStart};
 use aetheel_model::budget::BudgetSubject;
 use aetheel_model::event::{Event, EventKind};
+use aetheel_turn::StopReason;
+
+/// Returns whether a budget stopped the turn with this answer. `stop` is the reason for which this
+/// process stopped it.
+pub(super) fn is_cut_off(
+    stop: Option<StopReason>,
+    answer: &TurnAnswer,
+    kept: &EventProgress,
+) -> bool {
+    match stop {
+        None => kept.was_cut_off() && answer.cut.is_some(),
+        Some(reason) => reason == StopReason::Budget,
+    }
+}
 
 /// Lets the lane of a turn that a budget stopped wait. Returns whether the event itself waits, so
 /// that there is no answer yet.
@@ -31,11 +48,9 @@ pub(super) async fn wait_for_budget(
     {
         return true;
     }
-    let continues = event.kind == EventKind::Message
-        && cut.is_resumable
-        && runner
-            .continue_later(event, format!("{CONTINUATION}{turn}"), messages::CONTINUE_PROMPT)
-            .await;
+    let continues =
+        event.kind == EventKind::Message && cut.is_resumable && may_continue(&runner.shared);
+    answer.continuation = continues.then(|| format!("{CONTINUATION}{turn}"));
     let zone = &runner.shared.deps.choices.time_zone;
     // An owner may have raised the cap already.
     answer.failure = Some(match runner.shared.budgets.reached(subject).await {

@@ -7,13 +7,15 @@
 //! resumes a turn whose agent still runs after a restart, and [`session`] saves the session of the
 //! turn. [`recap`] gives an agent the previous messages of a channel that moved here, and [`switch`]
 //! the turns of other agents. [`renewal`] lets turns continue that a usage limit ended, and
-//! [`cut_off`] those that a budget stopped. [`turn_log`] records the finished turn.
+//! [`cut_off`] those that a budget stopped, with an event of [`continuation`]. [`turn_log`] records
+//! the finished turn.
 //! [`turn_renderer`] renders a recorded turn as people saw it.
 
 mod agent_turn;
 mod artifacts;
 pub(crate) mod attachments;
 pub(crate) mod audience;
+mod continuation;
 mod cut_off;
 mod hooks;
 mod prepare;
@@ -96,6 +98,9 @@ impl TurnRunner {
             let reply = ReplyHandle::new(kept.open_reply(&*self.shared.deps.outlet, &event));
             if let Some(answer) = answer {
                 self.note_turn_of_earlier(&event, &answer);
+                if !self.accept_continuation(&event, &answer).await {
+                    return TurnFollowUp::Nothing;
+                }
                 self.shared.delivery.deliver(&event, &kept, &reply, answer).await;
                 return TurnFollowUp::Nothing;
             }
@@ -148,7 +153,8 @@ impl TurnRunner {
                 self.note_turn(&event, &answer);
                 return TurnFollowUp::Paused;
             }
-            if *stop.borrow() == Some(StopReason::Budget)
+            let reason = *stop.borrow();
+            if cut_off::is_cut_off(reason, &answer, &kept)
                 && cut_off::wait_for_budget(self, (&event, &id), &subject, &mut answer, &kept).await
             {
                 kept.release_turn_place();
@@ -168,6 +174,10 @@ impl TurnRunner {
                 return TurnFollowUp::Nothing;
             }
             self.note_turn(&event, &answer);
+            let continues = self.accept_continuation(&event, &answer).await;
+            if !continues && self.shared.durability.journal_entry(&event).is_some() {
+                return TurnFollowUp::Nothing;
+            }
             self.shared.lanes.note_backend(&event.lane, answer.turn.as_deref());
             for received in self.shared.lanes.take_received(&event) {
                 self.shared.durability.mark_finished(&received);

@@ -5,19 +5,20 @@
 //!
 //! If people saw nothing of the turn, its event waits in the paused lane and runs again. Otherwise
 //! the partial answer is delivered, and a new event continues the conversation once the limit has
-//! ended. The key of that event contains the turn's id, so it is accepted once.
+//! ended ([`continuation`](super::continuation)).
 
 use jiff::Timestamp;
 
 use super::TurnRunner;
+use super::continuation::may_continue;
 use crate::channel::DIRECTORY;
 use crate::channel::options::Setting;
 use crate::limits::{CONTINUATION, messages};
 use crate::outlet::limited::LimitedTurn;
 use crate::outlet::{Notice, TurnAnswer};
-use crate::persistence::{EventProgress, NextStart, wait_until_saved};
+use crate::persistence::{EventProgress, NextStart};
 use crate::recovery::restart::notice_target;
-use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::event::{Event, EventKind, Lane};
 use aetheel_model::plain::with_causes;
 
 /// Returns the key of the event that continues a turn which a limit ended.
@@ -48,7 +49,8 @@ impl TurnRunner {
                 self.announce(event, text).await;
                 return true;
             }
-            if self.continue_later(event, key_after(turn), messages::CONTINUE_PROMPT).await {
+            if may_continue(&self.shared) {
+                answer.continuation = Some(key_after(turn));
                 answer.failure = Some(text);
             }
             return false;
@@ -59,10 +61,9 @@ impl TurnRunner {
         if !is_visible && kept.leave_to_next_start() != Some(NextStart::AskPeople) {
             return true;
         }
-        if is_resumable
-            && self.continue_later(event, key_after(turn), messages::CONTINUE_PROMPT).await
-        {
+        if is_resumable && may_continue(&self.shared) {
             let clock = (now, &self.shared.deps.choices.time_zone);
+            answer.continuation = Some(key_after(turn));
             answer.failure = Some(messages::continues(&answer.backend, &note, clock));
         }
         false
@@ -114,42 +115,5 @@ impl TurnRunner {
             let notice = Notice { channel, about, text, offers: Vec::new() };
             let _ = self.shared.deps.outlet.notify(notice).await;
         }
-    }
-
-    /// Accepts the event with this key that continues the conversation. Returns whether it is saved.
-    pub(super) async fn continue_later(&self, event: &Event, key: String, prompt: &str) -> bool {
-        let origin = match &event.origin {
-            // The use of a command expires long before most limits end.
-            EventOrigin::Interaction { channel, .. } => {
-                EventOrigin::Internal { channel: Some(*channel) }
-            }
-            origin => origin.clone(),
-        };
-        let next = NewEvent {
-            author: event.author.clone(),
-            asker: event.asker,
-            parent: event.parent,
-            key: Some(key),
-            ..NewEvent::new(EventKind::Message, event.lane.clone(), origin, prompt)
-        };
-        if self.shared.durability.is_known(&next) {
-            return true;
-        }
-        let saving = {
-            let mut queue = self.shared.lanes.queue.lock();
-            if queue.is_closed() {
-                return false;
-            }
-            let next = queue.accept_beyond_limits(next, Timestamp::now().as_millisecond());
-            tracing::info!(
-                event = next.sequence,
-                "the conversation continues when its lane no longer waits"
-            );
-            self.shared.durability.save_accepted(&next).map(|saving| (next, saving))
-        };
-        if let Some((next, saving)) = saving.clone() {
-            self.shared.watch_saving(next, saving);
-        }
-        wait_until_saved(saving.map(|(_, saving)| saving)).await
     }
 }

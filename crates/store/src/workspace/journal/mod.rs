@@ -292,6 +292,12 @@ impl Journal {
         self.mark(sequence, JournalMark::Doubtful)
     }
 
+    /// Records that a turn is about to be stopped because a budget is used up, so that the next
+    /// gateway process does not take that for the request of a person.
+    pub fn cut_off(&self, sequence: Sequence) -> PendingSave {
+        self.mark(sequence, JournalMark::CutOff)
+    }
+
     /// Records the messages of the reply.
     pub fn posted(&self, sequence: Sequence, messages: &[MessageId]) {
         self.mark(sequence, JournalMark::Posted(messages.to_vec()));

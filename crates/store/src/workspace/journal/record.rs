@@ -49,6 +49,8 @@ pub(super) enum JournalMark {
     UsedTool,
     /// Its agent may have used a tool.
     Doubtful,
+    /// Its turn is about to be stopped because a budget is used up.
+    CutOff,
     /// The messages of its reply, by id.
     Posted(Vec<MessageId>),
     /// Its answer, as the dispatcher encoded it.
@@ -144,6 +146,7 @@ impl Record {
                 JournalMark::Started => format!("- {number} started"),
                 JournalMark::UsedTool => format!("- {number} used a tool"),
                 JournalMark::Doubtful => format!("- {number} perhaps used a tool"),
+                JournalMark::CutOff => format!("- {number} cut off"),
                 JournalMark::Posted(ids) => {
                     let ids: Vec<String> = ids.iter().map(MessageId::to_string).collect();
                     format!("- {number} posted {}", code(&ids.join(" ")))
@@ -280,6 +283,7 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Reco
         (None, Some("started"), []) => JournalMark::Started,
         (None, Some("used"), []) => JournalMark::UsedTool,
         (None, Some("perhaps"), []) => JournalMark::Doubtful,
+        (None, Some("cut"), []) => JournalMark::CutOff,
         (None, Some("posted"), [ids]) => {
             JournalMark::Posted(ids.split_whitespace().map(message_id).collect::<Result<_, _>>()?)
         }

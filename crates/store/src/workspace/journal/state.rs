@@ -36,6 +36,8 @@ pub struct JournalEntry {
     pub used_tool: bool,
     /// Whether its agent may have used a tool, because the journal could not be written.
     pub doubtful: bool,
+    /// Whether a budget was about to stop its turn.
+    pub cut_off: bool,
     /// The messages of its reply, including those of earlier attempts; the next attempt continues
     /// in them.
     pub posted: Vec<MessageId>,
@@ -58,6 +60,7 @@ impl JournalEntry {
             started: 0,
             used_tool: false,
             doubtful: false,
+            cut_off: false,
             posted: Vec::new(),
             answer: None,
             offered_ms: None,
@@ -144,6 +147,7 @@ impl JournalState {
             marks.extend(entry.joined_turn.map(JournalMark::JoinedTurn));
             marks.extend(entry.used_tool.then_some(JournalMark::UsedTool));
             marks.extend(entry.doubtful.then_some(JournalMark::Doubtful));
+            marks.extend(entry.cut_off.then_some(JournalMark::CutOff));
             marks.extend(
                 (!entry.posted.is_empty()).then(|| JournalMark::Posted(entry.posted.clone())),
             );
@@ -215,11 +219,13 @@ impl JournalState {
                 let Some(entry) = self.open.get_mut(&sequence) else { return };
                 match mark {
                     JournalMark::Started => {
-                        (entry.started, entry.joined_turn) = (entry.started + 1, None)
+                        (entry.started, entry.joined_turn) = (entry.started + 1, None);
+                        entry.cut_off = false;
                     }
                     JournalMark::JoinedTurn(turn) => entry.joined_turn = Some(*turn),
                     JournalMark::UsedTool => entry.used_tool = true,
                     JournalMark::Doubtful => entry.doubtful = true,
+                    JournalMark::CutOff => entry.cut_off = true,
                     JournalMark::Posted(ids) => entry.posted.clone_from(ids),
                     JournalMark::Answered(answer) => entry.answer = Some(answer.clone()),
                     JournalMark::Waiting => entry.started = entry.started.saturating_sub(1),

@@ -21,6 +21,7 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
         Just(JournalMark::Started),
         Just(JournalMark::UsedTool),
         Just(JournalMark::Doubtful),
+        Just(JournalMark::CutOff),
         proptest::collection::vec(any::<u64>().prop_map(MessageId::discord), 0..3)
             .prop_map(JournalMark::Posted),
         ".{0,20}".prop_map(JournalMark::Answered),
