@@ -19,11 +19,11 @@ use crate::support::scripted::{
     Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, event, message, plain,
 };
 
-const ANN: u64 = 4;
+pub(super) const ANN: u64 = 4;
 const BOB: u64 = 5;
 const CREW: u64 = 50;
 
-fn user(id: u64) -> Person {
+pub(super) fn user(id: u64) -> Person {
     Person::User {
         id: UserId::discord(id),
         roles: vec![],
@@ -131,7 +131,7 @@ fn asking() -> Understanding {
     })
 }
 
-fn desk_options() -> DeskOptions {
+pub(super) fn desk_options() -> DeskOptions {
     DeskOptions {
         understanding: asking(),
         approvers: vec![UserOrRoleId::discord(CREW)],
@@ -141,7 +141,7 @@ fn desk_options() -> DeskOptions {
 }
 
 /// Agents that ask the question that the prompt names, and end the turn when they get an answer.
-fn asking_agents() -> Arc<ScriptedLauncher> {
+pub(super) fn asking_agents() -> Arc<ScriptedLauncher> {
     ScriptedLauncher::new(|mut agent: Agent| async move {
         let what = agent.prompt.split(": ").last().unwrap().to_owned();
         agent.say(&["text before ", &format!("ask {what}")]).await;

@@ -23,7 +23,7 @@ use crate::support::scripted::{
 use crate::support::shelf::Shelf;
 
 /// Understands `usage DOLLARS TOKENS`, and `tool ID`.
-fn spending() -> Understanding {
+pub(crate) fn spending() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| {
         let Input::Line(line) = input else { return usual(state, input) };
@@ -58,7 +58,7 @@ fn spending() -> Understanding {
 
 /// An agent whose turns print these lines, one list per turn, and then end with `done` or wait until
 /// they are stopped. Later turns answer with the prompt.
-fn agent(turns: &[&[&str]]) -> Arc<ScriptedLauncher> {
+pub(crate) fn agent(turns: &[&[&str]]) -> Arc<ScriptedLauncher> {
     let owned = |lines: &&[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
     let turns: Arc<Vec<Vec<String>>> = Arc::new(turns.iter().map(owned).collect());
     let begun = Arc::new(AtomicUsize::new(0));
@@ -89,11 +89,11 @@ async fn desk(budgets: &str, turns: &[&[&str]]) -> Desk {
 
 const DOLLAR: &str = "## team\n- cap: $1 a day\n";
 
-fn lane(channel: u64) -> Lane {
+pub(crate) fn lane(channel: u64) -> Lane {
     Lane::Channel(ChannelId::discord(channel))
 }
 
-fn person(owner: bool) -> Person {
+pub(crate) fn person(owner: bool) -> Person {
     Person::User { id: UserId::discord(4), roles: vec![], owner, name: "Ann".to_owned() }
 }
 
@@ -102,13 +102,13 @@ fn saved(folder: &Path) -> String {
 }
 
 /// Returns the id of a button of the first notice that has one.
-fn button(notices: &[Notice], label: &str) -> String {
+pub(crate) fn button(notices: &[Notice], label: &str) -> String {
     let mut offers = notices.iter().flat_map(|notice| &notice.offers);
     let offer = offers.find(|offer| offer.label.starts_with(label));
     offer.unwrap_or_else(|| panic!("no {label:?} in {notices:?}")).id.clone()
 }
 
-async fn press(
+pub(crate) async fn press(
     dispatcher: &Dispatcher,
     id: &str,
     owner: bool,
@@ -116,7 +116,8 @@ async fn press(
     dispatcher.budgets.press(id, &person(owner)).await.expect("a button of a budget")
 }
 
-const RAISED: Result<OfferEffect, OfferRefusal> = Ok(OfferEffect::Decided("💰 Raised by"));
+pub(crate) const RAISED: Result<OfferEffect, OfferRefusal> =
+    Ok(OfferEffect::Decided("💰 Raised by"));
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prompt_waits_at_the_cap_and_is_answered_when_an_owner_raises_it() {
