@@ -21,6 +21,7 @@ mod start;
 pub mod tool_server;
 mod webhooks;
 
+pub use self::cluster::ClusterBudgetTable;
 use self::gateway::Gateway;
 use self::process::GatewayProcess;
 use crate::cli::exit;

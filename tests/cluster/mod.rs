@@ -1,5 +1,6 @@
 //! Tests of nodes, their leases, the leader, messages and handovers, with a real PostgreSQL.
 
+mod budgets;
 mod handover;
 mod load;
 mod mail;

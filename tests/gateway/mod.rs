@@ -9,6 +9,7 @@ mod audit;
 mod away;
 mod backends;
 mod baselines;
+mod budgets;
 mod capabilities;
 mod chaos;
 mod chaos_cluster;

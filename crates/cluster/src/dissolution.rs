@@ -58,6 +58,8 @@ impl Cluster {
              files as (delete from aetheel.file using me where file.bot = $1),
              handovers as (delete from aetheel.handover using me where handover.bot = $1),
              logins as (delete from aetheel.login using me where login.bot = $1),
+             spent as (delete from aetheel.budget_turn using me where budget_turn.bot = $1),
+             grants as (delete from aetheel.budget_grant using me where budget_grant.bot = $1),
              components as (delete from aetheel.component using me where component.bot = $1),
              seats as (delete from aetheel.seat_file using me where seat_file.bot = $1),
              seat as (delete from aetheel.seat using me where seat.bot = $1),

@@ -33,10 +33,12 @@
 //! | [`components`] | components that an operator sent to all nodes |
 //! | [`journal`] | a node's journal in the database |
 //! | [`mirror`] | a node's state files in the database |
+//! | [`budgets`] | the use of budgets on all nodes |
 //!
 //! Operations of more than one statement are functions of the database (`schema/`): one call is one
 //! transaction.
 
+mod budgets;
 mod clocks;
 mod components;
 mod database;

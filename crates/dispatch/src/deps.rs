@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use super::outlet::Outlet;
 use super::outlet::messages::PromptRefusal;
 use aetheel_model::agent::{AllowedTools, Mode, Safety};
+use aetheel_model::budget::{BudgetGrant, BudgetNews, BudgetReport};
 use aetheel_model::config::{CollisionMode, HostToolKind, Rollout};
 use aetheel_model::event::NewEvent;
 use aetheel_model::id::{ChannelId, UserOrRoleId};
@@ -38,11 +39,43 @@ pub trait Router: Send + Sync {
     /// [`PromptRefusal::NotSaved`] if the event was not sent, as far as this node knows.
     async fn send(&self, event: NewEvent) -> Result<(), PromptRefusal>;
 
+    /// Returns the place where the nodes add up the use of budgets, or `None` if this node adds up
+    /// its own turns only.
+    fn cluster_budgets(&self) -> Option<&dyn ClusterBudgets> {
+        None
+    }
+
     /// Sends news about the files of shared directories to all nodes, which pass them to
     /// [`FileNeighbours::receive`](crate::FileNeighbours::receive). Returns at once.
     fn share_file_news(&self, news: String) {
         drop(news);
     }
+}
+
+/// The reason why the nodes of a cluster cannot exchange the use of budgets.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ClusterBudgetsAway(pub String);
+
+/// The place where the nodes of a cluster add up the use of budgets.
+#[async_trait]
+pub trait ClusterBudgets: Send + Sync {
+    /// Reports the use of this node's turns, and returns what the other nodes reported.
+    ///
+    /// # Errors
+    /// [`ClusterBudgetsAway`]; the use may have been reported.
+    async fn exchange(&self, report: BudgetReport) -> Result<BudgetNews, ClusterBudgetsAway>;
+
+    /// Saves the decisions about an account in place of those with this revision, or of none if it
+    /// is zero. Returns their revision, or `None` if another node decided meanwhile.
+    ///
+    /// # Errors
+    /// [`ClusterBudgetsAway`]; the decisions may have been saved.
+    async fn save_grant(
+        &self,
+        grant: BudgetGrant,
+        revision: i64,
+    ) -> Result<Option<i64>, ClusterBudgetsAway>;
 }
 
 /// The dependencies of a [`Dispatcher`](crate::Dispatcher).

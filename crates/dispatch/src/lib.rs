@@ -98,7 +98,7 @@ pub use self::channel::settings::Settings;
 pub use self::claims::{ClaimAuthor, ClaimDesk, ClaimError, ClaimOrder};
 pub use self::collisions::mutes::WarningMutes;
 pub use self::collisions::news::FileNeighbours;
-pub use self::deps::{Choices, DispatcherDeps, Router};
+pub use self::deps::{Choices, ClusterBudgets, ClusterBudgetsAway, DispatcherDeps, Router};
 pub use self::health::{HealthProbe, Stats};
 pub use self::host_calls::due::LaterTurns;
 pub use self::intake::router::Placement;

@@ -5,6 +5,7 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | [`budget_table`] | adds up the use of budgets over all nodes |
 //! | [`components`] | installs the components that an operator sent to all nodes |
 //! | [`mail`] | sends events from Discord to the node that has the channel, and receives them |
 //! | [`lane_moves`] | takes over lanes from other nodes, and gives lanes away |
@@ -14,6 +15,7 @@
 //! | [`unposted`] | events from Discord that are not in the database yet |
 //! | [`waiting_lanes`] | lanes that stay closed until agents on another machine have ended |
 
+mod budget_table;
 mod components;
 mod lane_moves;
 mod leader;
@@ -31,6 +33,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+pub use self::budget_table::ClusterBudgetTable;
 use self::lane_moves::LaneMover;
 pub(super) use self::leader::LeaderOnly;
 use self::mail::{InFlightMessages, InboxGate, InboxReader, Poster, patiently};
@@ -127,7 +130,11 @@ impl ClusterNode {
 
     /// Returns the router that sends events of webhooks and schedules to the node with their lane.
     pub(super) fn router(&self, workspace: &Workspace) -> Arc<dyn Router> {
-        Arc::new(ClusterRouter { cluster: self.cluster.clone(), workspace: workspace.clone() })
+        Arc::new(ClusterRouter {
+            cluster: self.cluster.clone(),
+            workspace: workspace.clone(),
+            budgets: ClusterBudgetTable::new(self.cluster.clone()),
+        })
     }
 
     /// Creates the channels through which Discord's events go to other nodes and come from them.

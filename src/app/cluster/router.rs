@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::budget_table::ClusterBudgetTable;
 use super::mail::{FILE_NEWS, patiently, root_of};
 use crate::cluster::{Cluster, ClusterMessage, LaneOwner};
-use crate::dispatch::{PromptRefusal, Router};
+use crate::dispatch::{ClusterBudgets, PromptRefusal, Router};
 use crate::event::NewEvent;
 use crate::id::ChannelId;
 use crate::startup::clustering::EVENT_MESSAGE;
@@ -18,6 +19,7 @@ const MOVING_POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) struct ClusterRouter {
     pub(super) cluster: Cluster,
     pub(super) workspace: Workspace,
+    pub(super) budgets: ClusterBudgetTable,
 }
 
 #[async_trait]
@@ -52,6 +54,10 @@ impl Router for ClusterRouter {
             label: self.workspace.channels().await.of(&event.lane).node,
         }];
         patiently!(self.cluster.post(&letters)).ok_or(PromptRefusal::NotSaved)
+    }
+
+    fn cluster_budgets(&self) -> Option<&dyn ClusterBudgets> {
+        Some(&self.budgets)
     }
 
     fn share_file_news(&self, news: String) {

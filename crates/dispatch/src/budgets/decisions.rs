@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::GrantSaving;
 use super::offers::{BudgetDecision, mark, parse};
 use crate::Shared;
 use crate::questions::Person;
 use crate::recovery::offer::{OfferEffect, OfferRefusal};
 use aetheel_model::budget::{AccountUse, BudgetGrant, BudgetPeriod};
+
+/// How often a decision is tried while other machines decide about the same account.
+const MAX_ATTEMPTS: u32 = 5;
 
 /// Shows budgets, and carries out the decisions of owners. Cheap to clone.
 #[derive(Clone)]
@@ -27,6 +31,7 @@ impl Budgets {
         if !monitor.refresh().await {
             return Vec::new();
         }
+        monitor.sync().await;
         monitor.ledger.lock().uses(Timestamp::now())
     }
 
@@ -53,11 +58,34 @@ impl Budgets {
     ) -> Result<OfferEffect, OfferRefusal> {
         let (monitor, now) = (&self.shared.budgets, Timestamp::now());
         let _alone = monitor.deciding.lock().await;
+        for _ in 0..MAX_ATTEMPTS {
+            let (grant, effect) = self.decided(wanted, decision, now).await?;
+            match monitor.save(grant.clone()).await {
+                GrantSaving::Saved => {
+                    tracing::warn!(account = %grant.account, ?decision, ?person, "an owner changed a budget");
+                    return Ok(OfferEffect::Decided(effect));
+                }
+                // The button may be about a cap that was raised on another machine.
+                GrantSaving::Overtaken => {}
+                GrantSaving::Failed => break,
+            }
+        }
+        Err(OfferRefusal::NotPossible)
+    }
+
+    /// Returns what a decision changes, and the words about it.
+    async fn decided(
+        &self,
+        wanted: &str,
+        decision: BudgetDecision,
+        now: Timestamp,
+    ) -> Result<(BudgetGrant, &'static str), OfferRefusal> {
+        let monitor = &self.shared.budgets;
         let uses = self.uses().await;
         let used = uses.into_iter().find(|used| used.is_in_force && mark(used) == wanted);
         let used = used.ok_or(OfferRefusal::Gone)?;
         let grant = monitor.ledger.lock().grant(&used.account, used.span);
-        let (grant, effect) = match decision {
+        Ok(match decision {
             BudgetDecision::Raise(cap) if cap > used.cap => {
                 (BudgetGrant { raised: Some(cap), ..grant }, "💰 Raised by")
             }
@@ -67,11 +95,6 @@ impl Budgets {
                 let until = Some(BudgetPeriod::Day.span(now, zone).end);
                 (BudgetGrant { until, ..grant }, "💰 No cap until tomorrow, decided by")
             }
-        };
-        if !monitor.save(grant).await {
-            return Err(OfferRefusal::NotPossible);
-        }
-        tracing::warn!(account = %used.account, ?decision, ?person, "an owner changed a budget");
-        Ok(OfferEffect::Decided(effect))
+        })
     }
 }

@@ -3,10 +3,12 @@
 //! [`BudgetMonitor`] has the sums of `state/turns` and of the running turns. A turn begins only if no
 //! cap that applies to it is reached; otherwise its lane waits (`lanes/paused`). [`watch`] stops the
 //! running turns when a cap is reached, warns people, and asks an owner with the buttons of
-//! [`offers`]. [`decisions`] carries out what owners decide. `run/cut_off` decides how a stopped turn
+//! [`offers`]. [`decisions`] carries out what owners decide. In a cluster, [`cluster_sums`] adds the
+//! turns of the other nodes. `run/cut_off` decides how a stopped turn
 //! continues, [`messages`] has the words, and `state/budgets.md` keeps the decisions.
 //! `docs/budgets.md` describes all of it. Tested by `tests/dispatch/budgets.rs`.
 
+mod cluster_sums;
 pub(crate) mod decisions;
 pub(crate) mod messages;
 pub(crate) mod offers;
@@ -18,11 +20,13 @@ use jiff::{Timestamp, ToSpan as _};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OnceCell};
 
+use self::cluster_sums::ClusterSums;
 use super::Shared;
 use super::deps::DispatcherDeps;
 use aetheel_model::agent::Usage;
 use aetheel_model::budget::{
-    AccountUse, BudgetGrant, BudgetLedger, BudgetSubject, SpentAmounts, SpentTurn,
+    AccountUse, BudgetGrant, BudgetLedger, BudgetSubject, ClusterTurnUse, SpentAmounts, SpentTurn,
+    TurnUseState,
 };
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::plain::with_causes;
@@ -43,6 +47,8 @@ pub(crate) struct BudgetMonitor {
     changed: Notify,
     /// Held while a decision or a notice is saved.
     deciding: tokio::sync::Mutex<()>,
+    /// The exchange with the other nodes of a cluster.
+    cluster: ClusterSums,
 }
 
 impl BudgetMonitor {
@@ -56,6 +62,7 @@ impl BudgetMonitor {
             loaded: OnceCell::new(),
             changed: Notify::new(),
             deciding: tokio::sync::Mutex::default(),
+            cluster: ClusterSums::default(),
         })
     }
 
@@ -81,28 +88,37 @@ impl BudgetMonitor {
         };
         let turns = self.deps.workspace.turns();
         let turns = turns.days(from, today.saturating_add(1.day()), Vec::new(), read).await;
+        if self.cluster_budgets().is_some() {
+            self.cluster.report_ended(turns.iter().map(|(turn, spent)| finished_use(turn, spent)));
+        }
         let mut ledger = self.ledger.lock();
         turns.into_iter().for_each(|(turn, spent)| ledger.finish(&turn, spent, now));
     }
 
-    /// Counts a turn as running, unless a cap that applies to it is reached.
-    ///
-    /// # Errors
-    /// The account that has reached its cap. The turn must not begin then.
+    /// Counts a turn as running. Returns `None` if the turn must wait: a cap that applies to it is
+    /// reached, or it is unknown what the other nodes of the cluster used.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         turn: &str,
         subject: &BudgetSubject,
-    ) -> Result<CountedTurn, Box<AccountUse>> {
+    ) -> Option<CountedTurn> {
         let (has_caps, now) = (self.refresh().await, Timestamp::now());
-        if has_caps {
+        let counted = CountedTurn { monitor: Arc::clone(self), turn: turn.to_owned() };
+        if !has_caps {
+            return Some(counted);
+        }
+        if self.cluster.is_away() && !self.sync().await {
+            return None;
+        }
+        {
             let mut ledger = self.ledger.lock();
-            if let Some(reached) = last_reached(ledger.uses_of(subject, now)) {
-                return Err(Box::new(reached));
+            if last_reached(ledger.uses_of(subject, now)).is_some() {
+                return None;
             }
             ledger.begin(turn, subject.clone(), now);
         }
-        Ok(CountedTurn { monitor: Arc::clone(self), turn: turn.to_owned() })
+        // The other nodes know of the turn before it begins, so that it counts on each node.
+        self.is_admitted_by_cluster(turn).await.then_some(counted)
     }
 
     /// Counts a turn as running that a previous process began.
@@ -112,6 +128,8 @@ impl BudgetMonitor {
         subject: &BudgetSubject,
     ) -> CountedTurn {
         if self.refresh().await {
+            // The cluster may know what the turn used in the previous process.
+            self.sync().await;
             self.ledger.lock().begin(turn, subject.clone(), Timestamp::now());
         }
         CountedTurn { monitor: Arc::clone(self), turn: turn.to_owned() }
@@ -122,15 +140,21 @@ impl BudgetMonitor {
         if !self.refresh().await {
             return Vec::new();
         }
+        self.sync().await;
         self.ledger.lock().uses_of(subject, Timestamp::now())
     }
 
-    /// Returns an account that has reached its cap and applies to a turn.
+    /// Returns an account that has reached its cap and applies to a turn, as far as this node knows.
+    /// While turns wait, the watch asks the other nodes.
     pub(crate) async fn reached(&self, subject: &BudgetSubject) -> Option<AccountUse> {
         if !self.refresh().await {
             return None;
         }
-        last_reached(self.ledger.lock().uses_of(subject, Timestamp::now()))
+        let reached = last_reached(self.ledger.lock().uses_of(subject, Timestamp::now()));
+        if reached.is_some() {
+            self.cluster.ask_soon();
+        }
+        reached
     }
 
     /// Counts the usage that the agent of a running turn reports. Returns at once.
@@ -141,18 +165,36 @@ impl BudgetMonitor {
 
     /// Counts a finished turn once.
     pub(crate) fn finish(&self, line: &TurnLine) {
-        let mut ledger = self.ledger.lock();
-        if ledger.rules().caps.is_empty() {
+        if self.ledger.lock().rules().caps.is_empty() {
             return;
         }
         if let Some(spent) = line.spent() {
-            ledger.finish(&line.turn, spent, Timestamp::now());
+            if self.cluster_budgets().is_some() {
+                self.cluster.report_ended([finished_use(&line.turn, &spent)]);
+            }
+            self.ledger.lock().finish(&line.turn, spent, Timestamp::now());
             self.changed.notify_one();
         }
     }
 
-    /// Saves a decision or a notice about an account, which then is in force.
-    async fn save(&self, grant: BudgetGrant) -> bool {
+    /// Saves a decision or a notice about an account, which then is in force on all nodes.
+    async fn save(&self, grant: BudgetGrant) -> GrantSaving {
+        let saved = self.save_in_cluster(&grant).await;
+        if saved != GrantSaving::Saved {
+            return saved;
+        }
+        if self.save_here(grant.clone()).await {
+            return GrantSaving::Saved;
+        }
+        if self.cluster_budgets().is_none() {
+            return GrantSaving::Failed;
+        }
+        // It is in force on all nodes, because the cluster has it.
+        self.ledger.lock().set_grant(grant);
+        GrantSaving::Saved
+    }
+
+    async fn save_here(&self, grant: BudgetGrant) -> bool {
         if let Err(error) = self.deps.workspace.budget_notes().save(grant.clone()).await {
             tracing::error!(account = %grant.account, error = %with_causes(&error), "cannot save state/budgets.md; hint: make CONFIG_DIR/state writable");
             return false;
@@ -170,7 +212,31 @@ pub(crate) struct CountedTurn {
 
 impl Drop for CountedTurn {
     fn drop(&mut self) {
-        self.monitor.ledger.lock().abandon(&self.turn);
+        let abandoned = self.monitor.ledger.lock().abandon(&self.turn, Timestamp::now());
+        if let Some(used) = abandoned.filter(|_| self.monitor.cluster_budgets().is_some()) {
+            self.monitor.cluster.report_abandoned(used);
+            self.monitor.changed.notify_one();
+        }
+    }
+}
+
+/// The result of saving a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GrantSaving {
+    Saved,
+    /// Another node decided about the account meanwhile.
+    Overtaken,
+    Failed,
+}
+
+/// Returns the final use of a turn, for the other nodes.
+fn finished_use(turn: &str, spent: &SpentTurn) -> ClusterTurnUse {
+    ClusterTurnUse {
+        turn: turn.to_owned(),
+        subject: spent.subject.clone(),
+        state: TurnUseState::Finished,
+        at: spent.ended,
+        spent: spent.spent,
     }
 }
 

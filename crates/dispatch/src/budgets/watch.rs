@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::timeout;
 
-use super::{BudgetMonitor, messages, offers};
+use super::{BudgetMonitor, GrantSaving, messages, offers};
 use crate::Shared;
 use crate::outlet::Notice;
 use aetheel_model::budget::{AccountUse, BudgetGrant};
@@ -14,6 +14,9 @@ use aetheel_store::workspace::PendingSave;
 
 /// How often the time of running turns is compared with the caps.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The shortest time between two exchanges with the other nodes of a cluster that reports of usage
+/// cause.
+const EXCHANGE_INTERVAL: Duration = Duration::from_millis(50);
 /// How long the stop of a turn waits until its reason is saved. A full disk must not let the turn
 /// use more.
 const SAVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -26,9 +29,20 @@ pub(crate) async fn watch(shared: Weak<Shared>, monitor: Arc<BudgetMonitor>) {
             () = tokio::time::sleep(CHECK_INTERVAL) => false,
         };
         let Some(shared) = shared.upgrade() else { return };
-        if (is_changed || !monitor.ledger.lock().is_idle()) && monitor.refresh().await {
+        let is_awaited = monitor.cluster.take_awaited();
+        let is_due = is_changed || is_awaited || !monitor.ledger.lock().is_idle();
+        if is_due && monitor.refresh().await {
+            // A slow database does not delay what this machine knows by itself.
             monitor.stop_at_caps(&shared).await;
+            if monitor.cluster_budgets().is_some() {
+                monitor.sync().await;
+                monitor.stop_at_caps(&shared).await;
+            }
             monitor.give_notice().await;
+            drop(shared);
+            if monitor.cluster_budgets().is_some() {
+                tokio::time::sleep(EXCHANGE_INTERVAL).await;
+            }
         }
     }
 }
@@ -78,9 +92,9 @@ impl BudgetMonitor {
             return;
         }
         let zone = &self.deps.choices.time_zone;
+        let notice = Notice::for_operator(messages::warning(used, zone), None);
         tracing::warn!(account = %used.account, percent = used.percent(), "a budget is nearly used up");
-        self.post(Notice::for_operator(messages::warning(used, zone), None)).await;
-        self.note(BudgetGrant { warned: Some(used.cap), ..grant }).await;
+        self.announce(notice, BudgetGrant { warned: Some(used.cap), ..grant }).await;
     }
 
     /// Asks an owner about a cap that is reached, once for each cap.
@@ -93,13 +107,22 @@ impl BudgetMonitor {
         let zone = &self.deps.choices.time_zone;
         tracing::warn!(account = %used.account, used = used.rule.unit.describe(used.used), cap = used.rule.unit.describe(used.cap), "a budget is used up");
         let text = messages::question(used, zone);
-        self.post(Notice::for_operator(text, offers::buttons(used, None))).await;
-        self.note(BudgetGrant { asked: Some(used.cap), ..grant }).await;
+        let notice = Notice::for_operator(text, offers::buttons(used, None));
+        self.announce(notice, BudgetGrant { asked: Some(used.cap), ..grant }).await;
     }
 
-    /// Saves that people got a notice. If that fails, they get it again after a restart.
-    async fn note(&self, grant: BudgetGrant) {
-        if !self.save(grant.clone()).await {
+    /// Sends a notice and saves that. If that fails on a machine alone, people get the notice again
+    /// after a restart. In a cluster, the machine that saves it first sends it.
+    async fn announce(&self, notice: Notice, grant: BudgetGrant) {
+        if self.cluster_budgets().is_some() {
+            match self.save(grant.clone()).await {
+                GrantSaving::Saved => self.post(notice).await,
+                GrantSaving::Overtaken | GrantSaving::Failed => {}
+            }
+            return;
+        }
+        self.post(notice).await;
+        if !self.save_here(grant.clone()).await {
             self.ledger.lock().set_grant(grant);
         }
     }

@@ -65,8 +65,11 @@ async fn event_pause(shared: &Shared, event: &Event) -> Option<LanePause> {
 }
 
 /// Notifies the author of an event that it waits, once per reason.
-async fn announce_pause(shared: &Shared, event: &Event) {
-    let Some(pause) = event_pause(shared, event).await else { return };
+async fn announce_pause(shared: &Shared, event: &Event, pause: LanePause) {
+    if shared.lanes.queue.lock().position(event.sequence).is_none() {
+        // People removed it from the queue.
+        return;
+    }
     // A limit that a later turn of the event reached has buttons of its own.
     let turn = match &pause {
         LanePause::Backend(_) => None,
@@ -128,16 +131,21 @@ pub(crate) async fn refuse_unjournaled(shared: &Shared, event: &Event) {
 pub(crate) fn resume_when_unpaused(shared: &Arc<Shared>, event: Event) {
     let shared = Arc::downgrade(shared);
     supervisor::spawn_finite("paused lane", async move {
-        if let Some(shared) = shared.upgrade() {
-            announce_pause(&shared, &event).await;
-        }
+        let mut is_first_check = true;
         loop {
-            tokio::time::sleep(CHECK_INTERVAL).await;
             let Some(shared) = shared.upgrade() else { return };
-            if event_pause(&shared, &event).await.is_none() {
-                shared.lanes.queue.lock().resume(&event.lane);
-                return shared.start_waiting();
+            match event_pause(&shared, &event).await {
+                Some(pause) => announce_pause(&shared, &event, pause).await,
+                // It is unknown for a moment what the other nodes of a cluster used.
+                None if is_first_check => {}
+                None => {
+                    shared.lanes.queue.lock().resume(&event.lane);
+                    return shared.start_waiting();
+                }
             }
+            is_first_check = false;
+            drop(shared);
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     });
 }

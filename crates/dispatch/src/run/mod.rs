@@ -89,8 +89,8 @@ impl TurnRunner {
             let subject = budgets::subject_of(&self.shared, &event).await;
             let _counted = match needs_agent {
                 true => match self.shared.budgets.admit(&id, &subject).await {
-                    Ok(counted) => Some(counted),
-                    Err(_) => return TurnFollowUp::Paused,
+                    Some(counted) => Some(counted),
+                    None => return TurnFollowUp::Paused,
                 },
                 false if continues => Some(self.shared.budgets.resume(&id, &subject).await),
                 false => None,

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use super::account::{AccountUse, BudgetGrant};
 use super::amount::{BudgetUnit, SpentAmounts};
 use super::period::PeriodSpan;
-use super::rules::{BudgetAccount, BudgetCap, BudgetRules, BudgetSubject};
+use super::rules::{BudgetAccount, BudgetRules, BudgetSubject};
+use super::shared::{ClusterTurnUse, TurnUseState};
 
 /// How long finished turns are kept. Months are the longest periods.
 const KEPT: SignedDuration = SignedDuration::from_hours(33 * 24);
 /// The number of new turns after which old ones are removed.
 const TURNS_PER_TIDYING: usize = 1_000;
-/// The share of a cap from which people are warned, in percent.
-const WARNING_PERCENT: u128 = 80;
 
 /// The use of a finished turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ struct UnfinishedUse {
     subject: BudgetSubject,
     since: Timestamp,
     spent: SpentAmounts,
+    /// Whether the turn runs on this machine.
+    is_own: bool,
 }
 
 impl UnfinishedUse {
@@ -43,61 +45,15 @@ impl UnfinishedUse {
         let took_ms = u64::try_from(ms).unwrap_or(0).max(self.spent.took_ms);
         SpentAmounts { took_ms, ..self.spent }
     }
-}
 
-/// The decisions of owners about an account in one period, and the notices that people got.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BudgetGrant {
-    /// The account.
-    pub account: BudgetAccount,
-    /// The start of the period.
-    pub start: Timestamp,
-    /// The cap in place of that of the file, if it was raised.
-    pub raised: Option<u64>,
-    /// Until when no cap applies.
-    pub until: Option<Timestamp>,
-    /// The cap about whose near end people were warned.
-    pub warned: Option<u64>,
-    /// The cap about whose end an owner was asked.
-    pub asked: Option<u64>,
-}
-
-/// The use of an account in its current period.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccountUse {
-    /// The account.
-    pub account: BudgetAccount,
-    /// The cap in the file.
-    pub rule: BudgetCap,
-    /// The cap in force, which owners may have raised.
-    pub cap: u64,
-    /// The amount that finished and running turns used.
-    pub used: u64,
-    /// The current period.
-    pub span: PeriodSpan,
-    /// Whether the cap applies now.
-    pub is_in_force: bool,
-}
-
-impl AccountUse {
-    /// Returns whether no further turn may begin.
-    #[must_use]
-    pub fn is_reached(&self) -> bool {
-        self.is_in_force && self.used >= self.cap
-    }
-
-    /// Returns whether people should be warned that the cap is near.
-    #[must_use]
-    pub fn is_near(&self) -> bool {
-        let used = u128::from(self.used) * 100;
-        self.is_in_force && !self.is_reached() && used >= u128::from(self.cap) * WARNING_PERCENT
-    }
-
-    /// Returns the share that is used, in percent.
-    #[must_use]
-    pub fn percent(&self) -> u64 {
-        let percent = u128::from(self.used) * 100 / u128::from(self.cap.max(1));
-        u64::try_from(percent).unwrap_or(u64::MAX)
+    fn as_reported(&self, turn: &str, now: Timestamp) -> ClusterTurnUse {
+        ClusterTurnUse {
+            turn: turn.to_owned(),
+            subject: self.subject.clone(),
+            state: TurnUseState::Running,
+            at: self.since,
+            spent: self.so_far(now),
+        }
     }
 }
 
@@ -145,9 +101,18 @@ impl BudgetLedger {
         &self.rules
     }
 
-    /// Sets the decisions about an account.
+    /// Sets the decisions about an account. Decisions about an earlier period than the known ones
+    /// change nothing.
     pub fn set_grant(&mut self, grant: BudgetGrant) {
-        self.grants.insert(grant.account.clone(), grant);
+        if self.grants.get(&grant.account).is_none_or(|known| known.start <= grant.start) {
+            self.grants.insert(grant.account.clone(), grant);
+        }
+    }
+
+    /// Returns all decisions.
+    #[must_use]
+    pub fn grants(&self) -> Vec<BudgetGrant> {
+        self.grants.values().cloned().collect()
     }
 
     /// Returns the decisions about an account in a period.
@@ -180,10 +145,60 @@ impl BudgetLedger {
         }
     }
 
-    /// Adds a running turn, which counts from now on.
+    /// Adds a running turn of this machine, which counts from now on. A turn of a previous process
+    /// keeps the amounts that it used before.
     pub fn begin(&mut self, turn: &str, subject: BudgetSubject, now: Timestamp) {
-        let spent = SpentAmounts { turns: 1, ..SpentAmounts::default() };
-        self.running.entry(turn.to_owned()).or_insert(UnfinishedUse { subject, since: now, spent });
+        let before = self.forget_finished(turn).map(|turn| turn.spent);
+        let before = before.or_else(|| Some(self.running.get(turn)?.so_far(now)));
+        let mut spent = before.unwrap_or_default();
+        spent.turns = 1;
+        let took = i64::try_from(spent.took_ms).unwrap_or(i64::MAX);
+        let since = now.checked_sub(SignedDuration::from_millis(took)).unwrap_or(now);
+        let running = UnfinishedUse { subject, since, spent, is_own: true };
+        self.running.insert(turn.to_owned(), running);
+    }
+
+    /// Takes what another machine or a previous process reported about a turn. A turn that runs on
+    /// this machine stays as it is.
+    pub fn take(&mut self, used: ClusterTurnUse) {
+        let ClusterTurnUse { turn, subject, state, at, spent } = used;
+        if self.running.get(&turn).is_some_and(|running| running.is_own) {
+            return;
+        }
+        match state {
+            TurnUseState::Running => {
+                self.forget_finished(&turn);
+                let running = UnfinishedUse { subject, since: at, spent, is_own: false };
+                self.running.insert(turn, running);
+            }
+            TurnUseState::Closed | TurnUseState::Finished => {
+                self.running.remove(&turn);
+                let ended = SpentTurn { ended: at, subject, spent };
+                if self.finished.get(&turn) != Some(&ended) {
+                    self.forget_finished(&turn);
+                    self.finish(&turn, ended, at);
+                }
+            }
+            TurnUseState::Withdrawn => {
+                self.running.remove(&turn);
+                self.forget_finished(&turn);
+            }
+        }
+    }
+
+    fn forget_finished(&mut self, turn: &str) -> Option<SpentTurn> {
+        let finished = self.finished.remove(turn)?;
+        // The next question computes the sums again.
+        self.spans.clear();
+        Some(finished)
+    }
+
+    /// Returns the running turns of this machine with their amounts so far.
+    #[must_use]
+    pub fn own_running(&self, now: Timestamp) -> Vec<ClusterTurnUse> {
+        let own = self.running.iter().filter(|(_, running)| running.is_own);
+        let used = own.map(|(turn, running)| running.as_reported(turn, now));
+        used.collect()
     }
 
     /// Records the usage of a running turn. Usage that an agent takes back still counts until the
@@ -194,9 +209,10 @@ impl BudgetLedger {
         }
     }
 
-    /// Removes a running turn that left no line.
-    pub fn abandon(&mut self, turn: &str) {
-        self.running.remove(turn);
+    /// Removes a running turn that left no line. Returns its amounts so far.
+    pub fn abandon(&mut self, turn: &str, now: Timestamp) -> Option<ClusterTurnUse> {
+        let running = self.running.remove(turn)?;
+        Some(running.as_reported(turn, now))
     }
 
     /// Returns whether no turn runs.
@@ -211,6 +227,24 @@ impl BudgetLedger {
         let accounts = self.rules.caps.iter().enumerate();
         let accounts = accounts.filter_map(|(at, cap)| Some((at, cap.account_of(subject)?)));
         accounts.map(|(at, account)| self.use_of(at, account, now)).collect()
+    }
+
+    /// Returns which of these running turns must not begin, because a cap that applies to them is
+    /// reached without them. The earlier ones take precedence.
+    pub fn turns_to_refuse(&mut self, turns: &[String], now: Timestamp) -> Vec<String> {
+        let begun = turns.iter().filter_map(|turn| self.running.remove_entry(turn));
+        let begun: Vec<(String, UnfinishedUse)> = begun.collect();
+        let mut refused = Vec::new();
+        for (turn, running) in begun {
+            if self.uses_of(&running.subject, now).iter().any(AccountUse::is_reached) {
+                refused.push((turn, running));
+            } else {
+                self.running.insert(turn, running);
+            }
+        }
+        let names = refused.iter().map(|(turn, _)| turn.clone()).collect();
+        self.running.extend(refused);
+        names
     }
 
     /// Returns the use of all accounts that have any.
@@ -349,6 +383,71 @@ mod tests {
         let tomorrow = time("2026-11-27T12:00:00Z");
         ledger.finish("b", turn(4, "2026-11-27T11:00:00Z", 11), tomorrow);
         assert!(ledger.uses_of(&subject(4), tomorrow)[0].is_reached());
+    }
+
+    #[test]
+    fn turns_of_other_machines_count_once_whatever_is_reported_about_them() {
+        let mut ledger = ledger("## all\n- cap: $10 a day\n- cap: 10 minutes a day\n");
+        let (now, later) = (time("2026-11-26T12:00:00Z"), time("2026-11-26T12:02:00Z"));
+        let used = |ledger: &mut BudgetLedger, now| {
+            let uses = ledger.uses_of(&subject(4), now);
+            (uses[0].used / 1_000_000, uses[1].used / 60_000)
+        };
+        let report = |state, dollars: u64, minutes: u64| ClusterTurnUse {
+            turn: "a".to_owned(),
+            subject: subject(5),
+            state,
+            at: now,
+            spent: SpentAmounts {
+                micro_usd: dollars * 1_000_000,
+                took_ms: minutes * 60_000,
+                ..SpentAmounts::default()
+            },
+        };
+        ledger.take(report(TurnUseState::Running, 2, 0));
+        assert_eq!(used(&mut ledger, later), (2, 2), "its time runs here, too");
+        assert!(ledger.own_running(later).is_empty());
+        ledger.take(report(TurnUseState::Closed, 3, 1));
+        assert_eq!(used(&mut ledger, later), (3, 1), "its machine is gone");
+        // The turn continues on this machine.
+        ledger.begin("a", subject(5), now);
+        assert_eq!(used(&mut ledger, later), (3, 3));
+        ledger.take(report(TurnUseState::Closed, 3, 1));
+        assert_eq!(ledger.own_running(later)[0].spent.took_ms, 3 * 60_000);
+        assert!(ledger.abandon("a", later).is_some());
+        for _ in 0..2 {
+            ledger.take(report(TurnUseState::Finished, 4, 3));
+        }
+        assert_eq!(used(&mut ledger, later), (4, 3));
+        ledger.begin("b", subject(4), later);
+        ledger.take(report(TurnUseState::Withdrawn, 0, 0));
+        assert_eq!(used(&mut ledger, later), (0, 0));
+        assert!(!ledger.is_idle());
+    }
+
+    #[test]
+    fn of_turns_that_begin_together_the_first_ones_take_the_rest_of_a_cap() {
+        let mut ledger = ledger("## each\n- person: each\n- cap: 2 turns a day\n");
+        let now = time("2026-11-26T12:00:00Z");
+        ledger.finish("old", turn(4, "2026-11-26T11:00:00Z", 1), now);
+        let begun: Vec<String> = ["c", "b", "a", "other"].map(str::to_owned).into();
+        for (turn, person) in begun.iter().zip([4, 4, 4, 5]) {
+            ledger.begin(turn, subject(person), now);
+        }
+        assert_eq!(ledger.turns_to_refuse(&begun, now), ["b", "a"]);
+        assert_eq!(ledger.own_running(now).len(), 4, "they count until they are removed");
+    }
+
+    #[test]
+    fn a_late_decision_about_the_last_period_does_not_replace_one_about_this_period() {
+        let mut ledger = ledger("## all\n- cap: $10 a day\n");
+        let now = time("2026-11-26T12:00:00Z");
+        ledger.finish("a", turn(4, "2026-11-26T11:00:00Z", 11), now);
+        let reached = ledger.uses_of(&subject(4), now).remove(0);
+        let grant = ledger.grant(&reached.account, reached.span);
+        ledger.set_grant(BudgetGrant { raised: Some(15_000_000), ..grant.clone() });
+        ledger.set_grant(BudgetGrant { start: time("2026-11-25T00:00:00Z"), ..grant });
+        assert!(!ledger.uses_of(&subject(4), now)[0].is_reached());
     }
 
     proptest! {

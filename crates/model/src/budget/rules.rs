@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::amount::{AmountError, BudgetUnit};
 use super::period::BudgetPeriod;
 use crate::event::Lane;
@@ -57,7 +59,8 @@ enum BudgetFilter {
 }
 
 /// The properties of a turn by which budgets select it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct BudgetSubject {
     /// The person who asked.
     pub person: Option<UserId>,
@@ -342,9 +345,6 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_counts_in_its_channel() {
-        let cap = BudgetCap::parse("x", "$1 a day for channel 5").expect("a cap");
-    #[test]
     fn the_template_limits_nothing_and_its_example_is_valid() {
         let template = include_str!("../../../../config/budgets.md");
         assert_eq!(BudgetRules::parse(template), BudgetRules::default());
@@ -353,6 +353,9 @@ mod tests {
         assert_eq!((rules.caps.len(), rules.faults), (3, vec![]));
     }
 
+    #[test]
+    fn a_thread_counts_in_its_channel() {
+        let cap = BudgetCap::parse("x", "$1 a day for channel 5").expect("a cap");
         let thread = BudgetSubject { parent: Some(ChannelId::discord(5)), ..subject(4, 7) };
         assert!(cap.account_of(&thread).is_some() && cap.account_of(&subject(4, 7)).is_none());
         let each = BudgetCap::parse("x", "$1 a day for each channel").expect("a cap");
