@@ -13,8 +13,7 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
 /// Connects the log, and notes the start with the backends that serve.
 pub(super) fn open(config: &Config, redactor: &Redactor, backends: &dyn Backends) {
-    let log = AuditLog::start(&config.config_dir, config.audit_kept, redactor.clone());
-    audit::connect(Box::new(log));
+    connect(config, redactor);
     AuditEntry::new(AuditKind::GatewayStarted)
         .with("version", env!("CARGO_PKG_VERSION"))
         .with("process", std::process::id())
@@ -28,6 +27,26 @@ pub(super) fn open(config: &Config, redactor: &Redactor, backends: &dyn Backends
             .with("digest", &backend.generation().digest)
             .note();
     }
+}
+
+/// Connects the log, and notes the start of a conversation at a terminal.
+pub fn open_console(config: &Config, redactor: &Redactor) {
+    connect(config, redactor);
+    AuditEntry::new(AuditKind::ConsoleStarted)
+        .with("version", env!("CARGO_PKG_VERSION"))
+        .with("process", std::process::id())
+        .with("uid", rustix::process::getuid().as_raw())
+        .note();
+}
+
+/// Waits until the entries of a conversation at a terminal are written.
+pub async fn close_console() {
+    let _ = tokio::task::spawn_blocking(|| audit::flush(FLUSH_LIMIT)).await;
+}
+
+fn connect(config: &Config, redactor: &Redactor) {
+    let log = AuditLog::start(&config.config_dir, config.audit_kept, redactor.clone());
+    audit::connect(Box::new(log));
 }
 
 /// Notes the end of the gateway and waits until it is written. `agents` says whether they end or

@@ -1,6 +1,6 @@
 //! `aetheel run`: connects Discord to the agents until a signal arrives.
 
-mod audit;
+pub mod audit;
 mod budgets;
 mod cluster;
 mod core;

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use self::backend::rollout::RolloutAction;
 use self::listing::BackendListing;
-use crate::app::{self, recovery, tool_server};
+use crate::app::{self, audit as audit_log, recovery, tool_server};
 use crate::cli::{
     BackendCommand, Cli, CliCommand, ClusterCommand, Common, ObserverCommand, PolicyCommand, exit,
 };
@@ -420,6 +420,7 @@ async fn run_console(settings: OperatorSettings) -> u8 {
     let live = console.is_live();
     let (grace, agents) = (prepared.config.shutdown_grace, prepared.agents());
     let config = prepared.config.clone();
+    audit_log::open_console(&config, &prepared.redactor);
     let (dispatcher, guard) = prepared.dispatcher(console.clone(), None);
     let _tool_server = tool_server::open(&config, &dispatcher, None).await;
     let recovery = tokio::spawn(recovery::watch(dispatcher.redelivery.clone(), agents));
@@ -442,5 +443,6 @@ async fn run_console(settings: OperatorSettings) -> u8 {
     };
     dispatcher.shutdown(grace).await;
     guard.close().await;
+    audit_log::close_console().await;
     code
 }

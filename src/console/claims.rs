@@ -12,13 +12,13 @@ pub(super) async fn claim(dispatcher: &Dispatcher, rest: &str) -> Result<String,
     if rest.is_empty() {
         return claims.list(&Lane::Console).await;
     }
+    let author = ClaimAuthor { lane: Lane::Console, person: None, name: None };
     if let Some(("release", id)) = rest.split_once(char::is_whitespace) {
-        return claims.release(&Lane::Console, id, true).await;
+        return claims.release(&author, id, true).await;
     }
     let (paths, time) = match rest.rsplit_once(" for ") {
         Some((paths, time)) => (paths, Some(time.to_owned())),
         None => (rest, None),
     };
-    let author = ClaimAuthor { lane: Lane::Console, person: None, name: None };
     claims.take(author, ClaimOrder { paths: paths.to_owned(), time, reason: None }).await
 }

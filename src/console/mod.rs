@@ -6,6 +6,7 @@
 //! question, the next line answers it. This module owns stdin and stdout; it makes no decisions
 //! about turns.
 
+mod audit;
 mod claims;
 mod completion;
 mod editing;

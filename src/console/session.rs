@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use super::audit::{note, stop};
 use super::claims;
 use super::error::{LineError, TERMINAL_LINE_BYTES};
 use super::files;
@@ -14,6 +15,7 @@ use super::outlet::{Console, ConsoleState};
 use super::questions::AnswerLine as Reading;
 use super::status::StatusLine;
 use crate::agent::AskDecision;
+use crate::audit::AuditKind;
 use crate::dispatch::{
     AnswerRefusal, Dispatcher, Person, ProjectBinding, PromptRefusal, Setting, Settlement,
     StatusRow, SteeringResult, queue_rows, session_rows, status_rows,
@@ -107,9 +109,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
         // script does not fill the queue, or when the agent asks a question. `/stop` is processed
         // at once.
         let free = session.shared.live || !session.waiting() || session.is_asked();
-        if let Some(line) =
-            held.take_if(|line| free || (is_stop(line) && dispatcher.turns.stop(&Lane::Console)))
-        {
+        if let Some(line) = held.take_if(|line| free || (is_stop(line) && stop(dispatcher))) {
             if free && !session.take(&line).await {
                 open = false;
             }
@@ -148,7 +148,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                 if !session.shared.live {
                     // Skips the rest of the script. A running turn is stopped and reported first.
                     session.failed += 1;
-                    if !open || !dispatcher.turns.stop(&Lane::Console) {
+                    if !open || !stop(dispatcher) {
                         break;
                     }
                     (open, held) = (false, None);
@@ -184,7 +184,7 @@ impl ConsoleSession<'_> {
     /// Handles Ctrl-C at a terminal: stops the answer, or ends the session the second time. Returns
     /// whether the session continues.
     fn interrupted(&self, leaving: &mut bool) -> bool {
-        if self.dispatcher.turns.stop(&Lane::Console) {
+        if stop(self.dispatcher) {
             *leaving = false;
         } else if *leaving {
             return false;
@@ -300,9 +300,10 @@ impl ConsoleSession<'_> {
                 .conversations
                 .reset(&Lane::Console)
                 .await
+                .inspect(|had| had.then(|| note(AuditKind::ConversationReset)).unwrap_or_default())
                 .map(|_| "the conversation is forgotten".to_owned())
                 .map_err(LineError::from),
-            Some("/stop") if self.dispatcher.turns.stop(&Lane::Console) => return true,
+            Some("/stop") if stop(self.dispatcher) => return true,
             Some("/stop") => Ok("nothing is running".to_owned()),
             Some("/steer") => match line.trim_start_matches("/steer").trim() {
                 "" => Err(LineError::NoMessage),

@@ -91,6 +91,11 @@ async fn asking_office(options: DeskOptions) -> Office {
     office
 }
 
+/// A person who uses the bot in a channel.
+fn somebody(channel: u64) -> ClaimAuthor {
+    ClaimAuthor { lane: lane(channel), person: None, name: None }
+}
+
 fn lane(channel: u64) -> Lane {
     Lane::Channel(ChannelId::discord(channel))
 }
@@ -265,14 +270,14 @@ async fn only_people_of_the_channel_and_owners_release_a_claim() {
     let desk = &office.desk.dispatcher.claims;
     claim(&office.desk.dispatcher, 1, 4, "a.rs").await.unwrap();
     let id = id_of(&office);
-    let refused = desk.release(&lane(2), &id, false).await.unwrap_err().to_string();
+    let refused = desk.release(&somebody(2), &id, false).await.unwrap_err().to_string();
     assert!(refused.contains("another conversation"), "{refused}");
-    let refused = desk.release(&lane(2), "all", false).await.unwrap_err().to_string();
+    let refused = desk.release(&somebody(2), "all", false).await.unwrap_err().to_string();
     assert!(refused.contains("no such claim"), "{refused}");
     assert_eq!(desk.all().len(), 1);
-    assert_eq!(desk.release(&lane(1), &id, false).await.unwrap(), "Released 1 claim: a.rs.");
+    assert_eq!(desk.release(&somebody(1), &id, false).await.unwrap(), "Released 1 claim: a.rs.");
     claim(&office.desk.dispatcher, 1, 4, "a.rs").await.unwrap();
-    desk.release(&lane(2), &id_of(&office), true).await.unwrap();
+    desk.release(&somebody(2), &id_of(&office), true).await.unwrap();
     assert!(desk.all().is_empty());
 }
 
@@ -477,7 +482,7 @@ fn a_claim_is_taken_once_and_stays_in_force_wherever_the_gateway_dies() {
         assert!(notices.iter().all(|notice| notice.text.contains("`a.rs`")), "{notices:?}");
         assert!(notices.iter().all(|notice| !notice.text.contains("`b.rs`")), "{notices:?}");
         second.runtime.block_on(async {
-            second.dispatcher.claims.release(&lane(7), "none", false).await.unwrap_err();
+            second.dispatcher.claims.release(&somebody(7), "none", false).await.unwrap_err();
         });
         second.die();
     }

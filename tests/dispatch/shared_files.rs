@@ -152,7 +152,8 @@ async fn a_claim_is_known_on_all_machines() {
     assert!(one.text.contains("reserved here by an agent for Ann"), "{}", one.text);
     assert!(two.text.contains("reserved by an agent for Ann in <#1>"), "{}", two.text);
     let lane = Lane::Channel(ChannelId::discord(1));
-    cluster.one.dispatcher.claims.release(&lane, "all", false).await.unwrap();
+    let author = ClaimAuthor { lane, person: None, name: None };
+    cluster.one.dispatcher.claims.release(&author, "all", false).await.unwrap();
     let lane = Lane::Channel(ChannelId::discord(2));
     while cluster.two.dispatcher.claims.list(&lane).await.unwrap().contains("a.rs") {
         tokio::task::yield_now().await;

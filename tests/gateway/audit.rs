@@ -24,17 +24,21 @@ fn text(installation: &Installation) -> String {
 }
 
 /// Returns the entries of a kind.
-fn entries(installation: &Installation, kind: &str) -> Vec<Value> {
+pub(super) fn entries(installation: &Installation, kind: &str) -> Vec<Value> {
     let text = text(installation);
     let read = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     read.filter(|entry| entry["kind"] == kind).collect()
 }
 
-async fn wait_for_entry(local: &LocalDiscord, installation: &Installation, kind: &str) -> Value {
+pub(super) async fn wait_for_entry(
+    local: &LocalDiscord,
+    installation: &Installation,
+    kind: &str,
+) -> Value {
     local.wait_for(kind, |_| entries(installation, kind).pop()).await
 }
 
-async fn verify(installation: &Installation) -> Ended {
+pub(super) async fn verify(installation: &Installation) -> Ended {
     installation.run(&["audit", "verify"], "").await
 }
 

@@ -282,6 +282,36 @@ async fn a_full_configuration_folder_and_a_kill_lose_and_repeat_no_turn() {
 }
 
 #[tokio::test]
+async fn the_number_of_audit_entries_lost_on_a_full_disk_survives_a_kill() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let disk = ConfigDir::mounted(&installation);
+    let mut gateway = disk.start(&installation);
+    gateway.logs("aetheel is ready").await;
+    let text = || {
+        let files = fs::read_dir(disk.at("state/audit")).unwrap().map(|file| file.unwrap().path());
+        let lines = files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
+        lines.map(|path| fs::read_to_string(path).unwrap()).collect::<String>()
+    };
+    local.wait_for("the entry", |_| text().contains("gateway-started").then_some(())).await;
+    disk.fill(&gateway);
+    for number in 0..40 {
+        local.slash(CHANNEL, ANN, "backend", Some("demo"));
+        local.mention(CHANNEL, ANN, &format!("too much {number}"));
+    }
+    gateway.logs("the audit log cannot be written, so entries are missing").await;
+    let second_place = || fs::read_to_string(disk.at("state/audit-head.md")).unwrap();
+    let none = "lost since then: `00000000000000000000`";
+    local.wait_for("the number", |_| (!second_place().contains(none)).then_some(())).await;
+    gateway.signal(Signal::KILL);
+    gateway.ended().await;
+    disk.make_room();
+    let next = disk.start(&installation);
+    next.logs("aetheel is ready").await;
+    local.wait_for("the gap", |_| text().contains("entries-lost").then_some(())).await;
+}
+
+#[tokio::test]
 async fn after_a_kill_with_all_disks_full_users_are_asked_about_turns_with_unknown_outcome() {
     let local = LocalDiscord::start().await;
     let installation = with_agent(&local);

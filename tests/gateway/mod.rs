@@ -6,6 +6,7 @@ mod accounts;
 mod allowed_backends;
 mod answers;
 mod audit;
+mod audit_entries;
 mod away;
 mod backends;
 mod baselines;

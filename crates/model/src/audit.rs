@@ -19,6 +19,8 @@ pub enum AuditKind {
     GatewayStarted,
     /// The gateway ends, or hands its agents over to the next process.
     GatewayStopped,
+    /// A conversation at a terminal begins.
+    ConsoleStarted,
     /// A prompt was accepted into the queue.
     PromptAccepted,
     /// A turn begins with its agent.
@@ -29,8 +31,18 @@ pub enum AuditKind {
     RequestDecided,
     /// A person changed a setting of a lane.
     SettingChanged,
+    /// Somebody stopped the turn of a lane, or removed its waiting prompts.
+    TurnStopped,
+    /// Somebody began a new conversation.
+    ConversationReset,
+    /// A person or an agent reserved files.
+    FilesReserved,
+    /// A person or an agent released reserved files.
+    FilesReleased,
     /// A person pressed the button of an offer.
     OfferPressed,
+    /// An owner raised a cap, or suspended it until tomorrow.
+    CapRaised,
     /// A component begins to serve.
     ComponentLoaded,
     /// The previous version of a component serves again.
@@ -60,12 +72,18 @@ impl AuditKind {
         match self {
             Self::GatewayStarted => "gateway-started",
             Self::GatewayStopped => "gateway-stopped",
+            Self::ConsoleStarted => "console-started",
             Self::PromptAccepted => "prompt-accepted",
             Self::TurnBegun => "turn-begun",
             Self::TurnEnded => "turn-ended",
             Self::RequestDecided => "request-decided",
             Self::SettingChanged => "setting-changed",
+            Self::TurnStopped => "turn-stopped",
+            Self::ConversationReset => "conversation-reset",
+            Self::FilesReserved => "files-reserved",
+            Self::FilesReleased => "files-released",
             Self::OfferPressed => "offer-pressed",
+            Self::CapRaised => "cap-raised",
             Self::ComponentLoaded => "component-loaded",
             Self::ComponentRolledBack => "component-rolled-back",
             Self::ComponentWithdrawn => "component-withdrawn",

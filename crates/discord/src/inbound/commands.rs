@@ -15,6 +15,7 @@ use crate::rest::Timeouts;
 use crate::text::quote;
 use crate::wire::SlashInteraction;
 use aetheel_dispatch::{LaneRequestError, PromptRefusal, StopResult};
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::event::{CommandToken, EventKind, EventOrigin, NewEvent};
 use aetheel_model::id::{ChannelId, MessageId, UserId};
 
@@ -65,6 +66,12 @@ impl InboundProcessor {
             }
             Verb::Reset => {
                 let reset = self.services.conversations.reset(&lane).await;
+                if reset.as_ref().is_ok_and(|had| *had) {
+                    AuditEntry::new(AuditKind::ConversationReset)
+                        .by(Some(UserId::discord(slash.user.id)), Some(slash.user.display_name()))
+                        .in_lane(&lane)
+                        .note();
+                }
                 let done = reset.map(|had| {
                     CommandOutcome::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
                 });

@@ -31,7 +31,8 @@ use crate::wire::{Message, MessageEdit, SlashInteraction, age_by_discord, id_in}
 use aetheel_dispatch::{
     Dispatcher, Questions, Recovery, Settings, Turns, WaitChoices, WarningMutes,
 };
-use aetheel_model::id::ChannelId;
+use aetheel_model::audit::{AuditEntry, AuditKind};
+use aetheel_model::id::{ChannelId, UserId};
 
 /// Time limits of the acknowledgement of an interaction, for which Discord waits three seconds.
 const ACK_TIMEOUTS: Timeouts =
@@ -322,8 +323,15 @@ impl EventRouter {
         }
         // Stopping does not wait in the queue. It is reported once it is on disk.
         let turns = services.turns.clone();
+        let asked = AuditEntry::new(AuditKind::TurnStopped)
+            .by(Some(UserId::discord(slash.user.id)), Some(slash.user.display_name()))
+            .in_lane(&ids::lane(channel));
         tokio::spawn(async move {
             let stopped = turns.stop_durably(&ids::lane(channel)).await;
+            if stopped.any() {
+                let running = if stopped.running { "yes" } else { "no" };
+                asked.with("running", running).with("waiting", stopped.waiting).note();
+            }
             let _ = outcome_sender.send(Ok(CommandOutcome::Done(stop_text(stopped).into())));
         });
     }

@@ -152,17 +152,21 @@ impl ChannelScope {
 
     /// Reserves files for the person.
     pub(super) async fn claim(&self, order: ClaimOrder) -> Result<String, ClaimError> {
-        let author = ClaimAuthor {
+        self.services.claims.take(self.claim_author(), order).await
+    }
+
+    fn claim_author(&self) -> ClaimAuthor {
+        ClaimAuthor {
             lane: self.lane.clone(),
             person: Some(UserId::discord(self.asker.user)),
             name: Some(self.name.clone()),
-        };
-        self.services.claims.take(author, order).await
+        }
     }
 
     /// Releases a claim of the channel; an owner may release every claim.
     pub(super) async fn release_claim(&self, id: &str) -> Result<String, ClaimError> {
-        let released = self.services.claims.release(&self.lane, id, self.asker.owner).await;
+        let released =
+            self.services.claims.release(&self.claim_author(), id, self.asker.owner).await;
         if released.is_ok() {
             tracing::info!(lane = %self.lane, user = self.asker.user, claim = id, "a person released reserved files");
         }

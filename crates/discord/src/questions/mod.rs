@@ -36,6 +36,7 @@ use aetheel_dispatch::{
     WaitChoices, WarningMutes,
 };
 use aetheel_model::agent::AskDecision;
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::id::UserId;
 use aetheel_model::plain::short_line;
 
@@ -424,6 +425,12 @@ impl PressHandler {
         };
         if self.turns.stop_turn(&ids::lane(channel), event).await {
             info!(event, channel, user = press.user.id, "a person stopped a turn by its button");
+            AuditEntry::new(AuditKind::TurnStopped)
+                .by(Some(UserId::discord(press.user.id)), Some(press.user.display_name()))
+                .in_lane(&ids::lane(channel))
+                .with("event", event)
+                .with("running", "yes")
+                .note();
             return PressResponse::Accept;
         }
         PressResponse::Close(

@@ -9,6 +9,7 @@ use super::offers::{BudgetDecision, mark, parse};
 use crate::Shared;
 use crate::questions::Person;
 use crate::recovery::offer::{OfferEffect, OfferRefusal};
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::budget::{AccountUse, BudgetGrant, BudgetPeriod};
 
 /// How often a decision is tried while other machines decide about the same account.
@@ -59,9 +60,10 @@ impl Budgets {
         let (monitor, now) = (&self.shared.budgets, Timestamp::now());
         let _alone = monitor.deciding.lock().await;
         for _ in 0..MAX_ATTEMPTS {
-            let (grant, effect) = self.decided(wanted, decision, now).await?;
+            let (used, (grant, effect)) = self.decided(wanted, decision, now).await?;
             match monitor.save(grant.clone()).await {
                 GrantSaving::Saved => {
+                    note_decision(&used, decision, person);
                     tracing::warn!(account = %grant.account, ?decision, ?person, "an owner changed a budget");
                     return Ok(OfferEffect::Decided(effect));
                 }
@@ -73,19 +75,19 @@ impl Budgets {
         Err(OfferRefusal::NotPossible)
     }
 
-    /// Returns what a decision changes, and the words about it.
+    /// Returns the use of the account, what the decision changes, and the words about it.
     async fn decided(
         &self,
         wanted: &str,
         decision: BudgetDecision,
         now: Timestamp,
-    ) -> Result<(BudgetGrant, &'static str), OfferRefusal> {
+    ) -> Result<(AccountUse, (BudgetGrant, &'static str)), OfferRefusal> {
         let monitor = &self.shared.budgets;
         let uses = self.uses().await;
         let used = uses.into_iter().find(|used| used.is_in_force && mark(used) == wanted);
         let used = used.ok_or(OfferRefusal::Gone)?;
         let grant = monitor.ledger.lock().grant(&used.account, used.span);
-        Ok(match decision {
+        let decided = match decision {
             BudgetDecision::Raise(cap) if cap > used.cap => {
                 (BudgetGrant { raised: Some(cap), ..grant }, "💰 Raised by")
             }
@@ -95,6 +97,27 @@ impl Budgets {
                 let until = Some(BudgetPeriod::Day.span(now, zone).end);
                 (BudgetGrant { until, ..grant }, "💰 No cap until tomorrow, decided by")
             }
-        })
+        };
+        Ok((used, decided))
     }
+}
+
+/// Adds the decision of an owner to the audit log.
+fn note_decision(used: &AccountUse, decision: BudgetDecision, person: &Person) {
+    let (user, name) = match person {
+        Person::User { id, name, .. } => (Some(*id), Some(name.as_str())),
+        Person::Terminal => (None, None),
+    };
+    let amount = |amount| used.rule.unit.describe(amount);
+    let entry = AuditEntry::new(AuditKind::CapRaised)
+        .by(user, name)
+        .with("account", &used.account)
+        .with("period", used.rule.period.word())
+        .with("used", amount(used.used))
+        .with("before", amount(used.cap));
+    match decision {
+        BudgetDecision::Raise(cap) => entry.with("after", amount(cap)),
+        BudgetDecision::UntilTomorrow => entry.with("after", "no cap until tomorrow"),
+    }
+    .note();
 }

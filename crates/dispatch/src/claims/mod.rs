@@ -17,6 +17,7 @@ use self::paths::ResolvedPaths;
 use crate::Shared;
 use crate::collisions::checkouts::CheckoutPlace;
 use crate::collisions::news;
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::claim::{
     Claim, ClaimHolder, ClaimRefusal, Claimant, Claims, DEFAULT_CLAIM_MINUTES, NewClaim,
 };
@@ -96,8 +97,9 @@ impl ClaimDesk {
         let resolved = resolve(checkout, paths::split(&order.paths)).await?;
         let holder = author.person.map(|person| ClaimHolder::Person(person.to_string()));
         let holder = holder.unwrap_or(ClaimHolder::Lane);
-        let (claim, now) =
-            self.save(author, holder, resolved, (minutes, order.reason.as_deref())).await?;
+        let terms = (minutes, order.reason.as_deref());
+        let (claim, now) = self.save(author.clone(), holder, resolved, terms).await?;
+        note_claims(AuditKind::FilesReserved, &author, "person", std::slice::from_ref(&claim));
         Ok(messages::taken(&claim, now))
     }
 
@@ -145,10 +147,11 @@ impl ClaimDesk {
     /// [`ClaimError`]; nothing was changed.
     pub async fn release(
         &self,
-        lane: &Lane,
+        author: &ClaimAuthor,
         id: &str,
         is_owner: bool,
     ) -> Result<String, ClaimError> {
+        let lane = &author.lane;
         let (own, id) = (lane.clone(), id.trim().to_owned());
         let released =
             self.change(Timestamp::now(), move |claims| claims.release(&id, &own, is_owner));
@@ -158,6 +161,7 @@ impl ClaimDesk {
             }
         })?;
         log_released(&released, lane);
+        note_claims(AuditKind::FilesReleased, author, "person", &released);
         Ok(messages::released(&released))
     }
 
@@ -179,7 +183,10 @@ impl ClaimDesk {
         match action {
             ClaimAction::Take => {
                 let terms = (minutes, reason.as_deref());
-                let (claim, now) = self.save(author, ClaimHolder::Lane, resolved, terms).await?;
+                let (claim, now) =
+                    self.save(author.clone(), ClaimHolder::Lane, resolved, terms).await?;
+                let claims = std::slice::from_ref(&claim);
+                note_claims(AuditKind::FilesReserved, &author, "agent", claims);
                 Ok(messages::taken(&claim, now))
             }
             ClaimAction::Renew => {
@@ -187,6 +194,7 @@ impl ClaimDesk {
                     claims.renew((&lane, &resolved.paths), minutes, now)
                 });
                 let lines = renewed.await?;
+                note_claims(AuditKind::FilesReserved, &author, "agent", &lines);
                 let lines = lines.iter().map(|claim| messages::taken(claim, now));
                 Ok(lines.collect::<Vec<_>>().join("\n"))
             }
@@ -196,6 +204,7 @@ impl ClaimDesk {
                     self.change(now, move |claims| Ok(claims.release_own(&own, &resolved.paths)));
                 let released = released.await?;
                 log_released(&released, &lane);
+                note_claims(AuditKind::FilesReleased, &author, "agent", &released);
                 if released.is_empty() {
                     return Ok("You hold no such claim, so nothing is reserved for you.".to_owned());
                 }
@@ -269,6 +278,20 @@ impl ClaimDesk {
 fn log_released(claims: &[Claim], by: &Lane) {
     for claim in claims {
         tracing::info!(claim = claim.id, lane = %claim.lane, %by, "reserved files were released");
+    }
+}
+
+/// Adds claims to the audit log, without their paths. `by` is `person` or `agent`.
+fn note_claims(kind: AuditKind, author: &ClaimAuthor, by: &'static str, claims: &[Claim]) {
+    for claim in claims {
+        AuditEntry::new(kind)
+            .by(author.person, author.name.as_deref())
+            .in_lane(&claim.lane)
+            .with("by", by)
+            .with("claim", &claim.id)
+            .with("paths", claim.paths.len())
+            .with("until", claim.until)
+            .note();
     }
 }
 

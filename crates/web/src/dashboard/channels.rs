@@ -14,6 +14,7 @@ use super::middleware::{FormFields, SignedIn, SubmittedForm};
 use super::{DashboardState, frame};
 use aetheel_dispatch::{Setting, SettingOption, status_rows};
 use aetheel_model::access::LanePermissions;
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::event::Lane;
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::short_line;
@@ -211,6 +212,11 @@ pub(super) async fn reset(
         Ok(true) => {
             let visitor = &guest.session.visitor;
             tracing::info!(user = visitor.user.to_field(), %lane, "a user began a new conversation from the dashboard");
+            AuditEntry::new(AuditKind::ConversationReset)
+                .by(Some(visitor.user), Some(&visitor.name))
+                .in_lane(&lane)
+                .with("address", "dashboard")
+                .note();
             let did = "began a new conversation here.";
             let _ = shared.api.post_action(Some(channel), &visitor.name, did).await;
             "The next message begins a new conversation.".to_owned()

@@ -10,6 +10,7 @@ use maud::{Markup, html};
 use super::DashboardState;
 use super::layout::csrf;
 use super::middleware::{SignedIn, SubmittedForm};
+use aetheel_dispatch::ClaimAuthor;
 use aetheel_model::claim::Claim;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
@@ -104,7 +105,12 @@ pub(super) async fn release(
                 (false, _) => NOT_THERE.to_owned(),
                 (true, false) => NOT_YOURS.to_owned(),
                 (true, true) => {
-                    match claims.release(&claim.lane, &claim.id, standing.owner).await {
+                    let author = ClaimAuthor {
+                        lane: claim.lane.clone(),
+                        person: Some(visitor.user),
+                        name: Some(visitor.name.clone()),
+                    };
+                    match claims.release(&author, &claim.id, standing.owner).await {
                         Ok(text) => {
                             tracing::info!(user = visitor.user.to_field(), lane = %claim.lane, claim = claim.id, "a user released reserved files from the dashboard");
                             if let Lane::Channel(channel) = claim.lane {

@@ -1,10 +1,11 @@
-//! The end of the chain, to which entries are appended. One process at a time has it.
+//! The end of the chain, to which entries are appended. Several processes may append entries, such
+//! as a gateway and a console; a lock lets one of them write at a time.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
@@ -15,14 +16,23 @@ use crate::disk::sync_folder;
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::redact::Redactor;
 
+/// Number of bytes at the end of a file in which the last entry is searched first.
+const TAIL_BYTES: u64 = 256 << 10;
+/// Maximum time for another process to finish its writing.
+const LOCK_LIMIT: Duration = Duration::from_secs(2);
+/// Delay before the lock is tried again.
+const LOCK_INTERVAL: Duration = Duration::from_millis(5);
+
 /// The open end of the chain.
 #[derive(Debug)]
 pub(super) struct AuditChain {
     files: AuditFiles,
-    /// Locked as long as this process writes.
-    _lock: File,
+    /// Locked while this process writes.
+    lock: File,
     month: Date,
     file: File,
+    /// The size of the file after the last entry of this process.
+    length: u64,
     head: AuditHead,
 }
 
@@ -31,16 +41,16 @@ impl AuditChain {
     /// by an entry that says so.
     ///
     /// # Errors
-    /// The system's error, or [`io::ErrorKind::WouldBlock`] if another process writes.
+    /// The system's error, or [`io::ErrorKind::WouldBlock`] if another process writes for too long.
     pub(super) fn open(files: &AuditFiles, redactor: &Redactor) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(&files.folder)?;
         let lock = appended(&files.folder.join("lock"))?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => {
-                io::Error::new(io::ErrorKind::WouldBlock, "another process writes the audit log")
-            }
-            TryLockError::Error(error) => error,
-        })?;
+        let _alone = ChainLock::of(&lock)?;
+        Self::at_end(files, lock.try_clone()?, redactor)
+    }
+
+    /// Opens the end of the chain. The lock must be held.
+    fn at_end(files: &AuditFiles, lock: File, redactor: &Redactor) -> io::Result<Self> {
         let months = files.months()?;
         let month = months.last().copied().unwrap_or_else(|| month_of(Timestamp::now()));
         let (last, torn) = read_end(files, &months)?;
@@ -65,28 +75,68 @@ impl AuditChain {
             );
             head.number = known.number;
         }
-        let mut chain = Self { files: files.clone(), _lock: lock, month, file, head };
+        let length = file.metadata()?.len();
+        let mut chain = Self { files: files.clone(), lock, month, file, length, head };
         chain.end_line()?;
         let now = Timestamp::now();
         let repairs: Vec<_> = repairs.into_iter().map(|entry| (now, entry)).collect();
-        chain.append(&repairs, redactor)?;
+        chain.write(&repairs, redactor)?;
         Ok(chain)
     }
 
     /// Ends the last line of the file if it has no line break.
     fn end_line(&mut self) -> io::Result<()> {
-        let bytes = self.files.read(self.month)?;
-        if bytes.last().is_some_and(|last| *last != b'\n') {
+        let (last, _) = self.files.tail(self.month, 1)?;
+        if last.last().is_some_and(|last| *last != b'\n') {
             self.file.write_all(b"\n")?;
+            self.length += 1;
         }
         Ok(())
     }
 
-    /// Appends entries and syncs them.
+    /// Returns whether an entry about lost entries follows the entry that the second place names,
+    /// so that what it says about lost entries is out of date.
+    pub(super) fn has_noted_gap(&self) -> bool {
+        let Ok(known) = self.files.head() else { return false };
+        let known = known.map_or(0, |head| head.number);
+        let Ok((bytes, _)) = self.files.tail(self.month, TAIL_BYTES) else { return false };
+        bytes.split(|byte| *byte == b'\n').filter_map(ReadLine::parse).any(|line| {
+            line.record.number > known && line.record.kind == AuditKind::EntriesLost.word()
+        })
+    }
+
+    /// Appends entries and syncs them. Continues after entries that another process has appended.
     ///
     /// # Errors
-    /// The system's error. The chain must be opened again then.
+    /// The system's error, or [`io::ErrorKind::WouldBlock`] if another process writes for too long.
+    /// The chain must be opened again then.
     pub(super) fn append(
+        &mut self,
+        entries: &[(Timestamp, AuditEntry)],
+        redactor: &Redactor,
+    ) -> io::Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let lock = self.lock.try_clone()?;
+        let _alone = ChainLock::of(&lock)?;
+        if !self.is_at_end()? {
+            *self = Self::at_end(&self.files, lock.try_clone()?, redactor)?;
+        }
+        self.write(entries, redactor)
+    }
+
+    /// Returns whether nobody has appended entries since this process did.
+    fn is_at_end(&self) -> io::Result<bool> {
+        if self.files.months()?.last() != Some(&self.month) {
+            return Ok(false);
+        }
+        let (ours, now) = (self.file.metadata()?, std::fs::metadata(self.files.of(self.month))?);
+        Ok((ours.dev(), ours.ino(), self.length) == (now.dev(), now.ino(), now.len()))
+    }
+
+    /// Writes entries at the end. The lock must be held.
+    fn write(
         &mut self,
         entries: &[(Timestamp, AuditEntry)],
         redactor: &Redactor,
@@ -98,7 +148,7 @@ impl AuditChain {
         let month = month_of(Timestamp::now()).max(self.month);
         if month > self.month {
             self.file = appended(&self.files.of(month))?;
-            self.month = month;
+            (self.month, self.length) = (month, self.file.metadata()?.len());
             sync_folder(&self.files.folder);
         }
         let (mut text, mut head) = (String::new(), self.head.clone());
@@ -107,12 +157,12 @@ impl AuditChain {
             text.push_str(&line);
             head = next;
         }
-        let length = self.file.metadata()?.len();
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
         written.inspect_err(|_| {
             // If this fails too, the next start closes the torn line.
-            let _ = self.file.set_len(length);
+            let _ = self.file.set_len(self.length);
         })?;
+        self.length += text.len() as u64;
         self.head = head;
         if let Err(error) = self.files.save_head(&self.head) {
             tracing::debug!(%error, "cannot save state/audit-head.md; the next entry saves it");
@@ -160,6 +210,37 @@ fn appended(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
+/// The lock of the chain. Dropping it releases the lock.
+struct ChainLock<'a>(&'a File);
+
+impl<'a> ChainLock<'a> {
+    /// Waits until no other process writes, for a short time.
+    #[expect(clippy::disallowed_methods, reason = "the log has a thread of its own")]
+    fn of(lock: &'a File) -> io::Result<Self> {
+        let limit = Instant::now() + LOCK_LIMIT;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(Self(lock)),
+                Err(TryLockError::WouldBlock) if Instant::now() < limit => {
+                    std::thread::sleep(LOCK_INTERVAL);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let text = "another process writes the audit log";
+                    return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for ChainLock<'_> {
+    fn drop(&mut self) {
+        // The lock also ends with its last file descriptor.
+        let _ = self.0.unlock();
+    }
+}
+
 /// Returns the last entry of some months, and the bytes of a line after it that was cut off.
 fn read_end(
     files: &AuditFiles,
@@ -167,22 +248,36 @@ fn read_end(
 ) -> io::Result<(Option<AuditHead>, Option<Vec<u8>>)> {
     let mut torn = None;
     for (from_end, month) in months.iter().rev().enumerate() {
-        let bytes = files.read(*month)?;
-        let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-        // The part after the last line break: empty, or a line that was cut off.
-        let rest = lines.pop().unwrap_or_default();
-        if let Some(whole) = ReadLine::parse(rest) {
-            return Ok((Some(whole.head()), None));
-        }
-        if from_end == 0 {
-            // An earlier start may have ended the line, and was killed before it wrote the entry.
-            let ended = lines.last().copied().unwrap_or_default();
-            let last = if rest.is_empty() { ended } else { rest };
-            torn = Some(last).filter(|last| !last.is_empty()).map(<[u8]>::to_owned);
-            torn = torn.filter(|last| ReadLine::parse(last).is_none());
-        }
-        if let Some(last) = lines.iter().rev().find_map(|line| ReadLine::parse(line)) {
-            return Ok((Some(last.head()), torn));
+        let mut most = TAIL_BYTES;
+        loop {
+            let (bytes, is_whole) = files.tail(*month, most)?;
+            let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+            if !is_whole {
+                // The first line lacks its beginning.
+                lines.remove(0);
+            }
+            // The part after the last line break: empty, or a line that was cut off.
+            let rest = lines.pop().unwrap_or_default();
+            if let Some(whole) = ReadLine::parse(rest) {
+                return Ok((Some(whole.head()), None));
+            }
+            let last = lines.iter().rev().find_map(|line| ReadLine::parse(line));
+            if last.is_none() && !is_whole {
+                most = most.saturating_mul(8);
+                continue;
+            }
+            if from_end == 0 {
+                // An earlier start may have ended the line, and was killed before it wrote the
+                // entry.
+                let ended = lines.last().copied().unwrap_or_default();
+                let cut = if rest.is_empty() { ended } else { rest };
+                torn = Some(cut).filter(|cut| !cut.is_empty()).map(<[u8]>::to_owned);
+                torn = torn.filter(|cut| ReadLine::parse(cut).is_none());
+            }
+            if let Some(last) = last {
+                return Ok((Some(last.head()), torn));
+            }
+            break;
         }
     }
     Ok((None, torn))

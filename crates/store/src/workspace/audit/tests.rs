@@ -47,6 +47,12 @@ impl AuditPlace {
         report.fault.map_or_else(String::new, |fault| format!("{}: {}", fault.place, fault.problem))
     }
 
+    /// Appends bytes to the file.
+    fn edit_end(&self, bytes: &[u8]) {
+        let mut file = fs::OpenOptions::new().append(true).open(self.file()).unwrap();
+        std::io::Write::write_all(&mut file, bytes).unwrap();
+    }
+
     /// Replaces the lines of the file.
     fn edit(&self, edit: impl FnOnce(&mut Vec<String>)) {
         let mut lines: Vec<String> = self.text().lines().map(|line| format!("{line}\n")).collect();
@@ -140,12 +146,27 @@ fn a_torn_line_is_closed_by_an_entry() {
 }
 
 #[test]
-fn a_second_writer_is_refused() {
+fn two_processes_append_to_one_chain() {
     let place = AuditPlace::new();
-    let first = AuditChain::open(&place.files, &redactor()).unwrap();
-    let second = AuditChain::open(&place.files, &redactor()).unwrap_err();
-    assert_eq!(second.kind(), std::io::ErrorKind::WouldBlock);
-    drop(first);
+    let mut first = AuditChain::open(&place.files, &redactor()).unwrap();
+    let mut second = AuditChain::open(&place.files, &redactor()).unwrap();
+    for number in 0..6 {
+        let chain = if number % 3 == 0 { &mut second } else { &mut first };
+        let entry = AuditEntry::new(AuditKind::TurnBegun).with("turn", number);
+        chain.append(&[(Timestamp::now(), entry)], &redactor()).unwrap();
+    }
+    assert_eq!((place.report().entries, place.fault()), (6, String::new()), "{}", place.text());
+}
+
+#[test]
+fn a_process_that_does_not_release_the_lock_delays_a_writer_for_a_short_time() {
+    let place = AuditPlace::new();
+    place.append(1);
+    let lock = fs::File::open(place.folder.path().join("state/audit/lock")).unwrap();
+    lock.lock().unwrap();
+    let refused = AuditChain::open(&place.files, &redactor()).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::WouldBlock);
+    lock.unlock().unwrap();
     AuditChain::open(&place.files, &redactor()).unwrap();
 }
 
@@ -209,4 +230,113 @@ fn entries_that_cannot_be_written_become_an_entry_about_the_gap() {
     let text = place.text();
     assert!(text.contains(r#""kind":"entries-lost","fields":{"count":"3""#), "{text}");
     assert_eq!(place.fault(), "");
+}
+
+/// Makes a folder in which the audit log cannot be written, and returns the obstacle.
+fn obstructed() -> (AuditPlace, PathBuf) {
+    let place = AuditPlace::new();
+    fs::create_dir(place.folder.path().join("state")).unwrap();
+    let obstacle = place.folder.path().join("state/audit");
+    fs::write(&obstacle, "").unwrap();
+    (place, obstacle)
+}
+
+/// Returns the numbers of lost entries, in order.
+fn lost(place: &AuditPlace) -> Vec<u64> {
+    let mut lost = Vec::new();
+    read_audit(place.folder.path(), |record| {
+        if record.kind == "entries-lost" {
+            lost.push(record.fields["count"].parse().unwrap());
+        }
+    })
+    .unwrap();
+    lost
+}
+
+#[test]
+fn the_number_of_lost_entries_survives_restarts_until_an_entry_has_it() {
+    let (place, obstacle) = obstructed();
+    for _ in 0..2 {
+        let log = AuditLog::start(place.folder.path(), Duration::MAX, redactor());
+        for _ in 0..3 {
+            log.note(AuditEntry::new(AuditKind::TurnBegun));
+        }
+        log.flush(Duration::from_secs(10));
+    }
+    fs::remove_file(&obstacle).unwrap();
+    for _ in 0..2 {
+        let log = AuditLog::start(place.folder.path(), Duration::MAX, redactor());
+        log.note(AuditEntry::new(AuditKind::TurnEnded));
+        log.flush(Duration::from_secs(10));
+        assert_eq!(lost(&place), [6]);
+    }
+    assert_eq!(place.fault(), "");
+}
+
+#[test]
+fn a_gap_that_an_entry_has_is_not_counted_again_if_the_second_place_was_not_saved() {
+    let (place, obstacle) = obstructed();
+    let log = AuditLog::start(place.folder.path(), Duration::MAX, redactor());
+    log.note(AuditEntry::new(AuditKind::TurnBegun));
+    log.flush(Duration::from_secs(10));
+    let second_place = place.folder.path().join("state/audit-head.md");
+    let before = fs::read(&second_place).unwrap();
+    fs::remove_file(&obstacle).unwrap();
+    log.note(AuditEntry::new(AuditKind::TurnEnded));
+    log.flush(Duration::from_secs(10));
+    drop(log);
+    assert_eq!(lost(&place), [1]);
+    // As if the process was killed between both writes.
+    fs::write(&second_place, before).unwrap();
+    let next = AuditLog::start(place.folder.path(), Duration::MAX, redactor());
+    next.note(AuditEntry::new(AuditKind::TurnEnded));
+    next.flush(Duration::from_secs(10));
+    assert_eq!(lost(&place), [1]);
+    assert_eq!(place.fault(), "");
+}
+
+#[test]
+fn entries_beyond_the_queue_are_counted_and_every_entry_is_either_written_or_counted() {
+    const NOTED: u64 = 6_000;
+    let place = AuditPlace::new();
+    place.append(1);
+    // The thread waits for this lock with its first batch, so that the queue fills up.
+    let lock = fs::File::open(place.folder.path().join("state/audit/lock")).unwrap();
+    lock.lock().unwrap();
+    let log = AuditLog::start(place.folder.path(), Duration::MAX, redactor());
+    for number in 0..NOTED {
+        log.note(AuditEntry::new(AuditKind::TurnEnded).with("turn", number));
+    }
+    lock.unlock().unwrap();
+    let written = || {
+        let mut written = 0;
+        read_audit(place.folder.path(), |record| {
+            written += u64::from(record.kind == "turn-ended");
+        })
+        .unwrap();
+        written + lost(&place).iter().sum::<u64>()
+    };
+    let limit = std::time::Instant::now() + Duration::from_secs(60);
+    while written() < NOTED && std::time::Instant::now() < limit {
+        // The queue may be full, and a flush then returns at once.
+        log.flush(Duration::from_secs(1));
+        log.note(AuditEntry::new(AuditKind::GatewayStarted));
+    }
+    assert!(!lost(&place).is_empty());
+    assert!(written() >= NOTED, "{} of {NOTED}", written());
+    assert_eq!(place.fault(), "");
+}
+
+#[test]
+fn a_line_without_an_end_is_a_fault_and_is_not_held_in_memory() {
+    let place = AuditPlace::new();
+    place.append(2);
+    let file = fs::OpenOptions::new().append(true).open(place.file()).unwrap();
+    // A file with a hole: zeros, without a line break.
+    file.set_len(64 << 20).unwrap();
+    let report = place.report();
+    assert_eq!((report.entries, report.fault), (2, None));
+    assert!(report.notes[0].contains("line 3 was cut off"), "{:?}", report.notes);
+    place.edit_end(b"\n{}\n");
+    assert!(place.fault().contains("line 4: is not an entry"), "{}", place.fault());
 }

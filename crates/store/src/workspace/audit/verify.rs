@@ -1,13 +1,20 @@
 //! Checks the chain, and reads its entries.
 
-use std::collections::BTreeMap;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::ops::ControlFlow;
 
 use jiff::civil::Date;
 
 use super::files::AuditFiles;
 use super::line::{self, AuditHead, AuditRecord, FIRST_PREVIOUS, ReadLine};
 use aetheel_model::audit::AuditKind;
+
+/// Maximum length of a line in bytes, with its line break. Entries are much shorter.
+const MAX_LINE: u64 = 1 << 20;
+
+/// Hashes by the number of their entry.
+type EntryHashes = BTreeMap<u64, String>;
 
 /// The first fault of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,22 +46,32 @@ struct PlacedLine {
     is_ended: bool,
 }
 
-/// Returns all lines in order.
-fn lines(files: &AuditFiles) -> io::Result<Vec<PlacedLine>> {
-    let mut found = Vec::new();
+/// Passes all lines to `take`, in order, until it breaks. Holds one line in memory. Leaves out
+/// the rest of a line that is longer than any entry.
+fn each_line<T>(
+    files: &AuditFiles,
+    mut take: impl FnMut(PlacedLine) -> ControlFlow<T>,
+) -> io::Result<Option<T>> {
     for month in files.months()? {
-        let bytes = files.read(month)?;
+        let mut reader = BufReader::new(files.open(month)?);
         let name = file_name(files, month);
-        for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-            let ended = line.strip_suffix(b"\n");
-            found.push(PlacedLine {
-                place: format!("state/audit/{name} line {}", index + 1),
-                bytes: ended.unwrap_or(line).to_owned(),
-                is_ended: ended.is_some(),
-            });
+        for number in 1_u64.. {
+            let mut bytes = Vec::new();
+            reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes)?;
+            if bytes.is_empty() {
+                break;
+            }
+            let is_ended = bytes.pop_if(|last| *last == b'\n').is_some();
+            if !is_ended && bytes.len() as u64 == MAX_LINE {
+                reader.skip_until(b'\n')?;
+            }
+            let place = format!("state/audit/{name} line {number}");
+            if let ControlFlow::Break(found) = take(PlacedLine { place, bytes, is_ended }) {
+                return Ok(Some(found));
+            }
         }
     }
-    Ok(found)
+    Ok(None)
 }
 
 fn file_name(files: &AuditFiles, month: Date) -> String {
@@ -63,12 +80,13 @@ fn file_name(files: &AuditFiles, month: Date) -> String {
 
 /// Passes the entries that can be read to `take`, in order, without a check.
 pub(super) fn read(files: &AuditFiles, mut take: impl FnMut(AuditRecord)) -> io::Result<()> {
-    for line in lines(files)? {
+    each_line::<()>(files, |line| {
         if let Some(read) = ReadLine::parse(&line.bytes) {
             take(read.record);
         }
-    }
-    Ok(())
+        ControlFlow::Continue(())
+    })
+    .map(drop)
 }
 
 /// Checks the whole chain. `anchor` is an entry that somebody stored elsewhere.
@@ -78,9 +96,13 @@ pub(super) fn read(files: &AuditFiles, mut take: impl FnMut(AuditRecord)) -> io:
 pub(super) fn verify(files: &AuditFiles, anchor: Option<&AuditHead>) -> io::Result<AuditReport> {
     // Read first, because a running gateway may append entries in the meantime.
     let known = files.head();
-    let lines = lines(files)?;
-    let mut check = ChainCheck::new(&lines);
-    let mut fault = lines.iter().find_map(|line| check.line(line));
+    let wanted = [known.as_ref().ok().and_then(Option::as_ref), anchor];
+    let wanted = wanted.into_iter().flatten().map(|head| head.number).collect();
+    let mut check = ChainCheck::new(expired(files)?, wanted);
+    let mut fault = each_line(files, |line| match check.line(&line) {
+        Some(fault) => ControlFlow::Break(fault),
+        None => ControlFlow::Continue(()),
+    })?;
     fault = fault.or_else(|| check.end());
     let mut report = AuditReport {
         entries: check.entries,
@@ -103,11 +125,32 @@ pub(super) fn verify(files: &AuditFiles, anchor: Option<&AuditHead>) -> io::Resu
     Ok(report)
 }
 
+/// Returns the hashes of removed entries by number, according to the entries about their removal.
+fn expired(files: &AuditFiles) -> io::Result<EntryHashes> {
+    let mut expired = EntryHashes::new();
+    each_line::<()>(files, |line| {
+        // A cheap check, because most lines are other entries.
+        let word = AuditKind::EntriesExpired.word().as_bytes();
+        let may_be = line.bytes.windows(word.len()).any(|part| part == word);
+        let read = may_be.then(|| ReadLine::parse(&line.bytes)).flatten();
+        let read = read.filter(|read| read.record.kind == AuditKind::EntriesExpired.word());
+        let pair = read.and_then(|read| {
+            let fields = read.record.fields;
+            Some((fields.get("through")?.parse().ok()?, fields.get("sha256")?.clone()))
+        });
+        expired.extend(pair);
+        ControlFlow::Continue(())
+    })?;
+    Ok(expired)
+}
+
 struct ChainCheck {
-    /// The hashes of removed entries by number, according to the entries about their removal.
-    expired: BTreeMap<u64, String>,
-    /// The hashes of all checked entries.
-    hashes: BTreeMap<u64, String>,
+    /// The hashes of removed entries, see [`expired`].
+    expired: EntryHashes,
+    /// The numbers of the entries that are compared later.
+    wanted: BTreeSet<u64>,
+    /// The hashes of the wanted entries.
+    hashes: EntryHashes,
     head: Option<AuditHead>,
     entries: u64,
     /// A line that is not an entry, which the next entry must explain.
@@ -116,18 +159,11 @@ struct ChainCheck {
 }
 
 impl ChainCheck {
-    fn new(lines: &[PlacedLine]) -> Self {
-        let expired = lines.iter().filter_map(|line| ReadLine::parse(&line.bytes));
-        let expired = expired
-            .filter(|read| read.record.kind == AuditKind::EntriesExpired.word())
-            .filter_map(|read| {
-                let fields = read.record.fields;
-                Some((fields.get("through")?.parse().ok()?, fields.get("sha256")?.clone()))
-            })
-            .collect();
+    fn new(expired: EntryHashes, wanted: BTreeSet<u64>) -> Self {
         Self {
             expired,
-            hashes: BTreeMap::new(),
+            wanted,
+            hashes: EntryHashes::new(),
             head: None,
             entries: 0,
             torn: None,
@@ -179,7 +215,9 @@ impl ChainCheck {
             self.notes.push(format!("{} has no line break yet", line.place));
         }
         self.head = Some(read.head());
-        self.hashes.insert(number, read.hash);
+        if self.wanted.contains(&number) {
+            self.hashes.insert(number, read.hash);
+        }
         self.entries += 1;
         None
     }

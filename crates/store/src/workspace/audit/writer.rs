@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::chain::AuditChain;
-use super::files::AuditFiles;
+use super::files::{AuditFiles, AuditGap};
 use aetheel_model::audit::{AuditEntry, AuditKind, AuditSink};
 use aetheel_model::redact::Redactor;
 use aetheel_model::supervisor;
@@ -42,14 +42,18 @@ impl AuditLog {
     pub fn start(config_dir: &Path, kept: Duration, redactor: Redactor) -> Self {
         let (commands, received) = mpsc::sync_channel(MAX_WAITING_ENTRIES);
         let overflow = Arc::<AtomicU64>::default();
+        let files = AuditFiles::new(config_dir);
+        // A file that cannot be read is reported by `aetheel audit verify`.
+        let earlier = files.gap().ok().flatten();
         let mut writer = AuditWriter {
-            files: AuditFiles::new(config_dir),
+            files,
             kept,
             redactor,
             chain: None,
             overflow: Arc::clone(&overflow),
-            lost: 0,
-            lost_since: None,
+            lost: earlier.map_or(0, |gap| gap.count),
+            lost_since: earlier.map(|gap| gap.since),
+            earlier,
             expires: None,
             warned: false,
         };
@@ -85,6 +89,8 @@ struct AuditWriter {
     /// Number of entries that were not written, since this time.
     lost: u64,
     lost_since: Option<Timestamp>,
+    /// The entries among `lost` that an earlier process lost, until the chain is opened.
+    earlier: Option<AuditGap>,
     /// When old entries are removed next.
     expires: Option<Instant>,
     /// Whether the present failure was logged.
@@ -118,15 +124,7 @@ impl AuditWriter {
     fn write(&mut self, entries: Vec<(Timestamp, AuditEntry)>) {
         self.count_lost(self.overflow.swap(0, Ordering::Relaxed));
         let count = entries.len() as u64;
-        let mut batch = Vec::new();
-        if let Some(since) = self.lost_since {
-            let gap = AuditEntry::new(AuditKind::EntriesLost)
-                .with("count", self.lost)
-                .with("since", since);
-            batch.push((Timestamp::now(), gap));
-        }
-        batch.extend(entries);
-        match self.append(&batch) {
+        match self.open().and_then(|()| self.append(entries)) {
             Ok(()) => {
                 (self.lost, self.lost_since) = (0, None);
                 if std::mem::take(&mut self.warned) {
@@ -136,6 +134,7 @@ impl AuditWriter {
             Err(error) => {
                 self.chain = None;
                 self.count_lost(count);
+                self.save_gap();
                 if !std::mem::replace(&mut self.warned, true) {
                     tracing::warn!(%error, "the audit log cannot be written, so entries are missing; hint: free disk space or repair the folder state/audit");
                 }
@@ -143,12 +142,32 @@ impl AuditWriter {
         }
     }
 
-    fn append(&mut self, batch: &[(Timestamp, AuditEntry)]) -> std::io::Result<()> {
-        let chain = match &mut self.chain {
-            Some(chain) => chain,
-            empty => empty.insert(AuditChain::open(&self.files, &self.redactor)?),
-        };
-        chain.append(batch, &self.redactor)?;
+    /// Opens the end of the chain if it is not open.
+    fn open(&mut self) -> std::io::Result<()> {
+        if self.chain.is_none() {
+            let chain = AuditChain::open(&self.files, &self.redactor)?;
+            if let Some(earlier) = self.earlier.take_if(|_| chain.has_noted_gap()) {
+                // The earlier process noted them, and ended before it could save that.
+                self.lost = self.lost.saturating_sub(earlier.count);
+                self.lost_since = self.lost_since.filter(|_| self.lost > 0);
+            }
+            self.earlier = None;
+            self.chain = Some(chain);
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, entries: Vec<(Timestamp, AuditEntry)>) -> std::io::Result<()> {
+        let Some(chain) = &mut self.chain else { return Ok(()) };
+        let mut batch = Vec::new();
+        if let Some(since) = self.lost_since {
+            let gap = AuditEntry::new(AuditKind::EntriesLost)
+                .with("count", self.lost)
+                .with("since", since);
+            batch.push((Timestamp::now(), gap));
+        }
+        batch.extend(entries);
+        chain.append(&batch, &self.redactor)?;
         if self.expires.is_none_or(|expires| expires <= Instant::now()) {
             self.expires = Some(Instant::now() + EXPIRE_INTERVAL);
             if let Err(error) = chain.expire(self.kept, &self.redactor) {
@@ -156,6 +175,15 @@ impl AuditWriter {
             }
         }
         Ok(())
+    }
+
+    /// Notes the number of lost entries for the next process, in case that this one ends before it
+    /// can write an entry about them.
+    fn save_gap(&self) {
+        let Some(since) = self.lost_since else { return };
+        if let Err(error) = self.files.save_gap(&AuditGap { count: self.lost, since }) {
+            tracing::debug!(%error, "cannot save the number of lost entries in state/audit-head.md");
+        }
     }
 
     fn count_lost(&mut self, count: u64) {
