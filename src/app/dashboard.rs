@@ -28,7 +28,7 @@ use crate::web::dashboard::{
     Dashboard, DashboardApi, DashboardListener, DashboardOrigin, MessagePreview, RecordedTurn,
     ScheduleOverview, ScheduleView, SignInLinks,
 };
-use crate::workspace::{Hook, SignIns, Workspace};
+use crate::workspace::{AuditReader, Hook, SignIns, Workspace};
 
 /// A bound dashboard that does not serve yet.
 pub(super) struct BoundDashboard {
@@ -81,6 +81,7 @@ pub(super) struct DashboardData {
     /// Whether `OUTPUT_CHANNEL_ID` is set, so that answers without a channel can be delivered.
     pub(super) has_output_channel: bool,
     pub(super) redactor: Redactor,
+    pub(super) audit: AuditReader,
     /// Shows recorded turns step by step.
     pub(super) machine: StepViewer,
     pub(super) backends: Arc<dyn Backends>,
@@ -151,6 +152,10 @@ impl DashboardApi for DashboardData {
         let now = Timestamp::now();
         let plan = self.plan(now).await;
         Some((plan.event(lane, now)?, plan.instruction(lane)?.1))
+    }
+
+    fn audit(&self) -> &AuditReader {
+        &self.audit
     }
 
     async fn recorded_turn(&self, turn: &str) -> Option<RecordedTurn> {

@@ -31,7 +31,7 @@ use crate::startup::settings::OperatorSettings;
 use crate::startup::{Installer, PreparedStart, Purpose, StartRefusal, survey};
 use crate::supervisor;
 use crate::turn::Backends;
-use crate::workspace::{BootReport, Lock};
+use crate::workspace::{AuditReader, BootReport, Lock};
 
 impl Gateway {
     /// Prepares everything, connects to Discord, recovers the events of the previous process, and
@@ -242,6 +242,7 @@ impl Recovered {
             ),
             backends,
             query_timeout: core.config.query_timeout,
+            audit: AuditReader::new(&core.config.config_dir),
             redactor,
         };
         let dashboard = self.dashboard.map(|bound| {

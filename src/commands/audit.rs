@@ -124,13 +124,7 @@ impl AuditFilter {
     fn matches(&self, record: &AuditRecord) -> bool {
         let field = |name: &str| record.fields.get(name).map(String::as_str);
         let day = TimeZone::UTC.to_datetime(record.time).date();
-        let is_person = |wanted: &str| {
-            field("person") == Some(wanted)
-                || field("asker") == Some(wanted)
-                || field("name")
-                    .is_some_and(|name| name.to_lowercase().contains(&wanted.to_lowercase()))
-        };
-        self.person.as_deref().is_none_or(is_person)
+        self.person.as_deref().is_none_or(|wanted| record.names_person(wanted))
             && self.lane.as_deref().is_none_or(|lane| field("lane") == Some(lane))
             && self.kind.as_deref().is_none_or(|kind| record.kind == kind)
             && self.since.is_none_or(|since| since <= day)

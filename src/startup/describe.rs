@@ -2,11 +2,17 @@
 
 use std::path::Path;
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
 use super::confinement;
 use super::prepare::PreparedStart;
 use crate::finding::Finding;
+use crate::plain::short_line;
+use crate::schedule::Cron;
 use crate::sources;
 use crate::turn::Backends as _;
+use crate::workspace::{AgentSchedule, CronTimes, Workspace};
 
 /// The description of a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,11 +83,13 @@ impl PreparedStart {
             &jobs,
             &self.config.time_zone,
             placed,
-            jiff::Timestamp::now(),
+            Timestamp::now(),
         );
         lines.extend(plan.planned.iter().map(|planned| {
             Finding::ok("schedule", format!("{} ({})", planned.lane, planned.description()))
         }));
+        let (later, later_problems) = later_turns(&self.workspace);
+        lines.extend(later);
         // `prepare` has already reported an error of this.
         let boot = self.workspace.boot(true).await.unwrap_or_default();
         if !boot.created.is_empty() {
@@ -94,11 +102,44 @@ impl PreparedStart {
             .into_iter()
             .chain(self.warnings.iter().cloned());
         let planned = plan.warnings.into_iter().map(|text| Finding::warning("schedules", text));
-        let mut warnings: Vec<Finding> = warnings.chain(planned).collect();
+        let mut warnings: Vec<Finding> = warnings.chain(planned).chain(later_problems).collect();
         let known: Vec<String> = left_out.iter().map(ToString::to_string).collect();
         warnings.retain(|warning| !known.contains(&warning.to_string()));
         Description { facts: lines, warnings, faults: left_out }
     }
+}
+
+/// Returns the turns that agents asked for at later times, and the problems in their file.
+fn later_turns(workspace: &Workspace) -> (Vec<Finding>, Vec<Finding>) {
+    const SUBJECT: &str = "later turns of agents";
+    const FILE: &str = "state/agent-schedules.md";
+    let hint = "correct or remove the line in CONFIG_DIR/state/agent-schedules.md";
+    let (notes, now) = (workspace.agent_schedules(), Timestamp::now());
+    let problem = |text: String| Finding::warning(SUBJECT, text).with_hint(hint);
+    let mut problems: Vec<Finding> = notes.problems().into_iter().map(problem).collect();
+    let mut facts = Vec::new();
+    for turn in notes.all() {
+        let AgentSchedule { id, lane, until, .. } = &turn;
+        let Some(next) = turn.next else { continue };
+        let times = turn.cron.as_ref().map(|CronTimes { expression, zone }| {
+            let is_valid = expression.parse::<Cron>().is_ok() && TimeZone::get(zone).is_ok();
+            (is_valid, short_line(&format!(", at `{expression}` ({zone})"), 120))
+        });
+        if times.as_ref().is_some_and(|(is_valid, _)| !is_valid) {
+            problems.push(problem(format!(
+                "{FILE}: the times or the time zone of `{id}` are not valid; it ends after its next turn"
+            )));
+        }
+        if now > *until {
+            problems.push(problem(format!(
+                "{FILE}: `{id}` is dropped, because its time passed at {until}"
+            )));
+        }
+        let times = times.map(|(_, times)| times).unwrap_or_default();
+        let shown = format!("{lane}{times}, next at {next} (id `{id}`)");
+        facts.push(Finding::ok("later turn of an agent", shown));
+    }
+    (facts, problems)
 }
 
 fn absolute(path: &Path) -> String {

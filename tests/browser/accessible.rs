@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Desk, MACHINE, PAGES, TURN};
+use super::{Desk, MACHINE, PAGES, TURN, with_rules};
 use crate::support::browser::link;
 use crate::support::chrome::Chrome;
 use crate::support::discord::{ANN, BOB, CHANNEL, OWNER};
@@ -54,11 +54,12 @@ async fn no_page_has_accessibility_problems_idle_busy_or_on_a_phone() {
             "## Cron Jobs\n\n### yearly\n\n- expression: `0 9 1 1 *`\n- channel: <#{CHANNEL}>\n\ncount the sheep\n\n## Hooks\n\n### startup\n\n- instruction: say hello\n"
         );
         std::fs::write(installation.path("config/agents.md"), agents).unwrap();
-        installation
+        with_rules(installation)
     })
     .await;
     let chrome = Chrome::start().await;
     let base = desk.sign_in(&chrome, OWNER).await;
+    desk.wait_and_reserve("look again").await;
     for prompt in ["plan", "think twice", "tool cargo test", "hello"] {
         desk.local.mention(CHANNEL, OWNER, prompt);
     }
@@ -79,7 +80,7 @@ async fn no_page_has_accessibility_problems_idle_busy_or_on_a_phone() {
         }
     }
     // A turn with many parts, all unfolded, and a link that shares it.
-    desk.find(&chrome, &format!("{base}/turns?q=tool"), TURN).await;
+    desk.find(&chrome, &format!("{base}/turns?q=worked"), TURN).await;
     chrome.click(TURN).await;
     chrome
         .eval("document.querySelectorAll('details').forEach((one) => { one.open = true; })")

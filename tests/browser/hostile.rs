@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Desk, PAGES};
+use super::{Desk, PAGES, with_rules};
 use crate::support::chrome::Chrome;
 use crate::support::discord::{CHANNEL, NOOR, OWNER};
 use crate::support::program::Installation;
@@ -25,7 +25,7 @@ fn with_long_files(installation: Installation) -> Installation {
         "y".repeat(90)
     );
     std::fs::write(installation.path("config/agents.md"), agents).unwrap();
-    installation
+    with_rules(installation)
 }
 
 #[tokio::test]
@@ -41,6 +41,7 @@ async fn nothing_is_wider_than_a_phone_or_a_page_at_four_times_zoom() {
                 desk.local.mention(CHANNEL, NOOR, &prompt);
             }
             desk.local.wait_for_message(CHANNEL, |text| text.contains("You said: ")).await;
+            desk.wait_and_reserve(&words()).await;
             desk.busy(&words()).await;
         }
         for page in PAGES {

@@ -6,6 +6,7 @@ mod clicks;
 mod hostile;
 mod keyboard;
 mod looking_back;
+mod operators;
 mod pictures;
 mod sessions;
 mod turns;
@@ -46,6 +47,7 @@ const PAGES: &[Page] = &[
     Page { name: "costs", at: At::Path("/costs"), of_owners: false },
     Page { name: "components", at: At::Path("/components"), of_owners: true },
     Page { name: "schedules", at: At::Path("/schedules"), of_owners: true },
+    Page { name: "audit", at: At::Path("/audit"), of_owners: true },
     Page { name: "health", at: At::Path("/health"), of_owners: true },
 ];
 
@@ -54,6 +56,18 @@ const PAGES: &[Page] = &[
 const TURN: &str = "main td a[href^='/turns/']";
 const MACHINE: &str = "main a[href$='/machine']";
 const SEEN: &str = "nav.steps li:nth-child(5) a";
+
+/// The channel with a budget of one turn a day.
+const WAITING: u64 = room(2);
+
+/// Writes a budget, and lets the agent of a channel ask for later turns.
+fn with_rules(installation: Installation) -> Installation {
+    let budgets = format!("## demo\n- channel: {WAITING}\n- cap: 1 turns a day\n");
+    std::fs::write(installation.path("config/budgets.md"), budgets).unwrap();
+    let channels = format!("## channel {CHANNEL}\n\n- host-tools: all\n");
+    std::fs::write(installation.path("config/channels.md"), channels).unwrap();
+    installation
+}
 
 /// A gateway with a dashboard.
 struct Desk {
@@ -131,6 +145,21 @@ impl Desk {
         for channel in [OTHER, THREAD, room(0), room(1)] {
             self.asked(channel).await;
         }
+    }
+
+    /// Makes a conversation wait at the cap of its budget, an agent ask for a later turn with `words`
+    /// as its prompt, and a person reserve files. Needs [`with_rules`].
+    async fn wait_and_reserve(&self, words: &str) {
+        let local = &self.local;
+        let input = serde_json::json!({"in": "2h", "text": words});
+        local.mention(CHANNEL, ANN, &format!("call aetheel_remind {input}"));
+        local.wait_for_message(CHANNEL, |text| text.contains("The tool returned")).await;
+        local.mention(WAITING, ANN, "first");
+        local.wait_for_message(WAITING, |text| text.contains("You said: first")).await;
+        local.mention(WAITING, ANN, "second");
+        local.wait_for_message(WAITING, |text| text.contains("Your message waits")).await;
+        let reserved = local.slash(CHANNEL, ANN, "claim", Some("paths:=src/api"));
+        local.answer_to(reserved).await;
     }
 
     /// Waits until a question is shown in a channel.

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{Desk, PAGES};
+use super::{Desk, PAGES, with_rules};
 use crate::support::chrome::Chrome;
 use crate::support::discord::{ANN, BOB, CHANNEL, OTHER, OWNER};
 
@@ -51,28 +51,13 @@ async fn every_page_has_a_screenshot() {
             "## Cron Jobs\n\n### morning report\n\n- expression: `0 9 * * 1-5`\n- channel: <#{CHANNEL}>\n\nSum up what was merged yesterday and which checks fail.\n\n## Hooks\n\n### startup\n\n- instruction: Say which version runs.\n"
         );
         std::fs::write(installation.path("config/agents.md"), agents).unwrap();
-        installation
+        with_rules(installation)
     })
     .await;
     let chrome = Chrome::start().await;
     chrome.hide_scrollbars().await;
     let base = desk.sign_in(&chrome, OWNER).await;
     let local = &desk.local;
-    for (user, prompt, answer) in [
-        (BOB, "plan", "Everything is done."),
-        (OWNER, "code rust", "That is all."),
-        (ANN, "tool cargo test --workspace", "One tool worked, one did not."),
-    ] {
-        local.mention(CHANNEL, user, prompt);
-        local.wait_for_message(CHANNEL, |text| text.contains(answer)).await;
-    }
-    local.mention(CHANNEL, ANN, "edit");
-    local.mention(OTHER, BOB, "ask cargo publish --dry-run");
-    for channel in [CHANNEL, OTHER] {
-        desk.asked(channel).await;
-    }
-    local.mention(CHANNEL, BOB, "Write the changelog for 1.4");
-    chrome.says("Write the changelog").await;
     let mut sizes = Vec::new();
     let mut take = async |name: &str, (width, most): (u32, u32)| {
         chrome.view(width, 100).await;
@@ -88,6 +73,26 @@ async fn every_page_has_a_screenshot() {
         }
         assert!(file.exists(), "{}: UPDATE_SCREENSHOTS=1 makes it", file.display());
     };
+    desk.wait_and_reserve("Check whether the release was published, and post the link.").await;
+    chrome.scheme("light").await;
+    chrome.open(&base).await;
+    chrome.says("is used up").await;
+    take("waits", (1280, 800)).await;
+    for (user, prompt, answer) in [
+        (BOB, "plan", "Everything is done."),
+        (OWNER, "code rust", "That is all."),
+        (ANN, "tool cargo test --workspace", "One tool worked, one did not."),
+    ] {
+        local.mention(CHANNEL, user, prompt);
+        local.wait_for_message(CHANNEL, |text| text.contains(answer)).await;
+    }
+    local.mention(CHANNEL, ANN, "edit");
+    local.mention(OTHER, BOB, "ask cargo publish --dry-run");
+    for channel in [CHANNEL, OTHER] {
+        desk.asked(channel).await;
+    }
+    local.mention(CHANNEL, BOB, "Write the changelog for 1.4");
+    chrome.says("Write the changelog").await;
     for (view, width, height, scheme) in VIEWS {
         chrome.scheme(scheme).await;
         for page in PAGES {

@@ -40,15 +40,15 @@ fn backend(name: &str) -> Arc<dyn Backend> {
 
 /// A dispatcher with the agents `alpha`, which serves by default, `beta`, `gamma` and `delta`. People
 /// may choose the first three.
-struct Team {
-    dispatcher: Dispatcher,
-    collected: Arc<Collected>,
+pub(super) struct Team {
+    pub(super) dispatcher: Dispatcher,
+    pub(super) collected: Arc<Collected>,
     launcher: Arc<ScriptedLauncher>,
-    folder: tempfile::TempDir,
+    pub(super) folder: tempfile::TempDir,
 }
 
 impl Team {
-    async fn new(turns: &[&[&str]]) -> Self {
+    pub(super) async fn new(turns: &[&[&str]]) -> Self {
         Self::rotating(turns, &[]).await
     }
 
@@ -68,12 +68,12 @@ impl Team {
         Self { dispatcher: Dispatcher::new(parts), collected, launcher, folder }
     }
 
-    fn ask(&self, channel: u64, prompt: &str) {
+    pub(super) fn ask(&self, channel: u64, prompt: &str) {
         self.dispatcher.intake.submit(message(channel, prompt)).unwrap();
     }
 
     /// Asks for something that reaches a limit of three hours, and returns the notice.
-    async fn limited(channel: u64) -> (Self, Notice) {
+    pub(super) async fn limited(channel: u64) -> (Self, Notice) {
         let team = Self::new(&[&[THREE_HOURS]]).await;
         team.ask(channel, "build it");
         let notice = team.collected.notices(1).await.remove(0);
@@ -92,7 +92,7 @@ impl Team {
     }
 }
 
-fn id<'a>(notice: &'a Notice, label: &str) -> &'a str {
+pub(super) fn id<'a>(notice: &'a Notice, label: &str) -> &'a str {
     let offer = notice.offers.iter().find(|offer| offer.label == label);
     &offer.unwrap_or_else(|| panic!("no {label:?} in {:?}", notice.offers)).id
 }

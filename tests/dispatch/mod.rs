@@ -39,4 +39,5 @@ mod tool_server;
 mod tools;
 mod turns;
 mod view;
+mod waits;
 mod withdraw;

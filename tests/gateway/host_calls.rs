@@ -85,3 +85,103 @@ async fn people_see_and_remove_the_turns_that_an_agent_asked_for() {
     assert!(removed.content.contains("Removed"), "{}", removed.content);
     assert!(list().await.contains("No agent asked"));
 }
+
+#[tokio::test]
+async fn each_later_turn_has_a_button_that_removes_it_on_pages_of_five() {
+    let local = LocalDiscord::start().await;
+    let installation = with_tools(&local).with("ALLOWED_USERS", &ANN.to_string());
+    let _bot = serving(&installation).await;
+    let calls: Vec<String> = (1..=6)
+        .map(|hours| {
+            format!(
+                r#"aetheel_remind {{"in":"{hours}h","text":"look {hours} @everyone <@&5> **x**"}}"#
+            )
+        })
+        .collect();
+    local.mention(CHANNEL, ANN, &format!("call {}", calls.join(" ")));
+    local.wait_for_message(CHANNEL, |text| text.contains("The tool returned")).await;
+    let listed = local.answer_to(local.slash(CHANNEL, ANN, "schedules", None)).await;
+    assert!(listed.ephemeral && listed.content.contains("6 turns, page 1 of 2"), "{listed:?}");
+    assert!(!listed.content.contains("**x**") && !listed.content.contains(" <@&"), "{listed:?}");
+    let ids = |text: &str| -> Vec<String> {
+        text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let known = ids(&listed.content);
+    let expected: Vec<String> = known.iter().map(|id| format!("Remove {id}")).collect();
+    assert_eq!(local.buttons(listed.id), [expected, vec!["Later".to_owned()]].concat());
+    // A person who may not use the bot cannot use the button.
+    local.press(listed.id, BOB, &format!("Remove {}", known[0]));
+    local.wait_for_message(CHANNEL, |text| text == "You may not use me here.").await;
+    let content = |local: &LocalDiscord| {
+        let found = local.messages(CHANNEL).into_iter().find(|message| message.id == listed.id);
+        found.map(|message| message.content)
+    };
+    let shown = async |part: &str| {
+        let message = |local: &LocalDiscord| {
+            let content = content(local)?;
+            content.contains(part).then_some(content)
+        };
+        local.wait_for("the new page", message).await
+    };
+    local.press(listed.id, ANN, "Later");
+    let second = shown("page 2 of 2").await;
+    assert!(second.contains("look 6") && !second.contains("look 1"), "{second}");
+    local.press(listed.id, ANN, "Earlier");
+    shown("page 1 of 2").await;
+    local.press(listed.id, ANN, &format!("Remove {}", known[0]));
+    let rest = shown("look 6").await;
+    assert!(!rest.contains("look 1") && !rest.contains("page"), "{rest}");
+    let report = format!(
+        "-# ⚙️ Removed: the agent gets no turn for `{}` any more. (removed by ann)",
+        known[0]
+    );
+    local.wait_for_message(CHANNEL, |text| text == report).await;
+    // A stale button removes nothing else.
+    let saved = || std::fs::read_to_string(installation.path("config/state/agent-schedules.md"));
+    let before = saved().unwrap();
+    local.press_id(listed.id, ANN, &format!("later:remove:0:{}", known[0]));
+    local.wait_for_message(CHANNEL, |text| text.starts_with("There is no such turn")).await;
+    assert_eq!(saved().unwrap(), before);
+    for id in &known[1..] {
+        local.press(listed.id, ANN, &format!("Remove {id}"));
+        let gone = |local: &LocalDiscord| (!content(local)?.contains(id)).then_some(());
+        local.wait_for("its end", gone).await;
+    }
+    let last = ids(&content(&local).unwrap()).remove(0);
+    local.press(listed.id, ANN, &format!("Remove {last}"));
+    shown("No agent asked").await;
+    assert_eq!(local.buttons(listed.id), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn check_lists_later_turns_and_the_problems_of_their_file() {
+    let local = LocalDiscord::start().await;
+    let installation = with_tools(&local);
+    let mut bot = serving(&installation).await;
+    let call = r#"call aetheel_schedule {"cron":"0 9 * * 1-5","text":"look"}"#;
+    local.mention(CHANNEL, ANN, call);
+    let question = wait_for_question(&local).await;
+    local.press(question.id, ANN, "Allow");
+    local.wait_for_message(CHANNEL, |text| text.contains("The tool returned")).await;
+    let listed = local.answer_to(local.slash(CHANNEL, ANN, "schedules", None)).await;
+    assert!(listed.content.contains(", allowed by ann: look"), "{listed:?}");
+    bot.signal(Signal::TERM);
+    bot.ended().await;
+    let fine = installation.run(&["check"], "").await;
+    let fact =
+        format!("later turn of an agent: channel:{CHANNEL}, at `0 9 * * 1-5` (UTC), next at ");
+    assert!(fine.stdout.contains(&fact), "{}", fine.stdout);
+    let path = installation.path("config/state/agent-schedules.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let bad = text.replace("`UTC`", "`Nowhere`") + "- `broken` line.\n";
+    std::fs::write(&path, &bad).unwrap();
+    let found = installation.run(&["check"], "").await;
+    for part in [
+        "agent-schedules.md` line ",
+        "the times or the time zone of",
+        "; correct or remove the line in CONFIG_DIR",
+    ] {
+        assert!(found.stdout.contains(part), "{part} is missing in {}", found.stdout);
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), bad);
+}

@@ -13,7 +13,7 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::program::{Installation, built};
 
 /// Returns what an agent printed on stdout in a recorded run.
-fn printed(backend: &str, recording: &str) -> String {
+pub(super) fn printed(backend: &str, recording: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fixtures")
         .join(backend)
@@ -29,7 +29,7 @@ fn printed(backend: &str, recording: &str) -> String {
 }
 
 /// Installs an agent whose first run prints `limit`, and whose later runs print `answer`.
-fn with_agent(
+pub(super) fn with_agent(
     installation: Installation,
     (name, wait): (&str, u32),
     limit: &str,
@@ -63,9 +63,9 @@ fn with_agent(
 
 /// A backend, its recordings of a refused request and of an answer, and a text of the first that is
 /// replaced.
-type Limited = (&'static str, &'static str, &'static str, &'static str, &'static str);
+pub(super) type Limited = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
-const LIMITS: [Limited; 7] = [
+pub(super) const LIMITS: [Limited; 7] = [
     ("claude", "limit-plan", "stream-plain", r#""resetsAt":1795762857"#, r#""resetsAt":@SOON@"#),
     // In the minute in which the limit ends.
     ("codex", "limit-plan", "plain", "try again at 7:05 AM", "try again at @CLOCK@"),

@@ -7,6 +7,7 @@
 //! | [`Intake`] | accepts, steers, edits, withdraws and rejects events |
 //! | [`Turns`] | stops turns and waits for them |
 //! | [`WaitChoices`] | ends the wait for a usage limit by people's decision |
+//! | [`Waits`] | lists the lanes that wait for the end of a limit or at the cap of a budget |
 //! | [`Budgets`] | shows budgets and carries out the decisions of owners about them |
 //! | [`Questions`] | passes people's decisions to agents |
 //! | [`LaterTurns`] | shows, removes and submits the turns that agents asked for |
@@ -95,7 +96,7 @@ pub use self::channel::options::{Setting, SettingOption};
 pub use self::channel::projects::ProjectBinding;
 pub use self::channel::sessions::{Conversation, ConversationList, Conversations};
 pub use self::channel::settings::Settings;
-pub use self::claims::{ClaimAuthor, ClaimDesk, ClaimError, ClaimOrder};
+pub use self::claims::{ClaimAuthor, ClaimDesk, ClaimError, ClaimOrder, MachineClaim};
 pub use self::collisions::mutes::WarningMutes;
 pub use self::collisions::news::FileNeighbours;
 pub use self::deps::{Choices, ClusterBudgets, ClusterBudgetsAway, DispatcherDeps, Router};
@@ -106,6 +107,7 @@ pub use self::intake::{Accepted, Intake, PendingSteering, SavedRefusal, Steering
 pub use self::lanes::panics::catch_panic;
 pub use self::lanes::stop::StopResult;
 pub use self::lanes::wait_choices::WaitChoices;
+pub use self::lanes::waits::{LaneWait, WaitDecider, Waits};
 pub use self::lanes::{EventSummary, Turns};
 pub use self::observers::TurnWatch;
 pub use self::outlet::answer::{AnswerFile, TurnAnswer};
@@ -166,6 +168,8 @@ pub struct Dispatcher {
     pub turns: Turns,
     /// Ends the wait for a usage limit by people's decision.
     pub wait_choices: WaitChoices,
+    /// The lanes that wait for the end of a usage limit or at the cap of a budget.
+    pub waits: Waits,
     /// The budgets.
     pub budgets: Budgets,
     /// The open questions of agents.
@@ -314,6 +318,7 @@ impl Dispatcher {
             intake: Intake::new(shared.clone()),
             turns: Turns::new(shared.clone()),
             wait_choices: WaitChoices::new(shared.clone()),
+            waits: Waits::new(shared.clone()),
             budgets: Budgets::new(shared.clone()),
             questions: shared.questions.clone(),
             settings: Settings::new(shared.clone()),

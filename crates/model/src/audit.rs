@@ -53,7 +53,7 @@ pub enum AuditKind {
     DashboardSignIn,
     /// A person signed out of the dashboard.
     DashboardSignOut,
-    /// A person stopped or steered a turn from the dashboard.
+    /// A person changed something from the dashboard, for example stopped a turn.
     DashboardAction,
     /// Entries could not be written and are missing before this one.
     EntriesLost,
@@ -66,6 +66,34 @@ pub enum AuditKind {
 }
 
 impl AuditKind {
+    /// All kinds, in the order of the documentation.
+    pub const ALL: [Self; 24] = [
+        Self::GatewayStarted,
+        Self::GatewayStopped,
+        Self::ConsoleStarted,
+        Self::PromptAccepted,
+        Self::TurnBegun,
+        Self::TurnEnded,
+        Self::RequestDecided,
+        Self::SettingChanged,
+        Self::TurnStopped,
+        Self::ConversationReset,
+        Self::FilesReserved,
+        Self::FilesReleased,
+        Self::OfferPressed,
+        Self::CapRaised,
+        Self::ComponentLoaded,
+        Self::ComponentRolledBack,
+        Self::ComponentWithdrawn,
+        Self::DashboardSignIn,
+        Self::DashboardSignOut,
+        Self::DashboardAction,
+        Self::EntriesLost,
+        Self::LineTorn,
+        Self::ChainBroken,
+        Self::EntriesExpired,
+    ];
+
     /// Returns the word of the kind in the log.
     #[must_use]
     pub fn word(self) -> &'static str {

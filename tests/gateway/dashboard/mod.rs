@@ -1,14 +1,17 @@
 //! The dashboard, with the real program, a local Discord, and a headless browser.
 
+mod audit;
 mod channels;
 mod costs;
 mod hostile;
+mod later_turns;
 mod limits;
 mod owners;
 mod signing_in;
 mod start_page;
 mod step_viewer;
 mod transcripts;
+mod waits;
 
 use super::{installed, serving};
 use crate::support::discord::LocalDiscord;

@@ -35,7 +35,7 @@ pub const ROLE: u64 = 100_000_000_000_000_011;
 pub const BOT_ROLE: u64 = 100_000_000_000_000_013;
 
 /// Returns one of the thousand more channels.
-pub fn room(number: u64) -> u64 {
+pub const fn room(number: u64) -> u64 {
     assert!(number < 1_000, "there are a thousand channels");
     CROWD + number
 }

@@ -6,13 +6,10 @@ use jiff::Timestamp;
 
 use super::commands::{self, CommandAccess, PanelAction};
 use super::scope::ChannelScope;
-use super::{Response, menu, page};
+use super::{Response, later_turns, menu, page};
 use aetheel_dispatch::{
     ClaimOrder, LaneRequestError, LaneStatus, ProjectBinding, queue_rows, session_rows, status_rows,
 };
-use aetheel_model::event::AgentCause;
-use aetheel_model::plain::short_line;
-use aetheel_store::workspace::AgentSchedule;
 
 /// How long an agent may take to list its sessions.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(8);
@@ -59,14 +56,11 @@ impl PanelAction {
             (Self::Sessions, Some(id)) => {
                 Response::changed(scope.resume(id).await.map(|text| page::escaped(&text)))
             }
-            (Self::Schedules, None) => Response::private(schedules(&scope.later_turns())),
+            (Self::Schedules, None) => later_turns::list(&scope.later_turns(), 0),
             (Self::Schedules, Some(id)) => {
                 let id = id.trim_matches('`');
                 match scope.remove_later_turn(id).await {
-                    true => Response::changed(Ok::<_, LaneRequestError>(format!(
-                        "Removed: the agent gets no turn for `{}` any more.",
-                        page::escaped(id)
-                    ))),
+                    true => Response::changed(Ok::<_, LaneRequestError>(removed_text(id))),
                     false => Response::private(
                         "There is no such turn in this channel. `/schedules` lists them.",
                     ),
@@ -139,29 +133,9 @@ impl PanelAction {
     }
 }
 
-/// Maximum length of a prompt in the list of turns, in characters.
-const MAX_PROMPT_CHARS: usize = 100;
-
-/// Returns the list of the turns that agents asked for.
-fn schedules(turns: &[AgentSchedule]) -> String {
-    if turns.is_empty() {
-        return "No agent asked for a later turn in this channel.".to_owned();
-    }
-    let line = |turn: &AgentSchedule| {
-        let next = turn.next.map_or(0, Timestamp::as_second);
-        let kind = match (&turn.cron, turn.cause) {
-            (Some(cron), _) => {
-                format!("schedule {} ({})", page::escaped(&cron.expression), cron.zone)
-            }
-            (None, AgentCause::Sleep) => "continues its work".to_owned(),
-            (None, _) => "reminder".to_owned(),
-        };
-        let by = turn.asker.map(|asker| format!(", for <@{asker}>")).unwrap_or_default();
-        let text = page::escaped(&short_line(&turn.text, MAX_PROMPT_CHARS));
-        format!("`{}` {kind}, <t:{next}:f>{by}: {text}", turn.id)
-    };
-    let lines: Vec<String> = turns.iter().map(line).collect();
-    format!("{}\n-# `/schedules remove:` removes one.", lines.join("\n"))
+/// Returns the text that a turn which an agent asked for was removed.
+pub(super) fn removed_text(id: &str) -> String {
+    format!("Removed: the agent gets no turn for `{}` any more.", page::escaped(id))
 }
 
 /// Returns the help, with the commands that are useful here. See [`PanelAction::run`] for `alone`

@@ -8,6 +8,7 @@ mod actions;
 mod caller;
 pub(crate) mod commands;
 pub(crate) mod dashboard;
+mod later_turns;
 mod menu;
 mod page;
 mod scope;
@@ -32,6 +33,7 @@ use crate::api::{Api, nonce};
 use crate::rest::Timeouts;
 use aetheel_dispatch::{LaneRequestError, Setting};
 use commands::{CommandAccess, PanelAction};
+use later_turns::LaterTurnChoice;
 
 /// The time after which an answer is deferred: acknowledged, and sent later. Discord waits three
 /// seconds for the acknowledgement.
@@ -78,11 +80,18 @@ impl Response {
     }
 }
 
-/// The reason why a setting was not chosen, worded for the person who chose it.
+/// The result of a menu or button: a report for the channel if something was changed, and the new
+/// content of the message.
+type PressResult = (Result<Option<String>, ChoiceError>, Response);
+
+/// The reason why a press changed nothing, worded for the person who pressed.
 #[derive(Debug, thiserror::Error)]
 enum ChoiceError {
     #[error(transparent)]
     Refused(#[from] LaneRequestError),
+    /// The turn that an agent asked for was removed before, or has begun.
+    #[error("There is no such turn in this channel any more. `/schedules` lists the others.")]
+    NoLaterTurn,
     /// The task that carries out the choice panicked.
     #[error("That went wrong. (internal)")]
     Lost,
@@ -162,25 +171,38 @@ impl Panels {
         });
     }
 
-    /// Answers a menu or button of `/settings`. Returns `false` for any other menu or button.
-    /// Called in the runtime in which events are routed.
+    /// Answers a menu or button of `/settings` or `/schedules`. Returns `false` for any other menu or
+    /// button. Called in the runtime in which events are routed.
     pub(super) fn press(self: &Arc<Self>, value: &Value) -> bool {
         let custom_id = value["data"]["custom_id"].as_str().unwrap_or_default();
-        let Some((setting, pressed)) = menu::read(custom_id) else { return false };
+        let (menu, later) = (menu::read(custom_id), LaterTurnChoice::read(custom_id));
+        if menu.is_none() && later.is_none() {
+            return false;
+        }
         let Some(caller) = InteractionCaller::read(value) else { return false };
-        let chosen =
-            value["data"]["values"][0].as_str().or(pressed).unwrap_or(menu::UNSET).to_owned();
         let this = Arc::clone(self);
-        tokio::spawn(async move { this.choose_setting(caller, setting, chosen).await });
+        if let Some(choice) = later {
+            tokio::spawn(async move {
+                this.change(caller, |scope| change_later_turns(scope, choice)).await
+            });
+        } else if let Some((setting, pressed)) = menu {
+            let chosen = value["data"]["values"][0].as_str().or(pressed);
+            let chosen = chosen.unwrap_or(menu::UNSET).to_owned();
+            tokio::spawn(async move {
+                this.change(caller, |scope| choose_setting(scope, setting, chosen)).await
+            });
+        }
         true
     }
 
-    async fn choose_setting(
+    /// Carries out a press, if the person may use the bot here, and answers it.
+    async fn change<F>(
         self: Arc<Self>,
         caller: InteractionCaller,
-        setting: Setting,
-        value: String,
-    ) {
+        work: impl FnOnce(ChannelScope) -> F + Send,
+    ) where
+        F: Future<Output = PressResult> + Send + 'static,
+    {
         let asker = caller.asker(&self.identity);
         if let Err(why) = self.identity.admit(&asker) {
             self.identity.log_refusal(&asker, &caller.name, why);
@@ -192,10 +214,7 @@ impl Panels {
             return;
         }
         let scope = ChannelScope::new(&self.services, asker, &caller.name);
-        let mut work = self.runtime.spawn(async move {
-            let chosen = scope.choose(setting, Some(&value)).await;
-            (chosen.map_err(ChoiceError::from), menu::settings(&scope.view().await))
-        });
+        let mut work = self.runtime.spawn(work(scope));
         let lost = |_| (Err(ChoiceError::Lost), Response::private("…"));
         tokio::select! {
             done = &mut work => {
@@ -205,7 +224,7 @@ impl Panels {
                     Err(why) => json!({"type": 4, "data": Response::private(why.to_string()).data()}),
                 };
                 self.acknowledge(&caller, body).await;
-                if let Ok(text) = chosen {
+                if let Ok(Some(text)) = chosen {
                     self.announce(&caller, &text);
                 }
             }
@@ -216,7 +235,8 @@ impl Panels {
                     let (chosen, shown) = work.await.unwrap_or_else(lost);
                     this.put_original(&caller, &shown).await;
                     match chosen {
-                        Ok(text) => this.announce(&caller, &text),
+                        Ok(Some(text)) => this.announce(&caller, &text),
+                        Ok(None) => {}
                         Err(why) => this.note(&caller, &why.to_string()).await,
                     }
                 });
@@ -224,14 +244,12 @@ impl Panels {
         }
     }
 
-    /// Reports a choice to the channel, because only one person sees the menu.
+    /// Reports a change to the channel, because only one person sees the menu. `text` ends with the
+    /// word before the name of the person.
     fn announce(self: &Arc<Self>, caller: &InteractionCaller, text: &str) {
         let (this, channel) = (Arc::clone(self), caller.channel);
-        let text = page::cut_to_page(&format!(
-            "-# ⚙️ {} (chosen by {})",
-            page::one_line(text),
-            page::escaped(&caller.name)
-        ));
+        let name = page::escaped(&caller.name);
+        let text = page::cut_to_page(&format!("-# ⚙️ {text} {name})"));
         self.runtime.spawn(async move { this.post(channel, &text).await });
     }
 
@@ -330,4 +348,21 @@ impl Panels {
             warn!(channel, length = text.chars().count(), %error, "cannot report a choice in the channel");
         }
     }
+}
+
+async fn choose_setting(scope: ChannelScope, setting: Setting, value: String) -> PressResult {
+    let chosen = scope.choose(setting, Some(&value)).await;
+    let report = chosen.map(|text| Some(format!("{} (chosen by", page::one_line(&text))));
+    (report.map_err(ChoiceError::from), menu::settings(&scope.view().await))
+}
+
+async fn change_later_turns(scope: ChannelScope, choice: LaterTurnChoice) -> PressResult {
+    let report = match &choice {
+        LaterTurnChoice::Show { .. } => Ok(None),
+        LaterTurnChoice::Remove { id, .. } => match scope.remove_later_turn(id).await {
+            true => Ok(Some(format!("{} (removed by", actions::removed_text(id)))),
+            false => Err(ChoiceError::NoLaterTurn),
+        },
+    };
+    (report, later_turns::list(&scope.later_turns(), choice.page()))
 }

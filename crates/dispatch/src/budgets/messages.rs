@@ -51,7 +51,8 @@ pub(crate) fn status(used: &AccountUse, zone: &TimeZone) -> String {
     format!("{} Prompts are answered {}.", reached(used), until(used, zone))
 }
 
-fn reached(used: &AccountUse) -> String {
+/// Returns the sentence that a budget is used up.
+pub(crate) fn reached(used: &AccountUse) -> String {
     format!(
         "The budget {} is used up: {} of {} a {}.",
         name(used),

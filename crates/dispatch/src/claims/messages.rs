@@ -48,6 +48,13 @@ pub(super) fn released(claims: &[Claim]) -> String {
     format!("Released {}: {paths}.", counted(claims.len(), "claim"))
 }
 
+/// Returns the message that other machines have not released their claims yet.
+pub(super) fn asked(machines: &str) -> String {
+    format!(
+        "Machine {machines} was asked to release that, and has not answered yet. Look again in a moment."
+    )
+}
+
 /// Parses the time of a claim in minutes: `90`, `30m`, `2h` or `1d`. Without a text, it is the
 /// default.
 pub(super) fn minutes(text: Option<&str>) -> Option<u32> {

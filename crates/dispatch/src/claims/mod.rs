@@ -8,18 +8,21 @@
 mod messages;
 mod paths;
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::{Instant, sleep};
 
 use self::paths::ResolvedPaths;
 use crate::Shared;
 use crate::collisions::checkouts::CheckoutPlace;
-use crate::collisions::news;
+use crate::collisions::news::{self, ClaimRelease};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::claim::{
-    Claim, ClaimHolder, ClaimRefusal, Claimant, Claims, DEFAULT_CLAIM_MINUTES, NewClaim,
+    ALL_CLAIMS, Claim, ClaimHolder, ClaimRefusal, Claimant, Claims, DEFAULT_CLAIM_MINUTES, NewClaim,
 };
 use aetheel_model::event::Lane;
 use aetheel_model::id::UserId;
@@ -34,6 +37,9 @@ const MAX_REASON: usize = 200;
 const STATUS_CLAIMS: usize = 5;
 /// The length of an id.
 const ID_CHARS: usize = 6;
+/// How long to wait until another machine has released a claim, and how often that is checked.
+const OTHERS_TIMEOUT: Duration = Duration::from_secs(5);
+const OTHERS_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The reason why a request about claims failed. `Display` is worded for people and models.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +78,15 @@ pub struct ClaimOrder {
     pub time: Option<String>,
     /// The reason.
     pub reason: Option<String>,
+}
+
+/// A claim of a machine of the cluster.
+#[derive(Clone, Debug)]
+pub struct MachineClaim {
+    /// The name of the machine, or `None` for this one.
+    pub machine: Option<String>,
+    /// The claim.
+    pub claim: Claim,
 }
 
 /// Takes, lists and releases claims. Cheap to clone.
@@ -130,7 +145,7 @@ impl ClaimDesk {
             minutes,
             reason: reason.and_then(|reason| clean(reason, MAX_REASON)),
         };
-        let others = Claims::new(self.shared.neighbours.all(), now);
+        let others = Claims::new(self.shared.neighbours.shared(), now);
         let take = move |claims: &mut Claims| {
             others.check_free(&new, now)?;
             claims.take(new, now)
@@ -141,7 +156,8 @@ impl ClaimDesk {
     }
 
     /// Releases the claim with an id, or with `all` every claim of the conversation, for a person
-    /// who may use the bot in the lane. Owners may release every claim. Returns a text.
+    /// who may use the bot in the lane. Owners may release every claim. Claims of other machines are
+    /// released there. Returns a text.
     ///
     /// # Errors
     /// [`ClaimError`]; nothing was changed.
@@ -153,16 +169,70 @@ impl ClaimDesk {
     ) -> Result<String, ClaimError> {
         let lane = &author.lane;
         let (own, id) = (lane.clone(), id.trim().to_owned());
+        let wanted = id.clone();
         let released =
             self.change(Timestamp::now(), move |claims| claims.release(&id, &own, is_owner));
-        let released = released.await.inspect_err(|error| {
-            if matches!(error, ClaimError::Refused(ClaimRefusal::NotYours)) {
-                tracing::warn!(%lane, "refused to release a claim of another conversation");
+        let elsewhere = self.elsewhere(lane, &wanted);
+        let is_allowed = is_owner || elsewhere.iter().all(|(_, claim)| claim.lane == *lane);
+        let released = match released.await {
+            Err(ClaimError::Refused(ClaimRefusal::NotFound)) if !elsewhere.is_empty() => {
+                if !is_allowed {
+                    tracing::warn!(%lane, "refused to release a claim of another conversation");
+                    return Err(ClaimRefusal::NotYours.into());
+                }
+                return Ok(self.release_elsewhere(author, elsewhere, is_owner).await);
             }
-        })?;
+            released => released.inspect_err(|error| {
+                if matches!(error, ClaimError::Refused(ClaimRefusal::NotYours)) {
+                    tracing::warn!(%lane, "refused to release a claim of another conversation");
+                }
+            })?,
+        };
         log_released(&released, lane);
         note_claims(AuditKind::FilesReleased, author, "person", &released);
+        if wanted == ALL_CLAIMS && !elsewhere.is_empty() {
+            let there = self.release_elsewhere(author, elsewhere, is_owner).await;
+            return Ok(format!("{} {there}", messages::released(&released)));
+        }
         Ok(messages::released(&released))
+    }
+
+    /// Returns the claims of other machines that a release means, each with its machine.
+    fn elsewhere(&self, lane: &Lane, id: &str) -> Vec<(String, Claim)> {
+        let is_meant = |claim: &Claim| match id {
+            ALL_CLAIMS => claim.lane == *lane,
+            id => claim.id == id,
+        };
+        self.shared.neighbours.find(Timestamp::now(), is_meant)
+    }
+
+    /// Has other machines release their claims, and waits a moment for them. Returns a text.
+    async fn release_elsewhere(
+        &self,
+        author: &ClaimAuthor,
+        claims: Vec<(String, Claim)>,
+        is_owner: bool,
+    ) -> String {
+        let release = |(_, claim): &(String, Claim)| ClaimRelease {
+            id: claim.id.clone(),
+            lane: author.lane.clone(),
+            is_owner,
+        };
+        news::send_releases(&self.shared, claims.iter().map(release).collect());
+        let until = Instant::now() + OTHERS_TIMEOUT;
+        let is_meant = |known: &Claim| claims.iter().any(|(_, claim)| claim.id == known.id);
+        while !self.shared.neighbours.find(Timestamp::now(), is_meant).is_empty() {
+            if Instant::now() >= until {
+                let machines: BTreeSet<&str> =
+                    claims.iter().map(|(machine, _)| machine.as_str()).collect();
+                return messages::asked(&machines.into_iter().collect::<Vec<_>>().join(", "));
+            }
+            sleep(OTHERS_POLL_INTERVAL).await;
+        }
+        let claims: Vec<Claim> = claims.into_iter().map(|(_, claim)| claim).collect();
+        log_released(&claims, &author.lane);
+        note_claims(AuditKind::FilesReleased, author, "person", &claims);
+        messages::released(&claims)
     }
 
     /// Carries out a call of an agent's tool in its working directory. A repeated call has no further
@@ -223,14 +293,14 @@ impl ClaimDesk {
     pub async fn list(&self, lane: &Lane) -> Result<String, ClaimError> {
         let directory = identity(self.checkout(lane).await?).await?;
         let now = Timestamp::now();
-        Ok(messages::list(&self.claims_in(&directory, now), lane, now))
+        Ok(messages::list(&self.claims_of(lane, &directory, now), lane, now))
     }
 
     /// Returns lines about the claims in the working directory of a lane, for `/status`.
     pub(crate) async fn status(&self, lane: &Lane, checkout: CheckoutPlace) -> Vec<String> {
         let Ok(directory) = identity(checkout).await else { return Vec::new() };
         let now = Timestamp::now();
-        let claims = self.claims_in(&directory, now);
+        let claims = self.claims_of(lane, &directory, now);
         let shown = claims.iter().take(STATUS_CLAIMS).map(|claim| messages::line(claim, lane, now));
         let mut lines: Vec<String> = shown.collect();
         if claims.len() > STATUS_CLAIMS {
@@ -245,7 +315,25 @@ impl ClaimDesk {
         self.shared.deps.workspace.claim_notes().all(Timestamp::now()).all().to_vec()
     }
 
-    fn claims_in(&self, directory: &std::path::Path, now: Timestamp) -> Vec<Claim> {
+    /// Returns the claims of all machines, those of this one first.
+    #[must_use]
+    pub fn everywhere(&self) -> Vec<MachineClaim> {
+        let own = self.all().into_iter().map(|claim| MachineClaim { machine: None, claim });
+        let others = self.shared.neighbours.find(Timestamp::now(), |_| true).into_iter();
+        let others = others.map(|(machine, claim)| MachineClaim { machine: Some(machine), claim });
+        own.chain(others).collect()
+    }
+
+    /// Returns the claims in a directory, and those of a lane that another machine has.
+    fn claims_of(&self, lane: &Lane, directory: &Path, now: Timestamp) -> Vec<Claim> {
+        let mut claims = self.claims_in(directory, now);
+        let moved = |claim: &Claim| claim.lane == *lane && claim.directory != *directory;
+        let moved = self.shared.neighbours.find(now, moved);
+        claims.extend(moved.into_iter().map(|(_, claim)| claim));
+        claims
+    }
+
+    fn claims_in(&self, directory: &Path, now: Timestamp) -> Vec<Claim> {
         let claims = news::all_claims(&self.shared, now);
         claims.all().iter().filter(|claim| claim.directory == *directory).cloned().collect()
     }

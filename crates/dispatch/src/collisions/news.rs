@@ -2,7 +2,8 @@
 //!
 //! Each machine sends the uses of its agents and its claims to the others, and warns the people of
 //! its own conversations. Claims of another machine are kept in memory: a machine that starts asks
-//! for them.
+//! for them. Claims in directories that are not shared are only shown there, and can be released from
+//! there.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,9 +17,13 @@ use serde::{Deserialize, Serialize};
 use super::checkouts::is_shared;
 use super::{CollisionMonitor, FileReport};
 use crate::Shared;
-use aetheel_model::claim::{Claim, ClaimHolder, ClaimPattern, Claims, MAX_CLAIMS};
+use aetheel_model::claim::{
+    ALL_CLAIMS, Claim, ClaimHolder, ClaimPattern, Claims, MAX_CLAIMS, MAX_LANE_CLAIMS,
+};
 use aetheel_model::event::Lane;
 use aetheel_model::file_use::{FileAccess, LaneFileUse};
+use aetheel_model::plain::with_causes;
+use aetheel_store::workspace::ClaimChangeError;
 
 /// Maximum number of uses in one message.
 pub(super) const MAX_SHARED_USES: usize = 500;
@@ -35,8 +40,23 @@ pub(crate) struct FileNews {
     pub(super) asks: bool,
     /// Uses of files.
     pub(super) uses: Vec<SharedUse>,
-    /// All claims of the machine in shared directories, if they may have changed.
+    /// All claims of the machine, if they may have changed. Earlier versions send and read only those
+    /// in shared directories.
     pub(super) claims: Option<Vec<SharedClaim>>,
+    /// Claims of other machines that a person released on this one.
+    pub(super) releases: Vec<ClaimRelease>,
+}
+
+/// The release of a claim by a person whose permission was checked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct ClaimRelease {
+    /// The id of the claim.
+    pub(crate) id: String,
+    /// The conversation in which the person may use the bot.
+    pub(crate) lane: Lane,
+    /// Whether the person is an owner.
+    pub(crate) is_owner: bool,
 }
 
 /// The use of a file in a shared directory.
@@ -79,7 +99,7 @@ impl SharedUse {
     }
 }
 
-/// A claim in a shared directory.
+/// A claim, for other machines.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct SharedClaim {
@@ -95,12 +115,12 @@ pub(super) struct SharedClaim {
 }
 
 impl SharedClaim {
-    fn of(claim: &Claim) -> Option<Self> {
+    fn of(claim: &Claim) -> Self {
         let person = match &claim.holder {
             ClaimHolder::Lane => None,
             ClaimHolder::Person(person) => Some(person.clone()),
         };
-        is_shared(&claim.directory).then(|| Self {
+        Self {
             id: claim.id.clone(),
             directory: claim.directory.to_string_lossy().into_owned(),
             paths: claim.paths.iter().map(|path| path.as_str().to_owned()).collect(),
@@ -109,13 +129,13 @@ impl SharedClaim {
             name: claim.name.clone(),
             until_ms: claim.until.as_millisecond(),
             reason: claim.reason.clone(),
-        })
+        }
     }
 
     fn claim(self) -> Option<Claim> {
         let directory = PathBuf::from(self.directory);
         let paths = self.paths.iter().map(|path| ClaimPattern::parse(path, &directory).ok());
-        let claim = Claim {
+        Some(Claim {
             id: self.id,
             paths: paths.collect::<Option<_>>()?,
             directory,
@@ -124,12 +144,11 @@ impl SharedClaim {
             name: self.name,
             until: Timestamp::from_millisecond(self.until_ms).ok()?,
             reason: self.reason,
-        };
-        is_shared(&claim.directory).then_some(claim)
+        })
     }
 }
 
-/// The claims of other machines in shared directories.
+/// The claims of other machines.
 #[derive(Default)]
 pub(crate) struct NeighbourClaims {
     by_machine: Mutex<BTreeMap<String, Vec<Claim>>>,
@@ -138,9 +157,25 @@ pub(crate) struct NeighbourClaims {
 }
 
 impl NeighbourClaims {
-    /// Returns the claims of other machines.
-    pub(crate) fn all(&self) -> Vec<Claim> {
-        self.by_machine.lock().values().flatten().cloned().collect()
+    /// Returns the claims of other machines in shared directories.
+    pub(crate) fn shared(&self) -> Vec<Claim> {
+        let by_machine = self.by_machine.lock();
+        let shared = by_machine.values().flatten().filter(|claim| is_shared(&claim.directory));
+        shared.cloned().collect()
+    }
+
+    /// Returns the claims of other machines that are wanted and have not ended, each with its
+    /// machine.
+    pub(crate) fn find(
+        &self,
+        now: Timestamp,
+        is_wanted: impl Fn(&Claim) -> bool,
+    ) -> Vec<(String, Claim)> {
+        let by_machine = self.by_machine.lock();
+        let all =
+            by_machine.iter().flat_map(|(name, claims)| claims.iter().map(move |it| (name, it)));
+        let wanted = all.filter(|(_, claim)| claim.until > now && is_wanted(claim));
+        wanted.map(|(name, claim)| (name.clone(), claim.clone())).collect()
     }
 
     /// Returns whether another machine has the claim with an id.
@@ -160,7 +195,7 @@ impl NeighbourClaims {
 /// Returns the claims of this machine and of the others.
 pub(crate) fn all_claims(shared: &Shared, now: Timestamp) -> Claims {
     let own = shared.deps.workspace.claim_notes().all(now);
-    Claims::new(own.all().iter().cloned().chain(shared.neighbours.all()), now)
+    Claims::new(own.all().iter().cloned().chain(shared.neighbours.shared()), now)
 }
 
 /// Sends news to the other machines, if there are some.
@@ -178,11 +213,39 @@ pub(super) fn send(shared: &Shared, mut news: FileNews) {
 /// Sends all claims of this machine to the others. `asks` is whether theirs are needed.
 pub(crate) fn send_claims(shared: &Shared, asks: bool) {
     let own = shared.deps.workspace.claim_notes().all(Timestamp::now());
-    let claims: Vec<SharedClaim> = own.all().iter().filter_map(SharedClaim::of).collect();
+    let claims: Vec<SharedClaim> = own.all().iter().map(SharedClaim::of).collect();
     let sent = shared.neighbours.sent.swap(!claims.is_empty(), Ordering::Relaxed);
     if asks || sent || !claims.is_empty() {
         send(shared, FileNews { asks, claims: Some(claims), ..FileNews::default() });
     }
+}
+
+/// Asks the other machines to release claims.
+pub(crate) fn send_releases(shared: &Shared, releases: Vec<ClaimRelease>) {
+    send(shared, FileNews { releases, ..FileNews::default() });
+}
+
+/// Releases claims of this machine that people released on another one.
+pub(super) async fn release(shared: &Shared, releases: Vec<ClaimRelease>) {
+    for ClaimRelease { id, lane, is_owner } in releases.into_iter().take(MAX_LANE_CLAIMS) {
+        // This word stands for several claims, and the other machine has named each of them.
+        if id == ALL_CLAIMS {
+            continue;
+        }
+        let (notes, claim) = (shared.deps.workspace.claim_notes(), id.clone());
+        let change = move |claims: &mut Claims| claims.release(&claim, &lane, is_owner);
+        match notes.change(Timestamp::now(), change).await {
+            Ok(_) => tracing::info!(claim = id, "reserved files were released on another machine"),
+            // Another machine has the claim, or it has ended.
+            Err(ClaimChangeError::Refused(refusal)) => {
+                tracing::debug!(claim = id, %refusal, "a claim is not released for another machine");
+            }
+            Err(ClaimChangeError::File(error)) => {
+                tracing::error!(error = %with_causes(&error), "cannot save state/claims.md; no claim was changed");
+            }
+        }
+    }
+    send_claims(shared, false);
 }
 
 /// Receives the news of other machines. Cheap to clone.

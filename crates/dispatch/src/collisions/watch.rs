@@ -149,6 +149,10 @@ impl FoundCollisions {
         if news.asks {
             news::send_claims(shared, false);
         }
+        if !news.releases.is_empty() {
+            let (shared, releases) = (Arc::clone(shared), news.releases);
+            tokio::spawn(async move { news::release(&shared, releases).await });
+        }
         for used in news.uses.into_iter().take(MAX_SHARED_USES) {
             let path = PathBuf::from(&used.path);
             if is_shared(&path) {

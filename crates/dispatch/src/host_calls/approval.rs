@@ -1,11 +1,14 @@
 //! Asks people whether a call may be carried out, with the questions that agents ask.
 
+use std::sync::{Arc, OnceLock};
+
 use tokio::sync::mpsc;
 
 use super::error::HostCallError;
 use crate::Shared;
 use crate::delegated::PendingCall;
 use crate::outlet::QuestionDismissal;
+use crate::questions::QuestionContext;
 use aetheel_model::agent::{Ask, AskDecision, AskKind, Question, QuestionChoice};
 use aetheel_model::plain::cut;
 use aetheel_turn::Answerer;
@@ -20,7 +23,8 @@ const REFUSE: &str = "Refuse";
 const FIRST: u32 = 1;
 
 /// Asks people whether a call may be carried out. `what` is the effect, and `text` the text that the
-/// agent passes on. The question keeps its id over restarts of the gateway.
+/// agent passes on. The question keeps its id over restarts of the gateway. Returns the name of the
+/// person who allowed it.
 ///
 /// # Errors
 /// [`HostCallError::NotAllowed`] if they refuse, or nobody answers.
@@ -29,12 +33,13 @@ pub(super) async fn ask(
     pending: &PendingCall,
     what: &str,
     text: &str,
-) -> Result<(), HostCallError> {
+) -> Result<String, HostCallError> {
     let (decide, mut decisions) = mpsc::unbounded_channel();
     let key = pending.call.key;
     let ask = question(pending, what, text);
     let answerer = Answerer::new(key, decide);
-    let context = pending.context.clone();
+    let decided_by = Arc::<OnceLock<String>>::default();
+    let context = QuestionContext { decided_by: decided_by.clone(), ..pending.context.clone() };
     let shown = shared.questions.open(context, (&ask, FIRST), answerer, &pending.reply);
     let (questions, id) = (shared.questions.clone(), shown.id.clone());
     let unseen = QuestionDismissal::new(move || {
@@ -45,7 +50,9 @@ pub(super) async fn ask(
     pending.reply.with(|reply| reply.ask(&shown, unseen));
     // Dropped without a decision if the turn ends, or nobody answers in time.
     match decisions.recv().await {
-        Some((_, AskDecision::Answers(answers))) if is_allowed(&answers) => Ok(()),
+        Some((_, AskDecision::Answers(answers))) if is_allowed(&answers) => {
+            Ok(decided_by.get().cloned().unwrap_or_default())
+        }
         _ => Err(HostCallError::NotAllowed),
     }
 }

@@ -32,8 +32,16 @@ impl LaterTurns {
     /// Returns the turns that agents asked for in a lane, the next one first.
     #[must_use]
     pub fn in_lane(&self, lane: &Lane) -> Vec<AgentSchedule> {
+        let mut open = self.all();
+        open.retain(|entry| entry.lane == *lane);
+        open
+    }
+
+    /// Returns the turns that agents asked for in all lanes of this machine, the next one first.
+    #[must_use]
+    pub fn all(&self) -> Vec<AgentSchedule> {
         let mut open = self.shared.deps.workspace.agent_schedules().all();
-        open.retain(|entry| entry.lane == *lane && entry.next.is_some());
+        open.retain(|entry| entry.next.is_some());
         open.sort_by_key(|entry| entry.next);
         open
     }

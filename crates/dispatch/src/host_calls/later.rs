@@ -10,13 +10,15 @@ use super::{approval, effect_key};
 use crate::Shared;
 use crate::delegated::PendingCall;
 use aetheel_model::event::AgentCause;
-use aetheel_model::plain::{hex, with_causes};
+use aetheel_model::plain::{hex, short_line, with_causes};
 use aetheel_model::schedule::Cron;
 use aetheel_store::workspace::{AgentSchedule, CronTimes};
 use aetheel_turn::{LaterTurn, RepeatedTurn};
 
 /// Number of days that a schedule lasts if the call names no number.
 const USUAL_DAYS: i64 = 30;
+/// Maximum length of the name of a person, in characters.
+const MAX_NAME: usize = 80;
 /// Shortest time between two turns of a schedule.
 const MIN_INTERVAL: SignedDuration = SignedDuration::from_mins(15);
 /// Number of times of a schedule of which the intervals are checked.
@@ -114,8 +116,9 @@ pub(super) async fn schedule(
     let what = format!(
         "May the agent work on this by itself at the times `{expression}` ({zone}), for {days} days?"
     );
-    approval::ask(shared, pending, &what, &request.text).await?;
-    let entry = AgentSchedule { cron: Some(times), ..entry };
+    let by = approval::ask(shared, pending, &what, &request.text).await?;
+    let allowed_by = Some(short_line(&by, MAX_NAME)).filter(|by| !by.is_empty());
+    let entry = AgentSchedule { cron: Some(times), allowed_by, ..entry };
     save(shared, entry.clone()).await?;
     Ok(done(&entry))
 }
@@ -210,6 +213,7 @@ fn entry(
     if pending.turn.channel().is_none() {
         return Err(HostCallError::NotInAChannel(event.lane.to_string()));
     }
+    let redact = |text| shared.deps.redactor.redact(text);
     Ok(AgentSchedule {
         id: id(pending),
         lane: event.lane.clone(),
@@ -218,9 +222,11 @@ fn entry(
         until,
         naps: 0,
         asker: event.asker,
+        name: event.author.as_ref().map(|name| redact(short_line(name, MAX_NAME))),
+        allowed_by: None,
         parent: pending.turn.parent(),
         cron: None,
-        text: shared.deps.redactor.redact(text.trim().to_owned()),
+        text: redact(text.trim().to_owned()),
     })
 }
 

@@ -3,13 +3,15 @@
 //! [`LaneRegistry`] owns the queue and a handle to each running turn. [`slot`] frees the lane and
 //! the slot of a finished turn, [`stop`] stops turns, [`paused`] holds lanes whose backend is
 //! paused, whose agent reached a usage limit or whose budget is used up, [`wait_choices`] has the
-//! buttons that end the wait for a limit, and [`panics`] contains panics.
+//! buttons that end the wait for a limit, [`waits`] lists the lanes that wait, and [`panics`] contains
+//! panics.
 
 pub(crate) mod panics;
 pub(crate) mod paused;
 pub(crate) mod slot;
 pub(crate) mod stop;
 pub(crate) mod wait_choices;
+pub(crate) mod waits;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -55,7 +55,7 @@ pub(crate) async fn lane_pause(shared: &Shared, lane: &Lane) -> Option<LanePause
 }
 
 /// Returns the reason why the turn of an event cannot begin now.
-async fn event_pause(shared: &Shared, event: &Event) -> Option<LanePause> {
+pub(super) async fn event_pause(shared: &Shared, event: &Event) -> Option<LanePause> {
     if let Some(pause) = lane_pause(shared, &event.lane).await {
         return Some(pause);
     }

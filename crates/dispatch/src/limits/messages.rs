@@ -52,7 +52,8 @@ pub(crate) fn status(label: &str, note: &LimitNote, (now, zone): (Timestamp, &Ti
     format!("{} Prompts are answered {}.", reached(label, note), when(note, now, zone))
 }
 
-fn reached(label: &str, note: &LimitNote) -> String {
+/// Returns the sentence that the agent reached a limit.
+pub(crate) fn reached(label: &str, note: &LimitNote) -> String {
     match &note.allowance {
         Some(allowance) => format!("{label} has reached a usage limit ({allowance})."),
         None => format!("{label} has reached a usage limit."),

@@ -10,7 +10,7 @@ pub(crate) mod planning;
 pub(crate) mod policies;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -101,6 +101,8 @@ pub(crate) struct QuestionContext {
     pub(crate) feed: TurnFeed,
     /// Why people are asked, if another conversation uses the files of the request.
     pub(crate) collision: Option<String>,
+    /// The name of the person who decided, for a question that somebody else waits for.
+    pub(crate) decided_by: Arc<OnceLock<String>>,
 }
 
 impl QuestionContext {
@@ -295,6 +297,7 @@ impl Questions {
         let by = self.redactor.redact(person.name().to_owned());
         let audit = entry.context.decided(&entry.ask, "person", decision_word(&decision));
         let audit = audit.by(person.id(), Some(person.name())).with("question", id);
+        let _ = entry.context.decided_by.set(by.clone());
         let mut taken = Err(AnswerRefusal::Gone);
         // The agent may ask again as soon as it receives the decision, so the mode of planning
         // changes first.

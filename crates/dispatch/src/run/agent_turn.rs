@@ -63,6 +63,7 @@ impl TurnRunner {
             planning: planning.clone(),
             feed: feed.clone(),
             collision: None,
+            decided_by: Arc::default(),
         };
         let monitor = &self.shared.collisions;
         let files = monitor.turn_files(&self.shared, event, lane, &directory).await;

@@ -22,6 +22,7 @@ use super::budgets;
 use super::channel::options::SettingOption;
 use super::claims::ClaimDesk;
 use super::collisions::checkouts::CheckoutPlace;
+use super::collisions::mutes::WarningMutes;
 use super::health::Stats;
 use super::lanes::EventSummary;
 use super::lanes::paused::{LanePause, lane_pause};
@@ -64,6 +65,8 @@ pub struct LaneStatus {
     pub up: Duration,
     /// The reserved files in the working directory, one line per claim.
     pub claims: Vec<String>,
+    /// The warnings about files that people muted here, in words.
+    pub muted: Vec<String>,
     /// Warnings for everybody, and warnings for owners.
     pub warnings: (Vec<String>, Vec<String>),
 }
@@ -151,7 +154,15 @@ impl Observer {
             let clock = (Timestamp::now(), &shared.deps.choices.time_zone);
             warnings.push(limit_messages::status(label, &note, clock));
         }
-        let subject = budgets::lane_subject(shared, lane).await;
+        // A cap for each person applies to the prompt that waits.
+        let waiting = {
+            let queue = shared.lanes.queue.lock();
+            queue.paused().find(|(paused, _)| *paused == lane).map(|(_, event)| event.clone())
+        };
+        let subject = match &waiting {
+            Some(event) => budgets::subject_of(shared, event).await,
+            None => budgets::lane_subject(shared, lane).await,
+        };
         if let Some(used) = shared.budgets.reached(&subject).await {
             warnings.push(budgets::messages::status(&used, &shared.deps.choices.time_zone));
         }
@@ -194,6 +205,7 @@ impl Observer {
             queue: self.queue_of(lane),
             up: shared.health.uptime(),
             claims,
+            muted: WarningMutes::new(shared.clone()).status(lane),
             warnings: (warnings, for_owners),
             backend: name,
         }

@@ -76,6 +76,7 @@ pub fn status_rows(view: &LaneStatus, owner: bool, now: Timestamp) -> Vec<Status
         format!("{}, Aetheel {}", span(view.up), env!("CARGO_PKG_VERSION")),
     ));
     rows.extend(view.claims.iter().map(|claim| StatusRow::new("Reserved", claim.clone())));
+    rows.extend(view.muted.iter().map(|muted| StatusRow::new("Muted", muted.clone())));
     let (for_all, for_owners) = &view.warnings;
     let warnings = for_all.iter().chain(for_owners.iter().filter(|_| owner));
     rows.extend(warnings.map(|warning| StatusRow::new("", format!("⚠️ {warning}"))));

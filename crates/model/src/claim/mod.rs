@@ -23,6 +23,9 @@ pub const MAX_CLAIM_MINUTES: u32 = 24 * 60;
 /// The time of a claim for which none is given.
 pub const DEFAULT_CLAIM_MINUTES: u32 = 60;
 
+/// The word that stands for every claim of a conversation when claims are released.
+pub const ALL_CLAIMS: &str = "all";
+
 /// The holder of a claim. Writes of others collide with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimHolder {
@@ -290,7 +293,7 @@ impl Claims {
         is_owner: bool,
     ) -> Result<Vec<Claim>, ClaimRefusal> {
         let is_meant = |claim: &Claim| match id {
-            "all" => claim.lane == *lane,
+            ALL_CLAIMS => claim.lane == *lane,
             id => claim.id == id,
         };
         if !is_owner && self.0.iter().any(|claim| is_meant(claim) && claim.lane != *lane) {

@@ -402,6 +402,19 @@ impl Queue {
         waiting.filter_map(|sequence| self.waiting.get(sequence))
     }
 
+    /// Returns the lanes that are paused and in which nothing runs, each with the event that starts
+    /// next there.
+    pub fn paused(&self) -> impl Iterator<Item = (&Lane, &Event)> {
+        let paused = self.lanes.iter().filter(|(_, state)| state.paused && state.running.is_none());
+        paused.filter_map(|(lane, state)| {
+            state
+                .waiting
+                .first()
+                .and_then(|first| self.waiting.get(first))
+                .map(|event| (lane, event))
+        })
+    }
+
     /// Returns all events that wait, oldest first.
     pub fn all_waiting(&self) -> impl Iterator<Item = &Event> {
         self.waiting.values()

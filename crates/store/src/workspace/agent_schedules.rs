@@ -15,7 +15,8 @@ use aetheel_model::id::{ChannelId, UserId};
 const HEADING: &str = "# Turns that agents asked for
 
 Each line has an id, a lane, a reason, its next time, its end, the number of sleeps before it, the person who asked, the channel of
-a thread, the cron expression, its time zone, and the prompt. If you remove a line, nothing runs any more. See docs/host-tools.md.
+a thread, the cron expression, its time zone, the names of the person who asked and of the person who allowed it, and the prompt. If
+you remove a line, nothing runs any more. See docs/host-tools.md.
 
 ";
 /// Stands for a value that is missing.
@@ -40,6 +41,10 @@ pub struct AgentSchedule {
     pub naps: u32,
     /// The person on whose behalf the agent asked.
     pub asker: Option<UserId>,
+    /// The name of that person.
+    pub name: Option<String>,
+    /// The name of the person who allowed a schedule.
+    pub allowed_by: Option<String>,
     /// The channel of the thread, if the lane is a thread.
     pub parent: Option<ChannelId>,
     /// The times, or `None` for a single turn.
@@ -92,6 +97,12 @@ impl AgentSchedules {
             ledger.entries.values().cloned().collect()
         })
         .await
+    }
+
+    /// Returns the parts of the file that could not be read, as it was last read. Does no I/O.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        self.0.lock().warnings.clone()
     }
 
     /// Adds an entry, unless one with its id exists, or `fits` returns false for the entries so far.
@@ -209,12 +220,13 @@ impl LedgerEntry for AgentSchedule {
     }
 
     fn write(&self) -> String {
-        let Self { id, lane, cause, next, until, naps, asker, parent, cron, text } = self;
+        let Self { id, lane, cause, next, until, naps, asker, name, allowed_by, .. } = self;
+        let Self { parent, cron, text, .. } = self;
         let cause =
             CAUSES.iter().find(|(_, known)| known == cause).map_or(MISSING, |(word, _)| word);
         let field = |value: Option<String>| code(value.as_deref().unwrap_or(MISSING));
         format!(
-            "{} lane {} {cause} next {} until {} naps {naps} asker {} parent {} cron {} zone {} prompt {}",
+            "{} lane {} {cause} next {} until {} naps {naps} asker {} parent {} cron {} zone {} for {} allowed {} prompt {}",
             code(id),
             code(&lane.to_string()),
             field(next.map(|next| next.to_string())),
@@ -223,6 +235,8 @@ impl LedgerEntry for AgentSchedule {
             field(parent.map(|parent| parent.to_string())),
             field(cron.as_ref().map(|cron| cron.expression.clone())),
             field(cron.as_ref().map(|cron| cron.zone.clone())),
+            field(name.clone()),
+            field(allowed_by.clone()),
             code(text)
         )
     }
@@ -230,7 +244,7 @@ impl LedgerEntry for AgentSchedule {
 
 fn parse(tokens: &[Token]) -> Result<AgentSchedule, EntryError> {
     const WRONG: EntryError = EntryError::Parts(
-        "it does not have an id, a lane, a reason, two times, a number, and six further values",
+        "it does not have an id, a lane, a reason, two times, a number, and eight further values",
     );
     let parts: Vec<(bool, &str)> = tokens
         .iter()
@@ -258,6 +272,10 @@ fn parse(tokens: &[Token]) -> Result<AgentSchedule, EntryError> {
         (true, cron),
         (false, "zone"),
         (true, zone),
+        (false, "for"),
+        (true, name),
+        (false, "allowed"),
+        (true, allowed_by),
         (false, "prompt"),
         (true, text),
     ] = parts[..]
@@ -279,6 +297,8 @@ fn parse(tokens: &[Token]) -> Result<AgentSchedule, EntryError> {
         asker: given(asker)
             .map(|id| id.parse().map_err(|_| EntryError::code(asker, "the id of a user")))
             .transpose()?,
+        name: given(name),
+        allowed_by: given(allowed_by),
         parent: given(parent)
             .map(|id| id.parse().map_err(|_| EntryError::code(parent, "the id of a channel")))
             .transpose()?,
@@ -300,6 +320,8 @@ mod tests {
             until: "2026-11-27T14:05:00Z".parse().expect("a time"),
             naps: 3,
             asker: Some(UserId::discord(7)),
+            name: Some("Ann `<@1>`".to_owned()),
+            allowed_by: None,
             parent: None,
             cron: None,
             text: "look `there`\nand. 100%".to_owned(),
@@ -318,6 +340,8 @@ mod tests {
         let repeated = AgentSchedule {
             cause: AgentCause::Schedule,
             asker: None,
+            name: None,
+            allowed_by: Some("Olga".to_owned()),
             parent: Some(ChannelId::discord(9)),
             cron: Some(CronTimes {
                 expression: "0 9 * * 1-5".to_owned(),

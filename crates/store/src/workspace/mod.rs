@@ -64,7 +64,8 @@ use parking_lot::{Mutex, RwLock};
 pub use accounts::Account;
 pub use agent_schedules::{AgentSchedule, AgentSchedules, CronTimes};
 pub use audit::{
-    AuditFault, AuditHead, AuditLog, AuditRecord, AuditReport, read_audit, verify_audit,
+    AuditCheck, AuditFault, AuditHead, AuditLog, AuditPosition, AuditQuery, AuditReader,
+    AuditRecord, AuditReport, AuditRow, AuditSlice, read_audit, verify_audit,
 };
 pub use backend_lock::{BackendLock, BackendLockError, LockedBackend};
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};

@@ -1,8 +1,8 @@
 //! Cards of running turns and waiting prompts, as one user may see them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use tokio::task::JoinSet;
 
@@ -10,8 +10,11 @@ use super::DashboardState;
 use super::frame::{made, tail};
 use super::layout::csrf;
 use super::middleware::SignedIn;
-use super::rendered;
-use aetheel_dispatch::{EventSummary, LaneView, OpenQuestion, RunningTurn, Subject, TurnWatch};
+use super::times::clock;
+use super::{rendered, waits};
+use aetheel_dispatch::{
+    EventSummary, LaneView, LaneWait, OpenQuestion, RunningTurn, Subject, TurnWatch,
+};
 use aetheel_model::access::LanePermissions;
 use aetheel_model::agent::{AnswerForm, Question, ToolStatus};
 use aetheel_model::event::{Lane, Sequence};
@@ -35,6 +38,8 @@ const OPTIONS: usize = 12;
 /// A lane that a user may see.
 pub(super) struct Card {
     lane: LaneView,
+    /// Why the lane waits, if not for a turn.
+    wait: Option<LaneWait>,
     standing: LanePermissions,
 }
 
@@ -53,15 +58,23 @@ pub(super) async fn visible_cards(
     only: Option<Sequence>,
 ) -> (Vec<Card>, usize) {
     let mut asking = JoinSet::new();
+    let mut waits: HashMap<Lane, LaneWait> = match only {
+        Some(_) => HashMap::new(),
+        None => {
+            let waits = shared.services.waits.all().await.into_iter();
+            waits.map(|wait| (wait.lane.clone(), wait)).collect()
+        }
+    };
     let mut lanes = shared.services.observer.lanes();
     lanes.retain(|view| {
         only.is_none_or(|event| view.running.as_ref().is_some_and(|turn| turn.event == event))
     });
     for (at, view) in lanes.into_iter().enumerate() {
         let (shared, guest) = (Arc::clone(shared), guest.clone());
+        let wait = waits.remove(&view.lane);
         asking.spawn(async move {
             let standing = guest.permissions_in(&shared, &view.lane).await;
-            (at, Card { lane: view, standing })
+            (at, Card { lane: view, wait, standing })
         });
     }
     // A lane is not shown if its task panicked.
@@ -69,11 +82,12 @@ pub(super) async fn visible_cards(
     while let Some(answered) = asking.join_next().await {
         cards.extend(answered.ok().filter(|(_, card)| card.standing.sees));
     }
-    // Lanes with questions come first, then lanes with running turns.
+    // Lanes with questions come first, then lanes with running turns, then lanes that wait for a
+    // decision.
     cards.sort_by_key(|(at, card)| {
         let running = card.lane.running.as_ref();
         let asks = running.is_some_and(|turn| !turn.questions.is_empty());
-        (!asks, running.is_none(), *at)
+        (!asks, running.is_none(), card.wait.is_none(), *at)
     });
     let more = cards.len().saturating_sub(CARDS);
     cards.truncate(CARDS);
@@ -119,6 +133,7 @@ fn one(
                 }
                 @if acts { (forms(lane, turn, guest)) }
             }
+            @if let Some(wait) = &card.wait { (waits::section(wait, &card.standing, guest)) }
             @if !card.lane.waiting.is_empty() {
                 h3 { "Waiting: " (card.lane.waiting.len()) }
                 ol {
@@ -149,16 +164,6 @@ fn head(what: &str, summary: &EventSummary, backend: Option<&str>) -> Markup {
             " · since " (clock(summary.since))
         }
     }
-}
-
-/// Renders a time of day. The script converts it to the reader's time zone.
-fn clock(at: Timestamp) -> Markup {
-    html! { time datetime=(at.strftime("%Y-%m-%dT%H:%M:%SZ")) { (at.strftime("%H:%M UTC")) } }
-}
-
-/// Renders a day and a time. The script converts it to the reader's time zone.
-pub(super) fn day(at: Timestamp) -> Markup {
-    html! { time datetime=(at.strftime("%Y-%m-%dT%H:%M:%SZ")) data-day { (at.strftime("%Y-%m-%d %H:%M UTC")) } }
 }
 
 fn forms(lane: &Lane, turn: &RunningTurn, guest: &SignedIn) -> Markup {

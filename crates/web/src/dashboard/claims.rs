@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use super::DashboardState;
 use super::layout::csrf;
 use super::middleware::{SignedIn, SubmittedForm};
-use aetheel_dispatch::ClaimAuthor;
+use aetheel_dispatch::{ClaimAuthor, MachineClaim};
 use aetheel_model::claim::Claim;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
@@ -23,6 +23,8 @@ const NOT_YOURS: &str = "You are not allowed to do that there.";
 /// A claim that a user may see.
 struct VisibleClaim {
     claim: Claim,
+    /// The machine that has it, if it is another one.
+    machine: Option<String>,
     /// The name of the channel.
     place: String,
     /// Whether the user may release it.
@@ -33,7 +35,7 @@ struct VisibleClaim {
 pub(super) async fn section(shared: &DashboardState, guest: &SignedIn) -> Markup {
     let mut visible = Vec::new();
     let mut more = 0;
-    for claim in shared.services.claims.all() {
+    for MachineClaim { machine, claim } in shared.services.claims.everywhere() {
         let standing = guest.permissions_in(shared, &claim.lane).await;
         if !standing.sees {
             continue;
@@ -43,7 +45,7 @@ pub(super) async fn section(shared: &DashboardState, guest: &SignedIn) -> Markup
             continue;
         }
         let releasable = standing.acts || standing.owner;
-        visible.push(VisibleClaim { claim, place: standing.place, releasable });
+        visible.push(VisibleClaim { claim, machine, place: standing.place, releasable });
     }
     let now = Timestamp::now();
     html! {
@@ -58,7 +60,7 @@ pub(super) async fn section(shared: &DashboardState, guest: &SignedIn) -> Markup
 }
 
 fn card(visible: &VisibleClaim, guest: &SignedIn, now: Timestamp) -> Markup {
-    let VisibleClaim { claim, place, releasable } = visible;
+    let VisibleClaim { claim, machine, place, releasable } = visible;
     html! {
         article.card {
             h3 dir="auto" {
@@ -69,7 +71,9 @@ fn card(visible: &VisibleClaim, guest: &SignedIn, now: Timestamp) -> Markup {
             }
             p dir="auto" {
                 "Reserved " (short_line(&claim.by(), 120)) " in " (short_line(place, 100))
-                " for " (claim.left(now)) "."
+                " for " (claim.left(now))
+                @if let Some(machine) = machine { " (on machine " (short_line(machine, 60)) ")" }
+                "."
             }
             @if let Some(reason) = &claim.reason { p dir="auto" { (short_line(reason, 200)) } }
             @if *releasable {
@@ -94,8 +98,8 @@ pub(super) async fn release(
     let lane: Option<Lane> = fields.one("lane").parse().ok();
     let claims = &shared.services.claims;
     // The form names the lane only to tell a wrong one apart; the claim has its own.
-    let claim = claims.all().into_iter().find(|claim| claim.id == id);
-    let claim = claim.filter(|claim| Some(&claim.lane) == lane.as_ref());
+    let mut all = claims.everywhere().into_iter().map(|known| known.claim);
+    let claim = all.find(|claim| claim.id == id && Some(&claim.lane) == lane.as_ref());
     let notice = match claim {
         None => NOT_THERE.to_owned(),
         Some(claim) => {

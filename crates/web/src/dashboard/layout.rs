@@ -19,23 +19,25 @@ pub(super) enum MenuPage {
     Costs,
     Components,
     Schedules,
+    Audit,
     Health,
 }
 
 impl MenuPage {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Now,
         Self::Transcripts,
         Self::Channels,
         Self::Costs,
         Self::Components,
         Self::Schedules,
+        Self::Audit,
         Self::Health,
     ];
 
     /// Returns whether only owners can open the page.
     fn is_for_owners(self) -> bool {
-        matches!(self, Self::Components | Self::Schedules | Self::Health)
+        matches!(self, Self::Components | Self::Schedules | Self::Audit | Self::Health)
     }
 
     fn title(self) -> &'static str {
@@ -46,6 +48,7 @@ impl MenuPage {
             Self::Costs => "Costs",
             Self::Components => "Backends",
             Self::Schedules => "Schedules and hooks",
+            Self::Audit => "Audit",
             Self::Health => "Health",
         }
     }
@@ -58,6 +61,7 @@ impl MenuPage {
             Self::Costs => "/costs",
             Self::Components => "/components",
             Self::Schedules => "/schedules",
+            Self::Audit => "/audit",
             Self::Health => "/health",
         }
     }

@@ -17,13 +17,16 @@
 //! | [`cards`] | running turns and waiting prompts, as one user may see them |
 //! | [`live`] | streams their changes |
 //! | [`sign_in`], [`overview`], [`channels`], [`costs`] | the pages for all users |
-//! | [`components`], [`schedules`], [`health`] | the pages for owners |
+//! | [`components`], [`schedules`], [`audit`], [`health`] | the pages for owners |
+//! | [`waits`], [`claims`], [`later_turns`] | parts of pages: lanes that wait, reserved files, and turns that agents asked for |
 //! | [`transcripts`] | finished turns, and read-only links to them |
 //! | [`step_viewer`] | a recorded turn, step by step |
 //! | [`plot`] | charts |
+//! | [`times`], [`url`] | times, and values in addresses |
 //! | [`actions`] | the forms of running turns |
 
 mod actions;
+mod audit;
 mod cards;
 mod channels;
 mod claims;
@@ -31,6 +34,7 @@ mod components;
 mod costs;
 mod frame;
 mod health;
+mod later_turns;
 mod layout;
 mod live;
 mod middleware;
@@ -45,7 +49,10 @@ mod services;
 mod sessions;
 mod sign_in;
 mod step_viewer;
+mod times;
 mod transcripts;
+mod url;
+mod waits;
 
 use std::io;
 use std::net::SocketAddr;
@@ -75,7 +82,7 @@ use aetheel_model::access::{LanePermissions, SignInRequest};
 use aetheel_model::event::{Lane, NewEvent};
 use aetheel_model::id::{ChannelId, MessageId, UserId};
 use aetheel_model::supervisor;
-use aetheel_store::workspace::{Shares, SignIns};
+use aetheel_store::workspace::{AuditReader, Shares, SignIns};
 
 /// The largest number of simultaneous connections.
 const CONNECTIONS: usize = 256;
@@ -175,6 +182,9 @@ pub trait DashboardApi: Send + Sync {
     /// Returns the event of a schedule as if it were due now, and the channel of its answer.
     /// Returns `None` if the schedule does not exist.
     async fn schedule_event(&self, lane: &Lane) -> Option<(NewEvent, Option<ChannelId>)>;
+
+    /// Returns the reader of the audit log.
+    fn audit(&self) -> &AuditReader;
 
     /// Returns the record of a finished turn, or `None` if it is unknown.
     async fn recorded_turn(&self, turn: &str) -> Option<RecordedTurn>;
@@ -347,11 +357,13 @@ fn router(shared: Arc<DashboardState>) -> Router {
         .route("/shared/{key}/part/{part}", get(sharing::part))
         .route("/turns/{turn}/machine", get(step_viewer::page))
         .route("/questions/answer", post(actions::answer))
+        .route("/waits/decide", post(waits::decide))
         .route("/claims/release", post(claims::release))
         .route("/channels", get(channels::list))
         .route("/channels/{channel}", get(channels::one))
         .route("/channels/choose", post(channels::choose))
         .route("/channels/reset", post(channels::reset))
+        .route("/channels/warn-again", post(channels::warn_again))
         .route("/costs", get(costs::page))
         .route("/costs.csv", get(costs::csv))
         .route("/components", get(components::page))
@@ -359,6 +371,9 @@ fn router(shared: Arc<DashboardState>) -> Router {
         .route("/components/rollout", post(components::decide))
         .route("/schedules", get(schedules::page))
         .route("/schedules/run", post(schedules::run))
+        .route("/schedules/remove", post(later_turns::remove))
+        .route("/audit", get(audit::page))
+        .route("/audit/check", post(audit::check))
         .route("/health", get(health::page))
         .route("/enter/{link}", get(sign_in::door))
         .route("/enter", post(sign_in::enter))

@@ -1,4 +1,4 @@
-//! Schedules and hooks, for owners, and the form that runs a schedule now.
+//! Schedules, later turns of agents and hooks, for owners, and the form that runs a schedule now.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use maud::html;
 
 use super::layout::{self, MenuPage, csrf};
 use super::middleware::{SignedIn, SubmittedForm};
-use super::{DashboardState, frame};
+use super::{DashboardState, frame, later_turns};
 use aetheel_model::plain::short_line;
 
 /// The largest number of schedules on a page.
@@ -22,6 +22,7 @@ pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: Signe
         return frame::not_found().await;
     }
     let seen = shared.api.schedules().await;
+    let later = later_turns::overview(&shared, &guest).await;
     let main = html! {
         @for warning in seen.warnings.iter().take(WARNINGS) { p { "⚠️ " (short_line(warning, 300)) } }
         @if seen.schedules.is_empty() { p { "There are no schedules." } }
@@ -41,6 +42,7 @@ pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: Signe
             }
         }
         @if seen.schedules.len() > SHOWN { p { "And " (seen.schedules.len() - SHOWN) " more." } }
+        (later)
         h2 { "Hooks" }
         @if seen.hooks.is_empty() { p { "There are no hooks." } }
         dl {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use aetheel_dispatch::{
-    BackendControl, Budgets, ClaimDesk, Conversations, Dispatcher, Intake, Observer, Questions,
-    Rollouts, Settings, TurnHistory, Turns,
+    BackendControl, Budgets, ClaimDesk, Conversations, Dispatcher, Intake, LaterTurns, Observer,
+    Questions, Rollouts, Settings, TurnHistory, Turns, Waits, WarningMutes,
 };
 
 pub(super) struct DashboardServices {
@@ -19,6 +19,9 @@ pub(super) struct DashboardServices {
     pub(super) rollouts: Rollouts,
     pub(super) claims: ClaimDesk,
     pub(super) budgets: Budgets,
+    pub(super) waits: Waits,
+    pub(super) later_turns: LaterTurns,
+    pub(super) mutes: WarningMutes,
 }
 
 impl DashboardServices {
@@ -35,6 +38,9 @@ impl DashboardServices {
             rollouts: dispatcher.rollouts.clone(),
             claims: dispatcher.claims.clone(),
             budgets: dispatcher.budgets.clone(),
+            waits: dispatcher.waits.clone(),
+            later_turns: dispatcher.later_turns.clone(),
+            mutes: dispatcher.mutes.clone(),
         }
     }
 }

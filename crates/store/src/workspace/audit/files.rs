@@ -56,12 +56,19 @@ impl AuditFiles {
         Ok(months)
     }
 
+    /// Returns the name of the file of a month.
+    pub(super) fn name_of(&self, month: Date) -> String {
+        self.of(month).file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// Opens a month for reading.
     ///
     /// # Errors
-    /// The system's error, or an error if the file is not a regular one.
+    /// The system's error, or an error if the file is not a regular one. Both name the file.
     pub(super) fn open(&self, month: Date) -> io::Result<File> {
-        open_ordinary(&self.of(month))
+        open_ordinary(&self.of(month)).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", self.name_of(month)))
+        })
     }
 
     /// Returns the last bytes of a month, at most `most`, and whether they are all of it.

@@ -38,6 +38,19 @@ pub struct AuditRecord {
     pub fields: BTreeMap<String, String>,
 }
 
+impl AuditRecord {
+    /// Returns whether a person is named as the one who acted or who asked: by id, or by a part of the
+    /// name in any case.
+    #[must_use]
+    pub fn names_person(&self, wanted: &str) -> bool {
+        let field = |name: &str| self.fields.get(name).map(String::as_str);
+        field("person") == Some(wanted)
+            || field("asker") == Some(wanted)
+            || field("name")
+                .is_some_and(|name| name.to_lowercase().contains(&wanted.to_lowercase()))
+    }
+}
+
 /// The place of an entry in the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditHead {

@@ -9,6 +9,7 @@
 mod chain;
 mod files;
 mod line;
+mod reader;
 mod verify;
 mod writer;
 
@@ -17,6 +18,7 @@ use std::path::Path;
 
 use self::files::AuditFiles;
 pub use self::line::{AuditHead, AuditRecord};
+pub use self::reader::{AuditCheck, AuditPosition, AuditQuery, AuditReader, AuditRow, AuditSlice};
 pub use self::verify::{AuditFault, AuditReport};
 pub use self::writer::AuditLog;
 

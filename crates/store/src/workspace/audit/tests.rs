@@ -340,3 +340,90 @@ fn a_line_without_an_end_is_a_fault_and_is_not_held_in_memory() {
     place.edit_end(b"\n{}\n");
     assert!(place.fault().contains("line 4: is not an entry"), "{}", place.fault());
 }
+
+fn read_part(place: &AuditPlace, query: &AuditQuery, before: Option<AuditPosition>) -> AuditSlice {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let reader = AuditReader::new(place.folder.path());
+    runtime.block_on(reader.part(query.clone(), before, 20)).unwrap()
+}
+
+/// Returns the numbers of all entries that match, in the order of the parts.
+fn read_backwards(place: &AuditPlace, query: &AuditQuery) -> (Vec<u64>, usize) {
+    let (mut numbers, mut parts, mut before) = (Vec::new(), 0, None);
+    loop {
+        let slice = read_part(place, query, before);
+        parts += 1;
+        numbers.extend(slice.rows.iter().filter_map(|row| match row {
+            AuditRow::Entry(record) => Some(record.number),
+            AuditRow::NotAnEntry(_) => None,
+        }));
+        match slice.earlier {
+            Some(earlier) => before = Some(earlier.to_string().parse().unwrap()),
+            None => return (numbers, parts),
+        }
+    }
+}
+
+#[test]
+fn entries_are_read_backwards_in_parts_over_blocks_and_months() {
+    let place = AuditPlace::new();
+    assert_eq!(read_part(&place, &AuditQuery::default(), None), AuditSlice::default());
+    place.append(60);
+    let early = place.files.of("2020-02-01".parse().unwrap());
+    fs::rename(place.file(), early).unwrap();
+    // Longer than a block in total, so that lines cross the ends of blocks.
+    let mut chain = AuditChain::open(&place.files, &redactor()).unwrap();
+    for _ in 0..2_000 {
+        let entry = AuditEntry::new(AuditKind::TurnEnded).with("name", "Ann ".repeat(40));
+        chain.append(&[(Timestamp::now(), entry)], &redactor()).unwrap();
+    }
+    let (numbers, parts) = read_backwards(&place, &AuditQuery::default());
+    let expected: Vec<u64> = (1..=2_060).rev().collect();
+    assert_eq!((numbers, parts), (expected, 103));
+    let kind = |kind: &str| AuditQuery { kind: Some(kind.to_owned()), ..AuditQuery::default() };
+    let (begun, _) = read_backwards(&place, &kind("turn-begun"));
+    assert_eq!(begun, (1..=60).rev().collect::<Vec<u64>>());
+    let ann = AuditQuery { person: Some("ANN".to_owned()), ..kind("turn-ended") };
+    assert_eq!(read_backwards(&place, &ann).0.len(), 2_000);
+    let other_day = AuditQuery { day: Some("2020-02-05".parse().unwrap()), ..ann };
+    assert_eq!(read_backwards(&place, &other_day), (Vec::new(), 1));
+}
+
+#[test]
+fn a_file_without_line_breaks_is_read_in_bounded_parts() {
+    let place = AuditPlace::new();
+    place.append(2);
+    let mut text = "x".repeat(20 << 20);
+    text.push_str(&place.text());
+    fs::write(place.file(), text).unwrap();
+    let first = read_part(&place, &AuditQuery::default(), None);
+    let not_entries =
+        first.rows.iter().filter(|row| matches!(row, AuditRow::NotAnEntry(_))).count();
+    assert!(first.is_limited && first.earlier.is_some(), "{first:?}");
+    assert!((10..20).contains(&not_entries), "{not_entries}");
+    let (numbers, parts) = read_backwards(&place, &AuditQuery::default());
+    assert_eq!((numbers.len(), parts), (1, 2), "the line break ends the long line");
+    let kind = AuditQuery { kind: Some("no such kind".to_owned()), ..AuditQuery::default() };
+    assert_eq!(read_backwards(&place, &kind).0, Vec::<u64>::new());
+    assert!(place.fault().contains("line 1"), "{}", place.fault());
+}
+
+#[tokio::test]
+async fn a_check_runs_once_at_a_time_and_reports_its_result() {
+    let place = AuditPlace::new();
+    place.append(3);
+    let reader = AuditReader::new(place.folder.path());
+    assert_eq!(reader.check(Duration::from_secs(30)).await, AuditCheck::NotStarted);
+    reader.start_check();
+    reader.start_check();
+    let AuditCheck::Ended(_, report) = reader.check(Duration::from_secs(30)).await else {
+        panic!("the check did not end");
+    };
+    assert_eq!((report.entries, report.fault), (3, None));
+    fs::create_dir(place.files.of("2020-01-01".parse().unwrap())).unwrap();
+    reader.start_check();
+    let AuditCheck::Failed(_, why) = reader.check(Duration::from_secs(30)).await else {
+        panic!("the folder was read");
+    };
+    assert!(why.starts_with("2020-01.jsonl: "), "{why}");
+}

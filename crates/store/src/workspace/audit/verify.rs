@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::ops::ControlFlow;
 
-use jiff::civil::Date;
-
 use super::files::AuditFiles;
 use super::line::{self, AuditHead, AuditRecord, FIRST_PREVIOUS, ReadLine};
 use aetheel_model::audit::AuditKind;
@@ -54,7 +52,7 @@ fn each_line<T>(
 ) -> io::Result<Option<T>> {
     for month in files.months()? {
         let mut reader = BufReader::new(files.open(month)?);
-        let name = file_name(files, month);
+        let name = files.name_of(month);
         for number in 1_u64.. {
             let mut bytes = Vec::new();
             reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes)?;
@@ -72,10 +70,6 @@ fn each_line<T>(
         }
     }
     Ok(None)
-}
-
-fn file_name(files: &AuditFiles, month: Date) -> String {
-    files.of(month).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Passes the entries that can be read to `take`, in order, without a check.

@@ -18,6 +18,7 @@ use maud::html;
 
 use self::view::{ChosenComponent, StepView};
 use super::middleware::SignedIn;
+use super::url::encoded;
 use super::{DashboardState, MessagePreview, RecordedTurn, frame, layout};
 use aetheel_kit::step_viewer::{
     ComparisonState, ComponentReplay, RecordedStep, StepSearch, StepViewer, TurnSteps,
@@ -232,15 +233,4 @@ async fn look(
 /// Returns whether two previews show the same messages.
 fn same(one: &MessagePreview, other: &MessagePreview) -> bool {
     one.messages == other.messages
-}
-
-/// Encodes a value for a URL.
-fn encoded(value: &str) -> String {
-    value
-        .bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
-            byte => format!("%{byte:02X}"),
-        })
-        .collect()
 }

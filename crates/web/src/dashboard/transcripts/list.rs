@@ -13,7 +13,8 @@ use serde::Deserialize;
 
 use super::super::layout::{self, MenuPage};
 use super::super::middleware::SignedIn;
-use super::super::{DashboardState, cards};
+use super::super::url::encoded;
+use super::super::{DashboardState, times};
 use super::blocks::took;
 use super::path;
 use super::reader::{place, who};
@@ -86,7 +87,7 @@ pub(in crate::dashboard) async fn page(
         @if found.rows.is_empty() && found.next.is_none() { p { "There is no such turn, or you cannot see it." } }
         @if !found.rows.is_empty() { (table(&found.rows)) }
         @if let Some(next) = found.next {
-            @if found.stopped { p { "The search stopped here, to answer in time. It covered the turns back to " (cards::day(next)) "." } }
+            @if found.stopped { p { "The search stopped here, to answer in time. It covered the turns back to " (times::day(next)) "." } }
             p { a href={ "/turns?q=" (encoded(&words)) "&in=" (encoded(&of)) "&before=" (encoded(&next.to_string())) } { "Earlier turns" } }
         }
     };
@@ -135,7 +136,7 @@ fn table(rows: &[TurnRow]) -> Markup {
             tbody {
                 @for TurnRow { line, place } in rows {
                     tr {
-                        td { (cards::day(line.ended)) }
+                        td { (times::day(line.ended)) }
                         td { a href={ "/turns?in=" (encoded(&line.lane.to_string())) } { (place) } }
                         td { (who(line)) }
                         td { a href=(path(&line.turn)) { (first_words(line)) } }
@@ -156,18 +157,4 @@ fn table(rows: &[TurnRow]) -> Markup {
 fn first_words(line: &TurnLine) -> String {
     let words = short_line(line.asked.as_deref().unwrap_or_default(), 100);
     if words.is_empty() { format!("Turn {}", line.turn) } else { words }
-}
-
-/// Encodes a value for a URL.
-fn encoded(value: &str) -> String {
-    let mut encoded = String::new();
-    for byte in value.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                encoded.push(char::from(byte));
-            }
-            byte => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
 }

@@ -17,7 +17,7 @@ use maud::{Markup, html};
 use super::super::layout::csrf;
 use super::super::middleware::{SignedIn, SubmittedForm};
 use super::super::secret::{digest, secret};
-use super::super::{DashboardState, cards, frame};
+use super::super::{DashboardState, frame, times};
 use super::blank::blank;
 use super::blocks::ViewLevel;
 use super::path;
@@ -69,7 +69,7 @@ pub(super) async fn section(
             form method="post" action={ (path(turn)) "/unshare" } {
                 (csrf(guest))
                 input type="hidden" name="share" value=(mark(share));
-                p { "A link by " (short_line(&share.name, 60)) ", valid until " (cards::day(share.until)) "." }
+                p { "A link by " (short_line(&share.name, 60)) ", valid until " (times::day(share.until)) "." }
                 button.stop type="submit" { "End it now" }
             }
         }
@@ -188,7 +188,7 @@ pub(in crate::dashboard) async fn page(
         let sheet =
             TurnSheet { line: &line, transcript: &transcript, eyes: ViewLevel::Link, base: &base };
         html! {
-            p { "This is a read-only copy. It is available until " (cards::day(until)) "." }
+            p { "This is a read-only copy. It is available until " (times::day(until)) "." }
             (sheet.html(from))
         }
     });

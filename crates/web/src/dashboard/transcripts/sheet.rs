@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::super::cards::day;
+use super::super::times::day;
 use super::blocks::{self, ViewLevel, took};
 use super::paging::{head, pages};
 use aetheel_model::agent::Usage;

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 
 use super::super::layout::{self, MenuPage};
 use super::super::middleware::SignedIn;
-use super::super::{DashboardState, cards, frame};
+use super::super::{DashboardState, frame, times};
 use super::reader::{PagePosition, VisibleTurn, place, visible_turn, who};
 use super::sheet::TurnSheet;
 use super::{path, sharing};
@@ -82,7 +82,7 @@ async fn running(
     let text = shared.turns.text(&shared.services.observer, lane, event).map(|(_, text)| text);
     let main = html! {
         h2 { bdi { (place(&standing, lane)) } " · " bdi { (turn.summary.who) } }
-        p { strong { "Running" } ": " bdi { (turn.summary.words) } " · since " (cards::day(turn.summary.since)) }
+        p { strong { "Running" } ": " bdi { (turn.summary.words) } " · since " (times::day(turn.summary.since)) }
         p {
             a href="/" { "Stop, steer and answer it on the page Now" }
             @if !turn.questions.is_empty() { ". It has a question." }

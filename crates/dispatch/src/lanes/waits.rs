@@ -1,0 +1,123 @@
+//! The lanes that wait for the end of a usage limit or at the cap of a budget, for pages that show
+//! all of them.
+//!
+//! The decisions are those of the buttons below the notice in the lane. Tested by
+//! `tests/dispatch/waits.rs`.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::paused::{LanePause, event_pause};
+use super::wait_choices::{WaitChoices, wait_offers};
+use crate::Shared;
+use crate::budgets::decisions::Budgets;
+use crate::budgets::{messages as budget_messages, offers};
+use crate::limits::messages as limit_messages;
+use crate::outlet::Offer;
+use crate::questions::Person;
+use crate::recovery::offer::{OfferEffect, OfferRefusal};
+use aetheel_model::event::{Event, Lane};
+
+/// The people who may decide about a lane that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitDecider {
+    /// Everybody who may use the bot in the lane.
+    Everybody,
+    /// Owners of the bot.
+    Owners,
+}
+
+/// A lane that waits for the end of a usage limit or at the cap of a budget.
+#[derive(Clone, Debug)]
+pub struct LaneWait {
+    /// The lane.
+    pub lane: Lane,
+    /// The reason: one sentence that names the agent or the cap.
+    pub reason: String,
+    /// When the lane continues by itself.
+    pub until: Timestamp,
+    /// When the first waiting event was accepted.
+    pub since: Timestamp,
+    /// The decisions that people may make, as the buttons below the notice.
+    pub offers: Vec<Offer>,
+    /// The people who may make them.
+    pub decider: WaitDecider,
+}
+
+/// Lists the lanes that wait, and carries out people's decisions about them. Cheap to clone.
+#[derive(Clone)]
+pub struct Waits {
+    shared: Arc<Shared>,
+}
+
+impl Waits {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Returns the lanes of this machine that wait.
+    pub async fn all(&self) -> Vec<LaneWait> {
+        let mut waits = Vec::new();
+        for event in self.paused(|_| true) {
+            waits.extend(self.wait_of(&event).await);
+        }
+        waits
+    }
+
+    /// Carries out a decision about the wait of a lane. `is_admitted` states whether the person may
+    /// use the bot in the lane.
+    ///
+    /// # Errors
+    /// [`OfferRefusal`]. [`OfferRefusal::Gone`] if the lane does not offer this decision now.
+    pub async fn decide(
+        &self,
+        lane: &Lane,
+        offer: &str,
+        (person, is_admitted): (&Person, bool),
+    ) -> Result<OfferEffect, OfferRefusal> {
+        let wait = match self.paused(|paused| paused == lane).first() {
+            Some(event) => self.wait_of(event).await,
+            None => None,
+        };
+        // An offer is only accepted in its own lane, because the permissions are those in that lane.
+        let offered = |wait: &LaneWait| wait.offers.iter().any(|known| known.id == offer);
+        if !wait.is_some_and(|wait| offered(&wait)) {
+            return Err(OfferRefusal::Gone);
+        }
+        if let Some(decided) = Budgets::new(self.shared.clone()).press(offer, person).await {
+            return decided;
+        }
+        let choices = WaitChoices::new(self.shared.clone());
+        choices.press(offer, is_admitted).await.unwrap_or(Err(OfferRefusal::Gone))
+    }
+
+    /// Returns the first event of each paused lane, ordered by lane.
+    fn paused(&self, is_wanted: impl Fn(&Lane) -> bool) -> Vec<Event> {
+        let queue = self.shared.lanes.queue.lock();
+        let paused = queue.paused().filter(|(lane, _)| is_wanted(lane));
+        let mut events: Vec<Event> = paused.map(|(_, event)| event.clone()).collect();
+        drop(queue);
+        events.sort_by(|one, other| one.lane.cmp(&other.lane));
+        events
+    }
+
+    async fn wait_of(&self, event: &Event) -> Option<LaneWait> {
+        let (shared, lane) = (&*self.shared, event.lane.clone());
+        let (reason, until, offers, decider) = match event_pause(shared, event).await? {
+            LanePause::Backend(_) => return None,
+            LanePause::Limit(backend, note) => {
+                let descriptor = backend.descriptor();
+                let offers = wait_offers(shared, event, &note, descriptor).await;
+                let reason = limit_messages::reached(descriptor.label(), &note);
+                (reason, note.until, offers, WaitDecider::Everybody)
+            }
+            LanePause::Budget(used) => {
+                let offers = offers::buttons(&used, Some(event.sequence));
+                (budget_messages::reached(&used), used.span.end, offers, WaitDecider::Owners)
+            }
+        };
+        let since = Timestamp::from_millisecond(event.accepted_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+        Some(LaneWait { lane, reason, until, since, offers, decider })
+    }
+}
