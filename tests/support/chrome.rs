@@ -241,6 +241,9 @@ impl Chrome {
             loop {
                 looks.tick().await;
                 let element = self.element(css).await;
+                // Each attempt would begin a smooth scroll again, which then never arrives.
+                let there = "scrollIntoView({behavior: 'instant', block: 'center'})";
+                self.eval(&format!("document.querySelector({})?.{there}", json!(css))).await;
                 let path = format!("/element/{}/click", element[ELEMENT].as_str().unwrap());
                 if self.ask(Method::POST, &path, json!({})).await.is_ok() {
                     break;
