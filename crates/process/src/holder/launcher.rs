@@ -22,8 +22,9 @@ use crate::Sandbox;
 use crate::gateway_id::GatewayId;
 use aetheel_turn::{AgentProcess, Launch, LaunchError, Launcher, Survivor};
 
-/// How long another gateway may stay connected, for example one that was just killed.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long another gateway may stay connected. A gateway that was just killed does until the holder
+/// gets CPU time to read the end of its connection, which takes a while on a busy machine.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a started holder may take to accept connections.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a connection is tried.
