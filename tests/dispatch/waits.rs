@@ -1,5 +1,7 @@
 //! Tests of the list of lanes that wait, and of decisions that are made in that list.
 
+use std::time::Duration;
+
 use aetheel::dispatch::{LaneWait, OfferEffect, OfferRefusal, Person, WaitDecider};
 use aetheel::event::NewEvent;
 use aetheel::id::UserId;
@@ -13,10 +15,21 @@ fn person(owner: bool) -> Person {
     Person::User { id: UserId::discord(4), roles: Vec::new(), owner, name: "Ann".to_owned() }
 }
 
+/// Waits until a lane waits, and returns its wait. The notice of a reached cap comes before the
+/// prompt after it waits.
 async fn only_wait(team: &Team) -> LaneWait {
-    let mut waits = team.dispatcher.waits.all().await;
-    assert_eq!(waits.len(), 1, "{waits:?}");
-    waits.remove(0)
+    let mut looks = tokio::time::interval(Duration::from_millis(5));
+    let found = async {
+        loop {
+            looks.tick().await;
+            let mut waits = team.dispatcher.waits.all().await;
+            if let Some(wait) = waits.pop() {
+                assert!(waits.is_empty(), "{waits:?}");
+                return wait;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), found).await.expect("no lane waits")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -83,6 +83,8 @@ fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) 
         process.env("BIN", path.split(':').next().unwrap());
         // The same for the caches of their compilers.
         process.env("ZIG_GLOBAL_CACHE_DIR", root().join("target/toolchains/zig-cache"));
+        // A busy machine needs longer for both.
+        process.env("COMPILE_TIMEOUT_MS", "900000").env("GUEST_CALL_MS", "20000");
         process.env("GOCACHE", root().join("target/toolchains/go-cache")).env("GOPROXY", "off");
         let output = process.output().unwrap();
         assert!(output.status.success(), "{lang}, {kind}: {command:?}\n{}", said(&output));

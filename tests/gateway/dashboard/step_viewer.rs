@@ -54,7 +54,10 @@ fn link_target(page: &Page, says: &str) -> Option<String> {
 
 /// Returns the label and the value of the components that can be chosen.
 fn components(page: &Page) -> Vec<(String, String)> {
-    let (_, select) = page.body.split_once("<select id=\"with\"").expect("a choice");
+    let (_, select) = page
+        .body
+        .split_once("<select id=\"with\"")
+        .unwrap_or_else(|| panic!("no choice in\n{}", page.body));
     let select = select.split("</select>").next().unwrap();
     let options = select.split("<option value=\"").skip(1);
     let options = options.map(|option| {
