@@ -54,7 +54,7 @@ async fn people_of_the_channel_end_the_wait_for_a_limit_and_others_do_not() {
     assert!(cards.contains("Try now") && cards.contains("hello &lt;script&gt;"), "{cards}");
     let page = ann.get("/").await.body;
     assert!(page.contains("has reached a usage limit (Claude, 5 hours)."), "{page}");
-    assert!(page.contains("#general") && page.contains("Prompts wait since "), "{page}");
+    assert!(page.contains("#general") && page.contains("Prompts have waited since "), "{page}");
     let lane = format!("channel:{CHANNEL}");
     let (try_now, cancel) = (button(&page, "Try now"), button(&page, "Cancel"));
 

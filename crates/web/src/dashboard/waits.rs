@@ -33,7 +33,7 @@ pub(super) fn section(wait: &LaneWait, standing: &LanePermissions, guest: &Signe
     html! {
         section.question aria-label="This conversation waits" {
             p dir="auto" { "⏳ " (short_line(&wait.reason, 300)) }
-            p { "Prompts wait since " (day(wait.since)) " and are answered at " (day(wait.until)) "." }
+            p { "Prompts have waited since " (day(wait.since)) " and are answered at " (day(wait.until)) "." }
             @if may_decide(wait, standing) {
                 form method="post" action="/waits/decide" {
                     (csrf(guest))
