@@ -22,9 +22,9 @@ pub use aetheel_discord as discord;
 pub use aetheel_dispatch as dispatch;
 pub use aetheel_kit as kit;
 pub use aetheel_model::{
-    access, agent, audit, baseline, budget, config, event, exit, extension, figures, finding, fold,
-    framing, id, lease, lines, markdown, observed, plain, policy, prompt, queue, redact, schedule,
-    split, supervisor,
+    access, agent, audit, baseline, budget, clock, config, event, exit, extension, figures,
+    finding, fold, framing, id, lease, lines, markdown, observed, plain, policy, prompt, queue,
+    redact, schedule, split, supervisor,
 };
 pub use aetheel_oci as oci;
 pub use aetheel_otel as otel;

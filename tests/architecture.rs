@@ -363,6 +363,22 @@ fn processes_are_started_and_metrics_are_counted_in_one_place() {
 }
 
 #[test]
+fn the_use_cases_tell_the_time_with_their_clock_only() {
+    const READS: [&str; 4] =
+        ["Timestamp::now()", "Zoned::now()", "SystemTime::now()", "lease::boot_ms"];
+    let mut wrong = Vec::new();
+    for source in sources("crates/dispatch/src") {
+        let code = source.code.split("#[cfg(test)]").next().unwrap_or_default();
+        let found = READS.iter().filter(|read| code.contains(**read));
+        wrong.extend(found.map(|read| format!("{}: {read}", source.path.display())));
+    }
+    assert!(
+        wrong.is_empty(),
+        "use the clock of `DispatcherDeps`, which tests can move: {wrong:#?}"
+    );
+}
+
+#[test]
 fn tasks_that_run_as_long_as_the_program_are_supervised() {
     // The threads of these files end on their own, or are restarted by their users.
     let threads = [

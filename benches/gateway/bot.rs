@@ -68,6 +68,7 @@ impl Bot {
         let agents = talk.agents(pauses, Arc::default(), Arc::clone(&ended));
         let bounds = Bounds::default();
         let dispatcher = Dispatcher::new(DispatcherDeps {
+            clock: aetheel::clock::Clock::system(),
             choices: Choices {
                 backend: backend.descriptor.name.clone(),
                 backends: Vec::new(),

@@ -249,11 +249,12 @@ impl Recovered {
             let sharing = core.config.dashboard_sharing;
             dashboard::open(bound, &core.dispatcher, rooms, (&core.process.health, sharing))
         });
+        let later_turns = core.dispatcher.later_turns.clone();
         Ok(Gateway {
             listening,
             dashboard,
             schedules: run_schedules(&core),
-            later_turns: submit_later_turns(core.dispatcher.later_turns.clone()),
+            later_turns: submit_later_turns(later_turns, core.dispatcher.clock.clone()),
             recovery: self.recovery,
             mending: self.mending,
             lock: Arc::new(self.lock),

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::schedules::RunningSchedules;
+use crate::clock::Clock;
 use crate::dispatch::LaterTurns;
 use crate::supervisor;
 
@@ -16,15 +16,15 @@ const MIN_REST: Duration = Duration::from_millis(500);
 
 /// Starts the task, which runs until it is stopped.
 #[must_use]
-pub fn submit_later_turns(turns: LaterTurns) -> RunningSchedules {
+pub fn submit_later_turns(turns: LaterTurns, clock: Clock) -> RunningSchedules {
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     let task = supervisor::spawn_finite("later turns", async move {
         while !stopped.is_cancelled() {
-            let rest = turns.submit_due(Timestamp::now()).await;
+            let rest = turns.submit_due(clock.now()).await;
             tokio::select! {
                 () = stopped.cancelled() => return,
-                () = tokio::time::sleep(rest.max(MIN_REST)) => {}
+                () = clock.sleep(rest.max(MIN_REST)) => {}
             }
         }
     });

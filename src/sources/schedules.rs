@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::plan::{SchedulePlan, plan};
+use crate::clock::Clock;
 use crate::dispatch::{Dispatcher, Intake, PromptRefusal, Turns};
 use crate::event::{EventKind, Lane};
 use crate::figures;
@@ -31,6 +32,7 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 pub struct Scheduler {
     intake: Intake,
     turns: Turns,
+    clock: Clock,
     workspace: Workspace,
     /// Time zone of entries without one.
     zone: TimeZone,
@@ -77,6 +79,7 @@ impl Scheduler {
         Self {
             intake: dispatcher.intake.clone(),
             turns: dispatcher.turns.clone(),
+            clock: dispatcher.clock.clone(),
             workspace,
             zone,
             has_output_channel: output_channel.is_some(),
@@ -95,10 +98,10 @@ impl Scheduler {
         let task = supervisor::spawn_finite("schedules", async move {
             while !stopped.is_cancelled() {
                 let began = Instant::now();
-                let rest = self.step(Timestamp::now()).await.saturating_sub(began.elapsed());
+                let rest = self.step(self.clock.now()).await.saturating_sub(began.elapsed());
                 tokio::select! {
                     () = stopped.cancelled() => return,
-                    () = tokio::time::sleep(rest) => {}
+                    () = self.clock.sleep(rest) => {}
                 }
             }
         });

@@ -17,6 +17,7 @@ use crate::agents::acceptance;
 use crate::agents::findings::Findings;
 use crate::backend::{ObserverSet, PolicySet};
 use crate::cli::exit;
+use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::dispatch::{Choices, Dispatcher, DispatcherDeps, Outlet, Router};
@@ -358,6 +359,7 @@ impl PreparedStart {
         let observers = Arc::new(Observation::start(Arc::clone(&self.observers), config));
         let dispatcher = Dispatcher::new(DispatcherDeps {
             choices,
+            clock: Clock::system(),
             limits,
             host: self.host(),
             backends: self.agents.clone(),

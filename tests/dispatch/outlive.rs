@@ -8,6 +8,7 @@ use aetheel::agent::{
     Action, AgentEvent, AgentEventKind, Ask, AskDecision, AskKind, Chunk, HostCommand, Input,
     Safety, ToolStart, Write,
 };
+use aetheel::clock::Clock;
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, Person};
 use aetheel::event::NewEvent;
@@ -16,6 +17,7 @@ use aetheel::queue::QueueLimits;
 use aetheel::turn::recording::Recorder;
 use aetheel::turn::{Backends, NoPolicies, Policies, ProcessCommand};
 use aetheel::workspace::Journal;
+use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, watch};
 
 use crate::support::scripted::{
@@ -42,6 +44,8 @@ pub(super) struct Setup {
     pub(super) policies: Arc<dyn Policies>,
     /// The time that an interrupted agent has to end, if it is not the default.
     pub(super) stop_grace: Option<Duration>,
+    pub(super) clock: Clock,
+    pub(super) time_zone: TimeZone,
 }
 
 impl Setup {
@@ -52,7 +56,15 @@ impl Setup {
 
     pub(super) fn with(backends: Arc<dyn Backends>) -> Self {
         let policies = Arc::new(NoPolicies);
-        Self { backend: "scripted", backends, safety: Safety::Edit, policies, stop_grace: None }
+        Self {
+            backend: "scripted",
+            backends,
+            safety: Safety::Edit,
+            policies,
+            stop_grace: None,
+            clock: Clock::system(),
+            time_zone: TimeZone::UTC,
+        }
     }
 }
 
@@ -71,9 +83,11 @@ impl Gateway {
             let mut parts =
                 parts(folder, setup.backend, setup.backends, launcher, &collected, limits).await;
             parts.choices.safety = setup.safety;
+            parts.choices.time_zone = setup.time_zone;
             parts.policies = setup.policies;
             parts.host.stop_grace = setup.stop_grace.unwrap_or(parts.host.stop_grace);
-            let journal = parts.workspace.journal().await.unwrap();
+            let journal = parts.workspace.journal_at(setup.clock.now_ms()).await.unwrap();
+            parts.clock = setup.clock;
             parts.journal = Some(journal.clone());
             let recorder = parts.recorder.clone();
             let dispatcher = Dispatcher::new(parts);

@@ -16,6 +16,7 @@ use aetheel::agent::{
     SessionReady, Signal, Spawn, StartTurn, StopProcess, TextEvent, TimedInput, TurnDone,
     TurnOutcome,
 };
+use aetheel::clock::Clock;
 use aetheel::config::{BusyPolicy, HostToolKind};
 use aetheel::dispatch::{
     ChannelError, Choices, DeliveryError, Dispatcher, DispatcherDeps, Notice, OpenQuestion,
@@ -599,6 +600,7 @@ pub struct DeskOptions {
     pub cwd: Option<PathBuf>,
     /// Set if the agent confines its own commands. The value is whether that is possible here.
     pub own_sandbox: Option<bool>,
+    pub clock: Clock,
 }
 
 impl Default for DeskOptions {
@@ -624,6 +626,7 @@ impl Default for DeskOptions {
             machine: None,
             cwd: None,
             own_sandbox: None,
+            clock: Clock::system(),
         }
     }
 }
@@ -668,6 +671,7 @@ impl Desk {
         );
         parts.redactor = redactor;
         parts.router = desk_options.router;
+        parts.clock = desk_options.clock;
         let recorder = parts.recorder.clone();
         Self { dispatcher: Dispatcher::new(parts), collected, launcher, recorder, folder }
     }
@@ -710,6 +714,7 @@ pub async fn parts(
             attachment_limit: 10 << 20,
             approvers: vec![],
         },
+        clock: Clock::system(),
         limits,
         host: host(folder),
         backends,

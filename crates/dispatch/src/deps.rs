@@ -10,6 +10,7 @@ use super::outlet::Outlet;
 use super::outlet::messages::PromptRefusal;
 use aetheel_model::agent::{AllowedTools, Mode, Safety};
 use aetheel_model::budget::{BudgetGrant, BudgetNews, BudgetReport};
+use aetheel_model::clock::Clock;
 use aetheel_model::config::{CollisionMode, HostToolKind, Rollout};
 use aetheel_model::event::NewEvent;
 use aetheel_model::id::{ChannelId, UserOrRoleId};
@@ -82,6 +83,8 @@ pub trait ClusterBudgets: Send + Sync {
 pub struct DispatcherDeps {
     /// The operator's settings for every turn.
     pub choices: Choices,
+    /// The clock for all times that people see or that are saved, and for the waits until them.
+    pub clock: Clock,
     /// The limits of the queue.
     pub limits: QueueLimits,
     /// The limits and the environment of agents.

@@ -86,6 +86,7 @@ mod turn_feed;
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
@@ -152,6 +153,7 @@ use self::observers::ChangeSignal;
 use self::persistence::EventPersistence;
 use self::recovery::unread::LostReplies;
 use self::rollout::RolloutMonitor;
+use aetheel_model::clock::Clock;
 use aetheel_model::event::Lane;
 use aetheel_model::queue::Queue;
 use aetheel_model::supervisor;
@@ -162,6 +164,8 @@ use aetheel_turn::{Backend, Links, OnUnknown, ToolEndpoints};
 /// Each field is a service that can be cloned and passed to the part of the program that needs it.
 #[derive(Clone)]
 pub struct Dispatcher {
+    /// The clock of the other services.
+    pub clock: Clock,
     /// Accepts events.
     pub intake: Intake,
     /// Stops turns and waits for them.
@@ -230,6 +234,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Returns the time of the wall clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.deps.clock.now()
+    }
+
     /// Returns the version of a backend that serves a lane.
     pub(crate) fn serving(&self, name: &str, lane: &Lane) -> Option<Arc<dyn Backend>> {
         let parent = match self.channels.parents.of(lane) {
@@ -315,6 +324,7 @@ impl Dispatcher {
             Rollouts::compare_all(Arc::downgrade(&shared), compared_later),
         );
         Self {
+            clock: shared.deps.clock.clone(),
             intake: Intake::new(shared.clone()),
             turns: Turns::new(shared.clone()),
             wait_choices: WaitChoices::new(shared.clone()),

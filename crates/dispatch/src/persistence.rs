@@ -318,7 +318,7 @@ impl EventPersistence {
     /// Marks an event as finished in the journal, whatever its result.
     pub(crate) fn mark_finished(&self, event: &Event) -> Option<PendingSave> {
         let journal = self.deps.journal.as_ref()?;
-        Some(journal.finished(event, jiff::Timestamp::now().as_millisecond()))
+        Some(journal.finished(event, self.deps.clock.now_ms()))
     }
 }
 

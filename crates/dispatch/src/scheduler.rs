@@ -27,7 +27,7 @@ impl Shared {
             let Some(event) = self.lanes.queue.lock().next() else { return };
             let (stop, stopped) = watch::channel(None);
             let (steers, steered) = mpsc::unbounded_channel();
-            self.lanes.begin_turn(&event, stop, steers);
+            self.lanes.begin_turn(&event, stop, steers, self.now());
             let slot = LaneSlot {
                 shared: Arc::clone(self),
                 sequence: event.sequence,

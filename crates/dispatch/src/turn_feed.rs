@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::deps::DispatcherDeps;
 use aetheel_model::agent::{AgentEventKind, Ask, AskKind, StartTurn};
+use aetheel_model::clock::Clock;
 use aetheel_model::event::Event;
 use aetheel_model::observed::{ObservedEvent, ObservedKind, ObservedTurn, bounded};
 use aetheel_model::policy::PolicyRuling;
@@ -19,6 +20,7 @@ pub(crate) struct TurnFeed {
     observers: Arc<dyn TurnObservers>,
     turn: ObservedTurn,
     redactor: Redactor,
+    clock: Clock,
 }
 
 impl TurnFeed {
@@ -28,13 +30,14 @@ impl TurnFeed {
             lane: event.lane.to_string(),
             backend: backend.to_owned(),
         };
-        Self { observers: Arc::clone(&deps.observers), turn, redactor: deps.redactor.clone() }
+        let (redactor, clock) = (deps.redactor.clone(), deps.clock.clone());
+        Self { observers: Arc::clone(&deps.observers), turn, redactor, clock }
     }
 
     /// Passes an event to the observers. Returns at once.
     pub(crate) fn send(&self, kind: ObservedKind) {
         if !self.observers.is_empty() {
-            let (turn, at_ms) = (self.turn.clone(), jiff::Timestamp::now().as_millisecond());
+            let (turn, at_ms) = (self.turn.clone(), self.clock.now_ms());
             self.observers.notify(&ObservedEvent { turn, at_ms, kind });
         }
     }
@@ -49,7 +52,7 @@ impl TurnFeed {
     ) {
         let trigger = serde_json::to_value(event.kind).ok();
         let trigger = trigger.as_ref().and_then(serde_json::Value::as_str);
-        let waited = jiff::Timestamp::now().as_millisecond().saturating_sub(event.accepted_ms);
+        let waited = self.clock.now_ms().saturating_sub(event.accepted_ms);
         self.send(ObservedKind::TurnBegun {
             trigger: trigger.unwrap_or_default().to_owned(),
             person: event.asker.map(|person| person.to_string()),

@@ -3,8 +3,8 @@
 //!
 //! Owns everything that is data or a pure function. Times are arguments. Must not read or write
 //! files, sockets or processes, and must not depend on another crate of the workspace. These
-//! modules are exceptions to purity: [`supervisor`] starts tasks, [`lease`] and [`figures`] read
-//! the clock, and [`prompt::neutralise`] checks whether files exist.
+//! modules are exceptions to purity: [`supervisor`] starts tasks, [`clock`], [`lease`] and
+//! [`figures`] read the clock, and [`prompt::neutralise`] checks whether files exist.
 
 pub mod access;
 pub mod agent;
@@ -12,6 +12,7 @@ pub mod audit;
 pub mod baseline;
 pub mod budget;
 pub mod claim;
+pub mod clock;
 pub mod config;
 pub mod event;
 pub mod exit;

@@ -75,14 +75,14 @@ impl ClusterSums {
     }
 
     /// Reports that this process no longer runs a turn, which has no line. Its usage counts.
-    pub(super) fn report_abandoned(&self, used: ClusterTurnUse) {
+    pub(super) fn report_abandoned(&self, used: ClusterTurnUse, now: Timestamp) {
         self.admissions.lock().remove(&used.turn);
         let has_used = used.spent.micro_usd > 0 || used.spent.tokens > 0;
         let (state, spent) = match has_used {
             true => (TurnUseState::Closed, used.spent),
             false => (TurnUseState::Withdrawn, SpentAmounts::default()),
         };
-        self.report_ended([ClusterTurnUse { state, at: Timestamp::now(), spent, ..used }]);
+        self.report_ended([ClusterTurnUse { state, at: now, spent, ..used }]);
     }
 
     /// Returns whether the last exchange failed.
@@ -147,7 +147,7 @@ impl BudgetMonitor {
                 true => self.cluster.ended.lock().values().take(MAX_REPORTED).cloned().collect(),
                 false => Vec::new(),
             };
-            let running = self.ledger.lock().own_running(Timestamp::now());
+            let running = self.ledger.lock().own_running(self.deps.clock.now());
             let begins: Vec<String> = running.iter().map(|used| used.turn.clone()).collect();
             exchange.reported.retain(|turn, _| begins.contains(turn));
             let running = if has_caught_up { exchange.changed(running) } else { Vec::new() };
@@ -219,7 +219,7 @@ impl BudgetMonitor {
     /// Decides about the turns that are about to begin and were part of an exchange that has just
     /// ended. Later exchanges may contain turns that began after them.
     fn decide_admissions(&self, reported: &[String]) {
-        let now = Timestamp::now();
+        let now = self.deps.clock.now();
         let mut admissions = self.cluster.admissions.lock();
         let is_undecided = |turn: &&String| admissions.get(*turn) == Some(&None);
         let undecided: Vec<String> = reported.iter().filter(is_undecided).cloned().collect();

@@ -33,7 +33,7 @@ impl Budgets {
             return Vec::new();
         }
         monitor.sync().await;
-        monitor.ledger.lock().uses(Timestamp::now())
+        monitor.ledger.lock().uses(self.shared.now())
     }
 
     /// Handles a press of a button below a notice about a budget. Returns `None` for any other
@@ -57,7 +57,7 @@ impl Budgets {
         decision: BudgetDecision,
         person: &Person,
     ) -> Result<OfferEffect, OfferRefusal> {
-        let (monitor, now) = (&self.shared.budgets, Timestamp::now());
+        let (monitor, now) = (&self.shared.budgets, self.shared.now());
         let _alone = monitor.deciding.lock().await;
         for _ in 0..MAX_ATTEMPTS {
             let (used, (grant, effect)) = self.decided(wanted, decision, now).await?;

@@ -80,7 +80,7 @@ impl BudgetMonitor {
     }
 
     async fn load(&self) {
-        let now = Timestamp::now();
+        let now = self.deps.clock.now();
         let today = jiff::tz::TimeZone::UTC.to_datetime(now).date();
         let from = today.saturating_sub(READ_DAYS.days());
         let read = |turns: &mut Vec<(String, SpentTurn)>, line: TurnLine| {
@@ -102,7 +102,7 @@ impl BudgetMonitor {
         turn: &str,
         subject: &BudgetSubject,
     ) -> Option<CountedTurn> {
-        let (has_caps, now) = (self.refresh().await, Timestamp::now());
+        let (has_caps, now) = (self.refresh().await, self.deps.clock.now());
         let counted = CountedTurn { monitor: Arc::clone(self), turn: turn.to_owned() };
         if !has_caps {
             return Some(counted);
@@ -130,7 +130,7 @@ impl BudgetMonitor {
         if self.refresh().await {
             // The cluster may know what the turn used in the previous process.
             self.sync().await;
-            self.ledger.lock().begin(turn, subject.clone(), Timestamp::now());
+            self.ledger.lock().begin(turn, subject.clone(), self.deps.clock.now());
         }
         CountedTurn { monitor: Arc::clone(self), turn: turn.to_owned() }
     }
@@ -141,7 +141,7 @@ impl BudgetMonitor {
             return Vec::new();
         }
         self.sync().await;
-        self.ledger.lock().uses_of(subject, Timestamp::now())
+        self.ledger.lock().uses_of(subject, self.deps.clock.now())
     }
 
     /// Returns an account that has reached its cap and applies to a turn, as far as this node knows.
@@ -150,7 +150,7 @@ impl BudgetMonitor {
         if !self.refresh().await {
             return None;
         }
-        let reached = last_reached(self.ledger.lock().uses_of(subject, Timestamp::now()));
+        let reached = last_reached(self.ledger.lock().uses_of(subject, self.deps.clock.now()));
         if reached.is_some() {
             self.cluster.ask_soon();
         }
@@ -172,7 +172,7 @@ impl BudgetMonitor {
             if self.cluster_budgets().is_some() {
                 self.cluster.report_ended([finished_use(&line.turn, &spent)]);
             }
-            self.ledger.lock().finish(&line.turn, spent, Timestamp::now());
+            self.ledger.lock().finish(&line.turn, spent, self.deps.clock.now());
             self.changed.notify_one();
         }
     }
@@ -212,9 +212,10 @@ pub(crate) struct CountedTurn {
 
 impl Drop for CountedTurn {
     fn drop(&mut self) {
-        let abandoned = self.monitor.ledger.lock().abandon(&self.turn, Timestamp::now());
+        let now = self.monitor.deps.clock.now();
+        let abandoned = self.monitor.ledger.lock().abandon(&self.turn, now);
         if let Some(used) = abandoned.filter(|_| self.monitor.cluster_budgets().is_some()) {
-            self.monitor.cluster.report_abandoned(used);
+            self.monitor.cluster.report_abandoned(used, now);
             self.monitor.changed.notify_one();
         }
     }

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::time::timeout;
 
 use super::{BudgetMonitor, GrantSaving, messages, offers};
@@ -26,7 +25,7 @@ pub(crate) async fn watch(shared: Weak<Shared>, monitor: Arc<BudgetMonitor>) {
     loop {
         let is_changed = tokio::select! {
             () = monitor.changed.notified() => true,
-            () = tokio::time::sleep(CHECK_INTERVAL) => false,
+            () = monitor.deps.clock.sleep(CHECK_INTERVAL) => false,
         };
         let Some(shared) = shared.upgrade() else { return };
         let is_awaited = monitor.cluster.take_awaited();
@@ -50,7 +49,7 @@ pub(crate) async fn watch(shared: Weak<Shared>, monitor: Arc<BudgetMonitor>) {
 impl BudgetMonitor {
     /// Warns people and asks owners about caps that are near or reached.
     async fn give_notice(&self) {
-        let uses = self.ledger.lock().uses(Timestamp::now());
+        let uses = self.ledger.lock().uses(self.deps.clock.now());
         for used in uses {
             if used.is_reached() {
                 self.ask_owner(&used).await;
@@ -64,7 +63,7 @@ impl BudgetMonitor {
     /// the reason first: an agent may outlive the gateway, and the next process must not take its
     /// interruption for the request of a person.
     async fn stop_at_caps(&self, shared: &Shared) {
-        let turns = self.ledger.lock().turns_to_stop(Timestamp::now());
+        let turns = self.ledger.lock().turns_to_stop(self.deps.clock.now());
         let due = shared.lanes.events_of(&turns);
         let journal = self.deps.journal.iter();
         let savings: Vec<PendingSave> =

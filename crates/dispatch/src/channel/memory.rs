@@ -55,7 +55,7 @@ impl ChannelContext {
             // At the console, the author is the operator, and the file is the operator's own.
             (MemoryLocation::OperatorFile, Lane::Console) => memory.to_owned(),
             _ => {
-                let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+                let date = self.deps.clock.now().strftime("%Y-%m-%d").to_string();
                 format_notes(memory, &prompt::plain_name(who.unwrap_or(&lane.to_string())), &date)
             }
         };

@@ -17,6 +17,7 @@ use super::{ChannelContext, DIRECTORY};
 use crate::Shared;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{QueryKind, QueryResult};
+use aetheel_model::clock::Clock;
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::plain::{short_line, with_causes};
 use aetheel_store::workspace::{PastConversation, SessionId};
@@ -196,7 +197,7 @@ impl Conversations {
             lane: lane.clone(),
             backend: name,
             session: chosen.id,
-            since: now(),
+            since: now(&self.shared.deps.clock),
             title: chosen.title.clone(),
             directory: elsewhere,
         };
@@ -337,7 +338,7 @@ impl ChannelContext {
             lane: event.lane.clone(),
             backend: backend.to_owned(),
             session,
-            since: now(),
+            since: now(&self.deps.clock),
             title,
             directory,
         };
@@ -402,6 +403,6 @@ pub(crate) fn short_id(id: &SessionId) -> String {
 }
 
 /// Returns the current time in the precision of state files that people read.
-fn now() -> Timestamp {
-    Timestamp::from_millisecond(Timestamp::now().as_millisecond()).unwrap_or(Timestamp::UNIX_EPOCH)
+fn now(clock: &Clock) -> Timestamp {
+    Timestamp::from_millisecond(clock.now_ms()).unwrap_or(Timestamp::UNIX_EPOCH)
 }

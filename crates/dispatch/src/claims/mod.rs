@@ -125,7 +125,7 @@ impl ClaimDesk {
         ResolvedPaths { directory, paths }: ResolvedPaths,
         (minutes, reason): (u32, Option<&str>),
     ) -> Result<(Claim, Timestamp), ClaimError> {
-        let now = Timestamp::now();
+        let now = self.shared.now();
         let redactor = &self.shared.deps.redactor;
         let clean = |text: &str, most| {
             // Backticks would end the code span around a path.
@@ -171,7 +171,7 @@ impl ClaimDesk {
         let (own, id) = (lane.clone(), id.trim().to_owned());
         let wanted = id.clone();
         let released =
-            self.change(Timestamp::now(), move |claims| claims.release(&id, &own, is_owner));
+            self.change(self.shared.now(), move |claims| claims.release(&id, &own, is_owner));
         let elsewhere = self.elsewhere(lane, &wanted);
         let is_allowed = is_owner || elsewhere.iter().all(|(_, claim)| claim.lane == *lane);
         let released = match released.await {
@@ -203,7 +203,7 @@ impl ClaimDesk {
             ALL_CLAIMS => claim.lane == *lane,
             id => claim.id == id,
         };
-        self.shared.neighbours.find(Timestamp::now(), is_meant)
+        self.shared.neighbours.find(self.shared.now(), is_meant)
     }
 
     /// Has other machines release their claims, and waits a moment for them. Returns a text.
@@ -221,7 +221,7 @@ impl ClaimDesk {
         news::send_releases(&self.shared, claims.iter().map(release).collect());
         let until = Instant::now() + OTHERS_TIMEOUT;
         let is_meant = |known: &Claim| claims.iter().any(|(_, claim)| claim.id == known.id);
-        while !self.shared.neighbours.find(Timestamp::now(), is_meant).is_empty() {
+        while !self.shared.neighbours.find(self.shared.now(), is_meant).is_empty() {
             if Instant::now() >= until {
                 let machines: BTreeSet<&str> =
                     claims.iter().map(|(machine, _)| machine.as_str()).collect();
@@ -249,7 +249,7 @@ impl ClaimDesk {
         let ClaimCall { action, paths, minutes, reason } = call;
         let minutes = minutes.unwrap_or(DEFAULT_CLAIM_MINUTES);
         let resolved = resolve(checkout, paths).await?;
-        let (lane, now) = (author.lane.clone(), Timestamp::now());
+        let (lane, now) = (author.lane.clone(), self.shared.now());
         match action {
             ClaimAction::Take => {
                 let terms = (minutes, reason.as_deref());
@@ -292,14 +292,14 @@ impl ClaimDesk {
     /// [`ClaimError::Directory`]
     pub async fn list(&self, lane: &Lane) -> Result<String, ClaimError> {
         let directory = identity(self.checkout(lane).await?).await?;
-        let now = Timestamp::now();
+        let now = self.shared.now();
         Ok(messages::list(&self.claims_of(lane, &directory, now), lane, now))
     }
 
     /// Returns lines about the claims in the working directory of a lane, for `/status`.
     pub(crate) async fn status(&self, lane: &Lane, checkout: CheckoutPlace) -> Vec<String> {
         let Ok(directory) = identity(checkout).await else { return Vec::new() };
-        let now = Timestamp::now();
+        let now = self.shared.now();
         let claims = self.claims_of(lane, &directory, now);
         let shown = claims.iter().take(STATUS_CLAIMS).map(|claim| messages::line(claim, lane, now));
         let mut lines: Vec<String> = shown.collect();
@@ -312,14 +312,14 @@ impl ClaimDesk {
     /// Returns all claims of this machine.
     #[must_use]
     pub fn all(&self) -> Vec<Claim> {
-        self.shared.deps.workspace.claim_notes().all(Timestamp::now()).all().to_vec()
+        self.shared.deps.workspace.claim_notes().all(self.shared.now()).all().to_vec()
     }
 
     /// Returns the claims of all machines, those of this one first.
     #[must_use]
     pub fn everywhere(&self) -> Vec<MachineClaim> {
         let own = self.all().into_iter().map(|claim| MachineClaim { machine: None, claim });
-        let others = self.shared.neighbours.find(Timestamp::now(), |_| true).into_iter();
+        let others = self.shared.neighbours.find(self.shared.now(), |_| true).into_iter();
         let others = others.map(|(machine, claim)| MachineClaim { machine: Some(machine), claim });
         own.chain(others).collect()
     }

@@ -14,7 +14,7 @@ use aetheel_model::plain::with_causes;
 /// Releases the claims of this machine that another machine took at the same time and keeps, and
 /// notifies their lanes.
 pub(super) async fn settle(shared: &Arc<Shared>) {
-    let (others, now) = (shared.neighbours.shared(), Timestamp::now());
+    let (others, now) = (shared.neighbours.shared(), shared.now());
     let notes = shared.deps.workspace.claim_notes();
     if others.is_empty() || notes.all(now).yield_to(&others).is_empty() {
         return;

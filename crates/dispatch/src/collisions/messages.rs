@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use aetheel_model::claim::Claim;
+use aetheel_model::clock::Clock;
 use aetheel_model::event::Lane;
 use aetheel_model::file_use::{FileAccess, LaneFileUse};
 use aetheel_model::plain::{counted, hex, short_line};
@@ -26,6 +27,12 @@ const MARK_BYTES: usize = 12;
 pub(super) struct CollisionTime {
     pub(super) boot_ms: u64,
     pub(super) now: Timestamp,
+}
+
+impl CollisionTime {
+    pub(super) fn of(clock: &Clock) -> Self {
+        Self { boot_ms: clock.boot_ms(), now: clock.now() }
+    }
 }
 
 /// The use or the claim of a file in a conversation.

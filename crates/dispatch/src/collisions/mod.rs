@@ -27,11 +27,11 @@ use self::news::FileNews;
 use super::Shared;
 use super::recovery::restart::notice_target;
 use aetheel_model::agent::{Ask, AskKind, ToolEnd, ToolStart, ToolStatus};
+use aetheel_model::clock::Clock;
 use aetheel_model::config::CollisionMode;
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::file_use::{FileAccess, LaneFileUse};
 use aetheel_model::id::ChannelId;
-use aetheel_model::lease::boot_ms;
 use aetheel_model::plain::short_line;
 use aetheel_store::workspace::LaneSettings;
 
@@ -116,6 +116,7 @@ impl CollisionMonitor {
         TurnFiles {
             monitor: is_watched.then(|| self.clone()),
             asks: mode == CollisionMode::Ask,
+            clock: shared.deps.clock.clone(),
             lane: event.lane.clone(),
             author: event.author.as_deref().map(|name| short_line(name, MAX_AUTHOR)),
             person: event.asker.map(|person| person.to_string()),
@@ -138,6 +139,7 @@ pub(crate) struct TurnFiles {
     monitor: Option<CollisionMonitor>,
     /// Whether people are asked before the agent writes a file of another conversation.
     asks: bool,
+    clock: Clock,
     lane: Lane,
     author: Option<String>,
     person: Option<String>,
@@ -174,7 +176,7 @@ impl TurnFiles {
         {
             let (lane, author) = (self.lane.clone(), self.author.clone());
             let reported = FileReport::Used(ReportedUse {
-                used: LaneFileUse { lane, author, access, at_ms: boot_ms() },
+                used: LaneFileUse { lane, author, access, at_ms: self.clock.boot_ms() },
                 person: self.person.clone(),
                 path: path.to_owned(),
                 place: self.place.clone(),

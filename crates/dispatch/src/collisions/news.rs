@@ -75,14 +75,19 @@ pub(super) struct SharedUse {
 
 impl SharedUse {
     /// Returns the use of a file for other machines. Returns `None` if the path is not UTF-8.
-    pub(super) fn of(path: &Path, used: &LaneFileUse, person: Option<String>) -> Option<Self> {
+    pub(super) fn of(
+        path: &Path,
+        used: &LaneFileUse,
+        person: Option<String>,
+        now: Timestamp,
+    ) -> Option<Self> {
         Some(Self {
             path: path.to_str()?.to_owned(),
             lane: used.lane.clone(),
             author: used.author.clone(),
             person,
             writes: used.access == FileAccess::Write,
-            at_ms: Timestamp::now().as_millisecond(),
+            at_ms: now.as_millisecond(),
         })
     }
 
@@ -212,7 +217,7 @@ pub(super) fn send(shared: &Shared, mut news: FileNews) {
 
 /// Sends all claims of this machine to the others. `asks` is whether theirs are needed.
 pub(crate) fn send_claims(shared: &Shared, asks: bool) {
-    let own = shared.deps.workspace.claim_notes().all(Timestamp::now());
+    let own = shared.deps.workspace.claim_notes().all(shared.now());
     let claims: Vec<SharedClaim> = own.all().iter().map(SharedClaim::of).collect();
     let sent = shared.neighbours.sent.swap(!claims.is_empty(), Ordering::Relaxed);
     if asks || sent || !claims.is_empty() {
@@ -234,7 +239,7 @@ pub(super) async fn release(shared: &Shared, releases: Vec<ClaimRelease>) {
         }
         let (notes, claim) = (shared.deps.workspace.claim_notes(), id.clone());
         let change = move |claims: &mut Claims| claims.release(&claim, &lane, is_owner);
-        match notes.change(Timestamp::now(), change).await {
+        match notes.change(shared.now(), change).await {
             Ok(_) => tracing::info!(claim = id, "reserved files were released on another machine"),
             // Another machine has the claim, or it has ended.
             Err(ClaimChangeError::Refused(refusal)) => {

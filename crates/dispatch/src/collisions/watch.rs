@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -22,7 +21,6 @@ use aetheel_model::event::Lane;
 use aetheel_model::figures;
 use aetheel_model::file_use::{Collision, FileAccess, FileUses, LaneFileUse};
 use aetheel_model::id::ChannelId;
-use aetheel_model::lease::boot_ms;
 
 /// How long the use of a file counts, in milliseconds.
 const WINDOW_MS: u64 = 15 * 60 * 1_000;
@@ -132,7 +130,7 @@ impl FoundCollisions {
         let resolved = tokio::task::spawn_blocking(move || resolve(&checkout, &path)).await;
         let Some((directory, path)) = resolved.ok().flatten() else { return };
         if is_shared(&path) && !repeated {
-            self.news.extend(SharedUse::of(&path, &used, person.clone()));
+            self.news.extend(SharedUse::of(&path, &used, person.clone(), shared.now()));
         }
         let place = LanePlace { directory, channel };
         self.places.insert(used.lane.clone(), (place, used.at_ms));
@@ -141,7 +139,7 @@ impl FoundCollisions {
 
     /// Takes the news of another machine, and keeps the collisions with lanes of this machine.
     async fn receive(&mut self, shared: &Arc<Shared>, news: FileNews) {
-        let (now, boot_ms) = (Timestamp::now(), boot_ms());
+        let CollisionTime { now, boot_ms } = CollisionTime::of(&shared.deps.clock);
         if let Some(claims) = news.claims {
             shared.neighbours.set(&news.machine, claims);
             concurrent_claims::settle(shared).await;
@@ -169,7 +167,7 @@ impl FoundCollisions {
         (used, person): (LaneFileUse, Option<String>),
         repeated: bool,
     ) {
-        let claims = news::all_claims(shared, Timestamp::now());
+        let claims = news::all_claims(shared, shared.now());
         self.forget(used.at_ms, &claims);
         let claimed = match used.access {
             FileAccess::Write => self.breach(shared, &claims, path, (&used, person), repeated),
@@ -223,7 +221,7 @@ impl FoundCollisions {
             paths.iter().filter_map(|path| resolve(&checkout, path)).collect::<Vec<_>>()
         });
         let resolved = resolved.await.unwrap_or_default();
-        let time = CollisionTime { boot_ms: boot_ms(), now: Timestamp::now() };
+        let time = CollisionTime::of(&shared.deps.clock);
         let claims = news::all_claims(shared, time.now);
         let author = None;
         let access = FileAccess::Write;
@@ -307,7 +305,7 @@ async fn warn_lane(
     if places.is_empty() {
         return;
     }
-    let time = CollisionTime { boot_ms: boot_ms(), now: Timestamp::now() };
+    let time = CollisionTime::of(&shared.deps.clock);
     let text = shared.deps.redactor.redact(messages::warning(&places, time));
     let offers = mutes::buttons(lane, channel, &places, &shared.deps.redactor);
     let notice = Notice { channel, about: None, text, offers };
@@ -320,6 +318,7 @@ async fn warn_lane(
 mod tests {
     use super::*;
     use aetheel_model::claim::Claim;
+    use jiff::Timestamp;
 
     #[test]
     fn lanes_that_use_no_files_any_more_are_forgotten() {

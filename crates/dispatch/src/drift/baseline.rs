@@ -25,7 +25,7 @@ impl DriftMonitor {
             component: &result.generation.digest,
             answered: !result.silent,
             positions: positions.as_ref(),
-            at: jiff::Timestamp::now(),
+            at: self.deps.clock.now(),
         };
         let baselines = self.deps.host.agents.baselines();
         let changed = baselines.add(backend, result.agent_version.as_deref(), success);

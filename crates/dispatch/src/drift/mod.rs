@@ -105,7 +105,7 @@ impl DriftMonitor {
         let generation = generation.to_string();
         figures::unrecognised(backend, &key.agent_version, &generation);
         let mut state = self.state.lock();
-        if state.unknown.count(key.clone(), link, jiff::Timestamp::now()) {
+        if state.unknown.count(key.clone(), link, self.deps.clock.now()) {
             let path =
                 path.as_ref().map(|path| sample::clean_line(path, PATH_LIMIT, &self.deps.redactor));
             let DriftKey { agent_version, what, .. } = &key;

@@ -51,7 +51,7 @@ impl LaterTurns {
         let is_open = self.in_lane(lane).iter().any(|entry| entry.id == id);
         if is_open {
             tracing::info!(%lane, id, "a turn that an agent asked for was removed");
-            self.set_next(id, None, Timestamp::now()).await;
+            self.set_next(id, None, self.shared.now()).await;
         }
         is_open
     }

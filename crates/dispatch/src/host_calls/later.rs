@@ -46,7 +46,7 @@ pub(super) async fn remind(
     }
     let longest = SignedDuration::from_hours(24 * MAX_AHEAD_DAYS);
     let range = "between one minute and 90 days";
-    let at = time(request, Timestamp::now(), (longest, range))?;
+    let at = time(request, shared.now(), (longest, range))?;
     let entry = entry(shared, pending, AgentCause::Reminder, (at, at + MAX_LATE), &request.text)?;
     save(shared, entry.clone()).await?;
     Ok(done(&entry))
@@ -73,7 +73,7 @@ pub(super) async fn sleep(
         return Err(HostCallError::TooManySleeps);
     }
     let range = "between one minute and 7 days";
-    let at = time(request, Timestamp::now(), (MAX_SLEEP, range))?;
+    let at = time(request, shared.now(), (MAX_SLEEP, range))?;
     let entry = entry(shared, pending, AgentCause::Sleep, (at, at + MAX_LATE), &request.text)?;
     let entry = AgentSchedule { naps: naps + 1, ..entry };
     let sleeps = |known: &AgentSchedule| known.lane == entry.lane && is_open_sleep(known);
@@ -102,7 +102,7 @@ pub(super) async fn schedule(
     if pending.turn.event.by_agent.is_some() {
         return Err(HostCallError::ByAgent);
     }
-    let now = Timestamp::now();
+    let now = shared.now();
     let zone = request.time_zone.clone().unwrap_or_else(|| "UTC".to_owned());
     let times = CronTimes { expression: request.cron.trim().to_owned(), zone };
     let days = request.days.map_or(USUAL_DAYS, i64::from).clamp(1, MAX_AHEAD_DAYS);
@@ -243,7 +243,7 @@ async fn save(shared: &Shared, entry: AgentSchedule) -> Result<(), HostCallError
         open.len() < MAX_OPEN && !(sleeps && open.into_iter().any(is_open_sleep))
     };
     let notes = shared.deps.workspace.agent_schedules();
-    match notes.add(entry, Timestamp::now(), fits).await {
+    match notes.add(entry, shared.now(), fits).await {
         Ok(true) => {
             let next = next.map(|next| next.to_string());
             tracing::info!(id, ?cause, next, "the agent asked for a later turn");

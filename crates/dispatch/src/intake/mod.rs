@@ -138,7 +138,7 @@ impl Intake {
         if self.shared.durability.is_known(&event) {
             return Err(PromptRefusal::Known);
         }
-        let now_ms = jiff::Timestamp::now().as_millisecond();
+        let now_ms = self.shared.deps.clock.now_ms();
         let event = if event.opens_thread {
             queue.hold(event, now_ms)?
         } else {

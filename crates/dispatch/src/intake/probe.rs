@@ -22,7 +22,7 @@ impl Intake {
             EventOrigin::Internal { channel: None },
             "",
         );
-        let event = queue.accept_unsaved(event, jiff::Timestamp::now().as_millisecond());
+        let event = queue.accept_unsaved(event, self.shared.deps.clock.now_ms());
         self.shared.health.begin_probe(event.sequence, probe);
         drop(queue);
         self.shared.start_waiting();

@@ -204,12 +204,13 @@ impl LaneRegistry {
         self.last_backends.lock().get(lane).cloned()
     }
 
-    /// Registers a turn that starts.
+    /// Registers a turn that starts now.
     pub(crate) fn begin_turn(
         &self,
         event: &Event,
         stop: watch::Sender<Option<StopReason>>,
         steers: mpsc::UnboundedSender<Steering>,
+        now: Timestamp,
     ) {
         let running = TurnHandle {
             event: event.sequence,
@@ -220,7 +221,7 @@ impl LaneRegistry {
             reply: None,
             turn_id: None,
             live: None,
-            summary: EventSummary::of(event, Timestamp::now()),
+            summary: EventSummary::of(event, now),
             received_messages: Some(
                 self.carried_messages.lock().remove(&event.sequence).unwrap_or_default(),
             ),

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use crate::Shared;
 use crate::budgets::{self, messages as budget_messages, offers};
@@ -50,7 +50,7 @@ pub(crate) async fn lane_pause(shared: &Shared, lane: &Lane) -> Option<LanePause
     // Few lanes have a note, and the settings need files.
     shared.deps.workspace.limit_notes().of(lane)?;
     let model = shared.channels.in_force(lane, &settings, descriptor).await.model;
-    let note = shared.limits.in_force(lane, &name, model.as_deref(), Timestamp::now())?;
+    let note = shared.limits.in_force(lane, &name, model.as_deref(), shared.now())?;
     Some(LanePause::Limit(backend, note))
 }
 
@@ -90,7 +90,7 @@ async fn announce_pause(shared: &Shared, event: &Event, pause: LanePause) {
             (messages::paused_message(backend.label()), Vec::new())
         }
         LanePause::Limit(backend, note) => {
-            let now = Timestamp::now();
+            let now = shared.now();
             tracing::info!(event = event.sequence, lane = %event.lane, backend = note.backend, until = %note.until, "event waits for the end of a usage limit");
             if note.until.duration_since(now) < SHORT_WAIT {
                 return;
@@ -144,8 +144,9 @@ pub(crate) fn resume_when_unpaused(shared: &Arc<Shared>, event: Event) {
                 }
             }
             is_first_check = false;
+            let clock = shared.deps.clock.clone();
             drop(shared);
-            tokio::time::sleep(CHECK_INTERVAL).await;
+            clock.sleep(CHECK_INTERVAL).await;
         }
     });
 }

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::Turns;
@@ -104,7 +103,7 @@ pub(super) async fn wait_offers(
     descriptor: &Descriptor,
 ) -> Vec<Offer> {
     let (_, settings) = shared.channels.backend_of(&event.lane).await;
-    let now = Timestamp::now();
+    let now = shared.now();
     let mut agents = shared.channels.offered(&event.lane, &settings);
     agents.retain(|agent| agent.id != note.backend && !shared.limits.is_limited(&agent.id, now));
     buttons(note, event, &agents, &other_models(note, descriptor))
@@ -132,7 +131,7 @@ impl WaitChoices {
         if !is_admitted {
             return Some(Err(OfferRefusal::NotAdmitted));
         }
-        let (notes, now) = (self.shared.deps.workspace.limit_notes().all(), Timestamp::now());
+        let (notes, now) = (self.shared.deps.workspace.limit_notes().all(), self.shared.now());
         let Some(note) = notes.into_iter().find(|note| note.turn == turn && note.until > now)
         else {
             return Some(Err(OfferRefusal::Gone));

@@ -66,15 +66,16 @@ pub struct LimitedTurn {
 
 impl LimitedTurn {
     /// Returns the limit that ended a turn, if one did and it is known when the limit ends. `model`
-    /// is the model in force, and `is_resumed` states whether the turn continued a session.
+    /// is the model in force, `is_resumed` states whether the turn continued a session, and `now` is in the time zone of the
+    /// machine.
     pub(crate) fn of(
         result: &TurnResult,
         descriptor: &Descriptor,
         model: Option<String>,
-        is_resumed: bool,
+        (is_resumed, now): (bool, &Zoned),
     ) -> Option<Self> {
         let quota = result.transcript.quota();
-        let limit = ReachedLimit::of(&result.ending, quota, &Zoned::now())?;
+        let limit = ReachedLimit::of(&result.ending, quota, now)?;
         let is_known = result.session.is_some() || is_resumed;
         Some(Self {
             limit,

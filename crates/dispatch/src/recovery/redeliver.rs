@@ -169,7 +169,7 @@ impl Redelivery {
             if queue.is_closed() {
                 return Err(OfferRefusal::ShuttingDown);
             }
-            let event = queue.accept_beyond_limits(event, jiff::Timestamp::now().as_millisecond());
+            let event = queue.accept_beyond_limits(event, shared.deps.clock.now_ms());
             tracing::info!(turn, event = event.sequence, lane = %event.lane, "a lost reply is delivered");
             let saving = shared.durability.save_answered(&event, answer);
             saving.map(|saving| (event, saving))
@@ -285,7 +285,7 @@ impl Redelivery {
                     .to_owned(),
             );
         }
-        let old = jiff::Timestamp::now().as_millisecond() - lost.at_ms > UNDATED_LIMIT_MS;
+        let old = self.shared.deps.clock.now_ms() - lost.at_ms > UNDATED_LIMIT_MS;
         let date = jiff::Timestamp::from_millisecond(lost.at_ms).ok().filter(|_| old);
         let date = date.map(|at| format!(" of {}", at.strftime("%Y-%m-%d"))).unwrap_or_default();
         notices.push(format!(

@@ -240,7 +240,7 @@ impl Recovery {
             .entry(sequence)
             .filter(|entry| entry.retries == again)
             .ok_or(OfferRefusal::Gone)?;
-        let fresh = |at: i64| at >= jiff::Timestamp::now().as_millisecond() - OFFER_SPAN_MS;
+        let fresh = |at: i64| at >= self.shared.deps.clock.now_ms() - OFFER_SPAN_MS;
         let event = entry.event.clone();
         if !entry.offered_ms.is_some_and(fresh) {
             // The previous process posted the button and ended before it recorded that. This one
@@ -320,7 +320,7 @@ impl Recovery {
                     continue;
                 }
                 RestartAction::Finish => {
-                    let _ = journal.finished(&entry.event, jiff::Timestamp::now().as_millisecond());
+                    let _ = journal.finished(&entry.event, self.shared.deps.clock.now_ms());
                     continue;
                 }
                 // Delivered like any saved answer: once, even after another crash.
@@ -430,9 +430,7 @@ impl Recovery {
             let _ = self.shared.deps.outlet.notify(Notice::for_operator(text, Some(offer))).await;
         }
         match posted {
-            Ok(()) => {
-                journal.offered(event.sequence, jiff::Timestamp::now().as_millisecond(), aside)
-            }
+            Ok(()) => journal.offered(event.sequence, self.shared.deps.clock.now_ms(), aside),
             Err(error) => {
                 tracing::error!(event = event.sequence, lane = %event.lane, %error, "nobody could be asked about an event; trying again with the next start");
             }

@@ -75,7 +75,7 @@ impl LostReplies {
         let lost = LostTurn {
             turn: turn.to_owned(),
             state: LostState::Lost,
-            at_ms: jiff::Timestamp::now().as_millisecond(),
+            at_ms: self.deps.clock.now_ms(),
             lane: event.lane.clone(),
             event: event.sequence,
             channel,

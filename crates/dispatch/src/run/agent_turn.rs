@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
+
 use super::audience::{ToolGate, TurnAudience};
 use super::prepare::{PreparedTurn, TurnControls};
 use super::redact_stream::StreamRedactor;
@@ -140,11 +142,13 @@ impl TurnRunner {
             .channels
             .remember(&event.lane, on_behalf(event).as_deref(), result.text.clone(), notices)
             .await;
+        let (is_resumed, now) = (requested.is_some(), self.shared.now());
+        let local = now.to_zoned(TimeZone::system());
         let limit =
-            LimitedTurn::of(&result, by.descriptor(), asked_model.clone(), requested.is_some());
-        let cut = CutTurn::of(&result, by.descriptor(), requested.is_some());
+            LimitedTurn::of(&result, by.descriptor(), asked_model.clone(), (is_resumed, &local));
+        let cut = CutTurn::of(&result, by.descriptor(), is_resumed);
         let recordings = self.shared.deps.recorder.folder();
-        let line = turn_log::line_of(event, &id, by.descriptor(), recordings, &result);
+        let line = turn_log::line_of((event, now), &id, by.descriptor(), recordings, &result);
         TurnAnswer {
             failure: messages::failure_message(
                 &result.ending,

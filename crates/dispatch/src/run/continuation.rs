@@ -7,8 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use super::TurnRunner;
 use crate::Shared;
 use crate::outlet::TurnAnswer;
@@ -76,7 +74,7 @@ async fn continue_later(shared: &Arc<Shared>, event: &Event, key: &str) -> bool 
         if queue.is_closed() {
             return false;
         }
-        let next = queue.accept_beyond_limits(next, Timestamp::now().as_millisecond());
+        let next = queue.accept_beyond_limits(next, shared.deps.clock.now_ms());
         tracing::info!(
             event = next.sequence,
             "the conversation continues when its lane no longer waits"

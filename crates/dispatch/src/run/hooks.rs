@@ -160,7 +160,8 @@ impl TurnRunner {
         self.shared.rollout.on_turn_end(&name, id, &result);
         let fired = Event { lane: lane.clone(), kind: EventKind::Hook, ..asks };
         let recordings = self.shared.deps.recorder.folder();
-        let turn = Some(line_of(&fired, id, by.descriptor(), recordings, &result));
+        let turn =
+            Some(line_of((&fired, self.shared.now()), id, by.descriptor(), recordings, &result));
         let TurnResult { ending, text, usage, took, .. } = result;
         let (text, notices) = self
             .shared

@@ -7,8 +7,6 @@
 //! the partial answer is delivered, and a new event continues the conversation once the limit has
 //! ended ([`continuation`](super::continuation)).
 
-use jiff::Timestamp;
-
 use super::TurnRunner;
 use super::continuation::may_continue;
 use crate::channel::DIRECTORY;
@@ -40,7 +38,7 @@ impl TurnRunner {
         let Some(limited) = answer.limit.take().filter(|_| event.kind == EventKind::Message) else {
             return false;
         };
-        let (limits, now) = (&self.shared.limits, Timestamp::now());
+        let (limits, now) = (&self.shared.limits, self.shared.now());
         let LimitedTurn { limit, backend, model, is_visible, is_resumable } = limited;
         limits.mark_limited(&backend, limit.until, now);
         if let Some(next) = self.rotate(&event.lane, &backend, model.as_deref()).await {
@@ -72,7 +70,7 @@ impl TurnRunner {
     /// Lets another account of the same agent serve the lane, if the operator wants that and the
     /// account may be used. Returns the label of its backend.
     async fn rotate(&self, lane: &Lane, backend: &str, model: Option<&str>) -> Option<String> {
-        let (shared, now) = (&self.shared, Timestamp::now());
+        let (shared, now) = (&self.shared, self.shared.now());
         if !shared.deps.choices.waits_for_limits {
             return None;
         }

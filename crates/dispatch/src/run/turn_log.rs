@@ -7,6 +7,8 @@
 
 use std::path::Path;
 
+use jiff::Timestamp;
+
 use super::TurnRunner;
 use crate::outlet::TurnAnswer;
 use aetheel_model::agent::Descriptor;
@@ -20,10 +22,10 @@ use aetheel_turn::{Backend, Ending, TurnResult};
 /// The failure of a turn that the gateway did not start or resume.
 const REFUSED: &str = "refused";
 
-/// Returns the line of a turn that ran an agent, without its texts. `recordings` is the folder of
+/// Returns the line of a turn that ran an agent and has ended, without its texts. `recordings` is the folder of
 /// all recordings.
 pub(super) fn line_of(
-    event: &Event,
+    (event, ended): (&Event, Timestamp),
     id: &str,
     backend: &Descriptor,
     recordings: &Path,
@@ -43,7 +45,7 @@ pub(super) fn line_of(
         usage: result.usage.clone(),
         recording: result.recording.strip_prefix(recordings).ok().map(Path::to_owned),
         link: Some(result.link.clone()),
-        ..line_without_agent(event, id, &backend.name, how)
+        ..line_without_agent((event, ended), id, &backend.name, how)
     })
 }
 
@@ -93,10 +95,15 @@ fn audit_end(line: &TurnLine, earlier: bool) {
         .note();
 }
 
-/// Returns the line of a turn that ends now without having run an agent.
-fn line_without_agent(event: &Event, id: &str, backend: &str, how: TurnStatus) -> TurnLine {
+/// Returns the line of a turn that ended without having run an agent.
+fn line_without_agent(
+    (event, ended): (&Event, Timestamp),
+    id: &str,
+    backend: &str,
+    how: TurnStatus,
+) -> TurnLine {
     TurnLine {
-        ended: jiff::Timestamp::now(),
+        ended,
         took_ms: 0,
         turn: id.to_owned(),
         event: event.sequence,
@@ -139,7 +146,7 @@ impl TurnAnswer {
     /// Returns the answer with the line of its turn, which is added if no agent ran.
     pub(super) fn with_line(
         mut self,
-        event: &Event,
+        (event, ended): (&Event, Timestamp),
         id: &str,
         subject: &BudgetSubject,
         stopped: bool,
@@ -147,7 +154,7 @@ impl TurnAnswer {
         let line = self.turn.get_or_insert_with(|| {
             let how =
                 if stopped { TurnStatus::Stopped } else { TurnStatus::Failed(REFUSED.to_owned()) };
-            Box::new(line_without_agent(event, id, &self.backend, how))
+            Box::new(line_without_agent((event, ended), id, &self.backend, how))
         });
         (line.parent, line.project) = (subject.parent, subject.project.clone());
         self

@@ -16,7 +16,7 @@ pub(crate) async fn deliver(
 ) {
     while let Some(UnsolicitedTurn { lane, backend, text, usage }) = unasked.recv().await {
         let Some(shared) = shared.upgrade() else { return };
-        let now_ms = jiff::Timestamp::now().as_millisecond();
+        let now_ms = shared.deps.clock.now_ms();
         let event =
             NewEvent::new(EventKind::Hook, lane, EventOrigin::Internal { channel: None }, "")
                 .accepted(0, now_ms);

@@ -113,9 +113,8 @@ impl Observer {
             let queue = self.shared.lanes.queue.lock();
             (queue.waiting(), queue.oldest_ms(), queue.running())
         };
-        let oldest_ms = accepted_ms.map(|accepted| {
-            jiff::Timestamp::now().as_millisecond().saturating_sub(accepted).max(0)
-        });
+        let oldest_ms = accepted_ms
+            .map(|accepted| self.shared.deps.clock.now_ms().saturating_sub(accepted).max(0));
         let _ = self.shared.lanes.running.lock().len();
         let (links, questions) = (self.shared.links.count(), self.shared.questions.count());
         figures::set_queue(waiting, oldest_ms, running);
@@ -151,7 +150,7 @@ impl Observer {
         }
         if let Some(LanePause::Limit(backend, note)) = lane_pause(shared, lane).await {
             let label = backend.descriptor().label();
-            let clock = (Timestamp::now(), &shared.deps.choices.time_zone);
+            let clock = (shared.now(), &shared.deps.choices.time_zone);
             warnings.push(limit_messages::status(label, &note, clock));
         }
         // A cap for each person applies to the prompt that waits.

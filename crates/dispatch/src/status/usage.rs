@@ -1,8 +1,8 @@
 //! The usage of a lane in the last days, and the budgets that apply there.
 
+use jiff::ToSpan as _;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan as _};
 
 use super::Observer;
 use crate::budgets;
@@ -21,7 +21,7 @@ impl Observer {
     /// Returns the usage of a lane in the last 14 days (in UTC) with a plot, and how much of
     /// each budget that applies there is used, one line each.
     pub async fn usage(&self, lane: &Lane) -> Vec<String> {
-        let now = Timestamp::now();
+        let now = self.shared.now();
         let today = TimeZone::UTC.to_datetime(now).date();
         let from = today.saturating_sub((DAYS - 1).days());
         let (turns, own) = (self.shared.deps.workspace.turns(), lane.clone());

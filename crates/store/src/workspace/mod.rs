@@ -329,7 +329,7 @@ impl Workspace {
     /// # Errors
     /// [`FileError`] if it cannot be read or written.
     pub async fn journal(&self) -> Result<Journal, FileError> {
-        Journal::open(self.inner.folder.join("state")).await
+        self.journal_at(jiff::Timestamp::now().as_millisecond()).await
     }
 
     /// Opens a journal whose lines are in another store, which contains `text` now. New numbers are

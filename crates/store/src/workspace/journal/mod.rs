@@ -28,7 +28,7 @@ use self::record::{FinishedEvent, JournalMark, Record};
 use self::state::{JournalState, MAX_SEQUENCE};
 use self::store::LineFile;
 use self::writer::{JournalWriter, WriteJob};
-use super::{FileError, blocking};
+use super::{FileError, Workspace, blocking};
 use crate::disk::{read_ordinary, replace};
 use aetheel_model::event::{Event, Lane, Sequence};
 use aetheel_model::id::{ChannelId, MessageId};
@@ -58,16 +58,23 @@ impl PendingSave {
     }
 }
 
+impl Workspace {
+    /// Opens the journal as [`Workspace::journal`] does, at a Unix time in milliseconds.
+    ///
+    /// # Errors
+    /// [`FileError`] if it cannot be read or written.
+    pub async fn journal_at(&self, now_ms: i64) -> Result<Journal, FileError> {
+        Journal::open(self.inner.folder.join("state"), now_ms).await
+    }
+}
+
 impl Journal {
     /// Reads the file of an earlier process, compacts it and continues it.
     ///
     /// # Errors
     /// [`FileError`] if it cannot be read or written.
-    pub(super) async fn open(folder: PathBuf) -> Result<Self, FileError> {
-        blocking(move || {
-            Self::begin(&folder.join("queue.md"), jiff::Timestamp::now().as_millisecond())
-        })
-        .await
+    async fn open(folder: PathBuf, now_ms: i64) -> Result<Self, FileError> {
+        blocking(move || Self::begin(&folder.join("queue.md"), now_ms)).await
     }
 
     fn begin(path: &Path, now_ms: i64) -> Result<Self, FileError> {

@@ -221,7 +221,7 @@ async fn a_number_without_room_for_larger_ones_is_an_error_at_the_start() {
         Record::Accepted(Box::new(event(u64::MAX, "hello")), None).write(),
     )
     .unwrap();
-    let refused = Journal::open(folder.path().to_owned()).await.expect_err("it is refused");
+    let refused = Journal::open(folder.path().to_owned(), 0).await.expect_err("it is refused");
     let told = aetheel_model::plain::with_causes(&refused);
     assert!(
         told.contains("queue.md")
