@@ -15,6 +15,7 @@ use wasmtime::{
     Cache, CacheConfig, Config, EngineWeak, PoolingAllocationConfig, WasmBacktraceDetails,
 };
 
+use super::cache_use::CacheUse;
 use super::error::AdmissionError;
 use super::function_cache::FunctionCache;
 use super::sandbox::{self, StoreState};
@@ -58,6 +59,8 @@ pub struct Engine {
     pooled: Option<Runtime>,
     on_demand: Runtime,
     limits: Arc<ResourceLimits>,
+    #[expect(dead_code, reason = "other programs see it until this is dropped")]
+    cache_use: Option<Arc<CacheUse>>,
 }
 
 /// The compiler and the environment of guests that share a way of memory allocation.
@@ -142,14 +145,16 @@ impl Engine {
         cache: Option<&Path>,
         purpose: EnginePurpose,
     ) -> Result<Self, EngineError> {
-        let (mut config, mut functions) = (config(purpose), None);
+        let (mut config, mut functions, mut cache_use) = (config(purpose), None, None);
         if let Some(path) = cache {
             let folder = private_directory(path)?;
             let kept = functions.insert(FunctionCache::new(&folder));
             config.enable_incremental_compilation(kept.clone()).map_err(sandbox_error)?;
+            let components = folder.join(COMPONENTS);
+            cache_use = Some(Arc::new(CacheUse::begin(&folder, &components)));
             let mut settings = CacheConfig::new();
             // A folder of its own: wasmtime removes everything else from it.
-            settings.with_directory(folder.join(COMPONENTS));
+            settings.with_directory(components);
             config.cache(Some(Cache::new(settings).map_err(sandbox_error)?));
         }
         let on_demand = Runtime::new(&config, functions.clone())?;
@@ -170,7 +175,7 @@ impl Engine {
         let engines = pooled.iter().chain([&on_demand]).map(|runtime| runtime.wasm.weak());
         let tick = if purpose == EnginePurpose::Sample { SAMPLE_TICK } else { TICK };
         start_ticks(engines.collect(), tick).map_err(EngineError::Tick)?;
-        Ok(Self { pooled, on_demand, limits: Arc::new(limits.clone()) })
+        Ok(Self { pooled, on_demand, limits: Arc::new(limits.clone()), cache_use })
     }
 
     /// Returns the limits of guests.

@@ -28,6 +28,7 @@ mod admission;
 mod backtrace;
 mod bindings;
 mod breaker;
+mod cache_use;
 mod candidates;
 mod choice;
 mod component;
