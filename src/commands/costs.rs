@@ -10,13 +10,12 @@ use serde_json::{Value, json};
 use crate::budget::{BudgetCap, ProjectedPeriod, SpentTurn, what_if};
 use crate::cli::exit;
 use crate::config::LogFormat;
-use crate::plain::{short_line, with_causes};
-use crate::startup::StartRefusal;
+use crate::plain::short_line;
 use crate::startup::settings::OperatorSettings;
 use crate::telemetry;
 use crate::terminal::{self, fail};
 use crate::workspace::costs::{CostSum, Costs, LaneCosts, top};
-use crate::workspace::{CostSheet, TurnLine, Workspace};
+use crate::workspace::{CostSheet, FinishedTurns, TurnLine};
 
 /// Largest number of rows of a table; the remaining entries are summed up in one row.
 const MAX_ROWS: usize = 20;
@@ -45,13 +44,7 @@ pub(super) async fn run(settings: OperatorSettings, days: u16, form: CostsFormat
         fail(&fault.to_string());
         return exit::CONFIG;
     }
-    let turns = match Workspace::open(&config.config_dir).await {
-        Ok(workspace) => workspace.turns(),
-        Err(error) => {
-            let fault = format!("CONFIG_DIR: {}", with_causes(&error));
-            return StartRefusal::because(exit::CONFIG, fault).print();
-        }
-    };
+    let turns = FinishedTurns::of_folder(&config.config_dir);
     let to = TimeZone::UTC.to_datetime(Timestamp::now()).date();
     let from = to.saturating_sub((i64::from(days) - 1).days());
     let text = match form {

@@ -233,7 +233,10 @@ pub fn run(cli: Cli) -> u8 {
             };
             with_settings(&common, None, |mut settings| {
                 // The turns that were finished do not depend on the caps.
-                settings.faults.retain(|fault| fault.subject != survey::BUDGETS);
+                let is_about_caps = |fault: &mut Finding| fault.subject == survey::BUDGETS;
+                for fault in settings.faults.extract_if(.., is_about_caps) {
+                    terminal::warn(&fault.to_string());
+                }
                 if_sound(settings, |settings| block_on(costs::run(settings, days, form)))
             })
         }

@@ -90,9 +90,19 @@ async fn all_faults_of_budgets_are_78_because_a_cap_could_be_missing() {
         }
     }
     // The costs of finished turns do not depend on the caps.
-    for command in [&["costs"][..], &["costs", "--json"], &["costs", "--what-if", "$1 a day"]] {
+    let costs = [&["costs"][..], &["costs", "--json"], &["costs", "--what-if", "$1 a day"]];
+    for command in costs {
         let ended = installation.run(command, "").await;
         assert_eq!(ended.code, 0, "{command:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("warning: budgets.md line 2: "), "{}", ended.stderr);
+    }
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink("/nonexistent/budgets.md", &file).unwrap();
+    for command in costs {
+        let ended = installation.run(command, "").await;
+        assert_eq!(ended.code, 0, "{command:?}: {}", ended.stderr);
+        let warned = ended.stderr.contains("warning: ") && ended.stderr.contains("budgets.md");
+        assert!(warned && !ended.stdout.is_empty(), "{command:?}: {}", ended.stderr);
     }
 }
 

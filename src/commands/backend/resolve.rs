@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::event::Lane;
 use crate::kit::Case;
 use crate::startup::shipped;
-use crate::workspace::{Components, TurnSearch, Workspace, component_digest};
+use crate::workspace::{Components, FinishedTurns, TurnSearch, component_digest};
 
 /// Returns the file of a component: the given path, or the file that serves as the backend with the
 /// given name.
@@ -77,7 +77,7 @@ pub(super) async fn turn_case(wanted: &Path, config: &Config) -> Result<Case, Ki
 
 /// Returns the recording of a finished turn, or of the last one of a lane.
 async fn turn_recording(config: &Config, wanted: &str) -> Option<PathBuf> {
-    let turns = Workspace::open(&config.config_dir).await.ok()?.turns();
+    let turns = FinishedTurns::of_folder(&config.config_dir);
     let line = match wanted.parse::<Lane>() {
         Ok(lane) => {
             let search = TurnSearch { lane: Some(lane), most: 20, ..TurnSearch::default() };
@@ -89,7 +89,7 @@ async fn turn_recording(config: &Config, wanted: &str) -> Option<PathBuf> {
 }
 
 /// Returns the file of the component with this digest: in the folder of backends, or among those
-/// that served before. Otherwise returns the one that serves as the backend now.
+/// that served all or some channels before. Otherwise returns the one that serves as the backend now.
 ///
 /// # Errors
 /// There is no such backend.

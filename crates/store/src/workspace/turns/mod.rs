@@ -79,6 +79,13 @@ impl FinishedTurns {
         Self(Arc::new(TurnsInner { folder, writer: OnceLock::new(), readers }))
     }
 
+    /// Opens the finished turns of a configuration folder, for commands that read them whatever the
+    /// state of the other files is.
+    #[must_use]
+    pub fn of_folder(config_dir: &Path) -> Self {
+        Self::new(config_dir.join("state").join("turns"))
+    }
+
     fn writer(&self) -> &TurnWriter {
         self.0.writer.get_or_init(|| TurnWriter::start(self.0.folder.clone()))
     }
