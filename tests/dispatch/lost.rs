@@ -475,6 +475,51 @@ fn a_generation_that_reads_lost_replies_is_announced_once_and_delivers_all() {
 }
 
 #[test]
+fn the_button_works_as_soon_as_its_notice_is_posted_and_after_a_kill_before_it_is_noted() {
+    for killed in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut gateway, lost) = one_lost(folder.path());
+        let owner = user(BOB, true);
+        gateway.replace(solved());
+        // Discord has the notice, and its response is not here yet.
+        gateway.collected.holds_responses.send_replace(true);
+        let redelivery = gateway.dispatcher.redelivery.clone();
+        let rereading = gateway.runtime.spawn(async move { redelivery.reread_lost(None).await });
+        let notice = gateway.runtime.block_on(gateway.collected.notices(1)).remove(0);
+        assert_eq!(gateway.lost()[0].state, LostState::Lost, "it is not marked yet");
+        if killed {
+            gateway.die();
+            let launcher = saying(&["riddle asked again", "done"]);
+            gateway = Gateway::begin(folder.path(), solved(), launcher);
+        }
+        let (first, second) = gateway.runtime.block_on(async {
+            let press =
+                || gateway.dispatcher.recovery.accept_offer(&notice.offers[0].id, &owner, true);
+            tokio::join!(press(), press())
+        });
+        let counts = [first, second].map(|pressed| pressed.is_ok());
+        assert!(counts.contains(&true), "killed: {killed}, {first:?} {second:?}");
+        let answers = gateway.answers(if killed { 1 } else { 2 });
+        assert_eq!(answers.last().unwrap().1.text, "the answer");
+        gateway.wait_until_idle();
+        if !killed {
+            gateway.collected.holds_responses.send_replace(false);
+            gateway.runtime.block_on(rereading).unwrap();
+        }
+        gateway.reread();
+        let all = answers.len();
+        assert_eq!(gateway.answers(all).len(), all, "killed: {killed}");
+        assert_eq!(gateway.lost()[0].state, LostState::Delivered, "of {}", lost.turn);
+        let pressed = gateway.runtime.block_on(gateway.dispatcher.recovery.accept_offer(
+            &notice.offers[0].id,
+            &owner,
+            true,
+        ));
+        assert_eq!(pressed, Err(OfferRefusal::Gone));
+    }
+}
+
+#[test]
 fn a_recovered_reply_waits_for_its_lanes_turn_and_survives_a_stop() {
     let folder = tempfile::tempdir().unwrap();
     let (first, lost) = one_lost(folder.path());

@@ -78,13 +78,16 @@ impl Redelivery {
             if shared.lanes.queue.lock().is_closed() {
                 return;
             }
-            // Waits for a delivery in progress.
+            // Waits for a delivery in progress, which may be that of this reply.
             let _alone = shared.lost_replies.delivery_lock.lock().await;
+            if shared.lost_replies.is_being_delivered(&turn).await {
+                continue;
+            }
             match shared.lost_replies.read_again(&turn, backend).await {
                 Ok(_) => readable.push(turn.turn),
                 Err(error) => {
                     tracing::info!(turn = turn.turn, backend = name, %generation, why = %error, "a lost reply still cannot be read");
-                    shared.lost_replies.mark(&turn.turn, LostState::Lost, Some(digest)).await;
+                    shared.lost_replies.mark_tried(&turn.turn, LostState::Lost, digest).await;
                 }
             }
         }
@@ -111,9 +114,10 @@ impl Redelivery {
             tracing::warn!(%error, "cannot send the notice about lost replies that can be read; `aetheel recover` delivers them");
         }
         // The replies are marked after the notice was sent: after a crash in between, the notice is
-        // posted a second time rather than never, and Discord shows a repeated notice once.
+        // posted a second time rather than never, and Discord shows a repeated notice once. Its
+        // button works without the marks.
         for turn in readable {
-            shared.lost_replies.mark(&turn, LostState::Readable, Some(digest)).await;
+            shared.lost_replies.mark_tried(&turn, LostState::Readable, digest).await;
         }
     }
 
@@ -181,7 +185,7 @@ impl Redelivery {
         self.shared.start_waiting();
         if shared.deps.journal.is_none() {
             // Without a journal, only this mark prevents a second delivery.
-            shared.lost_replies.mark(turn, LostState::Delivered, None).await;
+            shared.lost_replies.mark_delivered(turn).await;
         }
         if wait_until_saved(saving.map(|(_, saving)| saving)).await {
             Ok(())
@@ -192,15 +196,26 @@ impl Redelivery {
 
     /// Enqueues the replies of these turns that can be read. Returns their number.
     pub async fn deliver_all(&self, turns: &[String]) -> usize {
-        let mut count = 0;
+        self.deliver_each(turns).await.0
+    }
+
+    /// Enqueues the replies of these turns that can be read. Returns their number, and why the last
+    /// of the others is not enqueued.
+    async fn deliver_each(&self, turns: &[String]) -> (usize, Option<OfferRefusal>) {
+        let (mut count, mut refusal) = (0, None);
         for turn in turns {
             match self.deliver_lost(turn).await {
                 Ok(()) => count += 1,
-                Err(OfferRefusal::ShuttingDown) => break,
-                Err(why) => tracing::info!(turn, ?why, "a lost reply is not delivered"),
+                Err(why) => {
+                    tracing::info!(turn, ?why, "a lost reply is not delivered");
+                    refusal = Some(why);
+                }
+            }
+            if refusal == Some(OfferRefusal::ShuttingDown) {
+                break;
             }
         }
-        count
+        (count, refusal)
     }
 
     /// Delivers the lost replies of a lane that can be read now. Returns a message for the person
@@ -238,10 +253,14 @@ impl Redelivery {
                 Err(OfferRefusal::NotAdmitted)
             });
         }
-        let (_, backend) = id.strip_prefix(ALL)?.split_once('-')?;
+        let (digest, backend) = id.strip_prefix(ALL)?.split_once('-')?;
         // These turns may belong to several people, so only the owner and approvers qualify.
         let operator = self.shared.questions.may_decide(None, &Lane::Hook(String::new()), person);
-        Some(if operator { self.press_all(backend).await } else { Err(OfferRefusal::NotOperator) })
+        Some(if operator {
+            self.press_all(backend, digest).await
+        } else {
+            Err(OfferRefusal::NotOperator)
+        })
     }
 
     async fn press_one(&self, turn: &str) -> Result<OfferEffect, OfferRefusal> {
@@ -255,20 +274,38 @@ impl Redelivery {
         }
     }
 
-    async fn press_all(&self, backend: &str) -> Result<OfferEffect, OfferRefusal> {
+    /// Delivers the replies of a backend. The notice with the button was about the component whose
+    /// digest begins with `announced`.
+    async fn press_all(&self, backend: &str, announced: &str) -> Result<OfferEffect, OfferRefusal> {
+        let serving = self.shared.deps.backends.get(backend);
+        let serving = serving.map(|backend| backend.generation().digest.clone());
         let lost = self.shared.lost_replies.notes().all().await;
+        // A reply is marked as readable only after its notice was posted, which may be after the
+        // press. Until then, only those count as unreadable that this component failed to read.
         let open = |turn: &LostTurn| {
+            let untried = turn.state == LostState::Lost && turn.tried != serving;
             turn.backend == backend
-                && turn.state == LostState::Readable
+                && (turn.state == LostState::Readable || untried)
+                && self.shared.lost_replies.is_ours(turn)
                 && !self.shared.durability.is_known(&delivery_event(turn))
         };
-        let turns: Vec<String> = lost.into_iter().filter(open).map(|turn| turn.turn).collect();
+        let turns: Vec<LostTurn> = lost.into_iter().filter(open).collect();
         if turns.is_empty() {
             return Err(OfferRefusal::Gone);
         }
+        let readable = serving.is_some_and(|digest| digest.starts_with(announced))
+            || turns.iter().any(|turn| turn.state == LostState::Readable);
+        let turns: Vec<String> = turns.into_iter().map(|turn| turn.turn).collect();
         let this = self.clone();
-        self.shared.tasks.spawn(async move { this.deliver_all(&turns).await });
-        Ok(OfferEffect::Delivered)
+        // Continues after Discord's time limit.
+        let delivery = self.shared.tasks.spawn(async move { this.deliver_each(&turns).await });
+        match tokio::time::timeout(PRESS_TIMEOUT, delivery).await {
+            Ok(Ok((0, refusal))) => Err(refusal.unwrap_or(OfferRefusal::Gone)),
+            Ok(Ok(_)) => Ok(OfferEffect::Delivered),
+            Ok(Err(_)) => Err(OfferRefusal::Gone),
+            Err(_) if readable => Ok(OfferEffect::Delivered),
+            Err(_) => Err(OfferRefusal::Reading),
+        }
     }
 
     /// Returns the answer of a recovered turn.

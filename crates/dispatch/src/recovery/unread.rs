@@ -174,14 +174,21 @@ impl LostReplies {
             return false;
         };
         if !journal.open_events().iter().any(|entry| entry.event.key.as_deref() == Some(&key)) {
-            self.mark(&lost.turn, LostState::Delivered, None).await;
+            self.mark_delivered(&lost.turn).await;
         }
         true
     }
 
-    /// Records the state of a lost reply, and the component that tried to read it.
-    pub(super) async fn mark(&self, turn: &str, state: LostState, tried: Option<&str>) {
-        if let Err(error) = self.notes().mark(turn, state, tried).await {
+    /// Records that a lost reply was delivered.
+    pub(super) async fn mark_delivered(&self, turn: &str) {
+        if let Err(error) = self.notes().mark(turn, LostState::Delivered, None).await {
+            tracing::warn!(turn, error = %with_causes(&error), "cannot record the state of a lost reply");
+        }
+    }
+
+    /// Records whether a component can read a lost reply, unless the reply was delivered meanwhile.
+    pub(super) async fn mark_tried(&self, turn: &str, state: LostState, tried: &str) {
+        if let Err(error) = self.notes().mark_open(turn, state, tried).await {
             tracing::warn!(turn, error = %with_causes(&error), "cannot record the state of a lost reply");
         }
     }

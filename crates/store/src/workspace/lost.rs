@@ -211,6 +211,25 @@ impl LostTurns {
         .await
     }
 
+    /// Does the same as [`LostTurns::mark`], unless the turn was delivered or given up meanwhile.
+    ///
+    /// # Errors
+    /// [`FileError`] if the file cannot be written. The state is remembered until the program ends.
+    pub async fn mark_open(
+        &self,
+        turn: &str,
+        state: LostState,
+        tried: &str,
+    ) -> Result<(), FileError> {
+        let (turn, tried) = (turn.to_owned(), tried.to_owned());
+        self.change(move |entries| {
+            if let Some(entry) = entries.get_mut(&turn).filter(|entry| entry.state.is_open()) {
+                (entry.state, entry.tried) = (state, Some(tried));
+            }
+        })
+        .await
+    }
+
     /// Sets the message that reported a turn's failure.
     ///
     /// # Errors
@@ -459,6 +478,7 @@ mod tests {
         }
         lost.mark("b", LostState::Delivered, Some("cd")).await.expect("marked");
         lost.mark("nobody", LostState::Delivered, None).await.expect("nothing to mark");
+        lost.mark_open("b", LostState::Readable, "ef").await.expect("it was delivered");
         let again = LostTurns::open(folder.path()).expect("opened");
         let delivered = LostTurn {
             state: LostState::Delivered,
