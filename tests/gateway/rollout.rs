@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use rustix::process::Signal;
 
@@ -282,7 +282,7 @@ async fn each_build_of_a_developer_serves_one_channel_until_the_command_ends() {
     let installation = prepared(installed(&local));
     let first = mini("1.0.0", json!({}));
     fs::write(installation.backend("mini"), &first).unwrap();
-    let bot = serving(&installation).await;
+    let mut bot = serving(&installation).await;
     let mut dev = developing(&installation, &mini("2.0.0", json!({})), OTHER);
     wait_for_output(&dev, &format!("live: it serves channel {OTHER}")).await;
     expect_answer_in(&local, OTHER, "2.0.0").await;
@@ -301,6 +301,14 @@ async fn each_build_of_a_developer_serves_one_channel_until_the_command_ends() {
     assert_eq!(dev.ended().await.code, 0);
     assert_eq!(files(), 0);
     bot.logs("a version in development was withdrawn").await;
+    // Its turns can still be examined with it, also after a restart.
+    bot.signal(Signal::KILL);
+    bot.ended().await;
+    let bot = serving(&installation).await;
+    let turn = format!("channel:{OTHER}");
+    let read = installation.run(&["simulate-crash", "--json", &turn], "").await;
+    let read: Value = serde_json::from_str(&read.stdout).unwrap_or_else(|_| panic!("{read:?}"));
+    assert_eq!((&read["version"], &read["same-component"]), (&json!("3.0.0"), &json!(true)));
     expect_answer_in(&local, OTHER, "1.0.0").await;
     assert_eq!(fs::read(installation.backend("mini")).unwrap(), first, "the folder is unchanged");
 

@@ -241,8 +241,9 @@ async fn requirement_21_all_state_is_markdown_and_survives_a_restart() {
         .filter(|path| {
             // A holder has its log, its key and, until it ends, its socket beside the state.
             let holder = ["state/holder.log", "state/holder.key", "state/holder.sock"];
+            let programs = ["state/components", "state/partial-components"];
             let mut aside =
-                ["state/components", "state/turns", "state/audit"].into_iter().chain(holder);
+                programs.into_iter().chain(["state/turns", "state/audit"]).chain(holder);
             path.starts_with(&folder) && !aside.any(|place| path.starts_with(folder.join(place)))
         })
         .filter(|path| {

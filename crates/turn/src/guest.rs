@@ -125,6 +125,8 @@ pub enum ComponentStatus {
     OnRollout,
     /// The component served earlier, and its file was kept.
     Previous,
+    /// The component served some lanes, on rollout or in development, and its file was kept.
+    Partial,
     /// The component was shipped with the program, but the operator installed another one.
     Shipped,
 }

@@ -7,6 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::live::LiveControl;
 use super::loader::{Loader, LoaderRequest, LookReason};
+use super::partial_components::PartialComponents;
 use super::rollout::RolloutControl;
 use super::watch::Hint;
 
@@ -65,6 +66,7 @@ impl Loader {
                 self.keeping = true;
                 for name in self.candidates.names() {
                     self.keep(&name, None).await;
+                    PartialComponents(self).keep_successor(&name).await;
                 }
             }
             LoaderRequest::FollowLive(folder) => {

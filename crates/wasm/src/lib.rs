@@ -51,6 +51,7 @@ mod log;
 mod measure;
 mod options;
 mod partial;
+mod partial_components;
 mod previous;
 mod profile;
 mod registry;

@@ -10,6 +10,7 @@ use super::component::ComponentBackend;
 use super::error::AdmissionError;
 use super::live_versions::LiveVersion;
 use super::loader::Loader;
+use super::partial_components::PartialComponents;
 use super::source;
 use super::version_error::short;
 use aetheel_model::plain::with_causes;
@@ -64,7 +65,14 @@ impl LiveControl<'_> {
         let LiveVersionFile { backend: name, channel, path } = &file;
         let read = source::read(path.clone(), self.0.engine.limits().component).await;
         let (digest, admitted) = match read {
-            Ok(source) => (source.digest.clone(), self.admit(&file, source).await),
+            Ok(source) => {
+                let (digest, bytes) = (source.digest.clone(), Arc::clone(&source.bytes));
+                let admitted = self.admit(&file, source).await;
+                if admitted.is_ok() {
+                    PartialComponents(self.0).keep(name, path, &digest, Some(bytes)).await;
+                }
+                (digest, admitted)
+            }
             // It is replaced or removed at this moment.
             Err(_) => return,
         };

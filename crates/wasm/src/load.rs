@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::candidates::Candidate;
 use super::error::AdmissionError;
 use super::loader::Loader;
+use super::partial_components::PartialComponents;
 use super::report::LoadReport;
 use super::rollout::RolloutControl;
 use super::source::ComponentSource;
@@ -46,7 +47,9 @@ impl Loader {
         self.check_name_conflicts(&candidate)?;
         let mut rollout = RolloutControl(self);
         if rollout.is_held_back(&candidate).await {
-            return Ok(rollout.hold_back(candidate));
+            let report = rollout.hold_back(candidate);
+            PartialComponents(self).keep_successor(&name).await;
+            return Ok(report);
         }
         let (path, digest) = (path.to_owned(), candidate.digest.clone());
         let before = self

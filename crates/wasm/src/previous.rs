@@ -9,12 +9,12 @@ use aetheel_model::plain::with_causes;
 use aetheel_turn::Generation;
 
 impl Loader {
-    /// Returns the kept components of a backend that may still be used, the latest first. Their
-    /// generations have the number 0.
+    /// Returns the kept components of a backend that may still be used: those that served, the
+    /// latest first, and then those that served some lanes. Their generations have the number 0.
     pub(super) async fn kept(&self, name: &str) -> Vec<Arc<ComponentBackend>> {
         let Some(store) = self.components.clone() else { return Vec::new() };
         let backend = name.to_owned();
-        let kept = tokio::task::spawn_blocking(move || store.before(&backend, None));
+        let kept = tokio::task::spawn_blocking(move || store.all(&backend));
         let target = self.directory.join(format!("{name}.wasm"));
         let mut backends = Vec::new();
         for served in kept.await.unwrap_or_default() {

@@ -35,10 +35,12 @@ impl Loader {
         }
         if let Some(store) = self.components.clone() {
             let backend = name.to_owned();
-            let kept = tokio::task::spawn_blocking(move || store.kept(&backend)).await;
-            kept.unwrap_or_default()
-                .iter()
-                .for_each(|digest| add(digest, None, ComponentStatus::Previous));
+            let kept = tokio::task::spawn_blocking(move || {
+                (store.kept(&backend), store.kept_partial(&backend))
+            });
+            let (kept, partial) = kept.await.unwrap_or_default();
+            kept.iter().for_each(|digest| add(digest, None, ComponentStatus::Previous));
+            partial.iter().for_each(|digest| add(digest, None, ComponentStatus::Partial));
         }
         if let Some(shipped) = self.shipped(name).await {
             add(&shipped.digest, None, ComponentStatus::Shipped);
@@ -69,7 +71,7 @@ impl Loader {
         let kept = match self.components.clone() {
             Some(store) => {
                 let backend = name.to_owned();
-                let kept = tokio::task::spawn_blocking(move || store.before(&backend, None)).await;
+                let kept = tokio::task::spawn_blocking(move || store.all(&backend)).await;
                 kept.unwrap_or_default().into_iter().find(|served| served.digest == digest)
             }
             None => None,

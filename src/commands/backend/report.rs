@@ -49,8 +49,10 @@ async fn write_report(settings: OperatorSettings, wish: &ReportArgs) -> Result<u
     let opened = open::component(&open::limited_engine(&config.limits)?, &component).await?;
     if opened.inspection.digest != header.digest && wish.backend.is_none() {
         print_stderr(&format!(
-            "note: {} did not make the recording; `--backend` chooses another one",
-            component.display()
+            "note: {} did not make the recording. The component that made it has the SHA-256 {} and is neither in {} (BACKENDS_DIR) nor among the kept ones in CONFIG_DIR/state; pass its file with `--backend`",
+            component.display(),
+            kit::shortened(&header.digest, 64),
+            config.backends_dir.display(),
         ));
     }
     let origin = ReportOrigin {

@@ -40,7 +40,7 @@ struct CrashReport {
     recording: PathBuf,
     backend: String,
     version: String,
-    /// Whether the component that serves now made the recording.
+    /// Whether the component that made the recording is still there and read it.
     same_component: bool,
     /// Inputs in the recording.
     inputs: usize,
@@ -89,7 +89,9 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, wish: SimulateC
         Err(faults) => return StartRefusal::new(exit::UNAVAILABLE, faults).print(),
     };
     let name = &case.tape.header.backend;
-    let Some(backend) = loaded.agents.get(name) else {
+    // A restarted gateway first tries the component that made the recording.
+    let former = loaded.agents.by_digest(name, &case.tape.header.digest).await;
+    let Some(backend) = former.or_else(|| loaded.agents.get(name)) else {
         let text = format!("{}: its backend `{name}` is not there", case.path.display());
         let hint = Some("`aetheel backend list` shows the backends and why others are refused");
         return KitError { code: exit::UNAVAILABLE, text, hint }.report();

@@ -4,6 +4,9 @@
 //! `<sequence>-<sha256>.wasm`, with its signature beside it. The newest [`KEPT_COMPONENTS`] are
 //! kept. All files are readable only by their owner, and a file is only used if its content matches
 //! its name.
+//!
+//! `state/partial-components/` contains in the same form the components that served only some
+//! lanes, so that the recordings of their turns can be examined. They are never restored.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -19,6 +22,9 @@ use aetheel_model::plain::hex;
 
 /// Components that are kept for each backend, including the one that serves.
 pub const KEPT_COMPONENTS: usize = 3;
+
+/// Components that are kept for each backend because they served some lanes.
+const KEPT_PARTIAL: usize = 5;
 
 /// The file that contains the name that the serving component has in the backends folder.
 const FILE_NAME_FILE: &str = "from";
@@ -49,6 +55,8 @@ pub struct LastServed {
 #[derive(Clone, Debug)]
 pub struct Components {
     folder: PathBuf,
+    /// The folder of the components that served some lanes.
+    partial: PathBuf,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +69,8 @@ impl Components {
     /// Names the folder in a configuration folder. Does not create it.
     #[must_use]
     pub fn new(config_dir: &Path) -> Self {
-        Self { folder: config_dir.join("state/components") }
+        let state = config_dir.join("state");
+        Self { folder: state.join("components"), partial: state.join("partial-components") }
     }
 
     /// Saves the serving component as the newest of its backend, and removes the oldest beyond
@@ -71,11 +80,21 @@ impl Components {
     /// [`FileError`]; the components that were kept before are still kept.
     pub fn keep(&self, backend: &str, served: &ServedComponent) -> Result<(), FileError> {
         let folder = self.folder.join(backend);
-        self.keep_in(&folder, served)
+        self.keep_in(&folder, served, KEPT_COMPONENTS)
             .map_err(|error| FileError::new("save a component in", &folder, error))
     }
 
-    fn keep_in(&self, folder: &Path, served: &ServedComponent) -> io::Result<()> {
+    /// Saves a component that serves only some lanes, and removes the oldest of them.
+    ///
+    /// # Errors
+    /// [`FileError`]; the components that were kept before are still kept.
+    pub fn keep_partial(&self, backend: &str, served: &ServedComponent) -> Result<(), FileError> {
+        let folder = self.partial.join(backend);
+        self.keep_in(&folder, served, KEPT_PARTIAL)
+            .map_err(|error| FileError::new("save a component in", &folder, error))
+    }
+
+    fn keep_in(&self, folder: &Path, served: &ServedComponent, most: usize) -> io::Result<()> {
         if self.renew_in(folder, &served.digest)? {
             return Ok(());
         }
@@ -88,7 +107,7 @@ impl Components {
         }
         replace(&new.component(folder), &served.bytes)?;
         places.push(new);
-        for old in &places[..places.len().saturating_sub(KEPT_COMPONENTS)] {
+        for old in &places[..places.len().saturating_sub(most)] {
             remove(folder, old)?;
         }
         sync_folder(folder);
@@ -161,13 +180,35 @@ impl Components {
         places.into_iter().rev().map(|place| place.digest).collect()
     }
 
-    /// Returns the file of a kept component, if it is there and undamaged.
+    /// Returns the digests of the kept components that served some lanes, newest first. Their files
+    /// may be damaged.
+    #[must_use]
+    pub fn kept_partial(&self, backend: &str) -> Vec<String> {
+        let places = list(&self.partial.join(backend)).unwrap_or_default();
+        places.into_iter().rev().map(|place| place.digest).collect()
+    }
+
+    /// Returns the file of a component that served all or some lanes, if it is kept and undamaged.
     #[must_use]
     pub fn file(&self, backend: &str, digest: &str) -> Option<PathBuf> {
-        let folder = self.folder.join(backend);
-        let places = list(&folder).ok()?;
-        let same = |place: &&StoredComponent| place.digest == digest && is_whole(&folder, place);
-        Some(places.iter().find(same)?.component(&folder))
+        [&self.folder, &self.partial].into_iter().find_map(|folder| {
+            let folder = folder.join(backend);
+            let places = list(&folder).ok()?;
+            let same =
+                |place: &&StoredComponent| place.digest == digest && is_whole(&folder, place);
+            Some(places.iter().find(same)?.component(&folder))
+        })
+    }
+
+    /// Returns the kept components: those that served, newest first, and then those that served
+    /// only some lanes. Damaged files are left out and logged.
+    #[must_use]
+    pub fn all(&self, backend: &str) -> Vec<ServedComponent> {
+        let folder = self.partial.join(backend);
+        let places = list(&folder).unwrap_or_default();
+        let mut all = self.before(backend, None);
+        all.extend(places.iter().rev().filter_map(|place| read(&folder, place)));
+        all
     }
 
     /// Returns the components that served before this one, newest first, or all of them without a
@@ -311,6 +352,26 @@ mod tests {
         for file in fs::read_dir(&there).expect("files") {
             assert_eq!(mode(&file.expect("a file").path()), 0o600);
         }
+    }
+
+    #[test]
+    fn components_that_served_some_lanes_are_found_by_digest_and_never_restored() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let components = Components::new(folder.path());
+        components.keep("demo", &served("serves")).expect("kept");
+        for text in ["a", "b", "c", "d", "e", "f"] {
+            components.keep_partial("demo", &served(text)).expect("kept");
+        }
+        assert_eq!(texts(&components, None), ["serves"]);
+        assert_eq!(components.kept("demo"), [served("serves").digest]);
+        assert_eq!(components.last().len(), 1);
+        let found = components.file("demo", &served("b").digest).expect("kept");
+        assert_eq!(fs::read(found).expect("read"), b"b");
+        assert_eq!(components.file("demo", &served("a").digest), None, "five are kept");
+        let newest = ["f", "e", "d", "c", "b"].map(|text| served(text).digest);
+        assert_eq!(components.kept_partial("demo"), newest);
+        let all: Vec<String> = components.all("demo").into_iter().map(|it| it.digest).collect();
+        assert_eq!((&all[0], &all[1..]), (&served("serves").digest, &newest[..]));
     }
 
     #[test]

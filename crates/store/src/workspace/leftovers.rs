@@ -7,8 +7,15 @@ use super::Workspace;
 use crate::disk::sweep_temporary;
 
 /// Folders below `CONFIG_DIR` whose files are replaced atomically.
-const FOLDERS: [&str; 6] =
-    ["", "memory", "state", "state/blobs", "state/components", "state/turns"];
+const FOLDERS: [&str; 7] = [
+    "",
+    "memory",
+    "state",
+    "state/blobs",
+    "state/components",
+    "state/partial-components",
+    "state/turns",
+];
 /// Age up to which another program may still be writing the file.
 const SETTLED: Duration = Duration::from_secs(60);
 

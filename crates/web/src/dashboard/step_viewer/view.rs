@@ -423,6 +423,7 @@ fn label(known: &KnownComponent, recorded: bool) -> String {
         ComponentStatus::Standby => "not serving",
         ComponentStatus::OnRollout => "on rollout",
         ComponentStatus::Previous => "served earlier",
+        ComponentStatus::Partial => "served some channels",
         ComponentStatus::Shipped => "shipped with the program",
     };
     let version = known.version.as_deref().map(|version| short_line(version, 40));
