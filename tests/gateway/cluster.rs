@@ -419,6 +419,33 @@ async fn any_node_accepts_a_webhook_and_a_repeated_one_is_answered_once() {
 }
 
 #[tokio::test]
+async fn an_event_of_a_newer_version_stays_in_the_database_and_blocks_nothing() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let [(_one, first), (two, mut second)] = two(&local, &postgres).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;
+    let body = r#"{"kind":"of-a-later-version"}"#;
+    let post = "insert into aetheel.mail (bot, key, root, kind, body) \
+                select bot, 'newer', root, 'event', 'BODY' from aetheel.lane where root = 'channel:C'";
+    postgres.ask(&post.replace("BODY", body).replace("channel:C", &format!("channel:{CHANNEL}")));
+    let kept = "an event of a newer node cannot be read by this version; it stays in the database \
+                for a newer node";
+    let line = second.logs(kept).await;
+    assert!(line["hint"].as_str().unwrap().contains("upgrade this node"), "{line}");
+    local.mention(CHANNEL, ANN, "history");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said before:")).await;
+    let left = "select body from aetheel.mail where key = 'newer' and done is null";
+    assert_eq!(postgres.ask(left), body);
+    // The next process that has the channel gets it, which may be a newer one.
+    second.signal(Signal::KILL);
+    second.ended().await;
+    let next = serving(&two).await;
+    let got = |node: &Program| node.log().iter().any(|line| line["message"] == kept);
+    local.wait_for("the next process", |_| (got(&next) || got(&first)).then_some(())).await;
+    assert_eq!(postgres.ask(left), body);
+}
+
+#[tokio::test]
 async fn a_cron_job_fires_once_per_tick_when_the_node_that_runs_the_schedule_dies() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let with_job = |name| {

@@ -3,7 +3,8 @@
 //!
 //! A message is acknowledged when its event is in the journal, refused, or ignored. A message
 //! without an acknowledgement is delivered again, to the node that has the lane by then. An event
-//! that is already in the journal is recognised by its key.
+//! that is already in the journal is recognised by its key. A message for a lane that this version
+//! cannot read stays without an acknowledgement, so that a newer node processes it.
 
 use std::collections::{HashMap, HashSet};
 use std::future::pending;
@@ -282,44 +283,82 @@ impl InboxReader {
                     let _ = done.send((number, root));
                     continue;
                 }
-                if !pass_on(letter, &done, &self.discord, &events) {
-                    tracing::warn!(
-                        number,
-                        "cannot read a message of another node, which may run another version"
-                    );
-                    let _ = done.send((number, root));
+                let passed = pass_on(letter, &done, &self.discord, &events);
+                if passed == PassedOn::Kept {
+                    // It does not hold its lane here.
+                    self.in_flight.ack(&root);
                 }
+                passed.log(number, &root);
             }
         }
     }
 }
 
-/// Passes a message on. Returns `false` if this version cannot read it. While the program shuts
-/// down nobody takes the message, so it stays unacknowledged and the next process receives it.
+/// The result of passing a message on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PassedOn {
+    /// It has a reader, or gets one in the next process.
+    Read,
+    /// This version cannot read it. It stays in the database.
+    Kept,
+    /// This version cannot read it. It was news for this node only, and is dropped.
+    Dropped,
+}
+
+impl PassedOn {
+    fn log(self, number: i64, lane: &str) {
+        match self {
+            Self::Read => {}
+            Self::Kept => {
+                let hint = format!(
+                    "upgrade this node, or move the lane to a newer one with `aetheel drain`; `update aetheel.mail set done = now() where number = {number}` in the database drops the event"
+                );
+                tracing::error!(
+                    number,
+                    lane,
+                    hint,
+                    "an event of a newer node cannot be read by this version; it stays in the database for a newer node"
+                );
+            }
+            Self::Dropped => {
+                tracing::warn!(
+                    number,
+                    "cannot read a message of another node, which may run another version"
+                );
+            }
+        }
+    }
+}
+
+/// Passes a message on. While the program shuts down nobody takes the message, so it stays
+/// unacknowledged and the next process receives it.
 fn pass_on(
     letter: ReceivedMessage,
     done: &AckSender,
     discord: &mpsc::UnboundedSender<(GatewayEvent, Receipt)>,
     events: &mpsc::UnboundedSender<RoutedEvent>,
-) -> bool {
+) -> PassedOn {
     let ReceivedMessage { number, root, kind, body } = letter;
-    let root = root.unwrap_or_default();
+    let lane = root.clone().unwrap_or_default();
     match kind.as_str() {
-        DISCORD_EVENT => {
-            let Ok(event) = serde_json::from_str(&body) else { return false };
+        DISCORD_EVENT if let Ok(event) = serde_json::from_str(&body) => {
             let done = done.clone();
             let receipt = Receipt::new(move || {
-                let _ = done.send((number, root));
+                let _ = done.send((number, lane));
             });
             let _ = discord.send((event, receipt));
+            PassedOn::Read
         }
-        EVENT_MESSAGE => {
-            let Ok(event) = serde_json::from_str(&body) else { return false };
-            let _ = events.send((event, number, root));
+        EVENT_MESSAGE if let Ok(event) = serde_json::from_str(&body) => {
+            let _ = events.send((event, number, lane));
+            PassedOn::Read
         }
-        _ => return false,
+        _ if root.is_some() => PassedOn::Kept,
+        _ => {
+            let _ = done.send((number, lane));
+            PassedOn::Dropped
+        }
     }
-    true
 }
 
 /// Sender of the numbers of processed messages, each with the root of its lane.
@@ -386,6 +425,7 @@ mod tests {
 
     use super::*;
     use crate::discord::Parent;
+    use crate::event::{EventKind, EventOrigin};
 
     fn taken(kind: &str, body: String) -> ReceivedMessage {
         ReceivedMessage {
@@ -409,14 +449,40 @@ mod tests {
         let (done, mut acknowledged) = mpsc::unbounded_channel();
         let (discord, mut reader) = mpsc::unbounded_channel();
         let (events, _) = mpsc::unbounded_channel();
-        assert!(!pass_on(taken("of-a-later-version", body.clone()), &done, &discord, &events));
-        assert!(pass_on(taken(DISCORD_EVENT, body.clone()), &done, &discord, &events));
+        let read = PassedOn::Read;
+        assert_eq!(pass_on(taken(DISCORD_EVENT, body.clone()), &done, &discord, &events), read);
         let (_, receipt): (GatewayEvent, Receipt) = reader.try_recv().unwrap();
         assert!(acknowledged.try_recv().is_err(), "before it is safe");
         receipt.done();
         assert_eq!(acknowledged.try_recv().unwrap(), (7, "discord:1".to_owned()));
         drop(reader);
-        assert!(pass_on(taken(DISCORD_EVENT, body), &done, &discord, &events), "it can be read");
+        assert_eq!(pass_on(taken(DISCORD_EVENT, body), &done, &discord, &events), read);
         assert!(acknowledged.try_recv().is_err(), "the next process receives it");
+    }
+
+    #[test]
+    fn a_message_of_a_newer_version_stays_for_it_if_it_has_a_lane() {
+        let (done, mut acknowledged) = mpsc::unbounded_channel();
+        let (discord, _reader) = mpsc::unbounded_channel();
+        let (events, mut submitted) = mpsc::unbounded_channel();
+        let lane = Lane::Cron("daily".to_owned());
+        let origin = EventOrigin::Internal { channel: None };
+        let event = NewEvent::new(EventKind::Cron, lane, origin, "hello");
+        let body = serde_json::to_string(&event).unwrap();
+        let newer = body.replace(r#""kind":"cron""#, r#""kind":"of-a-later-version""#);
+        assert_ne!(newer, body);
+        for (kind, body) in
+            [(EVENT_MESSAGE, newer.as_str()), (DISCORD_EVENT, "[]"), ("of-a-later-version", "{}")]
+        {
+            let letter = taken(kind, body.to_owned());
+            assert_eq!(pass_on(letter, &done, &discord, &events), PassedOn::Kept, "{kind}");
+        }
+        assert!(acknowledged.try_recv().is_err() && submitted.try_recv().is_err());
+        let news = ReceivedMessage { root: None, ..taken("of-a-later-version", "{}".to_owned()) };
+        assert_eq!(pass_on(news, &done, &discord, &events), PassedOn::Dropped);
+        assert!(acknowledged.try_recv().is_ok(), "news about the moment are not kept");
+        let known = taken(EVENT_MESSAGE, body);
+        assert_eq!(pass_on(known, &done, &discord, &events), PassedOn::Read);
+        assert_eq!(submitted.try_recv().unwrap().0, event);
     }
 }

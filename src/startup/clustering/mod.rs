@@ -254,6 +254,7 @@ async fn forget_moved_lanes(
     let notes = workspace.discord_notes();
     let mut known: BTreeSet<Lane> = workspace.lanes().await.into_iter().collect();
     known.extend(journal.open_events().into_iter().map(|entry| entry.event.lane));
+    known.extend(journal.newer_lanes());
     known.extend(notes.seen().await.into_keys().map(Lane::Channel));
     known.extend(journal.messages().into_iter().map(|(channel, _)| Lane::Channel(channel)));
     let questions = notes.questions().await;

@@ -49,15 +49,17 @@ impl LaneTransfer {
         Ok(ImportedEvents { recovery: Recovery::new(self.shared.clone()), events })
     }
 
-    /// Returns the lanes that have a started turn without an answer, according to the journal.
+    /// Returns the lanes that have, or may have, a started turn without an answer, according to the
+    /// journal.
     /// After a takeover, the agent of such a turn may still run on the other machine.
     #[must_use]
     pub fn begun_lanes(&self) -> Vec<Lane> {
-        let open = self.shared.deps.journal.as_ref().map(Journal::open_events).unwrap_or_default();
+        let Some(journal) = &self.shared.deps.journal else { return Vec::new() };
+        let open = journal.open_events();
         let begun = open.into_iter().filter(|entry| {
             entry.started > 0 && entry.answer.is_none() && entry.offered_ms.is_none()
         });
-        begun.map(|entry| entry.event.lane).collect()
+        begun.map(|entry| entry.event.lane).chain(journal.newer_lanes()).collect()
     }
 
     /// Returns the lanes that have open events in another node's journal.

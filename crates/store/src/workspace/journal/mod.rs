@@ -6,6 +6,9 @@
 //! together and syncs once. Tested below (with the file cut at every byte), in
 //! `tests/dispatch/kept.rs` and in `tests/gateway/chaos/mod.rs`.
 
+mod checksum;
+mod newer;
+mod newer_events;
 mod record;
 mod state;
 mod store;
@@ -24,6 +27,7 @@ use tokio::sync::watch;
 pub use self::state::{JournalEntry, OFFER_SPAN_MS};
 pub use self::store::LineStore;
 
+use self::checksum::is_checked;
 use self::record::{FinishedEvent, JournalMark, Record};
 use self::state::{JournalState, MAX_SEQUENCE};
 use self::store::LineFile;
@@ -155,7 +159,7 @@ impl Journal {
     pub(super) fn inspect(path: &Path) -> Result<(usize, Vec<String>), FileError> {
         let text = read_text(path)?;
         let tail = text.rfind('\n').map_or(0, |end| end + 1);
-        let whole = if Record::is_checked(&text[tail..]) { &text } else { &text[..tail] };
+        let whole = if is_checked(&text[tail..]) { &text } else { &text[..tail] };
         let (pages, warnings) = read(path, whole, 0)?;
         Ok((pages.open().count(), warnings))
     }
@@ -182,7 +186,9 @@ impl Journal {
     #[must_use]
     pub fn open_lanes(text: &str) -> Vec<Lane> {
         let (pages, _) = JournalState::read(text, 0);
-        let lanes: BTreeSet<Lane> = pages.open().map(|entry| entry.event.lane.clone()).collect();
+        let open = pages.open().map(|entry| entry.event.lane.clone());
+        let newer = pages.newer.0.values().filter_map(|event| event.lane.clone());
+        let lanes: BTreeSet<Lane> = open.chain(newer).collect();
         lanes.into_iter().collect()
     }
 
@@ -196,6 +202,7 @@ impl Journal {
             let mut pages = self.pages.lock();
             let (mut theirs, warnings) = JournalState::read(text, 0);
             theirs.open.retain(|_, entry| lanes(&entry.event.lane));
+            theirs.newer.0.retain(|_, event| event.lane.as_ref().is_none_or(&lanes));
             for warning in warnings {
                 tracing::warn!("the journal of another node: {warning}");
             }
@@ -230,10 +237,10 @@ impl Journal {
         let open = {
             let mut pages = self.pages.lock();
             pages.forget_messages_in(&lanes);
-            pages.open_events_in(lanes)
+            pages.open_in(lanes)
         };
-        for event in open {
-            self.mark(event.sequence, JournalMark::Moved);
+        for sequence in open {
+            self.mark(sequence, JournalMark::Moved);
         }
         self.flush().await
     }
@@ -254,6 +261,13 @@ impl Journal {
     #[must_use]
     pub fn open_events(&self) -> Vec<JournalEntry> {
         self.pages.lock().open().cloned().collect()
+    }
+
+    /// Returns the lanes with open events that only a newer version can read. Their turns may have
+    /// begun.
+    #[must_use]
+    pub fn newer_lanes(&self) -> Vec<Lane> {
+        self.pages.lock().newer.0.values().filter_map(|event| event.lane.clone()).collect()
     }
 
     /// Returns the progress of an event, or `None` if it is not open.
@@ -410,5 +424,7 @@ impl std::fmt::Debug for Journal {
     }
 }
 
+#[cfg(test)]
+mod newer_tests;
 #[cfg(test)]
 mod tests;

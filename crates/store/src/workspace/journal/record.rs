@@ -6,12 +6,11 @@
 
 use std::fmt::Write as _;
 
-use sha2::{Digest as _, Sha256};
-
+use super::checksum::{check, content_of, with_checksum};
+use super::newer::NewerEvent;
 use crate::workspace::ledger::{EntryError, Token, code, parse_tokens};
 use aetheel_model::event::{BLOCK_BITS, Event, EventOrigin, Sequence};
 use aetheel_model::id::{ChannelId, MessageId};
-use aetheel_model::plain::hex;
 
 /// The reason why a line of the journal is left out.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +37,8 @@ pub(super) enum RecordError {
 pub(super) enum Record {
     /// An accepted event, and its answer if that is already known; then its agent does not run.
     Accepted(Box<Event>, Option<String>),
+    /// An accepted event of a newer version.
+    Newer(Box<NewerEvent>),
     Mark(Sequence, JournalMark),
 }
 
@@ -100,6 +101,7 @@ impl Record {
     pub(super) fn sequence(&self) -> Sequence {
         match self {
             Self::Accepted(event, _) => event.sequence,
+            Self::Newer(event) => event.sequence,
             Self::Mark(sequence, _) => *sequence,
         }
     }
@@ -115,6 +117,7 @@ impl Record {
                 let sequence = lift(event.sequence);
                 Self::Accepted(Box::new(Event { sequence, ..*event }), answer)
             }
+            Self::Newer(event) => Self::Newer(Box::new(event.with_block(first))),
             Self::Mark(number, mark) => {
                 let mark = match mark {
                     JournalMark::JoinedTurn(turn) => JournalMark::JoinedTurn(lift(turn)),
@@ -130,6 +133,7 @@ impl Record {
     pub(super) fn write(&self) -> String {
         let number = code(&self.sequence().to_string());
         let mut line = match self {
+            Self::Newer(event) => return event.text(),
             Self::Accepted(event, answer) => {
                 let json = serde_json::to_string(event).expect("an event is plain data");
                 let answered = answer
@@ -178,19 +182,9 @@ impl Record {
                 }
             },
         };
-        let check = check(&line);
-        let _ = writeln!(line, " `#{check}`");
+        line = with_checksum(line);
+        line.push('\n');
         line
-    }
-
-    /// Returns whether a line, given without its end, has a matching checksum, so that it is
-    /// complete.
-    pub(super) fn is_checked(line: &str) -> bool {
-        let parts = line
-            .trim_end()
-            .rsplit_once(" `#")
-            .and_then(|(content, noted)| Some((content, noted.strip_suffix('`')?)));
-        parts.is_some_and(|(content, noted)| noted == check(content))
     }
 
     /// Parses a line without its end. Returns `None` if it is not an entry.
@@ -215,8 +209,7 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Reco
     if let Some((Token::Code(last), before)) = tokens.split_last()
         && let Some(noted) = last.strip_prefix('#')
     {
-        let content = line.rsplit_once(" `#").map_or(line, |(content, _)| content);
-        if noted != check(content) {
+        if noted != check(content_of(line)) {
             return Err(RecordError::Checksum);
         }
         tokens = before;
@@ -241,7 +234,14 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Reco
         .collect();
     let mark = match (task, words.first().copied(), codes.as_slice()) {
         (Some(false), _, [.., json]) => {
-            let event: Event = serde_json::from_str(json).map_err(RecordError::InvalidEvent)?;
+            let event: Event = match serde_json::from_str(json) {
+                Ok(event) => event,
+                Err(error) => {
+                    let newer = NewerEvent::read(line, sequence, json, &error);
+                    let newer = newer.map(|event| Record::Newer(Box::new(event)));
+                    return newer.ok_or(RecordError::InvalidEvent(error));
+                }
+            };
             if event.sequence != sequence {
                 return Err(RecordError::OtherEvent(event.sequence));
             }
@@ -299,9 +299,4 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Reco
         _ => return Err(RecordError::UnknownKind),
     };
     Ok(Record::Mark(sequence, mark))
-}
-
-/// Computes a line's checksum: the first 4 bytes of its SHA-256 in hex.
-fn check(content: &str) -> String {
-    hex(&Sha256::digest(content)[..4])
 }

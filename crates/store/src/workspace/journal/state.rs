@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use super::checksum::is_checked;
+use super::newer::NewerEvent;
+use super::newer_events::NewerEvents;
 use super::record::{FinishedEvent, JournalMark, Record};
 use aetheel_model::event::{Event, Sequence, UNSAVED_START, is_in_block};
 use aetheel_model::id::{ChannelId, MessageId};
@@ -70,6 +73,26 @@ impl JournalEntry {
         }
     }
 
+    /// Returns the lines about the event.
+    fn lines(&self) -> String {
+        let mut text = Record::Accepted(Box::new(self.event.clone()), None).write();
+        let mut marks = vec![JournalMark::Retry; self.retries as usize];
+        marks.extend(vec![JournalMark::Started; self.started as usize]);
+        marks.extend(self.joined_turn.map(JournalMark::JoinedTurn));
+        marks.extend(self.used_tool.then_some(JournalMark::UsedTool));
+        marks.extend(self.doubtful.then_some(JournalMark::Doubtful));
+        marks.extend(self.cut_off.then_some(JournalMark::CutOff));
+        marks.extend((!self.posted.is_empty()).then(|| JournalMark::Posted(self.posted.clone())));
+        marks.extend(self.answer.clone().map(JournalMark::Answered));
+        marks.extend(
+            self.offered_ms.map(|at_ms| JournalMark::Offered { at_ms, aside: self.set_aside }),
+        );
+        for mark in marks {
+            text.push_str(&Record::Mark(self.event.sequence, mark).write());
+        }
+        text
+    }
+
     /// Marks the entry as doubtful if its turn had begun and has no answer. Returns whether this is
     /// new.
     pub(super) fn mark_doubtful(&mut self) -> bool {
@@ -84,6 +107,8 @@ impl JournalEntry {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct JournalState {
     pub(super) open: BTreeMap<Sequence, JournalEntry>,
+    /// The open events that only a newer version can read.
+    pub(super) newer: NewerEvents,
     pub(super) finished: VecDeque<(Sequence, FinishedEvent)>,
     /// The events by their keys: those that are open, and those that are finished and remembered.
     pub(super) keys: HashMap<String, Sequence>,
@@ -103,9 +128,8 @@ impl JournalState {
         for (number, line) in (1..).zip(text.split_inclusive('\n')) {
             // An editor may omit the last line end. A line that a crash cut off has no matching
             // checksum.
-            let whole = line
-                .strip_suffix('\n')
-                .or_else(|| Some(line).filter(|line| Record::is_checked(line)));
+            let whole =
+                line.strip_suffix('\n').or_else(|| Some(line).filter(|line| is_checked(line)));
             let Some(whole) = whole else {
                 warnings
                     .push(format!("line {number} has neither a line end nor a matching checksum and is left out: the last write was cut off"));
@@ -115,12 +139,14 @@ impl JournalState {
                 None => {}
                 Some(Ok(record)) if first == 0 => pages.apply(&record),
                 Some(Ok(record)) => pages.apply(&record.with_block(first)),
+                Some(Err(_)) if pages.newer.add_line(whole.trim_end(), first) => {}
                 Some(Err(fault)) => {
                     warnings.push(format!("line {number} is left out: {fault}"));
                     pages.unreadable.push(whole.to_owned());
                 }
             }
         }
+        warnings.extend(pages.newer.describe());
         (pages, warnings)
     }
 
@@ -140,26 +166,11 @@ impl JournalState {
                 &Record::Mark(*sequence, JournalMark::Finished(finished.clone())).write(),
             );
         }
-        for (sequence, entry) in &self.open {
-            text.push_str(&Record::Accepted(Box::new(entry.event.clone()), None).write());
-            let mut marks = vec![JournalMark::Retry; entry.retries as usize];
-            marks.extend(vec![JournalMark::Started; entry.started as usize]);
-            marks.extend(entry.joined_turn.map(JournalMark::JoinedTurn));
-            marks.extend(entry.used_tool.then_some(JournalMark::UsedTool));
-            marks.extend(entry.doubtful.then_some(JournalMark::Doubtful));
-            marks.extend(entry.cut_off.then_some(JournalMark::CutOff));
-            marks.extend(
-                (!entry.posted.is_empty()).then(|| JournalMark::Posted(entry.posted.clone())),
-            );
-            marks.extend(entry.answer.clone().map(JournalMark::Answered));
-            marks.extend(
-                entry
-                    .offered_ms
-                    .map(|at_ms| JournalMark::Offered { at_ms, aside: entry.set_aside }),
-            );
-            for mark in marks {
-                text.push_str(&Record::Mark(*sequence, mark).write());
-            }
+        for entry in self.open.values() {
+            text.push_str(&entry.lines());
+        }
+        for event in self.newer.0.values() {
+            text.push_str(&event.text());
         }
         for line in &self.unreadable {
             text.push_str(line);
@@ -174,7 +185,20 @@ impl JournalState {
         if is_in_block(sequence, self.first) {
             self.last = self.last.max(sequence);
         }
+        if self.newer.add_record(record) {
+            return;
+        }
         match record {
+            Record::Newer(event) => {
+                if !self.is_over(sequence) {
+                    if let Some(key) = &event.key {
+                        self.keys.insert(key.clone(), sequence);
+                    }
+                    // A newer version may have changed an event that this one knew.
+                    let before = self.open.remove(&sequence).map(|entry| entry.lines());
+                    self.newer.add(event, &before.unwrap_or_default());
+                }
+            }
             Record::Accepted(event, answer) => {
                 if self.is_over(sequence) {
                     return;
@@ -199,9 +223,13 @@ impl JournalState {
                 }
                 // A line that a person marked as finished has neither key nor message, but the open
                 // entry has both.
-                let finished = match self.open.remove(&sequence) {
-                    Some(entry) => FinishedEvent::of(&entry.event, finished.at_ms),
-                    None => finished.clone(),
+                let at_ms = finished.at_ms;
+                let finished = match (self.open.remove(&sequence), self.newer.0.remove(&sequence)) {
+                    (Some(entry), _) => FinishedEvent::of(&entry.event, at_ms),
+                    (None, Some(NewerEvent { key, message, .. })) => {
+                        FinishedEvent { at_ms, key, message }
+                    }
+                    (None, None) => finished.clone(),
                 };
                 if let Some(key) = &finished.key {
                     self.keys.insert(key.clone(), sequence);
@@ -259,8 +287,9 @@ impl JournalState {
 
     /// Undoes the acceptance of an event that could not be written.
     pub(super) fn forget(&mut self, sequence: Sequence) {
-        let Some(entry) = self.open.remove(&sequence) else { return };
-        if let Some(key) = entry.event.key {
+        let open = self.open.remove(&sequence).map(|entry| entry.event.key);
+        let newer = self.newer.0.remove(&sequence).map(|event| event.key);
+        if let Some(key) = open.or(newer).flatten() {
             self.keys.remove(&key);
         }
     }
@@ -320,7 +349,7 @@ impl JournalState {
 
     /// Returns the highest number of all events in any block.
     pub(super) fn highest(&self) -> Sequence {
-        let open = self.open.keys().next_back().copied();
+        let open = self.open.keys().chain(self.newer.0.keys()).max().copied();
         let over = self.finished.iter().map(|(sequence, _)| *sequence).max();
         self.last.max(open.unwrap_or(0)).max(over.unwrap_or(0))
     }
@@ -341,6 +370,8 @@ impl JournalState {
     pub(super) fn messages(&self) -> impl Iterator<Item = (ChannelId, MessageId)> {
         let open =
             self.open.values().filter_map(|entry| FinishedEvent::of(&entry.event, 0).message);
-        open.chain(self.finished.iter().filter_map(|(_, finished)| finished.message))
+        let newer = self.newer.0.values().filter_map(|event| event.message);
+        let finished = self.finished.iter().filter_map(|(_, finished)| finished.message);
+        open.chain(newer).chain(finished)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::record::FinishedEvent;
 use super::state::{JournalEntry, JournalState, MAX_SEQUENCE};
-use aetheel_model::event::{Event, Lane, Sequence};
+use aetheel_model::event::{Lane, Sequence};
 
 impl JournalState {
     /// Returns the part of another node's journal that is unknown here. An event is known by its
@@ -14,12 +14,18 @@ impl JournalState {
         let over: HashSet<Sequence> = self.finished.iter().map(|(sequence, _)| *sequence).collect();
         let is_known = |sequence: Sequence, key: Option<&String>| {
             self.open.contains_key(&sequence)
+                || self.newer.0.contains_key(&sequence)
                 || over.contains(&sequence)
                 || key.is_some_and(|key| self.keys.contains_key(key))
         };
         theirs.open.retain(|sequence, JournalEntry { event, .. }| {
             *sequence <= MAX_SEQUENCE
                 && !event.lane.is_local()
+                && !is_known(*sequence, event.key.as_ref())
+        });
+        theirs.newer.0.retain(|sequence, event| {
+            *sequence <= MAX_SEQUENCE
+                && !event.is_in(Lane::is_local)
                 && !is_known(*sequence, event.key.as_ref())
         });
         theirs.finished.retain(|(sequence, FinishedEvent { key, .. })| {
@@ -33,9 +39,12 @@ impl JournalState {
     pub(super) fn import(&mut self, news: &Self) {
         let open = news.open.iter().map(|(sequence, entry)| (*sequence, entry.event.key.clone()));
         let over = news.finished.iter().map(|(sequence, over)| (*sequence, over.key.clone()));
-        let keys = open.chain(over).filter_map(|(sequence, key)| Some((key?, sequence)));
+        let newer = news.newer.0.iter().map(|(sequence, it)| (*sequence, it.key.clone()));
+        let keys =
+            open.chain(over).chain(newer).filter_map(|(sequence, key)| Some((key?, sequence)));
         self.keys.extend(keys);
         self.open.extend(news.open.clone());
+        self.newer.0.extend(news.newer.0.clone());
         self.finished.extend(news.finished.iter().cloned());
         self.finished.make_contiguous().sort_by_key(|(_, finished)| finished.at_ms);
         self.drop_too_many();
@@ -44,14 +53,17 @@ impl JournalState {
 
     /// Undoes [`JournalState::import`], because its record could not be written.
     pub(super) fn undo_import(&mut self, news: &Self) {
-        news.open.keys().for_each(|sequence| self.forget(*sequence));
+        news.open.keys().chain(news.newer.0.keys()).for_each(|sequence| self.forget(*sequence));
         self.finished.retain(|known| !news.finished.contains(known));
         self.keys.retain(|_, sequence| !news.finished.iter().any(|(over, _)| over == sequence));
         self.unreadable.retain(|line| !news.unreadable.contains(line));
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.finished.is_empty() && self.unreadable.is_empty()
+        self.open.is_empty()
+            && self.newer.0.is_empty()
+            && self.finished.is_empty()
+            && self.unreadable.is_empty()
     }
 
     /// Returns the part of the journal about some lanes.
@@ -59,6 +71,9 @@ impl JournalState {
         let mut of = Self::default();
         for (sequence, entry) in self.open.iter().filter(|(_, entry)| lanes(&entry.event.lane)) {
             of.open.insert(*sequence, entry.clone());
+        }
+        for (sequence, event) in self.newer.0.iter().filter(|(_, event)| event.is_in(&lanes)) {
+            of.newer.0.insert(*sequence, event.clone());
         }
         let over = self
             .finished
@@ -77,10 +92,12 @@ impl JournalState {
         }
     }
 
-    /// Returns the open events of some lanes.
-    pub(super) fn open_events_in(&self, lanes: impl Fn(&Lane) -> bool) -> Vec<Event> {
-        let open = self.open.values().filter(|entry| lanes(&entry.event.lane));
-        open.map(|entry| entry.event.clone()).collect()
+    /// Returns the numbers of the open events of some lanes, including those that only a newer
+    /// version can read.
+    pub(super) fn open_in(&self, lanes: impl Fn(&Lane) -> bool) -> Vec<Sequence> {
+        let open = self.open.iter().filter(|(_, entry)| lanes(&entry.event.lane));
+        let newer = self.newer.0.iter().filter(|(_, event)| event.is_in(&lanes));
+        open.map(|(sequence, _)| *sequence).chain(newer.map(|(sequence, _)| *sequence)).collect()
     }
 }
 
