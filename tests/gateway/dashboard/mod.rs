@@ -4,6 +4,7 @@ mod audit;
 mod channels;
 mod costs;
 mod hostile;
+mod hostile_fields;
 mod later_turns;
 mod limits;
 mod owners;
