@@ -586,6 +586,47 @@ fn work_is_handed_over_once_wherever_the_gateway_dies() {
 }
 
 #[test]
+fn a_restart_gives_a_conversation_no_new_calls_and_no_new_hand_off() {
+    let list = "call 1 aetheel_list_agents {}";
+    for (calls, per_hour, refusal) in [
+        ([list, list], 2, "1 failed: this conversation has had its 2 calls"),
+        ([list, HAND_OFF], 120, "4 failed: work was handed over from here to there a moment ago"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("config")).unwrap();
+        std::fs::write(folder.path().join("config/channels.md"), both("all")).unwrap();
+        let (mut results, launcher) = caller(&calls);
+        let shelf = Shelf::new(launcher);
+        let setup = || Setup {
+            safety: Safety::Danger,
+            tool_limits: Some(ToolLimits { per_hour, ..ToolLimits::default() }),
+            ..setup()
+        };
+        let first = Gateway::begin(folder.path(), &shelf, setup());
+        first.collected.permitted.lock().unwrap().push((ANN, THERE));
+        first.ask("go");
+        if calls[1] == HAND_OFF {
+            let question = first.runtime.block_on(first.collected.questions(1)).remove(0);
+            let allowed =
+                AskDecision::Answers(vec![("allow".to_owned(), vec!["Allow".to_owned()])]);
+            first.dispatcher.questions.answer(&question.id, &ann(), allowed).unwrap();
+        }
+        first.answer();
+        first.runtime.block_on(first.dispatcher.turns.idle());
+        first.die();
+        shelf.wait_for_exits();
+        while results.try_recv().is_ok() {}
+        let second = Gateway::begin(folder.path(), &shelf, setup());
+        second.collected.permitted.lock().unwrap().push((ANN, THERE));
+        second.ask("go on");
+        let told: Vec<String> = (0..2).map(|_| results.blocking_recv().unwrap()).collect();
+        assert!(told[1].starts_with(refusal), "{told:?}");
+        second.runtime.block_on(second.dispatcher.turns.idle());
+        second.die();
+    }
+}
+
+#[test]
 fn rights_of_an_agents_request_survive_a_restart() {
     let request = AgentRequest {
         cause: AgentCause::HandOff,

@@ -15,7 +15,9 @@ use aetheel::event::NewEvent;
 use aetheel::id::UserId;
 use aetheel::queue::QueueLimits;
 use aetheel::turn::recording::Recorder;
-use aetheel::turn::{Backends, NoPolicies, Policies, ProcessCommand};
+use aetheel::turn::{
+    Backends, NoObservers, NoPolicies, Policies, ProcessCommand, ToolLimits, TurnObservers,
+};
 use aetheel::workspace::Journal;
 use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, watch};
@@ -46,6 +48,9 @@ pub(super) struct Setup {
     pub(super) stop_grace: Option<Duration>,
     pub(super) clock: Clock,
     pub(super) time_zone: TimeZone,
+    /// How often the host's tools may be called, if it is not the default.
+    pub(super) tool_limits: Option<ToolLimits>,
+    pub(super) observers: Arc<dyn TurnObservers>,
 }
 
 impl Setup {
@@ -64,6 +69,8 @@ impl Setup {
             stop_grace: None,
             clock: Clock::system(),
             time_zone: TimeZone::UTC,
+            tool_limits: None,
+            observers: Arc::new(NoObservers),
         }
     }
 }
@@ -86,9 +93,11 @@ impl Gateway {
             parts.choices.time_zone = setup.time_zone;
             parts.policies = setup.policies;
             parts.host.stop_grace = setup.stop_grace.unwrap_or(parts.host.stop_grace);
+            parts.observers = setup.observers;
             let journal = parts.workspace.journal_at(setup.clock.now_ms()).await.unwrap();
             parts.clock = setup.clock;
             parts.journal = Some(journal.clone());
+            parts.host.tool_limits = setup.tool_limits.unwrap_or(parts.host.tool_limits);
             let recorder = parts.recorder.clone();
             let dispatcher = Dispatcher::new(parts);
             dispatcher.recovery.restore_agents().await;

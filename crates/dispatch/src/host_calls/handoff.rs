@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::error::HostCallError;
@@ -18,6 +19,7 @@ use aetheel_model::config::HostToolKind;
 use aetheel_model::event::{AgentCause, AgentRequest, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::id::ChannelId;
 use aetheel_turn::HandOffRequest;
+use aetheel_turn::recording::RecordedHandOff;
 
 /// Shortest time between two hand-offs from one lane to one place.
 const COOL_DOWN: Duration = Duration::from_secs(60);
@@ -27,7 +29,7 @@ const REMEMBERED: usize = 1_000;
 /// The lanes that work was handed over between, with the backend that was named.
 type HandOffPlaces = (Lane, Lane, Option<String>);
 
-/// The times of recent hand-offs. A restart of the gateway forgets them.
+/// The times of recent hand-offs. A new process reads them in the recordings.
 #[derive(Debug, Default)]
 pub(crate) struct HandOffTimes(Mutex<HashMap<HandOffPlaces, Instant>>);
 
@@ -39,6 +41,18 @@ impl HandOffTimes {
         Some(left.as_secs() + 1)
     }
 
+    /// Adds the hand-offs of a previous process.
+    pub(crate) fn restore(&self, hand_offs: Vec<RecordedHandOff>, now: Timestamp) {
+        let instant = Instant::now();
+        for RecordedHandOff { from, at, request } in hand_offs {
+            let age = Duration::try_from(now.duration_since(at)).unwrap_or_default();
+            let at = instant.checked_sub(age).filter(|_| age < COOL_DOWN);
+            if let (Some(at), Some(lane)) = (at, lane_of(&request, &from)) {
+                self.record((from, lane, backend_of(&request)), at);
+            }
+        }
+    }
+
     fn record(&self, places: HandOffPlaces, now: Instant) {
         let mut times = self.0.lock();
         if times.len() >= REMEMBERED {
@@ -46,6 +60,19 @@ impl HandOffTimes {
         }
         times.insert(places, now);
     }
+}
+
+/// Returns the lane that work is handed over to, or `None` if the request names no valid channel.
+fn lane_of(request: &HandOffRequest, from: &Lane) -> Option<Lane> {
+    match &request.channel {
+        Some(text) => parse_channel(text).map(Lane::Channel),
+        None => Some(from.clone()),
+    }
+}
+
+/// Returns the backend that a request names.
+fn backend_of(request: &HandOffRequest) -> Option<String> {
+    request.agent.as_ref().map(|name| name.trim().trim_matches('`').to_lowercase())
 }
 
 pub(super) async fn hand_off(
@@ -60,20 +87,17 @@ pub(super) async fn hand_off(
     if hops > MAX_HOPS {
         return Err(HostCallError::TooManyHops);
     }
-    let target = match &request.channel {
-        Some(text) => {
-            parse_channel(text).ok_or_else(|| HostCallError::InvalidChannel(text.clone()))?
-        }
-        None => here,
+    let Some(Lane::Channel(target)) = lane_of(request, &turn.event.lane) else {
+        return Err(HostCallError::InvalidChannel(request.channel.clone().unwrap_or_default()));
     };
+    let lane = Lane::Channel(target);
     let (parent, place) = if target == here {
         (turn.parent(), "this channel".to_owned())
     } else {
         let permissions = permissions(shared, turn, target).await?;
         (permissions.parent, permissions.place)
     };
-    let lane = Lane::Channel(target);
-    let backend = check_target(shared, turn, (&lane, parent), request.agent.as_deref()).await?;
+    let backend = check_target(shared, turn, (&lane, parent), backend_of(request)).await?;
     let event = NewEvent {
         asker: turn.event.asker,
         parent,
@@ -95,10 +119,11 @@ pub(super) async fn hand_off(
     };
     let agent = backend.as_ref().map(|name| format!(" to the agent `{name}`")).unwrap_or_default();
     let done = format!("The work was handed over{agent} in {place}; it is answered there.");
+    let (places, now) = ((turn.event.lane.clone(), lane, backend), Instant::now());
     if shared.durability.is_known(&event) {
+        shared.hand_offs.record(places, now);
         return Ok(done);
     }
-    let (places, now) = ((turn.event.lane.clone(), lane, backend), Instant::now());
     if let Some(seconds) = shared.hand_offs.wait(&places, now) {
         return Err(HostCallError::CoolDown(seconds));
     }
@@ -138,7 +163,7 @@ async fn check_target(
     shared: &Shared,
     turn: &CallingTurn,
     (lane, parent): (&Lane, Option<ChannelId>),
-    agent: Option<&str>,
+    backend: Option<String>,
 ) -> Result<Option<String>, HostCallError> {
     if let (Lane::Channel(channel), Some(parent)) = (lane, parent) {
         shared.channels.parents.learn(*channel, parent);
@@ -149,7 +174,6 @@ async fn check_target(
     if !is_here && !tools.contains(&HostToolKind::HandOff) {
         return Err(HostCallError::NotAccepted);
     }
-    let backend = agent.map(|name| name.trim().trim_matches('`').to_lowercase());
     if let Some(name) = &backend
         && !(shared.channels.may_choose(lane, &settings, name)
             && shared.serving(name, lane).is_some())

@@ -136,7 +136,8 @@ impl Recovery {
     /// Restores the agents that still run, with their turns. Must be called once, before
     /// [`Recovery::recover`].
     pub async fn restore_agents(&self) {
-        self.shared.links.revive(&self.shared.deps.backends).await;
+        let hand_offs = self.shared.links.revive(&self.shared.deps.backends).await;
+        self.shared.hand_offs.restore(hand_offs, self.shared.deps.clock.now());
     }
 
     /// Restores the unfinished events of a previous process. Must be called once, before any event

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
 
 use super::key::LinkKey;
 use super::{ContinuedTurn, KeptLink, LaneSession, Links, TurnSlot};
@@ -10,10 +13,14 @@ use crate::link::{
     FailedRebuild, Keepsake, Link, LinkRequest, OpenSession, RebuildError, RebuiltTurn,
     ResumedLink, remove_folder,
 };
-use crate::recording::{Header, Recorder, Recording, RecordingTail, ResumeError, TailError};
+use crate::recording::{
+    Header, RecordedHandOff, Recorder, Recording, RecordingTail, ResumeError, TailError,
+};
+use crate::tools::WINDOW;
 use crate::{Backend, Backends, Survivor};
 use aetheel_model::agent::TurnRef;
 use aetheel_model::agent::descriptor::LinkSharing;
+use aetheel_model::event::Lane;
 use aetheel_model::plain::with_causes;
 
 /// Number of gateway processes that may try to continue a link without any progress. After that,
@@ -40,9 +47,11 @@ enum ReviveError {
 }
 
 impl Links {
-    /// Restores the links that outlived the gateway. A link that cannot be restored is ended, and
-    /// the log contains the reason.
-    pub async fn revive(&self, backends: &Arc<dyn Backends>) {
+    /// Restores the links that outlived the gateway, and the counts of calls of the host's tools. A
+    /// link that cannot be restored is ended, and the log contains the reason. Returns the recent
+    /// hand-offs.
+    pub async fn revive(&self, backends: &Arc<dyn Backends>) -> Vec<RecordedHandOff> {
+        let hand_offs = count_recorded_calls(self).await;
         let survivors = self.0.launcher.survivors().await;
         let revived = survivors.into_iter().map(|survivor| {
             let (links, backends) = (self.clone(), Arc::clone(backends));
@@ -54,6 +63,7 @@ impl Links {
                 tracing::error!(%broken, "restoring a link failed unexpectedly; this is a bug of aetheel");
             }
         }
+        hand_offs
     }
 
     async fn revive_or_end(&self, backends: &dyn Backends, survivor: &Survivor) {
@@ -155,6 +165,27 @@ impl Links {
         }
         Some(key)
     }
+}
+
+/// Counts the calls that the recordings of the last hour contain. Returns the hand-offs among
+/// them. Calls that were refused count too, up to the limit.
+async fn count_recorded_calls(links: &Links) -> Vec<RecordedHandOff> {
+    let (recorder, rates) = (links.0.recorder.clone(), links.0.tool_rates.clone());
+    let per_hour = links.0.host.tool_limits.per_hour;
+    let (now, instant) = (Timestamp::now(), Instant::now());
+    let count = move |lane: &Lane, at: Timestamp| {
+        let age = Duration::try_from(now.duration_since(at)).unwrap_or_default();
+        if let Some(at) = instant.checked_sub(age) {
+            rates.count(lane, per_hour, at);
+        }
+    };
+    let since = now.checked_sub(WINDOW).unwrap_or(Timestamp::MIN);
+    let read = tokio::task::spawn_blocking(move || recorder.recent_calls(since, count)).await;
+    let read = read.map_err(std::io::Error::other).and_then(|read| read);
+    read.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot count the calls of host tools before the restart; hint: check RECORDINGS_DIR");
+        Vec::new()
+    })
 }
 
 /// Keeps a rebuilt link and its turns, and drives it.

@@ -11,6 +11,7 @@ mod checkpoint;
 mod folder;
 mod format;
 mod lines;
+mod recent;
 mod retention;
 mod tail;
 mod writer;
@@ -35,6 +36,7 @@ pub use self::format::{
     EntryKind, FORMAT, Header, ParsedRecording, ReadError, RecordingEntry, open_turns,
 };
 pub use self::lines::{RecordingLine, RecordingLines};
+pub use self::recent::RecordedHandOff;
 pub use self::tail::{MAX_TRIED, RecordingTail, TailError};
 use self::writer::{RecorderMessage, write_all};
 use aetheel_model::agent::{Action, Input, TimedInput};

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use aetheel_model::event::Lane;
 
 /// The time in which calls of a lane are counted.
-const WINDOW: Duration = Duration::from_secs(3_600);
+pub(crate) const WINDOW: Duration = Duration::from_secs(3_600);
 /// Number of lanes above which lanes without recent calls are removed from memory.
 const LANES: usize = 1_000;
 
@@ -18,7 +18,7 @@ const LANES: usize = 1_000;
 pub struct ToolLimits {
     /// In one turn.
     pub per_turn: u32,
-    /// In one lane and hour. A restart of the gateway begins a new hour.
+    /// In one lane and hour.
     pub per_hour: u32,
 }
 
@@ -29,7 +29,8 @@ impl Default for ToolLimits {
     }
 }
 
-/// Counts the calls of each lane. Cheap to clone; clones share the counts.
+/// Counts the calls of each lane. A new process counts those that its recordings contain. Cheap to
+/// clone; clones share the counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ToolRates(Arc<Mutex<HashMap<Lane, VecDeque<Instant>>>>);
 

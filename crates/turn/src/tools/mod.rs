@@ -19,7 +19,7 @@ pub use self::delegated::{
     call_done, call_failed,
 };
 pub use self::limits::ToolLimits;
-pub(crate) use self::limits::ToolRates;
+pub(crate) use self::limits::{ToolRates, WINDOW};
 pub(crate) use self::post_file::{PostFile, PostFileError};
 use aetheel_model::agent::HostTool;
 use aetheel_model::config::HostToolKind;

@@ -51,6 +51,8 @@ impl LinkTask {
             self.calls.refuse(request.call, ToolError::HourSpent(limits.per_hour));
             return Ok(None);
         }
+        // The next process counts the recorded calls.
+        self.recording.write_soon();
         let (key, is_added, report) = match opened {
             OpenedCall::Alone => return Ok(None),
             OpenedCall::Asks(ask) => (ask.ask, self.turns.ask(&ask), LinkReport::Ask(*ask)),
