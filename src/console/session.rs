@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::audit::{note, stop};
+use super::audit::{self, note, stop};
 use super::claims;
 use super::error::{LineError, TERMINAL_LINE_BYTES};
 use super::files;
@@ -413,6 +413,9 @@ impl ConsoleSession<'_> {
                 Err(rejection) => Err(rejection),
             },
         };
+        if let Some(entry) = audit::of_command(line).filter(|_| said.is_ok()) {
+            entry.note();
+        }
         if matches!(command, Some("/reset" | "/sessions" | "/backend" | "/model")) && said.is_ok() {
             self.shared.screen.status(StatusLine::forget);
         }

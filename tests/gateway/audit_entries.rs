@@ -32,11 +32,15 @@ async fn stops_resets_and_reserved_files_are_recorded_with_their_person() {
     local.wait_for_message(CHANNEL, |text| text.contains("Stopped.")).await;
     local.answer_to(local.slash(CHANNEL, ANN, "reset", None)).await;
     let reset = wait_for_entry(&local, &installation, "conversation-reset").await;
+    let former = local.suggestions(CHANNEL, ANN, "sessions", "hello").await.remove(0).0;
+    local.answer_to(local.slash(CHANNEL, ANN, "sessions", Some(&former))).await;
+    let resumed = wait_for_entry(&local, &installation, "conversation-resumed").await;
     local.answer_to(local.slash(CHANNEL, ANN, "claim", Some("paths:=src/a.rs"))).await;
     let reserved = wait_for_entry(&local, &installation, "files-reserved").await;
     local.answer_to(local.slash(CHANNEL, ANN, "claim", Some("release:=all"))).await;
     let released = wait_for_entry(&local, &installation, "files-released").await;
-    for entry in [&stopped, &reset, &reserved, &released] {
+    assert_eq!(field(&resumed, "session"), former);
+    for entry in [&stopped, &reset, &resumed, &reserved, &released] {
         assert_eq!(field(entry, "person"), ANN.to_string(), "{entry}");
         assert_eq!((field(entry, "name"), field(entry, "lane")), ("ann", lane.as_str()), "{entry}");
     }
@@ -117,8 +121,7 @@ async fn a_conversation_at_the_console_is_recorded_with_the_decisions_of_policie
     let guard = "target/guests/wasm32-wasip2/release/guard.wasm";
     let guard = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(guard));
     fs::write(folder.join("guard.wasm"), guard.expect("`make guests` built it")).unwrap();
-    let script =
-        "ask ls -la\nask make\ndeny\nhang\n/stop\n/reset\n/claim a.rs for 1h\n/claim release all\n";
+    let script = "ask ls -la\nask make\ndeny\nhang\n/stop\n/reset\n/sessions demo\n/claim a.rs for 1h\n/claim release all\n/safety ask\n/safety no-such\n";
     let ended = installation.run(&["console", "--backend", "demo"], script).await;
     let kinds = |kind: &str| entries(&installation, kind);
     let started = kinds("console-started");
@@ -134,6 +137,11 @@ async fn a_conversation_at_the_console_is_recorded_with_the_decisions_of_policie
     for kind in ["turn-stopped", "conversation-reset", "files-reserved", "files-released"] {
         assert_eq!(kinds(kind).len(), 1, "{kind}\n{}\n{}", ended.stdout, ended.stderr);
     }
+    let resumed = kinds("conversation-resumed");
+    assert_eq!(resumed.len(), 1, "{}\n{}", ended.stdout, ended.stderr);
+    let changed = kinds("setting-changed");
+    assert_eq!(changed.len(), 1, "{changed:?}");
+    assert_eq!((field(&changed[0], "setting"), field(&changed[0], "value")), ("safety", "ask"));
     let text = kinds("prompt-accepted").iter().map(Value::to_string).collect::<String>();
     assert!(!text.contains("ls -la"), "{text}");
     let checked = verify(&installation).await;

@@ -4,6 +4,7 @@
 
 use rustix::process::Signal;
 
+use super::audit::wait_for_entry;
 use super::{installed, serving};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, room};
 use crate::support::program::Installation;
@@ -84,6 +85,8 @@ async fn people_see_and_remove_the_turns_that_an_agent_asked_for() {
     let removed = local.answer_to(local.slash(CHANNEL, ANN, "schedules", Some(&id))).await;
     assert!(removed.content.contains("Removed"), "{}", removed.content);
     assert!(list().await.contains("No agent asked"));
+    let entry = wait_for_entry(&local, &installation, "later-turn-removed").await;
+    assert_eq!((&entry["fields"]["id"], &entry["fields"]["name"]), (&id.into(), &"ann".into()));
 }
 
 #[tokio::test]

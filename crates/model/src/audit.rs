@@ -35,6 +35,12 @@ pub enum AuditKind {
     TurnStopped,
     /// Somebody began a new conversation.
     ConversationReset,
+    /// Somebody continues an earlier conversation, or a copy of one.
+    ConversationResumed,
+    /// Somebody had a conversation shortened.
+    ConversationCompacted,
+    /// Somebody removed a turn that an agent had asked for.
+    LaterTurnRemoved,
     /// A person or an agent reserved files.
     FilesReserved,
     /// A person or an agent released reserved files.
@@ -67,7 +73,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// All kinds, in the order of the documentation.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::GatewayStarted,
         Self::GatewayStopped,
         Self::ConsoleStarted,
@@ -78,6 +84,9 @@ impl AuditKind {
         Self::SettingChanged,
         Self::TurnStopped,
         Self::ConversationReset,
+        Self::ConversationResumed,
+        Self::ConversationCompacted,
+        Self::LaterTurnRemoved,
         Self::FilesReserved,
         Self::FilesReleased,
         Self::OfferPressed,
@@ -108,6 +117,9 @@ impl AuditKind {
             Self::SettingChanged => "setting-changed",
             Self::TurnStopped => "turn-stopped",
             Self::ConversationReset => "conversation-reset",
+            Self::ConversationResumed => "conversation-resumed",
+            Self::ConversationCompacted => "conversation-compacted",
+            Self::LaterTurnRemoved => "later-turn-removed",
             Self::FilesReserved => "files-reserved",
             Self::FilesReleased => "files-released",
             Self::OfferPressed => "offer-pressed",

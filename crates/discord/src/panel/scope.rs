@@ -77,6 +77,7 @@ impl ChannelScope {
         let removed = self.services.later_turns.remove(&self.lane, id).await;
         if removed {
             tracing::info!(lane = %self.lane, user = self.asker.user, id, "a later turn was removed");
+            entry(self, AuditKind::LaterTurnRemoved).with("id", id).note();
         }
         removed
     }
@@ -94,9 +95,7 @@ impl ChannelScope {
         let chosen = self.services.settings.choose(&self.lane, setting, value).await;
         if let (Ok(report), Some(_)) = (&chosen, value) {
             tracing::info!(lane = %self.lane, user = self.asker.user, "{report}");
-            AuditEntry::new(AuditKind::SettingChanged)
-                .by(Some(UserId::discord(self.asker.user)), Some(&self.name))
-                .in_lane(&self.lane)
+            entry(self, AuditKind::SettingChanged)
                 .with("setting", setting.name())
                 .with_known("value", value)
                 .note();
@@ -121,6 +120,7 @@ impl ChannelScope {
             .await;
         if resumed.is_ok() {
             tracing::info!(lane = %self.lane, user = self.asker.user, session = id, "a conversation was resumed");
+            entry(self, AuditKind::ConversationResumed).with("session", id).note();
         }
         resumed
     }
@@ -134,12 +134,18 @@ impl ChannelScope {
             .await;
         if forked.is_ok() {
             tracing::info!(lane = %self.lane, user = self.asker.user, session = id, "a conversation was copied");
+            let entry = entry(self, AuditKind::ConversationResumed).with("session", id);
+            entry.with("copy", "yes").note();
         }
         forked
     }
 
     pub(super) async fn compact(&self) -> Result<String, LaneRequestError> {
-        self.services.conversations.compact(&self.lane).await
+        let compacted = self.services.conversations.compact(&self.lane).await;
+        if compacted.is_ok() {
+            entry(self, AuditKind::ConversationCompacted).note();
+        }
+        compacted
     }
 
     pub(super) async fn usage(&self) -> Vec<String> {
@@ -179,7 +185,17 @@ impl ChannelScope {
         project: &ProjectBinding,
     ) -> Result<String, LaneRequestError> {
         let lane = ids::lane(self.asker.parent.unwrap_or(self.asker.channel));
-        self.services.settings.bind_project(&lane, None, project).await
+        let bound = self.services.settings.bind_project(&lane, None, project).await;
+        let ProjectBinding { directory, backend } = project;
+        if bound.is_ok() && (directory.is_some() || backend.is_some()) {
+            entry(self, AuditKind::SettingChanged)
+                .in_lane(&lane)
+                .with("setting", "project")
+                .with_known("value", directory.as_ref())
+                .with_known("backend", backend.as_ref())
+                .note();
+        }
+        bound
     }
 
     /// Checks whether a backend can work; without a name, the backend of the channel.
@@ -190,4 +206,11 @@ impl ChannelScope {
         };
         self.services.backends.ping(&name).await
     }
+}
+
+/// Begins an entry of the audit log about the person in a channel.
+fn entry(scope: &ChannelScope, kind: AuditKind) -> AuditEntry {
+    AuditEntry::new(kind)
+        .by(Some(UserId::discord(scope.asker.user)), Some(&scope.name))
+        .in_lane(&scope.lane)
 }
