@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 
-use super::files::{AuditFiles, month_of};
+use super::files::{AuditFiles, AuditGap, month_of};
 use super::line::{self, AuditHead, ReadLine};
 use crate::disk::sync_folder;
 use aetheel_model::audit::{AuditEntry, AuditKind};
@@ -94,15 +94,25 @@ impl AuditChain {
         Ok(())
     }
 
-    /// Returns whether an entry about lost entries follows the entry that the second place names,
-    /// so that what it says about lost entries is out of date.
-    pub(super) fn has_noted_gap(&self) -> bool {
-        let Ok(known) = self.files.head() else { return false };
-        let known = known.map_or(0, |head| head.number);
-        let Ok((bytes, _)) = self.files.tail(self.month, TAIL_BYTES) else { return false };
-        bytes.split(|byte| *byte == b'\n').filter_map(ReadLine::parse).any(|line| {
-            line.record.number > known && line.record.kind == AuditKind::EntriesLost.word()
-        })
+    /// Returns how many of the entries that were lost since a time are counted by entries of the
+    /// chain. The time identifies the gap: another process may have written the entry about it.
+    fn noted(&self, since: Timestamp) -> io::Result<u64> {
+        let mut noted = 0;
+        for month in self.files.months()?.into_iter().filter(|month| *month >= month_of(since)) {
+            let mut most = TAIL_BYTES;
+            loop {
+                let (bytes, is_whole) = self.files.tail(month, most)?;
+                let mut lines = bytes.split(|byte| *byte == b'\n').filter_map(ReadLine::parse);
+                if !is_whole && lines.clone().next().is_none_or(|line| line.record.time >= since) {
+                    most = most.saturating_mul(8);
+                    continue;
+                }
+                noted +=
+                    lines.by_ref().filter_map(|line| line.record.lost_since(since)).sum::<u64>();
+                break;
+            }
+        }
+        Ok(noted)
     }
 
     /// Appends entries and syncs them. Continues after entries that another process has appended.
@@ -115,7 +125,21 @@ impl AuditChain {
         entries: &[(Timestamp, AuditEntry)],
         redactor: &Redactor,
     ) -> io::Result<()> {
-        if entries.is_empty() {
+        self.append_after(&[], entries, redactor)
+    }
+
+    /// Does the same as [`AuditChain::append`], after entries about gaps as far as no entry counts
+    /// them.
+    ///
+    /// # Errors
+    /// See [`AuditChain::append`].
+    pub(super) fn append_after(
+        &mut self,
+        gaps: &[AuditGap],
+        entries: &[(Timestamp, AuditEntry)],
+        redactor: &Redactor,
+    ) -> io::Result<()> {
+        if entries.is_empty() && gaps.is_empty() {
             return Ok(());
         }
         let lock = self.lock.try_clone()?;
@@ -123,7 +147,23 @@ impl AuditChain {
         if !self.is_at_end()? {
             *self = Self::at_end(&self.files, lock.try_clone()?, redactor)?;
         }
-        self.write(entries, redactor)
+        let mut batch = Vec::new();
+        for gap in gaps {
+            let missing = gap.count.saturating_sub(self.noted(gap.since)?);
+            if missing > 0 {
+                let entry = AuditEntry::new(AuditKind::EntriesLost)
+                    .with("count", missing)
+                    .with("since", gap.since);
+                batch.push((Timestamp::now(), entry));
+            }
+        }
+        batch.extend_from_slice(entries);
+        self.write(&batch, redactor)?;
+        if let Some(sum) = AuditGap::sum(gaps.iter().copied()) {
+            // The second place has either the gap of one process, or the sum of this one.
+            self.save_head(&[gaps, &[sum]].concat());
+        }
+        Ok(())
     }
 
     /// Returns whether nobody has appended entries since this process did.
@@ -164,10 +204,16 @@ impl AuditChain {
         })?;
         self.length += text.len() as u64;
         self.head = head;
-        if let Err(error) = self.files.save_head(&self.head) {
+        self.save_head(&[]);
+        Ok(())
+    }
+
+    /// Saves the newest entry in the second place. Gaps that `noted` does not contain stay there,
+    /// because another process has not written the entry about them yet.
+    fn save_head(&self, noted: &[AuditGap]) {
+        if let Err(error) = self.files.save_head(&self.head, noted) {
             tracing::debug!(%error, "cannot save state/audit-head.md; the next entry saves it");
         }
-        Ok(())
     }
 
     /// Removes the months whose entries are all older than `kept`. An entry about it is written

@@ -106,12 +106,17 @@ impl AuditFiles {
         Ok(text.as_deref().and_then(gap_in).filter(|gap| gap.count > 0))
     }
 
-    /// Replaces the second place. No entries are lost after `head`.
+    /// Replaces the newest entry in the second place, and removes the gap there if `noted` contains
+    /// it.
     ///
     /// # Errors
     /// The system's error; the old content is unchanged.
-    pub(super) fn save_head(&self, head: &AuditHead) -> io::Result<()> {
-        let gap = AuditGap { count: 0, since: Timestamp::UNIX_EPOCH };
+    pub(super) fn save_head(&self, head: &AuditHead, noted: &[AuditGap]) -> io::Result<()> {
+        let is_noted = |gap: &AuditGap| {
+            noted.iter().any(|noted| noted.since == gap.since && noted.count >= gap.count)
+        };
+        let gap = self.gap().ok().flatten().filter(|gap| !is_noted(gap));
+        let gap = gap.unwrap_or(AuditGap { count: 0, since: Timestamp::UNIX_EPOCH });
         replace(&self.head, second_place(Some(head), &gap).as_bytes()).map(drop)
     }
 
@@ -144,11 +149,18 @@ impl AuditFiles {
     }
 }
 
-/// Entries that could not be written.
+/// Entries that could not be written. The time, in whole milliseconds, identifies the gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AuditGap {
     pub(super) count: u64,
     pub(super) since: Timestamp,
+}
+
+impl AuditGap {
+    /// Returns all entries of some gaps as one gap, with the time of the first.
+    pub(super) fn sum(gaps: impl IntoIterator<Item = Self>) -> Option<Self> {
+        gaps.into_iter().reduce(|sum, gap| Self { count: sum.count + gap.count, ..sum })
+    }
 }
 
 /// Returns the content of the second place. Its length depends on the head alone.

@@ -49,6 +49,16 @@ impl AuditRecord {
             || field("name")
                 .is_some_and(|name| name.to_lowercase().contains(&wanted.to_lowercase()))
     }
+
+    /// Returns the number of lost entries if the entry is about those since a time.
+    pub(super) fn lost_since(&self, since: Timestamp) -> Option<u64> {
+        if self.kind != AuditKind::EntriesLost.word() {
+            return None;
+        }
+        let known: Timestamp = self.fields.get("since")?.parse().ok()?;
+        let is_same = known.as_millisecond() == since.as_millisecond();
+        self.fields.get("count")?.parse().ok().filter(|_| is_same)
+    }
 }
 
 /// The place of an entry in the chain.

@@ -135,7 +135,7 @@ fn a_torn_line_is_closed_by_an_entry() {
         let second = text.lines().nth(1).unwrap();
         let hash = &second[second.len() - 66..second.len() - 2];
         let head = AuditHead { number: 2, hash: hash.to_owned() };
-        place.files.save_head(&head).unwrap();
+        place.files.save_head(&head, &[]).unwrap();
         fs::write(place.file(), &text[..text.len() - cut]).unwrap();
         assert_eq!(place.fault(), "");
         assert_eq!(place.report().notes.len(), 1);
@@ -291,6 +291,49 @@ fn a_gap_that_an_entry_has_is_not_counted_again_if_the_second_place_was_not_save
     let next = AuditLog::start(place.folder.path(), Duration::MAX, redactor());
     next.note(AuditEntry::new(AuditKind::TurnEnded));
     next.flush(Duration::from_secs(10));
+    assert_eq!(lost(&place), [1]);
+    assert_eq!(place.fault(), "");
+}
+
+#[test]
+fn a_gap_that_two_processes_know_is_counted_once() {
+    let (place, obstacle) = obstructed();
+    let start = || AuditLog::start(place.folder.path(), Duration::MAX, redactor());
+    let note = |log: &AuditLog| {
+        log.note(AuditEntry::new(AuditKind::TurnBegun));
+        log.flush(Duration::from_secs(10));
+    };
+    let gateway = start();
+    note(&gateway);
+    // The console learns of that entry, and both lose another one.
+    let console = start();
+    note(&gateway);
+    note(&console);
+    fs::remove_file(&obstacle).unwrap();
+    note(&console);
+    note(&gateway);
+    assert_eq!(lost(&place).iter().sum::<u64>(), 3, "{}", place.text());
+    note(&start());
+    note(&console);
+    assert_eq!(lost(&place).iter().sum::<u64>(), 3, "{}", place.text());
+    assert_eq!(place.fault(), "");
+}
+
+#[test]
+fn a_gap_of_a_killed_process_stays_known_while_another_one_writes() {
+    let (place, obstacle) = obstructed();
+    let start = || AuditLog::start(place.folder.path(), Duration::MAX, redactor());
+    let note = |log: &AuditLog| {
+        log.note(AuditEntry::new(AuditKind::TurnBegun));
+        log.flush(Duration::from_secs(10));
+    };
+    let (console, gateway) = (start(), start());
+    note(&gateway);
+    drop(gateway);
+    fs::remove_file(&obstacle).unwrap();
+    note(&console);
+    assert!(lost(&place).is_empty());
+    note(&start());
     assert_eq!(lost(&place), [1]);
     assert_eq!(place.fault(), "");
 }

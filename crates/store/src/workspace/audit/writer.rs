@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::chain::AuditChain;
 use super::files::{AuditFiles, AuditGap};
-use aetheel_model::audit::{AuditEntry, AuditKind, AuditSink};
+use aetheel_model::audit::{AuditEntry, AuditSink};
 use aetheel_model::redact::Redactor;
 use aetheel_model::supervisor;
 
@@ -51,8 +51,7 @@ impl AuditLog {
             redactor,
             chain: None,
             overflow: Arc::clone(&overflow),
-            lost: earlier.map_or(0, |gap| gap.count),
-            lost_since: earlier.map(|gap| gap.since),
+            lost: None,
             earlier,
             expires: None,
             warned: false,
@@ -86,10 +85,10 @@ struct AuditWriter {
     /// The open end of the chain, or `None` before the first entry and after a failure.
     chain: Option<AuditChain>,
     overflow: Arc<AtomicU64>,
-    /// Number of entries that were not written, since this time.
-    lost: u64,
-    lost_since: Option<Timestamp>,
-    /// The entries among `lost` that an earlier process lost, until the chain is opened.
+    /// The entries of this process that were not written.
+    lost: Option<AuditGap>,
+    /// The entries that an earlier process lost, or one that still runs. It may write the entry
+    /// about them itself.
     earlier: Option<AuditGap>,
     /// When old entries are removed next.
     expires: Option<Instant>,
@@ -100,7 +99,8 @@ struct AuditWriter {
 impl AuditWriter {
     fn run(&mut self, commands: &Receiver<AuditWriterCommand>) {
         loop {
-            let wait = if self.lost > 0 { RETRY_INTERVAL } else { EXPIRE_INTERVAL };
+            let knows_gap = self.gaps().next().is_some();
+            let wait = if knows_gap { RETRY_INTERVAL } else { EXPIRE_INTERVAL };
             let first = match commands.recv_timeout(wait) {
                 Ok(command) => Some(command),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -124,9 +124,9 @@ impl AuditWriter {
     fn write(&mut self, entries: Vec<(Timestamp, AuditEntry)>) {
         self.count_lost(self.overflow.swap(0, Ordering::Relaxed));
         let count = entries.len() as u64;
-        match self.open().and_then(|()| self.append(entries)) {
+        match self.append(&entries) {
             Ok(()) => {
-                (self.lost, self.lost_since) = (0, None);
+                (self.lost, self.earlier) = (None, None);
                 if std::mem::take(&mut self.warned) {
                     tracing::info!("the audit log is written again");
                 }
@@ -142,32 +142,13 @@ impl AuditWriter {
         }
     }
 
-    /// Opens the end of the chain if it is not open.
-    fn open(&mut self) -> std::io::Result<()> {
-        if self.chain.is_none() {
-            let chain = AuditChain::open(&self.files, &self.redactor)?;
-            if let Some(earlier) = self.earlier.take_if(|_| chain.has_noted_gap()) {
-                // The earlier process noted them, and ended before it could save that.
-                self.lost = self.lost.saturating_sub(earlier.count);
-                self.lost_since = self.lost_since.filter(|_| self.lost > 0);
-            }
-            self.earlier = None;
-            self.chain = Some(chain);
-        }
-        Ok(())
-    }
-
-    fn append(&mut self, entries: Vec<(Timestamp, AuditEntry)>) -> std::io::Result<()> {
-        let Some(chain) = &mut self.chain else { return Ok(()) };
-        let mut batch = Vec::new();
-        if let Some(since) = self.lost_since {
-            let gap = AuditEntry::new(AuditKind::EntriesLost)
-                .with("count", self.lost)
-                .with("since", since);
-            batch.push((Timestamp::now(), gap));
-        }
-        batch.extend(entries);
-        chain.append(&batch, &self.redactor)?;
+    fn append(&mut self, entries: &[(Timestamp, AuditEntry)]) -> std::io::Result<()> {
+        let gaps: Vec<AuditGap> = self.gaps().collect();
+        let chain = match &mut self.chain {
+            Some(chain) => chain,
+            closed => closed.insert(AuditChain::open(&self.files, &self.redactor)?),
+        };
+        chain.append_after(&gaps, entries, &self.redactor)?;
         if self.expires.is_none_or(|expires| expires <= Instant::now()) {
             self.expires = Some(Instant::now() + EXPIRE_INTERVAL);
             if let Err(error) = chain.expire(self.kept, &self.redactor) {
@@ -177,19 +158,29 @@ impl AuditWriter {
         Ok(())
     }
 
+    fn gaps(&self) -> impl Iterator<Item = AuditGap> {
+        self.earlier.into_iter().chain(self.lost)
+    }
+
     /// Notes the number of lost entries for the next process, in case that this one ends before it
     /// can write an entry about them.
     fn save_gap(&self) {
-        let Some(since) = self.lost_since else { return };
-        if let Err(error) = self.files.save_gap(&AuditGap { count: self.lost, since }) {
+        let Some(gap) = AuditGap::sum(self.gaps()) else { return };
+        if let Err(error) = self.files.save_gap(&gap) {
             tracing::debug!(%error, "cannot save the number of lost entries in state/audit-head.md");
         }
     }
 
     fn count_lost(&mut self, count: u64) {
         if count > 0 {
-            self.lost += count;
-            self.lost_since.get_or_insert_with(Timestamp::now);
+            let lost = self.lost.get_or_insert_with(|| AuditGap { count: 0, since: whole_ms() });
+            lost.count += count;
         }
     }
+}
+
+/// Returns the current time in whole milliseconds, as the second place has it.
+fn whole_ms() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }
