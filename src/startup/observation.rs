@@ -56,4 +56,10 @@ impl TurnObservers for Observation {
             traces.notify(event);
         }
     }
+
+    fn restore(&self, event: &ObservedEvent) {
+        if let Some(traces) = &self.traces {
+            traces.restore(event);
+        }
+    }
 }

@@ -37,7 +37,7 @@ async fn observers_see_turns_questions_and_decisions_without_secrets() {
     desk.dispatcher.questions.answer(&question.id, &ann(), AskDecision::AllowOnce).unwrap();
     desk.collected.answers(1).await;
     desk.dispatcher.turns.idle().await;
-    let events = seen.0.lock().unwrap().clone();
+    let events = seen.events.lock().unwrap().clone();
     let kinds: Vec<String> = events.iter().map(|event| word(&event.kind)).collect();
     assert_eq!(
         kinds,
@@ -88,7 +88,7 @@ async fn a_failed_turn_ends_with_its_reason() {
     desk.ask(7, "go");
     desk.collected.answers(1).await;
     desk.dispatcher.turns.idle().await;
-    let events = seen.0.lock().unwrap().clone();
+    let events = seen.events.lock().unwrap().clone();
     let Some(ObservedKind::TurnEnded { failure: Some(failure), .. }) =
         events.last().map(|event| event.kind.clone())
     else {

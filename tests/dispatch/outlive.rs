@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use aetheel::agent::{
     Action, AgentEvent, AgentEventKind, Ask, AskDecision, AskKind, Chunk, HostCommand, Input,
-    Safety, ToolStart, Write,
+    Safety, ToolEnd, ToolStart, ToolStatus, Write,
 };
 use aetheel::clock::Clock;
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, Person};
 use aetheel::event::NewEvent;
 use aetheel::id::UserId;
+use aetheel::observed::{ObservedEvent, ObservedKind};
 use aetheel::queue::QueueLimits;
 use aetheel::turn::recording::Recorder;
 use aetheel::turn::{
@@ -22,6 +23,7 @@ use aetheel::workspace::Journal;
 use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, watch};
 
+use crate::support::observers::CollectingObserver;
 use crate::support::scripted::{
     Agent, Collected, OneBackend, Replaceable, ScriptedBackend, ScriptedLauncher, Understanding,
     event, message, parts, plain, text_event,
@@ -399,6 +401,77 @@ fn a_continued_turn_does_not_keep_a_revoked_safety_level() {
     assert!(failure.as_deref().unwrap().contains("the level of safety"), "{failure:?}");
     second.wait_until("its agent to end", || shelf.held().is_empty());
     drop(leave);
+}
+
+/// Like `plain`, with the beginning and the end of a tool in the lines `begin` and `end`.
+fn with_tool() -> Understanding {
+    let usual = plain();
+    Arc::new(move |state, input| match input {
+        Input::Line(line) if line.text == "begin" => {
+            Ok(vec![event(AgentEventKind::ToolStart(ToolStart {
+                id: "t1".into(),
+                parent: None,
+                kind: "bash".into(),
+                native_name: "Bash".into(),
+                title: "run".into(),
+                target: None,
+                input: "{}".into(),
+            }))])
+        }
+        Input::Line(line) if line.text == "end" => {
+            Ok(vec![event(AgentEventKind::ToolEnd(ToolEnd {
+                id: "t1".into(),
+                status: ToolStatus::Ok,
+                output: None,
+                exit_code: None,
+                diffs: vec![],
+            }))])
+        }
+        _ => usual(state, input),
+    })
+}
+
+#[test]
+fn the_next_process_knows_when_a_running_tool_began() {
+    let (leave, given) = watch::channel(false);
+    let launcher = ScriptedLauncher::new(move |agent: Agent| {
+        let mut given = given.clone();
+        async move {
+            agent.say(&["session s1", "begin", "text one, "]).await;
+            let _ = given.wait_for(|given| *given).await;
+            agent.say(&["end", "text two", "done"]).await;
+            agent.exit(aetheel::agent::Exit::Code(0), "").await;
+        }
+    });
+    let (folder, shelf) = (folder(), Shelf::new(launcher));
+    let setup = |observers: &Arc<CollectingObserver>| Setup {
+        observers: observers.clone(),
+        ..Setup::of(with_tool())
+    };
+    let [former, latter] = [(); 2].map(|()| Arc::new(CollectingObserver::default()));
+    let first = Gateway::begin(folder.path(), &shelf, setup(&former));
+    first.ask("go");
+    first.wait_for_text("one, ");
+    first.die();
+    age(&recording(folder.path()), Duration::from_secs(30));
+    let second = Gateway::begin(folder.path(), &shelf, setup(&latter));
+    leave.send_replace(true);
+    assert_eq!(second.answer().0, "one, two");
+    second.runtime.block_on(second.dispatcher.turns.idle());
+    let is_tool = |event: &&ObservedEvent| {
+        matches!(event.kind, ObservedKind::ToolBegun { .. } | ObservedKind::ToolEnded { .. })
+    };
+    let before = former.events.lock().unwrap().iter().find(is_tool).cloned().expect("a tool");
+    let restored = latter.restored.lock().unwrap().clone();
+    assert_eq!((restored.len(), &restored[0].kind), (1, &before.kind), "{restored:?}");
+    let earlier = before.at_ms - restored[0].at_ms;
+    assert!(earlier >= 29_000, "it began at its recorded time: {earlier}");
+    let seen = latter.events.lock().unwrap().clone();
+    let tools: Vec<&ObservedEvent> = seen.iter().filter(is_tool).collect();
+    assert!(
+        matches!(tools[..], [ObservedEvent { kind: ObservedKind::ToolEnded { .. }, .. }]),
+        "{seen:?}"
+    );
 }
 
 /// Like `plain`, with an additional notice, and with the text in capitals if `capitals` is set.

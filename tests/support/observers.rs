@@ -9,7 +9,11 @@ use super::guests::component_of;
 
 /// Collects all events.
 #[derive(Default)]
-pub struct CollectingObserver(pub Mutex<Vec<ObservedEvent>>);
+pub struct CollectingObserver {
+    pub events: Mutex<Vec<ObservedEvent>>,
+    /// Those from before a restart.
+    pub restored: Mutex<Vec<ObservedEvent>>,
+}
 
 impl TurnObservers for CollectingObserver {
     fn is_empty(&self) -> bool {
@@ -17,7 +21,11 @@ impl TurnObservers for CollectingObserver {
     }
 
     fn notify(&self, event: &ObservedEvent) {
-        self.0.lock().unwrap().push(event.clone());
+        self.events.lock().unwrap().push(event.clone());
+    }
+
+    fn restore(&self, event: &ObservedEvent) {
+        self.restored.lock().unwrap().push(event.clone());
     }
 }
 

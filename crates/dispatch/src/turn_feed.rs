@@ -71,6 +71,15 @@ impl TurnFeed {
         }
     }
 
+    /// Passes on an event from before a restart of the gateway, without secrets.
+    pub(crate) fn past_event(&self, event: &AgentEventKind, at_ms: i64) {
+        if !self.observers.is_empty()
+            && let Some(kind) = ObservedKind::of(event)
+        {
+            self.observers.restore(&ObservedEvent { turn: self.turn.clone(), at_ms, kind });
+        }
+    }
+
     pub(crate) fn policy_decided(&self, ask: &Ask, ruling: &PolicyRuling) {
         let AskKind::Permission(tool) = &ask.kind else { return };
         self.send(ObservedKind::PolicyDecided {

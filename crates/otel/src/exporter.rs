@@ -104,6 +104,13 @@ impl TurnObservers for TraceExporter {
             }
         }
     }
+
+    fn restore(&self, event: &ObservedEvent) {
+        if self.options.samples(ids::trace_id(&event.turn)) {
+            // The previous process has sent the spans that ended there.
+            self.turns.lock().add(event);
+        }
+    }
 }
 
 /// Counts lost spans and reports them.

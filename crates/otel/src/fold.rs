@@ -244,7 +244,7 @@ impl TracedTurn {
     /// Ends a tool use. Returns it with the id of the span that contains it.
     fn end_tool(&mut self, turn: &ObservedTurn, id: &str) -> Option<(EndedTool, SpanId)> {
         let tool = self.tools.get_mut(id)?;
-        // It began before a restart, or it ended before.
+        // It ended before.
         let began = tool.began.take()?;
         let (span, parent) = (tool.span, tool.parent.clone());
         let ended = EndedTool { span, name: tool.name.clone(), kind: tool.kind.clone(), began };
@@ -407,14 +407,31 @@ mod tests {
             event(12_000, ended("completed", None)),
         ]);
         let mut next = TracedTurns::new();
+        next.add(&event(20_000, begun(true)));
+        // These are from before the restart.
+        for past in [
+            event(11_000, tool("t1", None, "Bash")),
+            event(11_500, tool_ended("t1", "ok")),
+            event(11_700, tool("t2", None, "Task")),
+            event(11_800, tool("t3", Some("t2"), "Read")),
+        ] {
+            next.add(&past);
+        }
         let events = [
-            event(20_000, begun(true)),
-            // It began before the restart, so its beginning is not known.
+            event(20_400, tool_ended("t3", "ok")),
             event(20_500, tool_ended("t2", "ok")),
+            // A tool of which nothing is known.
+            event(20_600, tool_ended("t4", "ok")),
+            event(20_700, tool("t1", None, "Bash")),
+            event(20_800, tool_ended("t1", "ok")),
             event(21_000, ended("agent-failure", Some(SECRET))),
         ];
         let after: Vec<SpanData> = events.iter().filter_map(|event| next.add(event)).collect();
-        let [root] = &after[..] else { panic!("{after:?}") };
+        let [inner, outer, again, root] = &after[..] else { panic!("{after:?}") };
+        assert_eq!((outer.name.as_ref(), outer.start_time), ("execute_tool Task", time(11_700)));
+        assert_eq!((inner.start_time, inner.end_time), (time(11_800), time(20_400)));
+        assert_eq!(inner.parent_span_id, outer.span_context.span_id());
+        assert_ne!(again.span_context.span_id(), before[0].span_context.span_id());
         assert_eq!(root.span_context.trace_id(), before[0].span_context.trace_id());
         assert_eq!(root.span_context.span_id(), before[1].span_context.span_id());
         assert_eq!(root.start_time, time(16_000));

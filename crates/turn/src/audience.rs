@@ -18,8 +18,15 @@ pub trait Audience: Send {
     /// Called for each event of the agent, with the transcript that includes the event.
     fn event(&mut self, event: &AgentEventKind, transcript: &Transcript);
 
-    /// Called for each event from before a restart of the gateway. People may have seen it already.
-    fn replay_event(&mut self, event: &AgentEventKind, transcript: &Transcript) {
+    /// Called for each event from before a restart of the gateway, with its time in milliseconds
+    /// since 1970 if that is known. People may have seen it already.
+    fn replay_event(
+        &mut self,
+        event: &AgentEventKind,
+        transcript: &Transcript,
+        at_ms: Option<i64>,
+    ) {
+        let _ = at_ms;
         self.event(event, transcript);
     }
 

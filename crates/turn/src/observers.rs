@@ -9,6 +9,12 @@ pub trait TurnObservers: Send + Sync {
 
     /// Passes an event to all observers. Returns at once: an observer that is too slow loses it.
     fn notify(&self, event: &ObservedEvent);
+
+    /// Passes a use of a tool from before a restart of the gateway to those that need it to
+    /// understand later events. The observers of the previous process got it.
+    fn restore(&self, event: &ObservedEvent) {
+        let _ = event;
+    }
 }
 
 /// No observers.

@@ -118,9 +118,14 @@ impl TurnAudience<'_> {
     }
 
     /// Shows an event that the observers got from the previous process.
-    fn pass_again(&mut self, event: &AgentEventKind) {
-        let Self { stream, shown, reply, .. } = self;
-        stream.pass(event, |event| show(shown, reply, None, event));
+    fn pass_again(&mut self, event: &AgentEventKind, at_ms: Option<i64>) {
+        let Self { stream, shown, reply, context, .. } = self;
+        stream.pass(event, |event| {
+            if let Some(at_ms) = at_ms {
+                context.feed.past_event(event, at_ms);
+            }
+            show(shown, reply, None, event);
+        });
     }
 }
 
@@ -159,7 +164,12 @@ impl Audience for TurnAudience<'_> {
     }
 
     /// Shows the event at once: people have already seen this part of the turn.
-    fn replay_event(&mut self, event: &AgentEventKind, transcript: &Transcript) {
+    fn replay_event(
+        &mut self,
+        event: &AgentEventKind,
+        transcript: &Transcript,
+        at_ms: Option<i64>,
+    ) {
         if matches!(event, AgentEventKind::ToolStart(_)) {
             // The journal has this record already, or gets it soon.
             drop(self.kept.record_tool_use());
@@ -169,7 +179,7 @@ impl Audience for TurnAudience<'_> {
             let start = transcript.tool(&end.id).map(|tool| &tool.start);
             self.files.on_tool_end(end, start, true);
         }
-        self.pass_again(event);
+        self.pass_again(event, at_ms);
     }
 
     fn past_interruption(&mut self, ask: Option<&Ask>) {

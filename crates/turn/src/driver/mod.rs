@@ -266,6 +266,7 @@ impl Driver<'_> {
             Some(
                 LinkReport::Answered(..)
                 | LinkReport::Ruled(_)
+                | LinkReport::Replayed(_)
                 | LinkReport::Steered
                 | LinkReport::Stopping
                 | LinkReport::CaughtUp { .. },
@@ -288,7 +289,7 @@ impl Driver<'_> {
     /// that are still open are asked at the end.
     async fn catch_up(&mut self) {
         let (mut asks, mut ruled, mut stopping) = (BTreeMap::new(), None, false);
-        let mut calls = BTreeMap::new();
+        let (mut calls, mut at_ms) = (BTreeMap::new(), None);
         let caught_up = loop {
             match self.slot.reports.recv().await {
                 Some(LinkReport::CaughtUp { spent, elapsed }) => break Some((spent, elapsed)),
@@ -296,7 +297,7 @@ impl Driver<'_> {
                     self.observed.text |=
                         matches!(&event, AgentEventKind::Text(text) if text.parent.is_none());
                     if let Some(event) = self.guard.event(event) {
-                        self.audience.replay_event(&event, self.guard.transcript());
+                        self.audience.replay_event(&event, self.guard.transcript(), at_ms);
                     }
                 }
                 Some(LinkReport::Ask(ask)) => {
@@ -307,6 +308,7 @@ impl Driver<'_> {
                     }
                     asks.insert(ask.ask, ask);
                 }
+                Some(LinkReport::Replayed(at)) => at_ms = Some(at),
                 Some(LinkReport::Ruled(ruling)) => ruled = Some(ruling),
                 Some(LinkReport::Steered) => self.audience.past_interruption(None),
                 Some(LinkReport::Delegated(call)) => {

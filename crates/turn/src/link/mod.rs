@@ -154,6 +154,8 @@ pub(super) enum LinkReport {
     Refused,
     /// The policies decided about the next question of a continued turn, which nobody saw.
     Ruled(PolicyRuling),
+    /// The next event is of a continued turn, and happened at this time, in milliseconds since 1970.
+    Replayed(i64),
     /// This question of a continued turn was answered before the restart.
     Answered(AskKey, AskDecision),
     /// People wrote to a continued turn before the restart.

@@ -373,6 +373,13 @@ impl LinkTask {
                     Action::AskWithdrawn(ask) => {
                         notes.clocks.values_mut().for_each(|clock| clock.answered(*ask, t));
                     }
+                    Action::Event(event) => {
+                        let turn = TurnRef { session: event.session, turn: event.turn };
+                        let ago_ms = (self.recording.now() - t).max(0.0) as i64;
+                        let at_ms = jiff::Timestamp::now().as_millisecond() - ago_ms;
+                        // Fails only if the event is not reported either.
+                        let _ = self.turns.report(turn, LinkReport::Replayed(at_ms));
+                    }
                     _ => {}
                 }
                 self.apply(other).await;
