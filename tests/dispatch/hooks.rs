@@ -14,11 +14,13 @@ use aetheel::dispatch::{
 use aetheel::event::{Event, EventKind as Asked, EventOrigin, Lane, NewEvent};
 use aetheel::fold::Transcript;
 use aetheel::id::{ChannelId, MessageId};
+use aetheel::observed::ObservedKind;
 use aetheel::queue::QueueLimits;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 
 use crate::support::lasting::{AgentCommand, LastingAgent, LastingBackend, Replaceable};
+use crate::support::observers::CollectingObserver;
 use crate::support::scripted::{
     Agent, Collected, Desk, DeskOptions, OneBackend, ScriptedBackend, ScriptedLauncher, message,
     parts, plain,
@@ -84,6 +86,32 @@ async fn hooks_run_before_and_after_every_turn_in_its_lane_with_new_sessions() {
         std::fs::read_to_string(desk.folder.path().join("config/state/sessions.md")).unwrap();
     assert!(sessions.contains("s-1") && !sessions.contains("s-hook"), "{sessions}");
     assert_eq!(desk.collected.answers(2).await.len(), 2, "hooks without an answer post nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn observers_see_the_turns_of_hooks() {
+    let seen = Arc::new(CollectingObserver::default());
+    let options = DeskOptions { observers: seen.clone(), ..DeskOptions::default() };
+    let desk = Desk::new(ScriptedLauncher::new(answering), options).await;
+    operator_writes(desk.folder.path(), HOOKS);
+    desk.ask(7, "go");
+    desk.dispatcher.turns.idle().await;
+    let events = seen.events.lock().unwrap().clone();
+    let turns: Vec<(String, &str)> = events
+        .iter()
+        .map(|event| match &event.kind {
+            ObservedKind::TurnBegun { trigger, .. } => (event.turn.lane.clone(), trigger.as_str()),
+            ObservedKind::TurnEnded { ending, .. } => (event.turn.lane.clone(), *ending),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let expected = ["hook:agent_begin:channel:7", "channel:7", "hook:agent_stop:channel:7"];
+    let expected: Vec<(String, &str)> = expected
+        .into_iter()
+        .zip(["hook", "message", "hook"])
+        .flat_map(|(lane, kind)| [(lane.to_owned(), kind), (lane.to_owned(), "completed")])
+        .collect();
+    assert_eq!(turns, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

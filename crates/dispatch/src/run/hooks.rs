@@ -12,12 +12,14 @@ use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
 use super::TurnRunner;
+use super::redact_stream::StreamRedactor;
 use super::start::start_input;
 use super::turn_id;
-use super::turn_log::line_of;
+use super::turn_log::{audit_begin, line_of};
 use crate::channel::error::LaneDirectoryError;
-use crate::outlet::TurnAnswer;
-use aetheel_model::agent::{Ask, AskKey};
+use crate::outlet::{TurnAnswer, messages};
+use crate::turn_feed::TurnFeed;
+use aetheel_model::agent::{AgentEventKind, Ask, AskKey};
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::fold::Transcript;
 use aetheel_store::workspace::{Hook, HookInstruction, Hooks};
@@ -143,6 +145,17 @@ impl TurnRunner {
         let (_steer, steers) = mpsc::unbounded_channel();
         let label = backend.descriptor().label().to_owned();
         let (by, sequence, blobs) = (Arc::clone(&backend), event.sequence, Vec::new());
+        let fired = Event {
+            lane: lane.clone(),
+            kind: EventKind::Hook,
+            accepted_ms: self.shared.deps.clock.now_ms(),
+            ..asks
+        };
+        audit_begin(&fired, id, &*backend, start.settings.model.as_deref(), false);
+        let feed = TurnFeed::of(&self.shared.deps, &fired, id, &name);
+        feed.begun(&fired, &settings, &*backend, &start, false);
+        let stream = StreamRedactor::new(&self.shared.deps.redactor);
+        let mut audience = HookAudience { stream, feed: feed.clone() };
         let request = TurnRequest {
             id: id.to_owned(),
             event: sequence,
@@ -154,11 +167,11 @@ impl TurnRunner {
             steers,
             continued: None,
         };
-        let result = aetheel_turn::run(request, &self.shared.links, &mut NullAudience).await;
+        let result = aetheel_turn::run(request, &self.shared.links, &mut audience).await;
+        feed.ended(&result, messages::failure_detail(&result.ending).as_deref());
         self.shared.links.forget(&lane);
         self.report(&name, &result);
         self.shared.rollout.on_turn_end(&name, id, &result);
-        let fired = Event { lane: lane.clone(), kind: EventKind::Hook, ..asks };
         let recordings = self.shared.deps.recorder.folder();
         let turn =
             Some(line_of((&fired, self.shared.now()), id, by.descriptor(), recordings, &result));
@@ -197,11 +210,16 @@ fn prompt(hook: Hook, instruction: &HookInstruction, event: &Event, what: &str) 
     )
 }
 
-/// The audience of a turn that nobody watches.
-struct NullAudience;
+/// The audience of a turn that only observers watch.
+struct HookAudience<'a> {
+    stream: StreamRedactor<'a>,
+    feed: TurnFeed,
+}
 
-impl Audience for NullAudience {
-    fn event(&mut self, _event: &aetheel_model::agent::AgentEventKind, _transcript: &Transcript) {}
+impl Audience for HookAudience<'_> {
+    fn event(&mut self, event: &AgentEventKind, _transcript: &Transcript) {
+        self.stream.pass(event, |event| self.feed.agent_event(event));
+    }
 
     fn ask(&mut self, ask: &Ask, answer: Answerer) {
         tracing::warn!(
