@@ -10,43 +10,19 @@ use aetheel::app::ClusterBudgetTable;
 use aetheel::budget::AccountUse;
 use aetheel::cluster::{Cluster, NodeOptions};
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{ClusterBudgets, Dispatcher, Notice, OfferRefusal, PromptRefusal, Router};
-use aetheel::event::NewEvent;
-use aetheel::id::ChannelId;
+use aetheel::dispatch::{Dispatcher, Notice, OfferRefusal};
 use aetheel::queue::QueueLimits;
 use aetheel::workspace::Workspace;
-use async_trait::async_trait;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{LEASE, TIMEOUT, declare_dead, node, options};
 use crate::dispatch::budgets::{RAISED, agent, button, press, spending};
 use crate::support::link::{Link, Way};
 use crate::support::postgres::Postgres;
+use crate::support::router::ServesAll;
 use crate::support::scripted::{
     Agent, Collected, OneBackend, ScriptedBackend, ScriptedLauncher, message, parts,
 };
-
-/// Serves all lanes that it gets, and adds up budgets with the other nodes.
-struct Sums(ClusterBudgetTable);
-
-#[async_trait]
-impl Router for Sums {
-    fn is_remote(&self, _: &NewEvent) -> bool {
-        false
-    }
-
-    async fn serves(&self, _: ChannelId) -> bool {
-        true
-    }
-
-    async fn send(&self, _: NewEvent) -> Result<(), PromptRefusal> {
-        Err(PromptRefusal::NotSaved)
-    }
-
-    fn cluster_budgets(&self) -> Option<&dyn ClusterBudgets> {
-        Some(&self.0)
-    }
-}
 
 /// The gateway of a node.
 struct Serving {
@@ -77,7 +53,8 @@ impl Serving {
         let launcher = launcher.clone();
         let mut parts =
             parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
-        parts.router = Some(Arc::new(Sums(ClusterBudgetTable::new(cluster))));
+        let budgets = ClusterBudgetTable::new(cluster);
+        parts.router = Some(Arc::new(ServesAll::with_budgets(budgets)));
         let workspace = parts.workspace.clone();
         Self { dispatcher: Dispatcher::new(parts), collected, folder, workspace }
     }

@@ -1,57 +1,22 @@
 //! Tests of files and claims in a directory that two machines of a cluster share.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use aetheel::dispatch::{ClaimAuthor, ClaimOrder, FileNeighbours, Notice, PromptRefusal, Router};
-use aetheel::event::{Lane, NewEvent};
+use aetheel::dispatch::{ClaimAuthor, ClaimOrder, Notice, Router};
+use aetheel::event::Lane;
 use aetheel::id::ChannelId;
-use async_trait::async_trait;
 
 use super::claims::{agent, options};
 use super::collisions::channel_of;
+use crate::support::router::ServesAll;
 use crate::support::scripted::{Desk, DeskOptions, message};
-
-/// Passes the news of one machine to another one.
-#[derive(Default)]
-struct Wire(Mutex<(Vec<String>, Option<FileNeighbours>)>);
-
-impl Wire {
-    fn connect(&self, neighbours: FileNeighbours) {
-        let mut wire = self.0.lock().unwrap();
-        wire.0.drain(..).for_each(|news| assert!(neighbours.receive(&news)));
-        wire.1 = Some(neighbours);
-    }
-}
-
-#[async_trait]
-impl Router for Wire {
-    fn is_remote(&self, _: &NewEvent) -> bool {
-        false
-    }
-
-    async fn serves(&self, _: ChannelId) -> bool {
-        true
-    }
-
-    async fn send(&self, _: NewEvent) -> Result<(), PromptRefusal> {
-        Err(PromptRefusal::NotSaved)
-    }
-
-    fn share_file_news(&self, news: String) {
-        let mut wire = self.0.lock().unwrap();
-        match &wire.1 {
-            Some(neighbours) => assert!(neighbours.receive(&news)),
-            None => wire.0.push(news),
-        }
-    }
-}
 
 /// Two machines that serve channel 1 and channel 2 of one project in these directories.
 struct Cluster {
     one: Desk,
     two: Desk,
-    wires: [Arc<Wire>; 2],
+    wires: [Arc<ServesAll>; 2],
     answers: (usize, usize),
 }
 
@@ -70,7 +35,7 @@ impl Cluster {
 
     /// Starts machines that are not connected yet.
     async fn apart(directories: [&Path; 2], shared: &str) -> Self {
-        let wires = [Arc::new(Wire::default()), Arc::new(Wire::default())];
+        let wires = [Arc::new(ServesAll::default()), Arc::new(ServesAll::default())];
         let mut desks = Vec::new();
         for (number, machine) in ["one", "two"].into_iter().enumerate() {
             let cwd = Some(directories[number].to_owned());

@@ -15,6 +15,7 @@ pub mod postgres;
 pub mod processes;
 pub mod program;
 pub mod recordings;
+pub mod router;
 pub mod scripted;
 pub mod shelf;
 pub mod trace_collector;
