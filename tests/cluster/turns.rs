@@ -177,12 +177,15 @@ async fn a_lane_that_waits_for_a_machine_still_waits_for_it_on_the_next_node() {
     let left = cyd.handovers().await.unwrap().remove(0);
     let begun = ["channel:1".to_owned()];
     assert_eq!(cyd.ack_handover(&left, &begun).await.unwrap(), ["channel:2"]);
-    let back = Cluster::join(&postgres.url(), with_turns("bob", SHORT_LEASE)).await.unwrap();
+    let back = Cluster::join(&postgres.url(), with_turns("bob", super::LEASE)).await.unwrap();
     back.report_agents_ended().await.unwrap();
-    let ends = "select waits_for, waits_until > now() + interval '1 minute' from aetheel.lane";
+    // A third of the lease is left after a report, and an hour before it.
+    let ends = "select waits_for, waits_until > now() + interval '10 minutes' from aetheel.lane";
     assert_eq!(postgres.ask(&format!("{ends} where root = 'channel:1'")), "ann|t");
-    let back = Cluster::join(&postgres.url(), with_turns("ann", SHORT_LEASE)).await.unwrap();
+    let back = Cluster::join(&postgres.url(), with_turns("ann", super::LEASE)).await.unwrap();
     back.report_agents_ended().await.unwrap();
+    assert_eq!(postgres.ask(&format!("{ends} where root = 'channel:1'")), "ann|f");
+    postgres.ask("update aetheel.lane set waits_until = clock_timestamp() where not open");
     assert_eq!(opened(&cyd).await, ["channel:1"]);
 }
 
