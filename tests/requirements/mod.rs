@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use crate::gateway::serving;
+use crate::gateway::{installed, serving};
 use crate::support::discord::LocalDiscord;
 use crate::support::program::{Installation, built};
 
@@ -37,11 +37,6 @@ END
 
 /// The answer of that agent to every prompt.
 const CLAUDE_SAYS: &str = "Claude was here.";
-
-/// Creates an installation in which a person may send any number of prompts.
-fn installed(local: &LocalDiscord) -> Installation {
-    crate::gateway::installed(local).with("USER_PROMPTS_PER_MINUTE", "0")
-}
 
 /// Creates an installation in which claude answers, with the real backend, and with [`CLAUDE`] as
 /// the program.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Talk, discord, installed, serving};
+use super::{Talk, discord, installed, serving, without_prompt_limit};
 use crate::support::discord::{ANN, BOT, CHANNEL, LocalDiscord, OTHER, THREAD};
 
 const CHANNELS: [u64; 3] = [CHANNEL, OTHER, THREAD];
@@ -52,7 +52,7 @@ async fn every_message_is_answered_once_and_in_order_after_connection_faults_ove
 }
 
 async fn answers_survive_all_troubles(local: &LocalDiscord) {
-    let installation = installed(local);
+    let installation = without_prompt_limit(local);
     let _bot = serving(&installation).await;
     let mut talk = Talk::default();
     for channel in CHANNELS {

@@ -8,7 +8,7 @@ mod soak;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::serving;
+use super::{installed, serving};
 use crate::support::discord::{ANN, LIMIT, LocalDiscord};
 use crate::support::program::Installation;
 
@@ -59,9 +59,9 @@ impl Talk {
     }
 }
 
-/// Returns an installation without a limit of prompts per user.
-fn installed(local: &LocalDiscord) -> Installation {
-    super::installed(local).with("USER_PROMPTS_PER_MINUTE", "0")
+/// Returns an installation for a test in which one person sends more than 20 prompts in a minute.
+fn without_prompt_limit(local: &LocalDiscord) -> Installation {
+    installed(local).with("USER_PROMPTS_PER_MINUTE", "0")
 }
 
 /// Returns a Discord with a short heartbeat interval and a high limit of messages, so that the

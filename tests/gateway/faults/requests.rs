@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Talk, discord, installed, serving};
+use super::{Talk, discord, installed, serving, without_prompt_limit};
 use crate::support::discord::{ANN, CHANNEL, Fault, OTHER, ROLE, THREAD};
 
 /// The `retry_after` of a 429, in seconds.
@@ -42,7 +42,7 @@ const TROUBLES: [Trouble; 10] = [
 #[tokio::test]
 async fn every_message_is_answered_once_and_in_order_despite_request_faults() {
     let local = discord(true).await;
-    let installation = installed(&local);
+    let installation = without_prompt_limit(&local);
     let _bot = serving(&installation).await;
     let mut talk = Talk::default();
     for (name, (method, path), fault, times) in TROUBLES {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Talk, discord, installed, serving};
+use super::{Talk, discord, serving, without_prompt_limit};
 use crate::support::discord::{Fault, Faults, room};
 
 const ROOMS: u64 = 12;
@@ -34,7 +34,7 @@ async fn random_faults_in_many_channels_lose_and_duplicate_no_answer() {
     eprintln!("SOAK_SEED={seed}");
     let mut dice = Dice(seed);
     let local = discord(true).await;
-    let installation = installed(&local).with("BUSY_POLICY", "queue");
+    let installation = without_prompt_limit(&local).with("BUSY_POLICY", "queue");
     let _bot = serving(&installation).await;
     let mut talk = Talk::default();
     let mut asked: Vec<u64> = (0..ROOMS).map(|number| talk.ask(&local, room(number))).collect();
