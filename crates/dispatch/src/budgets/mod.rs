@@ -16,7 +16,7 @@ pub(crate) mod watch;
 
 use std::sync::Arc;
 
-use jiff::{Timestamp, ToSpan as _};
+use jiff::ToSpan as _;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OnceCell};
 
