@@ -6,14 +6,14 @@
 use std::time::Duration;
 
 use jiff::Zoned;
-use jiff::civil::{Date, Time};
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 
 /// Words before the time.
 const BEFORE: [&str; 4] = ["try again at ", "try again on ", "reset at ", "resets "];
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-/// How long ago a time of the day may be that still means today, because agents leave out the
+/// How long ago a time may be that still means the last one, because agents leave out the
 /// seconds and clocks differ.
 const LATE: Duration = Duration::from_secs(120);
 
@@ -38,8 +38,8 @@ fn time_in(words: &str, now: &Zoned) -> Option<Zoned> {
     let zone = zone_in(rest).unwrap_or_else(|| now.time_zone().clone());
     let here = now.with_time_zone(zone);
     if let Some((date, has_year)) = date {
-        let found = date.to_datetime(time).to_zoned(here.time_zone().clone()).ok()?;
-        if has_year || found > here {
+        let found = ahead(date.to_datetime(time), &here)?;
+        if has_year || !is_over(&found, &here) {
             return Some(found);
         }
         // At the end of December, January is next year.
@@ -49,12 +49,24 @@ fn time_in(words: &str, now: &Zoned) -> Option<Zoned> {
             .ok()
             .and_then(|date| date.to_datetime(time).to_zoned(here.time_zone().clone()).ok());
     }
-    let today = here.date().to_datetime(time).to_zoned(here.time_zone().clone()).ok()?;
-    if today.checked_add(LATE).is_ok_and(|late| late >= here) {
+    let today = ahead(here.date().to_datetime(time), &here)?;
+    if !is_over(&today, &here) {
         return Some(today);
     }
     let tomorrow = here.date().tomorrow().ok()?;
     tomorrow.to_datetime(time).to_zoned(here.time_zone().clone()).ok()
+}
+
+/// Returns a local time as an instant. If the clocks show the time twice, because they are set back,
+/// returns the first instant that is not over.
+fn ahead(time: DateTime, here: &Zoned) -> Option<Zoned> {
+    let found = here.time_zone().to_ambiguous_zoned(time);
+    let first = found.clone().compatible().ok()?;
+    if is_over(&first, here) { found.later().ok() } else { Some(first) }
+}
+
+fn is_over(at: &Zoned, here: &Zoned) -> bool {
+    !at.checked_add(LATE).is_ok_and(|late| late >= *here)
 }
 
 /// Parses `nov 28th, 2026 ` and `nov 28, `. Returns the date, whether it has a year, and the rest.
@@ -148,6 +160,24 @@ mod tests {
         ];
         for (message, wanted) in cases {
             assert_eq!(until(&message).as_deref(), wanted, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_the_clocks_show_twice_is_the_first_one_that_is_not_over() {
+        let until = |now: &str, message: &str| {
+            let now: Zoned = now.parse().expect("a time");
+            renewal_in_words(message, &now).map(|until| until.timestamp().to_string())
+        };
+        for words in ["resets 2:30am", "resets Oct 31, 2:30am"] {
+            for (now, wanted) in [
+                ("2027-10-31T01:00:00+02:00[Europe/Berlin]", "2027-10-31T00:30:00Z"),
+                ("2027-10-31T02:31:00+02:00[Europe/Berlin]", "2027-10-31T00:30:00Z"),
+                ("2027-10-31T02:45:00+02:00[Europe/Berlin]", "2027-10-31T01:30:00Z"),
+                ("2027-10-31T02:15:00+01:00[Europe/Berlin]", "2027-10-31T01:30:00Z"),
+            ] {
+                assert_eq!(until(now, words).as_deref(), Some(wanted), "{words} {now}");
+            }
         }
     }
 
