@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-
 use super::GrantSaving;
 use super::offers::{BudgetDecision, mark, parse};
 use crate::Shared;
@@ -57,10 +55,10 @@ impl Budgets {
         decision: BudgetDecision,
         person: &Person,
     ) -> Result<OfferEffect, OfferRefusal> {
-        let (monitor, now) = (&self.shared.budgets, self.shared.now());
+        let monitor = &self.shared.budgets;
         let _alone = monitor.deciding.lock().await;
         for _ in 0..MAX_ATTEMPTS {
-            let (used, (grant, effect)) = self.decided(wanted, decision, now).await?;
+            let (used, (grant, effect)) = self.decided(wanted, decision).await?;
             match monitor.save(grant.clone()).await {
                 GrantSaving::Saved => {
                     note_decision(&used, decision, person);
@@ -80,7 +78,6 @@ impl Budgets {
         &self,
         wanted: &str,
         decision: BudgetDecision,
-        now: Timestamp,
     ) -> Result<(AccountUse, (BudgetGrant, &'static str)), OfferRefusal> {
         let monitor = &self.shared.budgets;
         let uses = self.uses().await;
@@ -94,8 +91,12 @@ impl Budgets {
             BudgetDecision::Raise(_) => return Err(OfferRefusal::Gone),
             BudgetDecision::UntilTomorrow => {
                 let zone = &monitor.deps.choices.time_zone;
-                let until = Some(BudgetPeriod::Day.span(now, zone).end);
-                (BudgetGrant { until, ..grant }, "💰 No cap until tomorrow, decided by")
+                let until = Some(BudgetPeriod::Day.span(self.shared.now(), zone).end);
+                // Owners are asked again if the cap is still reached then.
+                (
+                    BudgetGrant { until, asked: None, ..grant },
+                    "💰 No cap until tomorrow, decided by",
+                )
             }
         };
         Ok((used, decided))

@@ -100,7 +100,9 @@ impl BudgetMonitor {
     async fn ask_owner(&self, used: &AccountUse) {
         let _alone = self.deciding.lock().await;
         let grant = self.ledger.lock().grant(&used.account, used.span);
-        if grant.asked == Some(used.cap) {
+        // An owner may have decided after the sums were compared.
+        let is_lifted = grant.until.is_some_and(|until| until > self.deps.clock.now());
+        if is_lifted || grant.asked == Some(used.cap) {
             return;
         }
         let zone = &self.deps.choices.time_zone;
