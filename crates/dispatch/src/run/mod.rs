@@ -146,15 +146,19 @@ impl TurnRunner {
                 kept.release_turn_place();
                 return TurnFollowUp::Paused;
             }
-            if stop.borrow().is_none()
+            let reason = *stop.borrow();
+            // An agent may reach a limit while it is stopped because of a budget. It has then ended by
+            // itself, and its turn continues after the limit.
+            let is_limited = answer.limit.is_some();
+            if reason.is_none_or(|reason| reason == StopReason::Budget)
                 && self.wait_for_renewal(&event, &id, &mut answer, &kept).await
             {
                 kept.release_turn_place();
                 self.note_turn(&event, &answer);
                 return TurnFollowUp::Paused;
             }
-            let reason = *stop.borrow();
-            if cut_off::is_cut_off(reason, &answer, &kept)
+            if !is_limited
+                && cut_off::is_cut_off(reason, &answer, &kept)
                 && cut_off::wait_for_budget(self, (&event, &id), &subject, &mut answer, &kept).await
             {
                 kept.release_turn_place();
