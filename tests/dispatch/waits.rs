@@ -79,7 +79,8 @@ async fn only_owners_decide_about_a_lane_at_the_cap_of_a_budget() {
     ask("one");
     team.collected.answers(1).await;
     ask("two");
-    team.collected.notices(1).await;
+    // That of the operator, and that of the lane.
+    team.collected.notices(2).await;
     let wait = only_wait(&team).await;
     assert!(wait.reason.starts_with("The budget `team` "), "{}", wait.reason);
     assert_eq!(wait.decider, WaitDecider::Owners);
