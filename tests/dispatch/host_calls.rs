@@ -26,7 +26,7 @@ const THERE: u64 = 8;
 const SECRET: &str = "sk-4711-very-secret";
 
 /// Understands `call KEY NAME INPUT` and `settings`, and writes results to the agent as lines.
-fn calling() -> Understanding {
+pub(super) fn calling() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
         Input::Line(line) if line.text == "settings" => {
@@ -71,7 +71,7 @@ fn options() -> DeskOptions {
 
 /// An agent that makes these calls in its first turn, one after the other, and answers later turns
 /// at once. Also returns the receiver of the results.
-fn caller(calls: &[&str]) -> (mpsc::UnboundedReceiver<String>, Arc<ScriptedLauncher>) {
+pub(super) fn caller(calls: &[&str]) -> (mpsc::UnboundedReceiver<String>, Arc<ScriptedLauncher>) {
     obedient(calls, |_| Vec::new(), watch::channel(true).1)
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod budgets;
 mod checkpoints;
 mod claims;
 mod collisions;
+mod days;
 mod drift;
 mod health;
 mod heard;
