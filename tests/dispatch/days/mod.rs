@@ -101,7 +101,7 @@ struct MovedGateway {
     process: Option<Gateway>,
     /// The number of tasks that always sleep: the watch of budgets, and those of a test.
     watches: usize,
-    /// What people got from the processes that ended.
+    /// The answers and notices of the processes that ended.
     ended: Vec<Arc<Collected>>,
 }
 

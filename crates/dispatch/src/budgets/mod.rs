@@ -87,6 +87,9 @@ impl BudgetMonitor {
             turns.extend(line.spent().map(|spent| (line.turn, spent)));
         };
         let turns = self.deps.workspace.turns();
+        // A line may still be on its way to the file: that of a turn whose answer a previous process
+        // saved, or of one that ended before there was a cap.
+        turns.flush().await;
         let turns = turns.days(from, today.saturating_add(1.day()), Vec::new(), read).await;
         if self.cluster_budgets().is_some() {
             self.cluster.report_ended(turns.iter().map(|(turn, spent)| finished_use(turn, spent)));

@@ -165,18 +165,19 @@ impl TurnRunner {
     /// Records a turn that ended in this process.
     pub(super) fn note_turn(&self, event: &Event, answer: &TurnAnswer) {
         if let Some(line) = self.whole_line(event, answer) {
-            self.shared.budgets.finish(&line);
             audit_end(&line, false);
-            self.shared.deps.workspace.turns().note(line);
+            // The budgets read the saved lines when they begin to count.
+            self.shared.deps.workspace.turns().note(line.clone());
+            self.shared.budgets.finish(&line);
         }
     }
 
     /// Records a turn that ended in a previous process, unless that process recorded it.
     pub(super) fn note_turn_of_earlier(&self, event: &Event, answer: &TurnAnswer) {
         if let Some(line) = self.whole_line(event, answer) {
-            self.shared.budgets.finish(&line);
             audit_end(&line, true);
-            self.shared.deps.workspace.turns().note_if_missing(line);
+            self.shared.deps.workspace.turns().note_if_missing(line.clone());
+            self.shared.budgets.finish(&line);
         }
     }
 
