@@ -120,10 +120,14 @@ fn work(gateway: &MovedGateway) {
     });
 }
 
-/// Compares the sums of the budgets with the lines of the turns.
-fn check_sums(gateway: &MovedGateway) {
+fn wait_for_lines(gateway: &MovedGateway) {
     let launches = || gateway.launcher.launches.lock().unwrap().len();
     gateway.until("each turn has a line", || lines(gateway).len() == launches());
+}
+
+/// Compares the sums of the budgets with the lines of the turns.
+fn check_sums(gateway: &MovedGateway) {
+    wait_for_lines(gateway);
     let (now, lines) = (gateway.clock.now(), lines(gateway));
     let uses = gateway.run("uses", gateway.dispatcher().budgets.uses());
     let used = |account: &str| {
@@ -205,11 +209,17 @@ fn month(seed: u64) {
             }
             18 => {
                 work(&gateway);
+                wait_for_lines(&gateway);
+                gateway.restart();
+                work(&gateway);
                 check_sums(&gateway);
             }
             _ => decide(&gateway, &mut numbers),
         }
     }
+    work(&gateway);
+    wait_for_lines(&gateway);
+    gateway.restart();
     // Every prompt is answered when enough months have passed.
     for _ in 0..100 {
         work(&gateway);
