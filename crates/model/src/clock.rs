@@ -1,4 +1,4 @@
-//! The clock of the use cases: that of the system, or one that a test moves.
+//! The clock of the use cases: that of the system, or one whose time a test sets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use tokio::sync::watch;
 
 use crate::lease::boot_ms;
 
-/// The time of [`Clock::boot_ms`] at which a moved clock begins.
-const MOVED_BOOT_MS: u64 = 3_600_000;
+/// The time of [`Clock::boot_ms`] at which a manual clock begins.
+const MANUAL_BOOT_MS: u64 = 3_600_000;
 
-/// Tells the time, and waits. Cheap to clone.
+/// Returns the time, and waits. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Clock(Option<Arc<watch::Sender<MovedTime>>>);
+pub struct Clock(Option<Arc<watch::Sender<ManualTime>>>);
 
-/// Moves the clock of [`Clock::moved`].
+/// Changes the time of a [`Clock::manual`].
 #[derive(Clone, Debug)]
-pub struct ClockHand(Arc<watch::Sender<MovedTime>>);
+pub struct ClockControl(Arc<watch::Sender<ManualTime>>);
 
-/// The time of a clock that is moved.
+/// The time of a manual clock.
 #[derive(Debug)]
-struct MovedTime {
+struct ManualTime {
     wall: Timestamp,
     /// The time that passed since the clock was made. Setting the wall clock does not change it.
     passed: Duration,
@@ -31,20 +31,20 @@ struct MovedTime {
     sleeps: BTreeMap<u64, Duration>,
 }
 
-impl MovedTime {
+impl ManualTime {
     /// Returns the number of sleeps that have not ended.
     fn unfinished(&self) -> usize {
         self.sleeps.values().filter(|end| **end > self.passed).count()
     }
 }
 
-/// A sleep on a clock that is moved. It is forgotten when it ends or is dropped.
-struct MovedSleep<'a> {
-    time: &'a watch::Sender<MovedTime>,
+/// A sleep on a manual clock. It is forgotten when it ends or is dropped.
+struct ManualSleep<'a> {
+    time: &'a watch::Sender<ManualTime>,
     number: u64,
 }
 
-impl Drop for MovedSleep<'_> {
+impl Drop for ManualSleep<'_> {
     fn drop(&mut self) {
         self.time.send_modify(|time| {
             time.sleeps.remove(&self.number);
@@ -59,17 +59,17 @@ impl Clock {
         Self(None)
     }
 
-    /// Creates a clock whose time changes only when its hand is moved.
+    /// Creates a clock whose time changes only through its control.
     #[must_use]
-    pub fn moved(start: Timestamp) -> (Self, ClockHand) {
-        let time = MovedTime {
+    pub fn manual(start: Timestamp) -> (Self, ClockControl) {
+        let time = ManualTime {
             wall: start,
             passed: Duration::ZERO,
             last_sleep: 0,
             sleeps: BTreeMap::new(),
         };
         let time = Arc::new(watch::Sender::new(time));
-        (Self(Some(Arc::clone(&time))), ClockHand(time))
+        (Self(Some(Arc::clone(&time))), ClockControl(time))
     }
 
     /// Returns the time of the wall clock, which the operator may set forward or back.
@@ -89,7 +89,7 @@ impl Clock {
     pub fn boot_ms(&self) -> u64 {
         let Some(time) = &self.0 else { return boot_ms() };
         let passed = time.borrow().passed.as_millis();
-        MOVED_BOOT_MS.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
+        MANUAL_BOOT_MS.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
     /// Waits for a time in which the machine runs. A suspended machine and a wall clock that is set
@@ -105,13 +105,13 @@ impl Clock {
             time.sleeps.insert(sleep.0, sleep.1);
         });
         let (number, end) = sleep;
-        let _sleep = MovedSleep { time, number };
+        let _sleep = ManualSleep { time, number };
         // `time` is the sender.
         let _ = changes.wait_for(|time| time.passed >= end).await;
     }
 }
 
-impl ClockHand {
+impl ClockControl {
     /// Lets time pass, and wakes the tasks that sleep no longer than that.
     pub fn advance(&self, by: Duration) {
         self.0.send_modify(|time| {
@@ -143,25 +143,25 @@ mod tests {
 
     #[tokio::test]
     async fn a_sleep_ends_when_its_time_has_passed() {
-        let (clock, hand) = Clock::moved(start());
+        let (clock, control) = Clock::manual(start());
         let sleeping = |seconds| {
             let clock = clock.clone();
             tokio::spawn(async move { clock.sleep(Duration::from_secs(seconds)).await })
         };
         let (short, long) = (sleeping(60), sleeping(61));
-        hand.wait_for_sleeps(2).await;
-        hand.set("2027-01-01T00:00:00Z".parse().expect("a time"));
+        control.wait_for_sleeps(2).await;
+        control.set("2027-01-01T00:00:00Z".parse().expect("a time"));
         tokio::task::yield_now().await;
         assert!(!short.is_finished(), "nothing wakes when the wall clock is set");
-        hand.advance(Duration::from_secs(60));
+        control.advance(Duration::from_secs(60));
         short.await.expect("a finished sleep");
         assert!(!long.is_finished());
-        hand.wait_for_sleeps(1).await;
+        control.wait_for_sleeps(1).await;
         assert_eq!(clock.now().to_string(), "2027-01-01T00:01:00Z");
-        assert_eq!(clock.boot_ms(), MOVED_BOOT_MS + 60_000);
+        assert_eq!(clock.boot_ms(), MANUAL_BOOT_MS + 60_000);
         long.abort();
         assert!(long.await.is_err());
-        assert_eq!(hand.0.borrow().sleeps.len(), 0, "a dropped sleep is forgotten");
+        assert_eq!(control.0.borrow().sleeps.len(), 0, "a dropped sleep is forgotten");
     }
 
     #[tokio::test]

@@ -53,7 +53,7 @@ fn no_cap_until_tomorrow_ends_at_midnight_and_owners_are_asked_again() {
     gateway.ask(7, "two");
     gateway.settle(1);
     gateway.press("Until tomorrow");
-    gateway.hand.advance(super::LOOK);
+    gateway.control.advance(super::LOOK);
     gateway.idle();
     gateway.restart();
     gateway.still_waits_at(&just_before(TOMORROW), 0);
@@ -66,7 +66,7 @@ fn no_cap_until_tomorrow_ends_at_midnight_and_owners_are_asked_again() {
     gateway.pass_until(TOMORROW, 0);
     gateway.ask(7, "four");
     gateway.settle(1);
-    gateway.hand.advance(super::LOOK);
+    gateway.control.advance(super::LOOK);
     gateway.until("owners are asked again", || asked(&gateway) == 2);
     gateway.still_waits_at(&just_before(MONDAY), 1);
     gateway.restart();
@@ -85,7 +85,7 @@ fn a_raised_cap_holds_until_its_period_ends() {
     gateway.ask(7, "two");
     gateway.settle(1);
     gateway.press("Raise to $2.00");
-    gateway.hand.advance(super::LOOK);
+    gateway.control.advance(super::LOOK);
     gateway.idle();
     // The raised cap is reached, and the decision survives.
     gateway.restart();

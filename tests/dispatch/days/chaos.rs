@@ -115,7 +115,7 @@ fn work(gateway: &MovedGateway) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
-            gateway.hand.advance(TICK);
+            gateway.control.advance(TICK);
         }
     });
 }
@@ -188,14 +188,14 @@ fn month(seed: u64) {
             }
             9..15 => {
                 work(&gateway);
-                gateway.hand.advance(Duration::from_secs(numbers.next(14 * 3_600)));
+                gateway.control.advance(Duration::from_secs(numbers.next(14 * 3_600)));
             }
             // At the first instant of a day.
             15 => {
                 work(&gateway);
                 let now = gateway.clock.now();
                 let left = BudgetPeriod::Day.span(now, &gateway.zone).end.duration_since(now);
-                gateway.hand.advance(left.unsigned_abs());
+                gateway.control.advance(left.unsigned_abs());
             }
             16 | 17 => {
                 if numbers.next(2) == 0 {
@@ -203,7 +203,7 @@ fn month(seed: u64) {
                 }
                 gateway.kill();
                 if numbers.next(3) == 0 {
-                    gateway.hand.advance(Duration::from_secs(numbers.next(30 * 3_600)));
+                    gateway.control.advance(Duration::from_secs(numbers.next(30 * 3_600)));
                 }
                 gateway.start();
             }
@@ -224,7 +224,7 @@ fn month(seed: u64) {
     for _ in 0..100 {
         work(&gateway);
         check_sums(&gateway);
-        gateway.hand.advance(Duration::from_secs(24 * 3_600));
+        gateway.control.advance(Duration::from_secs(24 * 3_600));
     }
     gateway.idle();
     gateway.restart();

@@ -15,25 +15,25 @@ const START: &str = "2027-03-03T09:00:00Z";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_of_hours_is_enforced_until_it_expires() {
-    let (clock, hand) = Clock::moved(time(START));
+    let (clock, control) = Clock::manual(time(START));
     let options = DeskOptions { clock: clock.clone(), ..claims::options() };
     let mut office = Office::with(claims::agent(), options).await;
     let claim = r#"claim {"paths":["a.rs","b.rs"],"minutes":600}"#;
     let told = office.turn(1, claim).await;
     assert!(told.contains("10 hours"), "{told}");
-    hand.advance(Duration::from_secs(10 * 3_600 - 1));
+    control.advance(Duration::from_secs(10 * 3_600 - 1));
     let told = office.turn(3, r#"claim {"paths":["b.rs"]}"#).await;
     assert!(told.contains("`b.rs` is reserved by an agent"), "{told}");
     office.turn(2, "tool file_write a.rs").await;
     let warnings = office.warnings().await;
     let channels: Vec<u64> = warnings.iter().map(|(channel, _)| *channel).collect();
     assert_eq!(channels, [1, 2], "{warnings:?}");
-    hand.advance(Duration::from_secs(1));
+    control.advance(Duration::from_secs(1));
     assert!(office.desk.dispatcher.claims.all().is_empty());
     office.turn(2, "tool file_write b.rs").await;
     assert_eq!(office.warnings().await, warnings, "nobody is warned about a claim that expired");
     // The time until which the use of a file counts passes, too.
-    hand.advance(Duration::from_secs(15 * 60 + 1));
+    control.advance(Duration::from_secs(15 * 60 + 1));
     office.turn(3, "tool file_write b.rs").await;
     assert_eq!(office.warnings().await, warnings);
     let told = office.turn(3, r#"claim {"paths":["b.rs"]}"#).await;
@@ -65,7 +65,7 @@ fn turns_after(call: &str, due: &str, is_down: bool) -> usize {
     drop(second);
     if is_down {
         gateway.kill();
-        gateway.hand.advance(Duration::from_secs(24 * 3_600));
+        gateway.control.advance(Duration::from_secs(24 * 3_600));
         gateway.start();
     }
     let third = is_down.then(|| submit(&gateway));
@@ -80,7 +80,7 @@ fn turns_after(call: &str, due: &str, is_down: bool) -> usize {
     let last = submit(&gateway);
     for _ in 0..3 {
         gateway.settle(0);
-        gateway.hand.advance(Duration::from_secs(24 * 3_600));
+        gateway.control.advance(Duration::from_secs(24 * 3_600));
     }
     gateway.settle(0);
     gateway.idle();
@@ -111,12 +111,12 @@ fn a_turn_that_is_a_week_late_is_dropped() {
     gateway.answered(7, "go");
     assert_eq!(gateway.dispatcher().later_turns.all().len(), 1);
     gateway.kill();
-    gateway.hand.advance(Duration::from_secs(10 * 24 * 3_600 + 1));
+    gateway.control.advance(Duration::from_secs(10 * 24 * 3_600 + 1));
     gateway.start();
     let later = gateway.dispatcher().later_turns.clone();
     gateway.run("the turns that are due", later.submit_due(gateway.clock.now()));
     gateway.idle();
-    gateway.hand.advance(LOOK);
+    gateway.control.advance(LOOK);
     gateway.settle(0);
     assert_eq!((later.all().len(), gateway.launcher.prompts().len()), (0, 1));
 }

@@ -18,7 +18,7 @@ fn prompts_of_several_days_wait_for_a_limit_through_restarts_and_are_answered_in
         gateway.still_waits_at("2027-03-02T12:00:00Z", 1);
         gateway.ask(7, "two");
         gateway.kill();
-        gateway.hand.advance(std::time::Duration::from_secs(3_600));
+        gateway.control.advance(std::time::Duration::from_secs(3_600));
         gateway.start();
         gateway.still_waits_at("2027-03-03T12:00:00Z", 1);
         gateway.ask(7, "three");
@@ -80,7 +80,7 @@ fn a_limit_whose_end_moves_is_waited_for_again_and_its_old_buttons_do_nothing() 
     let new = button(&[new], "Try now");
     let pressed = gateway.run("try now", gateway.dispatcher().wait_choices.press(&new, true));
     assert!(matches!(pressed, Some(Ok(_))), "{pressed:?}");
-    gateway.hand.advance(LOOK);
+    gateway.control.advance(LOOK);
     assert_eq!(gateway.prompts_at_the_end(), ["one", "one", "one"]);
 }
 
@@ -90,11 +90,11 @@ fn a_wall_clock_that_is_set_moves_the_end_of_a_wait() {
     let gateway = MovedGateway::begin("UTC", "2027-03-01T09:00:00Z", &[limited], "");
     gateway.ask(7, "one");
     gateway.settle(1);
-    gateway.hand.set(time("2027-02-20T09:00:00Z"));
+    gateway.control.set(time("2027-02-20T09:00:00Z"));
     gateway.still_waits_at("2027-03-03T09:00:00Z", 1);
     // As after three days in which the machine was suspended.
-    gateway.hand.set(time("2027-03-05T09:00:00Z"));
-    gateway.hand.advance(LOOK);
+    gateway.control.set(time("2027-03-05T09:00:00Z"));
+    gateway.control.advance(LOOK);
     gateway.idle();
     assert_eq!(gateway.launcher.prompts(), ["one", "one"]);
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use aetheel::agent::{AgentEventKind, AgentFailure, Exit, FailureKind, Input, Quota, TurnOutcome};
-use aetheel::clock::{Clock, ClockHand};
+use aetheel::clock::{Clock, ClockControl};
 use aetheel::dispatch::{Dispatcher, LaneWait, Notice, TurnAnswer};
 use aetheel::event::{Event, NewEvent};
 use aetheel::id::UserId;
@@ -96,7 +96,7 @@ struct MovedGateway {
     gate: watch::Sender<bool>,
     backend: Arc<ScriptedBackend>,
     clock: Clock,
-    hand: ClockHand,
+    control: ClockControl,
     zone: TimeZone,
     process: Option<Gateway>,
     /// The number of tasks that always sleep: the watch of budgets, and those of a test.
@@ -123,7 +123,7 @@ impl MovedGateway {
         launcher: Arc<ScriptedLauncher>,
         gate: watch::Sender<bool>,
     ) -> Self {
-        let (clock, hand) = Clock::moved(time(start));
+        let (clock, control) = Clock::manual(time(start));
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("config")).unwrap();
         Self {
@@ -133,7 +133,7 @@ impl MovedGateway {
             gate,
             backend: Arc::new(backend),
             clock,
-            hand,
+            control,
             zone: TimeZone::get(zone).unwrap(),
             process: None,
             watches: 1,
@@ -215,7 +215,7 @@ impl MovedGateway {
     /// Waits until the watch of budgets and this number of lanes have looked and sleep.
     fn settle(&self, lanes: usize) {
         let looked = format!("{lanes} lanes wait");
-        self.run(&looked, self.hand.wait_for_sleeps(self.watches + lanes));
+        self.run(&looked, self.control.wait_for_sleeps(self.watches + lanes));
     }
 
     /// Waits until this number of lanes wait, and lets the time pass until then, and until each task
@@ -223,12 +223,12 @@ impl MovedGateway {
     fn pass_until(&self, to: &str, lanes: usize) {
         self.settle(lanes);
         self.advance_to(to);
-        self.hand.advance(LOOK);
+        self.control.advance(LOOK);
     }
 
     fn advance_to(&self, to: &str) {
         let by = time(to).duration_since(self.clock.now());
-        self.hand.advance(by.try_into().unwrap_or_else(|_| panic!("{to} has passed")));
+        self.control.advance(by.try_into().unwrap_or_else(|_| panic!("{to} has passed")));
     }
 
     /// Lets the time pass until then, and checks that this number of lanes looked and still wait.
@@ -275,7 +275,7 @@ impl MovedGateway {
         self.idle();
         self.restart();
         self.idle();
-        self.hand.advance(LOOK);
+        self.control.advance(LOOK);
         self.settle(0);
         self.launcher.prompts()
     }

@@ -40,7 +40,7 @@ fn a_cap_holds_until_its_period_ends_and_the_lane_continues_once_by_itself() {
         // In some cases, no gateway runs when the period ends.
         if number % 3 == 0 {
             gateway.kill();
-            gateway.hand.advance(super::LOOK);
+            gateway.control.advance(super::LOOK);
             gateway.start();
         } else {
             gateway.pass_until(end, 2);
@@ -71,7 +71,7 @@ fn a_stopped_turn_continues_once_when_its_period_ends_also_if_no_gateway_ran_the
         gateway.still_waits_at(&just_before(end), 1);
         if is_down {
             gateway.kill();
-            gateway.hand.advance(super::LOOK);
+            gateway.control.advance(super::LOOK);
             gateway.start();
         } else {
             gateway.restart();
