@@ -3,17 +3,28 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::super::gateway::Cell;
+use aetheel::dispatch::OfferEffect;
+
+use super::super::gateway::{Cell, Gateway};
+use super::super::stage::Answered;
 use super::{Script, open};
 use crate::support::model_server::{Gate, Reply};
 
 async fn refused(cell: Cell, status: u16, words: &str) {
+    let gateway = refusing(&cell, status).await;
+    let told = gateway.talk("Fail.").await;
+    assert_reported(&told, status, words);
+    gateway.talk("Again").await.answers("ok");
+}
+
+/// Opens a gateway whose model refuses the prompt `Fail.` and answers `Again`.
+async fn refusing(cell: &Cell, status: u16) -> Gateway {
     // Retry after one second. Without this header, some agents wait far longer.
     let refusal = Reply::refusing(status, "MARK-OF-THE-SERVICE").retry_after(1);
-    let gateway =
-        open(&cell, Script::default().on("Fail.", [refusal]).on("Again", [Reply::text("ok")]))
-            .await;
-    let told = gateway.talk("Fail.").await;
+    open(cell, Script::default().on("Fail.", [refusal]).on("Again", [Reply::text("ok")])).await
+}
+
+fn assert_reported(told: &Answered, status: u16, words: &str) {
     told.fails(words);
     let detail = told.answer.detail.as_deref().unwrap_or_default();
     // Some agents replace the service's message when they have retried.
@@ -22,7 +33,6 @@ async fn refused(cell: Cell, status: u16, words: &str) {
         !detail.is_empty() && detail.contains(service),
         "the operator sees the service's message: {told:?}"
     );
-    gateway.talk("Again").await.answers("ok");
 }
 
 pub(super) async fn error_400(cell: Cell) {
@@ -33,8 +43,20 @@ pub(super) async fn error_401(cell: Cell) {
     refused(cell, 401, "not signed in").await;
 }
 
+/// The prompt fails, or waits if the agent reports the time after which it may try again.
 pub(super) async fn error_429(cell: Cell) {
-    refused(cell, 429, "limiting requests").await;
+    let gateway = refusing(&cell, 429).await;
+    gateway.prompt(1, "Fail.");
+    match gateway.answer_or_notice(1, "has reached a usage limit").await {
+        Ok(told) => assert_reported(&told, 429, "limiting requests"),
+        Err(notice) => {
+            let button = notice.offers.iter().find(|offer| offer.label == "Cancel");
+            let button = &button.expect("a button").id;
+            let pressed = gateway.dispatcher.wait_choices.press(button, true).await;
+            assert_eq!(pressed, Some(Ok(OfferEffect::Decided("🛑 Cancelled by"))));
+        }
+    }
+    gateway.talk("Again").await.answers("ok");
 }
 
 pub(super) async fn error_500(cell: Cell) {
