@@ -309,6 +309,11 @@ impl Gateway {
         self.stage.answer_or_notice(&Lane::Channel(ChannelId::discord(lane)), words).await
     }
 
+    /// Removes the unanswered turns of a lane, whose prompts were cancelled while they waited.
+    pub fn forget_cancelled(&self, lane: u64) {
+        self.stage.forget_cancelled(&Lane::Channel(ChannelId::discord(lane)));
+    }
+
     /// Waits for the next answer of a conversation, oldest first.
     pub async fn answer(&self, lane: u64) -> Answered {
         self.stage.answer(&Lane::Channel(ChannelId::discord(lane))).await

@@ -95,6 +95,11 @@ impl Stage {
         .await
     }
 
+    /// Removes the unanswered turns of a lane, whose prompts were cancelled while they waited.
+    pub fn forget_cancelled(&self, lane: &Lane) {
+        self.turns.lock().unwrap().retain(|turn| turn.lane != *lane || turn.answer.is_some());
+    }
+
     /// Waits until the unfinished answer of a lane contains this text.
     pub async fn shows(&self, lane: &Lane, text: &str) {
         self.wait(&format!("{text:?} to be shown in {lane}"), |turns| {

@@ -54,6 +54,7 @@ pub(super) async fn error_429(cell: Cell) {
             let button = &button.expect("a button").id;
             let pressed = gateway.dispatcher.wait_choices.press(button, true).await;
             assert_eq!(pressed, Some(Ok(OfferEffect::Decided("🛑 Cancelled by"))));
+            gateway.forget_cancelled(1);
         }
     }
     gateway.talk("Again").await.answers("ok");
