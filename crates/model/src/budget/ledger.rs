@@ -1,6 +1,6 @@
 //! The sums of all accounts in their current periods.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -57,6 +57,14 @@ impl UnfinishedUse {
     }
 }
 
+/// The amounts of the turns of an account.
+#[derive(Clone, Copy, Debug)]
+struct AccountSum {
+    /// The index of the account's cap.
+    cap: usize,
+    spent: SpentAmounts,
+}
+
 /// Adds up the use of all accounts.
 #[derive(Debug)]
 pub struct BudgetLedger {
@@ -66,7 +74,7 @@ pub struct BudgetLedger {
     running: HashMap<String, UnfinishedUse>,
     grants: BTreeMap<BudgetAccount, BudgetGrant>,
     /// The sums of finished turns, and the period of each cap for which they were computed.
-    sums: HashMap<BudgetAccount, SpentAmounts>,
+    sums: BTreeMap<BudgetAccount, AccountSum>,
     spans: Vec<PeriodSpan>,
     added: usize,
 }
@@ -81,7 +89,7 @@ impl BudgetLedger {
             finished: HashMap::new(),
             running: HashMap::new(),
             grants: BTreeMap::new(),
-            sums: HashMap::new(),
+            sums: BTreeMap::new(),
             spans: Vec::new(),
             added: 0,
         }
@@ -224,9 +232,7 @@ impl BudgetLedger {
     /// Returns the use of the accounts in which a turn counts.
     pub fn uses_of(&mut self, subject: &BudgetSubject, now: Timestamp) -> Vec<AccountUse> {
         self.refresh(now);
-        let accounts = self.rules.caps.iter().enumerate();
-        let accounts = accounts.filter_map(|(at, cap)| Some((at, cap.account_of(subject)?)));
-        accounts.map(|(at, account)| self.use_of(at, account, now)).collect()
+        self.accounts_of(subject).map(|(cap, account)| self.use_of(cap, account, now)).collect()
     }
 
     /// Returns which of these running turns must not begin, because a cap that applies to them is
@@ -250,42 +256,54 @@ impl BudgetLedger {
     /// Returns the use of all accounts that have any.
     pub fn uses(&mut self, now: Timestamp) -> Vec<AccountUse> {
         self.refresh(now);
-        let mut accounts = BTreeMap::new();
-        for (at, cap) in self.rules.caps.iter().enumerate() {
-            let span = self.spans[at];
-            let finished = self.finished.values().filter(|turn| span.contains(turn.ended));
-            let subjects = finished.map(|turn| &turn.subject);
-            let subjects = subjects.chain(self.running.values().map(|turn| &turn.subject));
-            accounts.extend(subjects.filter_map(|subject| Some((cap.account_of(subject)?, at))));
+        let mut sums = self.sums.clone();
+        for turn in self.running.values() {
+            let spent = turn.so_far(now);
+            add(&mut sums, self.accounts_of(&turn.subject), &spent);
         }
-        accounts.into_iter().map(|(account, at)| self.use_of(at, account, now)).collect()
+        sums.into_iter().map(|(account, sum)| self.account_use(account, sum, now)).collect()
     }
 
     /// Returns the running turns that count in an account that has reached its cap. A cap of turns
     /// stops no running turn, because a turn counts when it begins.
     pub fn turns_to_stop(&mut self, now: Timestamp) -> Vec<String> {
-        let running: Vec<(String, BudgetSubject)> =
-            self.running.iter().map(|(id, turn)| (id.clone(), turn.subject.clone())).collect();
         let must_stop =
             |used: &AccountUse| used.is_reached() && used.rule.unit != BudgetUnit::Turns;
-        let stopped = running
-            .into_iter()
-            .filter(|(_, subject)| self.uses_of(subject, now).iter().any(must_stop));
-        stopped.map(|(id, _)| id).collect()
+        let reached = self.uses(now).into_iter().filter(must_stop).map(|used| used.account);
+        let reached: HashSet<BudgetAccount> = reached.collect();
+        if reached.is_empty() {
+            return Vec::new();
+        }
+        let counts = |turn: &UnfinishedUse| {
+            self.accounts_of(&turn.subject).any(|(_, account)| reached.contains(&account))
+        };
+        let stopped = self.running.iter().filter(|(_, turn)| counts(turn));
+        stopped.map(|(id, _)| id.clone()).collect()
     }
 
-    fn use_of(&self, at: usize, account: BudgetAccount, now: Timestamp) -> AccountUse {
-        let (rule, span) = (self.rules.caps[at].clone(), self.spans[at]);
-        let mut sum = self.sums.get(&account).copied().unwrap_or_default();
+    /// Returns the accounts in which a turn counts, with the indexes of their caps.
+    fn accounts_of(&self, subject: &BudgetSubject) -> impl Iterator<Item = (usize, BudgetAccount)> {
+        let caps = self.rules.caps.iter().enumerate();
+        caps.filter_map(|(at, cap)| Some((at, cap.account_of(subject)?)))
+    }
+
+    fn use_of(&self, cap: usize, account: BudgetAccount, now: Timestamp) -> AccountUse {
+        let none = AccountSum { cap, spent: SpentAmounts::default() };
+        let mut sum = self.sums.get(&account).copied().unwrap_or(none);
         for turn in self.running.values() {
-            if rule.account_of(&turn.subject).as_ref() == Some(&account) {
-                sum.add(&turn.so_far(now));
+            if self.rules.caps[cap].account_of(&turn.subject).as_ref() == Some(&account) {
+                sum.spent.add(&turn.so_far(now));
             }
         }
+        self.account_use(account, sum, now)
+    }
+
+    fn account_use(&self, account: BudgetAccount, sum: AccountSum, now: Timestamp) -> AccountUse {
+        let (rule, span) = (self.rules.caps[sum.cap].clone(), self.spans[sum.cap]);
         let grant = self.grant(&account, span);
         let cap = grant.raised.unwrap_or(rule.amount).max(rule.amount);
         let is_in_force = grant.until.is_none_or(|until| until <= now);
-        let used = sum.in_unit(rule.unit);
+        let used = sum.spent.in_unit(rule.unit);
         AccountUse { account, rule, cap, used, span, is_in_force }
     }
 
@@ -303,14 +321,21 @@ impl BudgetLedger {
     }
 
     fn count(&mut self, turn: &SpentTurn) {
-        let rules = Arc::clone(&self.rules);
-        for (cap, span) in rules.caps.iter().zip(&self.spans) {
-            if span.contains(turn.ended)
-                && let Some(account) = cap.account_of(&turn.subject)
-            {
-                self.sums.entry(account).or_default().add(&turn.spent);
-            }
-        }
+        let accounts: Vec<_> = self.accounts_of(&turn.subject).collect();
+        let in_period =
+            accounts.into_iter().filter(|(cap, _)| self.spans[*cap].contains(turn.ended));
+        add(&mut self.sums, in_period, &turn.spent);
+    }
+}
+
+fn add(
+    sums: &mut BTreeMap<BudgetAccount, AccountSum>,
+    accounts: impl Iterator<Item = (usize, BudgetAccount)>,
+    spent: &SpentAmounts,
+) {
+    for (cap, account) in accounts {
+        let none = AccountSum { cap, spent: SpentAmounts::default() };
+        sums.entry(account).or_insert(none).spent.add(spent);
     }
 }
 
