@@ -11,7 +11,7 @@ use super::guests::component_of;
 #[derive(Default)]
 pub struct CollectingObserver {
     pub events: Mutex<Vec<ObservedEvent>>,
-    /// Those from before a restart.
+    /// The events that a previous process had sent before the restart.
     pub restored: Mutex<Vec<ObservedEvent>>,
 }
 
