@@ -34,8 +34,9 @@ pub struct InitArgs {
     /// Let everybody in the bot's servers use it: removes all lists
     #[arg(long, conflicts_with_all = ["users", "roles", "channels", "servers"])]
     pub allow_everybody: bool,
-    /// Permissions of the agent without a question: default, plan, acceptEdits or bypassPermissions
-    #[arg(long, value_name = "MODE")]
+    /// The permissions of agents: ask (before every change), edit (files, and ask before commands),
+    /// plan, read or everything
+    #[arg(long, value_name = "WHAT")]
     pub safety: Option<String>,
     /// Folder of the backends (`*.wasm`), instead of the default one
     #[arg(long, value_name = "FOLDER")]
@@ -43,6 +44,15 @@ pub struct InitArgs {
     /// Working directory of the agent
     #[arg(long, value_name = "FOLDER")]
     pub workspace: Option<PathBuf>,
+    /// Discord id of the channel for warnings and answers of schedules
+    #[arg(long, value_name = "ID")]
+    pub output_channel: Option<String>,
+    /// Address that the dashboard listens at, such as 127.0.0.1:8788
+    #[arg(long, value_name = "ADDRESS")]
+    pub dashboard: Option<String>,
+    /// Address under which people open the dashboard, such as `https://agents.example.com`
+    #[arg(long, value_name = "URL")]
+    pub dashboard_url: Option<String>,
     /// Do not check the token with Discord
     #[arg(long)]
     pub offline: bool,

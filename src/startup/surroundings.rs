@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Purpose, clustering, dashboard, file_modes, survey, webhooks};
 use crate::access;
-use crate::config::{Config, MendMode};
+use crate::config::{Config, MendMode, READS_ONLY, READS_ONLY_HINT, reads_only};
 use crate::discord::{Checkup, DiscordOptions};
 use crate::disk::write_probe;
 use crate::finding::{Finding, FindingLevel};
@@ -36,8 +36,18 @@ pub fn examine(
     if purpose != Purpose::Console {
         findings.extend(addresses(config, purpose));
         findings.extend(access(config));
+        findings.extend(tools(config, variables));
     }
     findings
+}
+
+/// Reports agents that may only read. It is a warning unless the operator chose that.
+fn tools(config: &Config, variables: &HashMap<String, String>) -> Option<Finding> {
+    let is_chosen = variables.get("ALLOWED_TOOLS").is_some_and(|tools| !tools.trim().is_empty());
+    reads_only(&config.allowed_tools).then(|| match is_chosen {
+        true => Finding::ok("tools", READS_ONLY),
+        false => Finding::warning("tools", READS_ONLY).with_hint(READS_ONLY_HINT),
+    })
 }
 
 fn token(config: &Config, redactor: &Redactor, purpose: Purpose) -> Option<Finding> {

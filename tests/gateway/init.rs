@@ -4,10 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
+use aetheel::config::PERMISSION_CHOICES;
 use serde_json::Value;
 
 use super::{installed, serving};
-use crate::support::discord::{APPLICATION, LocalDiscord, OWNER, TOKEN};
+use crate::support::discord::{APPLICATION, CHANNEL, LocalDiscord, OWNER, TOKEN};
 use crate::support::program::{Ended, Installation, Program, aetheel, built, copy_program};
 
 /// The permissions that the bot uses, as bits of Discord's documentation, and as in the guide.
@@ -15,7 +16,17 @@ const PERMISSIONS: u64 = 1 << 6 | 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16 | 1 << 3
 
 /// Returns an installation that is not set up yet.
 fn not_set_up(local: &LocalDiscord) -> Installation {
-    let unset = ["CONFIG_DIR", "BACKENDS_DIR", "WORKSPACE_DIR", "RECORDINGS_DIR", "AGENT_BACKEND"];
+    let unset = [
+        "CONFIG_DIR",
+        "BACKENDS_DIR",
+        "WORKSPACE_DIR",
+        "RECORDINGS_DIR",
+        "AGENT_BACKEND",
+        "PERMISSION_MODE",
+        "ALLOWED_TOOLS",
+        "FOOTER",
+        "USER_PROMPTS_PER_MINUTE",
+    ];
     let installation = unset.iter().fold(installed(local), |made, name| made.with(name, ""));
     let installation = installation.with("DISCORD_BOT_TOKEN", "");
     fs::write(installation.path("token"), format!("{TOKEN}\n")).unwrap();
@@ -68,6 +79,7 @@ async fn flags_set_everything_up_and_the_gateway_finds_the_result() {
         "AGENT_BACKEND=demo".to_owned(),
         "ALLOWED_USERS=100000000000000042,100000000000000007".to_owned(),
         "PERMISSION_MODE=default".to_owned(),
+        "ALLOWED_TOOLS=*".to_owned(),
         format!("BACKENDS_DIR={}", installation.path("backends").display()),
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
@@ -273,6 +285,9 @@ async fn a_configuration_in_the_working_directory_that_a_gateway_used_is_kept() 
     assert_eq!(fs::read_dir(folder(&installation)).unwrap().count(), 0);
 }
 
+const OUTPUT_CHANNEL: &str = "answers of schedules, by its id (empty: none): ";
+const DASHBOARD: &str = "127.0.0.1:8788 (empty: no dashboard): ";
+
 /// A user at a terminal that would echo typed text.
 struct Person {
     program: Program,
@@ -292,6 +307,12 @@ impl Person {
         self.read = self.program.prints(text, found).await;
     }
 
+    async fn skips_optional_settings(&mut self) {
+        for question in [OUTPUT_CHANNEL, DASHBOARD] {
+            self.answers(question, "\r").await;
+        }
+    }
+
     async fn answers(&mut self, question: &str, answer: &str) {
         self.sees(question).await;
         self.program.type_in(answer).await;
@@ -307,9 +328,9 @@ async fn at_a_terminal_invalid_answers_are_asked_again_and_the_token_is_never_sh
     person.sees("does not look like a bot token").await;
     person.answers("Token (not shown): ", &format!("{TOKEN}\r")).await;
     person.sees("&scope=bot+applications.commands&permissions=").await;
-    person.answers("Which one answers: ", "nobody\r").await;
+    person.answers("Which one answers [demo]: ", "nobody\r").await;
     person.sees("there is no backend \"nobody\"").await;
-    person.answers("Which one answers: ", "demo\r").await;
+    person.answers("Which one answers [demo]: ", "demo\r").await;
     person.sees(&format!("belongs to olga ({OWNER})")).await;
     person.answers(&format!("People [{OWNER}]: "), "bob\r").await;
     person.sees("\"bob\" is not a Discord id").await;
@@ -326,12 +347,13 @@ async fn at_a_terminal_invalid_answers_are_asked_again_and_the_token_is_never_sh
         person.answers(question, "\r").await;
     }
     person.answers("Channels it answers in (empty: all): ", "\r").await;
-    person.answers("Mode [default]: ", "yolo\r").await;
+    person.answers("Agents may [ask]: ", "yolo\r").await;
     person.sees("\"yolo\" is not one of").await;
-    person.answers("Mode [default]: ", "plan\r").await;
+    person.answers("Agents may [ask]: ", "plan\r").await;
     person.answers("Working directory of the agent [", "\x15/\r").await;
     person.sees("must be separate").await;
     person.answers("Working directory of the agent [", "\r").await;
+    person.skips_optional_settings().await;
     person.sees("DISCORD_BOT_TOKEN=(not shown)").await;
     assert!(
         !installation.path("home/.config").exists(),
@@ -351,19 +373,139 @@ async fn at_a_terminal_invalid_answers_are_asked_again_and_the_token_is_never_sh
 }
 
 #[tokio::test]
+async fn with_the_default_answers_agents_edit_and_run_commands_after_a_button() {
+    let local = LocalDiscord::start().await;
+    let installation = not_set_up(&local);
+    let mut person = Person::at(&installation);
+    person.answers("Token (not shown): ", &format!("{TOKEN}\r")).await;
+    for question in [
+        "Which one answers [demo]: ",
+        "People [",
+        "Roles: ",
+        "Servers it answers in (empty: all): ",
+        "Channels it answers in (empty: all): ",
+        "Agents may [ask]: ",
+        "Working directory of the agent [",
+        OUTPUT_CHANNEL,
+        DASHBOARD,
+        "Write this? [yes]: ",
+        "Next [nothing]: ",
+    ] {
+        person.answers(question, "\r").await;
+    }
+    person.sees("code 0").await;
+    let bot = serving(&installation).await;
+    for (prompt, answer) in [("edit", "I would have changed it"), ("ask make", "Done, this once")] {
+        let before = local.messages(CHANNEL).len();
+        local.mention(CHANNEL, OWNER, prompt);
+        let open = |local: &LocalDiscord| {
+            let mut new = local.messages(CHANNEL).into_iter().skip(before);
+            new.find(|message| local.asks(message.id))
+        };
+        let question = local.wait_for("a question", open).await;
+        local.press(question.id, OWNER, "Allow once");
+        local.wait_for_message(CHANNEL, |text| text.contains(answer)).await;
+    }
+    assert!(!bot.stderr().contains("agents may only read"), "{}", bot.stderr());
+}
+
+#[tokio::test]
+async fn each_answer_about_agents_writes_a_mode_with_the_tools_it_needs() {
+    let local = LocalDiscord::start().await;
+    let users = ["--users", "100000000000000007"];
+    for choice in PERMISSION_CHOICES {
+        let installation = not_set_up(&local);
+        let ended =
+            init_with(&installation, &[&users[..], &["--safety", choice.word]].concat()).await;
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let text = settings(&installation);
+        let (mode, tools) = (choice.mode, choice.tools);
+        assert!(text.contains(&format!("\nPERMISSION_MODE={mode}\n")), "{text}");
+        assert!(text.contains(&format!("\nALLOWED_TOOLS={tools}\n")), "{text}");
+        let warns = ended.stdout.contains("SECURITY.md describes what limits them");
+        assert_eq!(warns, choice.word == "everything", "{}", ended.stdout);
+    }
+    // A list of tools that the operator wrote is not widened.
+    let installation = not_set_up(&local);
+    assert_eq!(init_with(&installation, &users).await.code, 0);
+    let file = folder(&installation).join("settings.env");
+    let own = settings(&installation).replace("ALLOWED_TOOLS=*", "ALLOWED_TOOLS=file_read,bash");
+    fs::write(&file, &own).unwrap();
+    let ended = init(&installation, &["--safety", "edit"]).await;
+    assert!(ended.stdout.contains("ALLOWED_TOOLS: file_read,bash"), "{ended:?}");
+    assert!(settings(&installation).contains("\nALLOWED_TOOLS=file_read,bash\n"));
+    assert!(settings(&installation).contains("\nPERMISSION_MODE=acceptEdits\n"));
+}
+
+#[tokio::test]
+async fn the_output_channel_and_the_dashboard_are_offered_and_checked() {
+    let local = LocalDiscord::start().await;
+    let installation = not_set_up(&local);
+    let users = ["--users", "100000000000000007"];
+    let wrong = ["--output-channel", "x", "--dashboard", "here", "--dashboard-url", "agents"];
+    let ended = init_with(&installation, &[&users[..], &wrong].concat()).await;
+    assert_eq!(ended.code, 78, "{ended:?}");
+    for flag in ["--output-channel: ", "--dashboard: "] {
+        assert!(ended.stderr.contains(flag), "{flag} is missing in {}", ended.stderr);
+    }
+    let open = ["--dashboard", "0.0.0.0:8788"];
+    let ended = init_with(&installation, &[&users[..], &open].concat()).await;
+    assert!(ended.stdout.contains("can be reached from other machines"), "{ended:?}");
+    let right = [
+        "--output-channel",
+        "100000000000000099",
+        "--dashboard",
+        "127.0.0.1:8788",
+        "--dashboard-url",
+        "https://agents.example.com",
+    ];
+    let ended = init_with(&installation, &[&users[..], &right].concat()).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let text = settings(&installation);
+    for line in [
+        "OUTPUT_CHANNEL_ID=100000000000000099",
+        "DASHBOARD_ADDRESS=127.0.0.1:8788",
+        "DASHBOARD_URL=https://agents.example.com",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn without_settings_agents_may_only_read_and_everybody_is_informed() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("ALLOWED_TOOLS", "").with("PERMISSION_MODE", "");
+    let report = installation.run(&["doctor", "--json", "--offline"], "").await;
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let lines = report["lines"].as_array().unwrap();
+    let line = lines.iter().find(|line| line["about"] == "tools").unwrap();
+    assert!(line.to_string().contains("agents may only read (ALLOWED_TOOLS)"), "{line}");
+    assert!(line["hint"].as_str().unwrap().contains("`ALLOWED_TOOLS=*`"), "{line}");
+    let bot = serving(&installation).await;
+    bot.logs("agents may only read (ALLOWED_TOOLS)").await;
+    for command in ["status", "help"] {
+        let asked = local.slash(CHANNEL, OWNER, command, None);
+        let answer = local.answer_to(asked).await.content;
+        assert!(answer.contains("Agents may only read"), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn aborting_at_any_question_leaves_nothing_behind() {
     let local = LocalDiscord::start().await;
     let installation = not_set_up(&local);
     let token = format!("{TOKEN}\r");
     let questions = [
         ("Token (not shown): ", token.as_str()),
-        ("Which one answers: ", "demo\r"),
+        ("Which one answers [demo]: ", "demo\r"),
         ("People [", "100000000000000007\r"),
         ("Roles: ", "\r"),
         ("Servers it answers in (empty: all): ", "\r"),
         ("Channels it answers in (empty: all): ", "\r"),
-        ("Mode [default]: ", "\r"),
+        ("Agents may [ask]: ", "\r"),
         ("Working directory of the agent [", "\r"),
+        (OUTPUT_CHANNEL, "\r"),
+        (DASHBOARD, "\r"),
         ("Write this? [yes]: ", "\r"),
     ];
     for (at, (last, _)) in questions.iter().enumerate() {
@@ -452,7 +594,7 @@ async fn a_settings_file_written_by_hand_gets_only_the_given_settings() {
     let written = fs::read_to_string(installation.path(".env")).unwrap();
     let added: Vec<&str> =
         written.strip_prefix(&text).unwrap().lines().filter(|line| line.contains('=')).collect();
-    assert_eq!(added, ["PERMISSION_MODE=default"], "{written}");
+    assert_eq!(added, ["PERMISSION_MODE=default", "ALLOWED_TOOLS=*"], "{written}");
     let ended = init(&installation, &["--env-file", ".env"]).await;
     assert!(ended.stdout.contains("Nothing to change."), "{ended:?}");
 }
@@ -530,8 +672,9 @@ async fn a_backend_that_cannot_work_needs_confirmation_and_the_owner_is_the_defa
         person.answers(question, "\r").await;
     }
     person.answers("Channels it answers in (empty: all): ", "\r").await;
-    person.answers("Mode [default]: ", "\r").await;
+    person.answers("Agents may [ask]: ", "\r").await;
     person.answers("Working directory of the agent [", "\r").await;
+    person.skips_optional_settings().await;
     person.answers("Write this? [yes]: ", "\r").await;
     person.answers("Next [nothing]: ", "\r").await;
     person.sees("code 0").await;

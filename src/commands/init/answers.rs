@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::config::{PERMISSION_CHOICES, PermissionChoice};
 use crate::finding::{Finding, FindingLevel};
 use crate::id::UserOrRoleId;
 use crate::startup::surroundings;
@@ -14,8 +15,8 @@ pub(super) enum AnswerError {
         "{0:?} is not a Discord id, a number of 17 to 20 digits: switch on the developer mode (user settings, Advanced), right-click, Copy ID"
     )]
     NotAnId(String),
-    #[error("{0:?} is not one of {modes}", modes = PERMISSION_MODES.map(|(mode, _, _)| format!("`{mode}`")).join(", "))]
-    UnknownMode(String),
+    #[error("{0:?} is not one of {words}", words = PERMISSION_CHOICES.map(|choice| format!("`{}`", choice.word)).join(", "))]
+    UnknownPermission(String),
     #[error("a working directory needs a path")]
     NoPath,
     #[error("{0:?} cannot be resolved: HOME is not set; give an absolute path")]
@@ -39,14 +40,6 @@ pub(super) enum AnswerError {
     #[error("{0}")]
     Unusable(Finding),
 }
-
-/// Permission modes, each with its safety level and a description.
-pub(super) const PERMISSION_MODES: [(&str, &str, &str); 4] = [
-    ("default", "ask", "reads; asks people before anything else, with buttons"),
-    ("plan", "plan", "reads and plans; changes nothing before somebody agrees to the plan"),
-    ("acceptEdits", "edit", "reads, and edits files in its working directory"),
-    ("bypassPermissions", "danger", "uses every tool of ALLOWED_TOOLS; read SECURITY.md first"),
-];
 
 /// Access lists with Discord ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,14 +107,12 @@ pub(super) fn format_ids(ids: &[u64]) -> String {
     ids.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Parses a permission mode, by its name or its safety level.
+/// Parses what agents may do, by a word, a permission mode or a safety level.
 ///
 /// # Errors
-/// Lists the valid modes if the text is not one.
-pub(super) fn safety(text: &str) -> Result<&'static str, AnswerError> {
-    let meant =
-        PERMISSION_MODES.iter().find(|(mode, level, _)| [mode, level].contains(&&text.trim()));
-    meant.map(|(mode, _, _)| *mode).ok_or_else(|| AnswerError::UnknownMode(text.to_owned()))
+/// Lists the valid words if the text is not one.
+pub(super) fn permission(text: &str) -> Result<PermissionChoice, AnswerError> {
+    PermissionChoice::find(text).ok_or_else(|| AnswerError::UnknownPermission(text.to_owned()))
 }
 
 /// Parses a working directory and makes it absolute.
@@ -181,16 +172,9 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_is_parsed_from_its_name_or_level() {
-        for (text, mode) in [
-            ("plan", "plan"),
-            ("danger", "bypassPermissions"),
-            ("ask", "default"),
-            ("default", "default"),
-        ] {
-            assert_eq!(safety(text).unwrap(), mode);
-        }
-        assert!(safety("yolo").unwrap_err().to_string().contains("`acceptEdits`"));
+    fn an_unknown_permission_is_answered_with_the_words() {
+        assert_eq!(permission(" acceptEdits ").unwrap().word, "edit");
+        assert!(permission("yolo").unwrap_err().to_string().contains("`everything`"));
     }
 
     #[test]

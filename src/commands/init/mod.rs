@@ -110,7 +110,7 @@ fn set_up(wish: &InitArgs) -> Result<u8, SetupError> {
     };
     let (mut setup, mut faults) = SetupQuestions::new(wish, &standing, &places, asking);
     faults.extend(backends_fault);
-    let chosen = setup.ask(&runtime, faults)?;
+    let chosen = setup.ask(&runtime, wish, faults)?;
     let redactor = Redactor::new([&chosen.token]);
     let settings = settings(&standing, &chosen, places);
     let plan = SetupPlan::new(&standing, &settings).map_err(|faults| clean(&redactor, faults))?;
@@ -186,10 +186,12 @@ fn settings(
     let mut settings = vec![
         (TOKEN, chosen.token.expose_secret().to_owned()),
         ("AGENT_BACKEND", chosen.backend.clone()),
-        ("PERMISSION_MODE", chosen.safety.to_owned()),
+        ("PERMISSION_MODE", chosen.permission.mode.clone()),
+        ("ALLOWED_TOOLS", chosen.permission.tools.clone()),
     ];
     settings.extend(chosen.access.lists().map(|(name, ids)| (name, answers::format_ids(ids))));
     settings.push(("WORKSPACE_DIR", chosen.workspace.display().to_string()));
+    settings.extend(chosen.optional.iter().cloned());
     settings.retain(|(name, value)| {
         standing.file_value(name).is_some() || standing.current_value(name).as_ref() != Some(value)
     });

@@ -10,6 +10,7 @@ use super::{Response, later_turns, menu, page};
 use aetheel_dispatch::{
     ClaimOrder, LaneRequestError, LaneStatus, ProjectBinding, queue_rows, session_rows, status_rows,
 };
+use aetheel_model::config::READS_ONLY_IN_CHAT;
 
 /// How long an agent may take to list its sessions.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(8);
@@ -152,5 +153,9 @@ fn help(view: &LaneStatus, owner: bool, (alone, dashboard): (bool, bool)) -> Str
     } else {
         "Mention me or answer me."
     };
-    format!("{} answers here. {ways}\n{}", page::escaped(&view.label), lines.join("\n"))
+    let notice = match view.reads_only {
+        true => format!("\n⚠️ {}", page::escaped(READS_ONLY_IN_CHAT)),
+        false => String::new(),
+    };
+    format!("{} answers here. {ways}{notice}\n{}", page::escaped(&view.label), lines.join("\n"))
 }

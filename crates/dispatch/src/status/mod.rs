@@ -30,6 +30,7 @@ use super::limits::messages as limit_messages;
 use super::outlet::messages;
 use aetheel_model::agent::Safety;
 use aetheel_model::agent::descriptor::{Descriptor, Feature};
+use aetheel_model::config::reads_only;
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::figures;
 use aetheel_store::workspace::SessionId;
@@ -69,6 +70,8 @@ pub struct LaneStatus {
     pub muted: Vec<String>,
     /// Warnings for everybody, and warnings for owners.
     pub warnings: (Vec<String>, Vec<String>),
+    /// Whether agents may use no tool that changes anything.
+    pub reads_only: bool,
 }
 
 impl LaneStatus {
@@ -206,6 +209,7 @@ impl Observer {
             claims,
             muted: WarningMutes::new(shared.clone()).status(lane),
             warnings: (warnings, for_owners),
+            reads_only: reads_only(&shared.deps.choices.allowed_tools),
             backend: name,
         }
     }

@@ -8,6 +8,7 @@ use super::{LaneStatus, QueueView};
 use crate::channel::options::Setting;
 use crate::channel::sessions::{Conversation, ConversationList, short_id};
 use crate::lanes::EventSummary;
+use aetheel_model::config::READS_ONLY_IN_CHAT;
 use aetheel_model::plain::one_line;
 
 /// The maximum number of lines of a list, so that it fits into one message.
@@ -77,6 +78,9 @@ pub fn status_rows(view: &LaneStatus, owner: bool, now: Timestamp) -> Vec<Status
     ));
     rows.extend(view.claims.iter().map(|claim| StatusRow::new("Reserved", claim.clone())));
     rows.extend(view.muted.iter().map(|muted| StatusRow::new("Muted", muted.clone())));
+    if view.reads_only {
+        rows.push(StatusRow::new("", format!("⚠️ {READS_ONLY_IN_CHAT}")));
+    }
     let (for_all, for_owners) = &view.warnings;
     let warnings = for_all.iter().chain(for_owners.iter().filter(|_| owner));
     rows.extend(warnings.map(|warning| StatusRow::new("", format!("⚠️ {warning}"))));

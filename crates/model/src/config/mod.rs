@@ -5,6 +5,7 @@
 //! [`VARIABLES`] has the rows of all tables; a test compares `docs/configuration.md` with it.
 
 mod host_tool;
+mod permission;
 mod reader;
 mod registry_key;
 mod rollout;
@@ -24,6 +25,10 @@ use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
 pub use self::host_tool::HostToolKind;
+pub use self::permission::{
+    PERMISSION_CHOICES, PermissionChoice, READING_TOOLS, READS_ONLY, READS_ONLY_HINT,
+    READS_ONLY_IN_CHAT, RECOMMENDED_PERMISSION, reads_only,
+};
 use self::reader::VariableReader;
 pub use self::registry_key::{RegistryKey, RegistryKeyError};
 pub use self::rollout::Rollout;

@@ -37,6 +37,10 @@ impl SetupQuestions<'_> {
         let stands = stands.filter(|name| unknown(name).is_none());
         let proposed = stands.or_else(|| agents::proposed(&rows).map(str::to_owned));
         let proposed = proposed.unwrap_or_default();
+        // The demo agent is the default answer of a person only if no other one can work.
+        let demo = || rows.iter().find(|row| row.available && row.is_demo());
+        let answer = Some(proposed.clone()).filter(|name| !name.is_empty());
+        let answer = answer.or_else(|| demo().map(|row| row.name.clone())).unwrap_or_default();
         let cannot_work = |name: &str| {
             let row = rows.iter().find(|row| row.name == name && !row.available)?;
             Some(format!("warning: {name} cannot work yet: {}", row.reasons.join("; ")))
@@ -49,7 +53,7 @@ impl SetupQuestions<'_> {
                 name
             }
             (None, Some(asking)) => loop {
-                let name = asking.ask("Which one answers", &proposed)?;
+                let name = asking.ask("Which one answers", &answer)?;
                 match (unknown(&name), cannot_work(&name)) {
                     (Some(fault), _) => print(&fault),
                     (None, _) if name.is_empty() => {

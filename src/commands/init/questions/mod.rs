@@ -3,6 +3,8 @@
 
 mod access;
 mod backend;
+mod optional;
+mod permission;
 mod token;
 
 use std::error::Error;
@@ -11,10 +13,12 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 use tokio::runtime::Runtime;
 
-use super::answers::{self, AccessLists, PERMISSION_MODES};
+pub(super) use self::permission::PermissionSettings;
+use super::answers::{self, AccessLists};
 use super::existing::ExistingSetup;
 use super::{SetupError, print};
 use crate::cli::{InitArgs, Then};
+use crate::config::PermissionChoice;
 use crate::console::TerminalPrompt;
 use crate::discord::ApplicationOwner;
 
@@ -22,9 +26,10 @@ pub(super) struct SetupAnswers {
     pub token: SecretString,
     pub backend: String,
     pub access: AccessLists,
-    /// A value of `PERMISSION_MODE`.
-    pub safety: &'static str,
+    pub permission: PermissionSettings,
     pub workspace: PathBuf,
+    /// Settings that may be empty.
+    pub optional: Vec<(&'static str, String)>,
 }
 
 /// The questions, with the answers given by flags.
@@ -45,7 +50,7 @@ pub(super) struct SetupQuestions<'a> {
     access: AccessLists,
     access_is_given: bool,
     everybody: bool,
-    safety: Option<&'static str>,
+    permission: Option<PermissionChoice>,
     workspace: Option<PathBuf>,
     offline: bool,
     then: Option<Then>,
@@ -83,8 +88,8 @@ impl<'a> SetupQuestions<'a> {
         };
         let given = [&wish.users, &wish.roles, &wish.channels, &wish.servers];
         let mut add_fault = |flag: &str, error: &dyn Error| faults.push(format!("{flag}: {error}"));
-        let safety = wish.safety.as_deref().and_then(|text| {
-            answers::safety(text).map_err(|error| add_fault("--safety", &error)).ok()
+        let permission = wish.safety.as_deref().and_then(|text| {
+            answers::permission(text).map_err(|error| add_fault("--safety", &error)).ok()
         });
         let workspace = wish.workspace.as_deref().and_then(|path| {
             let text = path.display().to_string();
@@ -119,7 +124,7 @@ impl<'a> SetupQuestions<'a> {
             access,
             access_is_given: wish.allow_everybody || given.iter().any(|list| list.is_some()),
             everybody: wish.allow_everybody,
-            safety,
+            permission,
             workspace,
             offline: wish.offline,
             then: wish.then,
@@ -134,6 +139,7 @@ impl<'a> SetupQuestions<'a> {
     pub(super) fn ask(
         &mut self,
         runtime: &Runtime,
+        arguments: &InitArgs,
         mut faults: Vec<String>,
     ) -> Result<SetupAnswers, SetupError> {
         if self.asking.is_some() && !faults.is_empty() {
@@ -144,12 +150,15 @@ impl<'a> SetupQuestions<'a> {
         let backend = self.ask_backend(runtime);
         let backend = self.collect_faults(backend, &mut faults)?;
         self.ask_access()?;
-        let safety = self.ask_safety()?;
+        let permission = self.ask_permission()?;
         let workspace = self.ask_workspace();
         let workspace = self.collect_faults(workspace, &mut faults)?;
-        match (token, backend, workspace) {
-            (Some(token), Some(backend), Some(workspace)) if faults.is_empty() => {
-                Ok(SetupAnswers { token, backend, access: self.access.clone(), safety, workspace })
+        let optional = self.ask_optional(arguments);
+        let optional = self.collect_faults(optional, &mut faults)?;
+        match (token, backend, workspace, optional) {
+            (Some(token), Some(backend), Some(workspace), Some(optional)) if faults.is_empty() => {
+                let access = self.access.clone();
+                Ok(SetupAnswers { token, backend, access, permission, workspace, optional })
             }
             _ => Err(faults.into()),
         }
@@ -169,30 +178,6 @@ impl<'a> SetupQuestions<'a> {
                 Ok(None)
             }
             Err(stop) => Err(stop),
-        }
-    }
-
-    fn ask_safety(&mut self) -> Result<&'static str, SetupError> {
-        let stands = self.standing.file_value("PERMISSION_MODE").map(str::to_owned);
-        let stands = stands.or_else(|| self.standing.current_value("PERMISSION_MODE"));
-        let stands = stands.and_then(|mode| answers::safety(&mode).ok()).unwrap_or("default");
-        match (self.safety, &mut self.asking) {
-            (Some(safety), _) => Ok(safety),
-            (None, None) => Ok(stands),
-            (None, Some(asking)) => {
-                print(
-                    "What may the agent do without asking? Channels and people can only choose less.",
-                );
-                for (mode, _, means) in PERMISSION_MODES {
-                    print(&format!("  {mode:<18} {means}"));
-                }
-                loop {
-                    match answers::safety(&asking.ask("Mode", stands)?) {
-                        Ok(safety) => return Ok(safety),
-                        Err(error) => print(&error.to_string()),
-                    }
-                }
-            }
         }
     }
 
