@@ -33,7 +33,7 @@ use crate::config::LogFormat;
 use crate::console::{self, Console, SessionEnd};
 use crate::extension::ExtensionKind;
 use crate::finding::Finding;
-use crate::startup::settings::{self, OperatorSettings};
+use crate::startup::settings::{self, OperatorSettings, WithoutSettings};
 use crate::startup::{LoadedBackends, PreparedStart, Purpose, StartRefusal, survey};
 use crate::terminal::{self, Verbosity, fail, print_stderr};
 use crate::workspace::BackendLock;
@@ -87,13 +87,13 @@ pub fn run(cli: Cli) -> u8 {
             with_settings(&wish.common, None, |settings| migrate::run(&settings, &wish))
         }
         CliCommand::Console { common, backend } => {
-            with_settings(&common, backend, |settings| block_on(run_console(settings)))
+            with_console_settings(&common, backend, |settings| block_on(run_console(settings)))
         }
         CliCommand::Backend(BackendCommand::List { common, json, all }) => {
             with_sound_settings(&common, |settings| block_on(list_backends(settings, json, all)))
         }
         CliCommand::Backend(BackendCommand::Ping { common, name }) => {
-            with_settings(&common, name, |settings| block_on(ping_backend(settings)))
+            with_console_settings(&common, name, |settings| block_on(ping_backend(settings)))
         }
         CliCommand::Backend(BackendCommand::Install {
             common,
@@ -231,7 +231,7 @@ pub fn run(cli: Cli) -> u8 {
                 (_, true, _) => costs::CostsFormat::Json,
                 _ => costs::CostsFormat::Tables,
             };
-            with_settings(&common, None, |mut settings| {
+            with_console_settings(&common, None, |mut settings| {
                 // The turns that were finished do not depend on the caps.
                 let is_about_caps = |fault: &mut Finding| fault.subject == survey::BUDGETS;
                 for fault in settings.faults.extract_if(.., is_about_caps) {
@@ -253,7 +253,7 @@ pub fn run(cli: Cli) -> u8 {
                 block_on(backend::simulate_crash::run(settings, wish))
             })
         }
-        CliCommand::Report(wish) => with_settings(&wish.common, None, |settings| {
+        CliCommand::Report(wish) => with_console_settings(&wish.common, None, |settings| {
             block_on(backend::report::run(settings, &wish))
         }),
         CliCommand::Reproduce { common, file, backend, json } => {
@@ -278,7 +278,24 @@ fn with_settings(
     backend: Option<String>,
     run: impl FnOnce(OperatorSettings) -> u8,
 ) -> u8 {
-    let mut settings = settings::read(common, backend);
+    run_with(settings::read(common, backend, WithoutSettings::Defaults), common, run)
+}
+
+/// Like [`with_settings`], for commands that a person uses without a configuration folder. They
+/// share the state of the console.
+fn with_console_settings(
+    common: &Common,
+    backend: Option<String>,
+    run: impl FnOnce(OperatorSettings) -> u8,
+) -> u8 {
+    run_with(settings::read(common, backend, WithoutSettings::Console), common, run)
+}
+
+fn run_with(
+    mut settings: OperatorSettings,
+    common: &Common,
+    run: impl FnOnce(OperatorSettings) -> u8,
+) -> u8 {
     settings::forget_secrets(&settings);
     terminal::set_format(settings.config.log_format);
     terminal::set_verbosity(common.verbosity());

@@ -82,7 +82,14 @@ pub fn probe_sandbox(config: &Config) -> Result<Sandbox, Vec<Finding>> {
         };
         let workspace = [std::path::absolute(&config.workspace_dir)
             .unwrap_or_else(|_| config.workspace_dir.clone())];
-        faults.extend(check("WORKSPACE_DIR", &workspace, &[]));
+        let stands_there = std::env::current_dir().is_ok_and(|here| here == workspace[0]);
+        let faulty = check("WORKSPACE_DIR", &workspace, &[]);
+        faults.extend(faulty.map(|fault| match stands_there {
+            true => {
+                fault.with_hint("change to the folder of a project (`cd`), or set WORKSPACE_DIR")
+            }
+            false => fault,
+        }));
         faults.extend(check("AGENT_WRITE", &config.agent_write, &[]));
         faults.extend(check("AGENT_READ", &[], &config.agent_read));
     }

@@ -106,7 +106,7 @@ impl PreparedStart {
         }
         found.extend(around);
         if !purpose.only_checks() {
-            found.extend(shipped::install_shipped(&config).await);
+            found.extend(shipped::install_shipped(&config, settings.copied_backends).await);
         }
         found.extend(shipped::missing(&config));
         let workspace = Workspace::open(&config.config_dir)

@@ -69,10 +69,11 @@ pub fn has_components(folder: &Path) -> bool {
     files.map(|file| file.path()).any(|path| path.extension().is_some_and(|end| end == "wasm"))
 }
 
-/// Copies the shipped components to `BACKENDS_DIR`, and creates that folder if it is missing.
-/// Returns a warning on failure. The start continues with the components that exist.
-pub async fn install_shipped(config: &Config) -> Option<Finding> {
-    let shipped = folder()?;
+/// Copies the components of `source`, or the shipped ones, to `BACKENDS_DIR`, and creates that
+/// folder if it is missing. Returns a warning on failure. The start continues with the components
+/// that exist.
+pub async fn install_shipped(config: &Config, source: Option<PathBuf>) -> Option<Finding> {
+    let shipped = source.or_else(folder)?;
     let folder = &config.backends_dir;
     let brought = match fs::create_dir_all(folder) {
         Ok(()) => {

@@ -58,6 +58,94 @@ async fn a_fresh_installation_answers_and_its_components_are_copied_to_the_opera
     assert_eq!(fs::read(installation.backend("demo")).unwrap(), own);
 }
 
+/// Runs the console in the folder `project`, without any settings.
+async fn run_without_settings(program: &str, input: &str) -> (Installation, Ended) {
+    let unset = [
+        "CONFIG_DIR",
+        "BACKENDS_DIR",
+        "WORKSPACE_DIR",
+        "RECORDINGS_DIR",
+        "AGENT_BACKEND",
+        "PERMISSION_MODE",
+        "ALLOWED_TOOLS",
+    ];
+    let installation = unset.iter().fold(installed(), |made, name| made.with(name, ""));
+    fs::create_dir(installation.path("project")).unwrap();
+    let line = format!("cd project && exec {program} console --backend demo");
+    let mut console = installation.start_in_shell(&line);
+    console.type_in(input).await;
+    console.end_input();
+    let ended = console.ended().await;
+    (installation, ended)
+}
+
+#[tokio::test]
+async fn a_console_without_settings_asks_and_leaves_the_current_folder_as_it_is() {
+    // From a package, and from the folder where the program was built.
+    for program in ["../usr/bin/aetheel", "\"$0\""] {
+        let input = "ask make\nallow\nedit\nallow\n/status\n";
+        let (installation, ended) = run_without_settings(program, input).await;
+        assert_eq!(ended.code, 0, "{ended:?}");
+        assert_eq!(ended.stdout.matches("Allowed by you").count(), 2, "{}", ended.stdout);
+        assert!(!ended.stdout.contains("does not allow"), "{}", ended.stdout);
+        let project = installation.path("project").display().to_string();
+        assert!(ended.stdout.contains(&project), "{}", ended.stdout);
+        assert!(!ended.stderr.contains("does not allow"), "{}", ended.stderr);
+        // The demo agent keeps its conversation in the folder where it works.
+        let names = |folder: &str| {
+            let entries = fs::read_dir(installation.path(folder)).unwrap();
+            let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names("project"), [".demo-agent"], "{program}");
+        assert_eq!(names("home"), [".local"], "{program}");
+        assert_eq!(names("home/.local"), ["state"]);
+        assert_eq!(names("home/.local/state/aetheel"), ["console", "recordings"]);
+    }
+}
+
+#[tokio::test]
+async fn a_console_without_settings_refuses_a_folder_that_contains_its_own_state() {
+    let (installation, _) = run_without_settings("../usr/bin/aetheel", "hello\n").await;
+    let line = "cd home && exec ../usr/bin/aetheel console --backend demo";
+    let mut console = installation.start_in_shell(line);
+    console.end_input();
+    let ended = console.ended().await;
+    assert_eq!(ended.code, 78, "{ended:?}");
+    assert!(ended.stderr.contains("change to the folder of a project"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_console_in_a_clone_uses_copies_of_the_backends_that_agents_may_write() {
+    let (installation, _) = run_without_settings("../usr/bin/aetheel", "").await;
+    for name in ["clone/target/debug", "clone/backends"] {
+        fs::create_dir_all(installation.path(name)).unwrap();
+    }
+    copy_program(aetheel(), &installation.path("clone/target/debug/aetheel"));
+    fs::write(installation.path("clone/backends/demo.wasm"), built("demo")).unwrap();
+    let line = "cd clone && exec target/debug/aetheel console --backend demo";
+    let mut console = installation.start_in_shell(line);
+    console.type_in("hello\n").await;
+    console.end_input();
+    let ended = console.ended().await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stdout.contains("You said: hello"), "{ended:?}");
+    assert!(installation.path("home/.local/state/aetheel/backends/demo.wasm").exists());
+}
+
+#[tokio::test]
+async fn a_first_start_logs_the_installed_backends_in_one_line() {
+    let installation = installed();
+    let ended = run(&installation, "console -v --backend demo", "hello\n").await;
+    let lines = ended.stderr.lines().filter(|line| line.contains("shipped backend"));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 1, "{}", ended.stderr);
+    assert!(lines[0].contains("demo"), "{}", lines[0]);
+    let digits = lines[0].split(|c: char| !c.is_ascii_hexdigit()).map(str::len).max();
+    assert!(digits < Some(64), "no digest: {}", lines[0]);
+}
+
 #[tokio::test]
 async fn inspecting_a_fresh_installation_changes_nothing() {
     let installation = installed();

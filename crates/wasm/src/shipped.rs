@@ -69,6 +69,7 @@ pub async fn install_shipped(
     let notes = folder.join(NOTED);
     let before = read_notes(&notes).map_err(at(&notes))?;
     let mut noted = before.clone();
+    let mut installed = Vec::new();
     for name in components(shipped).map_err(at(shipped))? {
         let (from, to) = (shipped.join(&name), folder.join(&name));
         let fresh = match source::read(from.clone(), limit).await {
@@ -97,10 +98,14 @@ pub async fn install_shipped(
                     continue;
                 }
                 put(&from, to.clone(), &fresh).await.map_err(at(&to))?;
-                tracing::info!(path = %to.display(), digest = fresh.digest, "a shipped backend was installed into the backends folder");
+                installed.push(name.trim_end_matches(".wasm").to_owned());
             }
         }
         noted.insert(name, fresh.digest);
+    }
+    if !installed.is_empty() {
+        let (names, folder) = (installed.join(", "), folder.display());
+        tracing::info!(%folder, backends = names, "shipped backends were installed");
     }
     if noted == before {
         return Ok(());

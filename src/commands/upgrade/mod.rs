@@ -21,7 +21,7 @@ use crate::plain::{counted, with_causes};
 use crate::process::holder::PROGRAM;
 use crate::process::{OperatorCommand, OperatorCommandError};
 use crate::startup::StartRefusal;
-use crate::startup::settings;
+use crate::startup::settings::{self, WithoutSettings};
 use crate::terminal::{line, print_stderr, set_format};
 use crate::workspace::LockOwner;
 
@@ -50,7 +50,7 @@ enum UpgradeError {
 pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordings: bool) -> u8 {
     // The secrets descriptor is left for the rehearsal, because it can be read only once.
     let known = Common { env_file: common.env_file.clone(), secrets_fd: None, ..Common::default() };
-    let settings = settings::read(&known, None);
+    let settings = settings::read(&known, None, WithoutSettings::Defaults);
     set_format(settings.config.log_format);
     if !settings.faults.is_empty() {
         return StartRefusal::new(exit::CONFIG, settings.faults).print();

@@ -3,6 +3,7 @@
 
 pub mod env_file;
 mod sources;
+mod unconfigured;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ pub use aetheel_store::config_folder::{
 use secrecy::SecretString;
 
 use self::sources::SourceValues;
+use self::unconfigured::UnconfiguredFolders;
 use crate::cli::Common;
 use crate::cluster::Cluster;
 use crate::config::{self, AUTO, Config, VARIABLES};
@@ -29,6 +31,8 @@ use crate::web::webhooks::WebhookSecrets;
 pub struct OperatorSettings {
     /// The parsed settings. Invalid values are replaced by their defaults.
     pub config: Config,
+    /// Components that a start copies to `BACKENDS_DIR`, instead of the shipped ones.
+    pub copied_backends: Option<PathBuf>,
     /// The configuration folder, and the reason why it was chosen.
     pub folder: ConfigFolder,
     /// The env file that was read: the one of `--env-file`, or the one in the configuration folder.
@@ -65,10 +69,23 @@ pub fn redactor_of(variables: &HashMap<String, String>) -> Redactor {
     Redactor::new(&values)
 }
 
+/// The settings of a command if there is no configuration folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithoutSettings {
+    /// It uses the defaults of all settings.
+    Defaults,
+    /// It uses the settings of a console, which keeps its state in the user's state folder.
+    Console,
+}
+
 /// Reads the settings. The environment takes precedence over the file descriptor, the descriptor
 /// over credentials, and credentials over the env file. `backend` replaces `AGENT_BACKEND`. Without
 /// `--env-file`, the env file in the configuration folder is read.
-pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
+pub fn read(
+    common: &Common,
+    backend: Option<String>,
+    without: WithoutSettings,
+) -> OperatorSettings {
     let mut found = SourceValues::read(
         common.env_file.as_deref(),
         sources::credentials().as_deref(),
@@ -90,7 +107,18 @@ pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
             }
         }
     }
-    let folder = config_folder(&variables);
+    let mut folder = config_folder(&variables);
+    let mut copied_backends = None;
+    let is_unconfigured = env_file.is_none() && folder.reason == FolderReason::Nothing;
+    if is_unconfigured && without == WithoutSettings::Console {
+        match UnconfiguredFolders::find(|name| variables.get(name).cloned()) {
+            Ok(folders) => {
+                folders.apply(&mut variables);
+                (folder.path, copied_backends) = (folders.config, folders.copied_backends);
+            }
+            Err(error) => found.faults.push(error.to_string()),
+        }
+    }
     let asked = backend.is_some();
     if let Some(backend) = backend {
         let configured = variables.insert("AGENT_BACKEND".to_owned(), backend.clone());
@@ -157,6 +185,7 @@ pub fn read(common: &Common, backend: Option<String>) -> OperatorSettings {
     let warnings = warnings.into_iter().map(|text| Finding::warning("settings", text)).collect();
     OperatorSettings {
         config,
+        copied_backends,
         folder,
         env_file,
         variables,
@@ -197,8 +226,11 @@ mod tests {
             "MAX_QUEUE_DEPTH=7\nthis is canary-secret no assignment\nMAX_CONCURENT_QUERIES=1\n",
         )
         .unwrap();
-        let settings =
-            read(&Common { env_file: Some(file.path().to_owned()), ..Common::default() }, None);
+        let settings = read(
+            &Common { env_file: Some(file.path().to_owned()), ..Common::default() },
+            None,
+            WithoutSettings::Defaults,
+        );
         let faults = &settings.faults;
         assert!(
             faults[0].message.contains("line 2 is not `NAME=value`")
@@ -210,9 +242,12 @@ mod tests {
             settings.unknown_variables,
             [("MAX_CONCURENT_QUERIES".to_owned(), format!("{}: line 3", file.path().display()))]
         );
-        let missing =
-            read(&Common { env_file: Some("/nonexistent.env".into()), ..Common::default() }, None)
-                .faults;
+        let missing = read(
+            &Common { env_file: Some("/nonexistent.env".into()), ..Common::default() },
+            None,
+            WithoutSettings::Defaults,
+        )
+        .faults;
         assert!(missing[0].message.contains("/nonexistent.env"));
     }
 

@@ -164,6 +164,7 @@ impl Cell {
         let config = Config::read(|name| variables.get(name).cloned())
             .unwrap_or_else(|faults| panic!("{faults:?}"));
         let settings = OperatorSettings {
+            copied_backends: None,
             folder: ConfigFolder { path: config.config_dir.clone(), reason: FolderReason::Name },
             env_file: None,
             config,
