@@ -31,12 +31,14 @@ async fn a_user_who_asks_too_fast_is_refused_with_the_time_to_wait() {
 #[tokio::test]
 async fn the_start_warns_when_anyone_can_run_commands_on_this_machine() {
     let local = LocalDiscord::start().await;
-    let open = installed(&local);
+    // Only in this mode do agents run commands without a question.
+    let in_danger = || installed(&local).with("PERMISSION_MODE", "bypassPermissions");
+    let open = in_danger();
     let bot = serving(&open).await;
     let line = bot.logs("anyone who can write in any server this bot is in can run commands and read files on this machine").await;
     assert_eq!(line["level"].as_str(), Some("WARN"), "{line}");
     drop(bot);
-    let closed = installed(&local).with("ALLOWED_USERS", &ANN.to_string());
+    let closed = in_danger().with("ALLOWED_USERS", &ANN.to_string());
     let bot = serving(&closed).await;
     assert!(!bot.log().iter().any(|line| line.to_string().contains("anyone who can write")));
 }

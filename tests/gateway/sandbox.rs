@@ -244,7 +244,9 @@ async fn an_agent_cannot_lift_the_limits_of_its_channel() {
     let installation = installation
         .with("BACKEND_CLI_PATH", &program)
         .with("CACHE_DIR", &cache)
-        .with("LIMITS", &shown);
+        .with("LIMITS", &shown)
+        // Only `channels.md` limits the agent.
+        .with("PERMISSION_MODE", "bypassPermissions");
     fs::write(&program, ATTACKER).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(installation.backend("claude"), built("claude")).unwrap();
@@ -275,10 +277,7 @@ async fn an_agent_cannot_lift_the_limits_of_its_channel() {
         );
     };
     let free = arguments(OTHER, "what may you do here?").await;
-    assert!(
-        free.contains("--dangerously-skip-permissions"),
-        "the default allows everything: {free}"
-    );
+    assert!(free.contains("--dangerously-skip-permissions"), "it may do everything: {free}");
     limited(&arguments(CHANNEL, "what may you do?").await);
 
     local.mention(CHANNEL, ANN, &format!("attack {}", gateway.pid.as_raw_nonzero()));

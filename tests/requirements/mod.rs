@@ -50,8 +50,9 @@ fn with_claude(local: &LocalDiscord) -> Installation {
     let places = format!("{}:/usr/bin:/bin", folder.display());
     // Claude Code does not skip permissions for root outside of sandboxes.
     let set = [
-        // The default, which claude observes.
+        // The defaults of the requirements, which claude observes.
         ("ALLOWED_TOOLS", ""),
+        ("PERMISSION_MODE", ""),
         ("AGENT_BACKEND", "claude"),
         ("BACKEND_RUN", "one-shot"),
         ("ANTHROPIC_API_KEY", "sk-ant-of-a-test"),

@@ -13,6 +13,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aetheel::config::RECOMMENDED_PERMISSION;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -52,8 +53,9 @@ impl Installation {
             ("AGENT_BACKEND", "demo".to_owned()),
             // Only a few tests check the footers of answers.
             ("FOOTER", "none".to_owned()),
-            // The backends of the tests cannot restrict an agent to a list of tools.
-            ("ALLOWED_TOOLS", "*".to_owned()),
+            // The settings that `aetheel init` writes.
+            ("PERMISSION_MODE", RECOMMENDED_PERMISSION.mode.to_owned()),
+            ("ALLOWED_TOOLS", RECOMMENDED_PERMISSION.tools.to_owned()),
             ("DEMO_AGENT_DELAY_MS", "0".to_owned()),
             // Tests write faster than people do.
             ("USER_PROMPTS_PER_MINUTE", "0".to_owned()),
