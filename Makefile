@@ -9,6 +9,7 @@ GUESTS := $(filter-out sdk,$(notdir $(patsubst %/Cargo.toml,%,$(wildcard guest-b
 GUEST_CARGO := cd guest-backends && CARGO_TARGET_DIR=../target/guests cargo
 GUEST_TARGET := wasm32-wasip2
 BACKENDS_DIR ?= backends
+PREFIX ?= $(HOME)/.local
 # For those who work on it, so links to private items are welcome.
 export RUSTDOCFLAGS := -D warnings -A rustdoc::private_intra_doc_links
 # More than there are cores: many tests wait for timeouts and leases.
@@ -19,7 +20,7 @@ export BACKEND CASE CLI_VERSIONS FRESH
 export MINISIGN_KEY
 DOC := doc --no-deps --document-private-items
 
-.PHONY: help setup guests languages language demo test proof test-templates test-browser chaos chaos-cluster check fuzz bench measure test-live dist test-dist clean
+.PHONY: help setup guests languages language demo install test proof test-templates test-browser chaos chaos-cluster check fuzz bench measure test-live dist test-dist clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-14s %s\n' "$$name" "$$line"; done
@@ -35,7 +36,11 @@ guests: setup ## build the backends and put the changed ones into backends/
 
 demo: guests ## talk to the scripted demo agent in this terminal; needs no key
 	cargo build --bins
-	@CONFIG_DIR=$${CONFIG_DIR:-config} ALLOWED_TOOLS='*' target/debug/aetheel console --backend demo
+	@mkdir -p target/demo && cd target/demo && ../debug/aetheel console --backend demo
+
+install: guests ## build a release and install it with its backends; PREFIX=~/.local
+	cargo build --release --bins
+	@scripts/install target/release $(PREFIX)
 
 languages: guests ## build the example backend in every language whose toolchain can be had: docs/languages.md
 	cargo build --bins

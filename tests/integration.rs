@@ -32,4 +32,5 @@ mod reload;
 mod requirements;
 mod rollout;
 mod schedules;
+mod setup;
 mod webhooks;
