@@ -56,6 +56,7 @@ mod panel;
 mod policies;
 mod projects;
 mod questions;
+mod readme;
 mod recovery;
 mod reload;
 mod report;

@@ -11,6 +11,7 @@ mod fixture;
 mod gateway;
 mod matrix;
 mod prompts;
+mod readme;
 mod replacing;
 mod safety;
 

@@ -14,6 +14,7 @@ pub mod policies;
 pub mod postgres;
 pub mod processes;
 pub mod program;
+pub mod readme;
 pub mod recordings;
 pub mod router;
 pub mod scripted;
