@@ -1,6 +1,8 @@
 //! Tests of the holder: the output and processes that it keeps while no gateway runs, and passes to
 //! the next one.
 
+mod clients;
+
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
@@ -40,7 +42,7 @@ impl Served {
 
     fn with(change: impl FnOnce(&mut HoldOptions)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut options = HoldOptions::new(folder.path().join("state"));
+        let mut options = HoldOptions::new(folder.path().join("state"), Sandbox::Off);
         change(&mut options);
         let stop = CancellationToken::new();
         let task = tokio::spawn(hold(options, stop.clone()));
@@ -300,7 +302,8 @@ async fn only_one_gateway_may_connect_and_only_with_the_key() {
     fs::write(holder.state().join("holder.key"), "guessed").unwrap();
     let refused = HeldLauncher::connect(&holder.state(), Sandbox::Off).await.unwrap_err();
     assert!(refused.to_string().contains("not a gateway of the holder's"), "{refused}");
-    let second = hold(HoldOptions::new(holder.state()), CancellationToken::new()).await;
+    let options = HoldOptions::new(holder.state(), Sandbox::Off);
+    let second = hold(options, CancellationToken::new()).await;
     assert!(matches!(second, Err(HolderError::AlreadyServed(_))), "{second:?}");
     holder.end().await;
 }
@@ -418,15 +421,14 @@ async fn a_failed_start_is_reported_as_without_a_holder() {
 }
 
 #[tokio::test]
-async fn a_process_that_the_gateway_confines_is_confined_in_the_holder() {
-    let sandbox = Sandbox::probe(SandboxMode::Auto).unwrap();
-    if !sandbox.is_on() {
-        eprintln!("SKIPPED: this machine has no sandbox");
-        return;
-    }
-    let holder = Served::new();
-    // Waits until there is a holder.
-    holder.gateway().await.leave().await;
+async fn the_holder_confines_its_agents_and_no_request_can_ask_for_less() {
+    let sandbox = Sandbox::probe(SandboxMode::Landlock).expect("this machine has Landlock");
+    let holder = Served::with(|options| options.sandbox = sandbox.clone());
+    let free = holder.gateway().await;
+    let refused = free.launch(sh("echo free")).await.unwrap_err();
+    let LaunchError::Start { source, .. } = &refused else { panic!("{refused:?}") };
+    assert!(source.to_string().contains("AGENT_SANDBOX=landlock"), "{source}");
+    free.leave().await;
     let gateway = HeldLauncher::connect(&holder.state(), sandbox).await.unwrap();
     let key = holder.state().join("holder.key");
     let mut process = gateway
@@ -467,9 +469,17 @@ impl Started {
     }
 
     async fn gateway(&self) -> HeldLauncher {
+        self.gateway_with(Sandbox::Off).await
+    }
+
+    async fn gateway_with(&self, sandbox: Sandbox) -> HeldLauncher {
         let program = Some(PathBuf::from(env!("CARGO_BIN_EXE_aetheel")));
         let holding = HolderStart { program, claim_within: Duration::from_secs(30) };
-        HeldLauncher::start_or_connect(self.folder.path(), Sandbox::Off, holding).await.unwrap()
+        HeldLauncher::start_or_connect(self.folder.path(), sandbox, holding).await.unwrap()
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("holder.log")).unwrap()
     }
 
     /// Returns its process ids.
@@ -594,6 +604,7 @@ async fn a_service_manager_is_notified_of_readiness_and_ends_everything_with_a_s
         .env_clear()
         .env("CONFIG_DIR", folder.path())
         .env("NOTIFY_SOCKET", folder.path().join("notify"))
+        .env("AGENT_SANDBOX", "off")
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -624,7 +635,7 @@ async fn a_service_manager_is_notified_of_readiness_and_ends_everything_with_a_s
 async fn a_holder_continues_when_its_log_is_no_longer_read() {
     let folder = tempfile::tempdir().unwrap();
     let mut holder = Command::new(env!("CARGO_BIN_EXE_aetheel-hold"))
-        .arg("--state")
+        .args(["--sandbox", "off", "--state"])
         .arg(folder.path())
         .env_clear()
         .stdin(Stdio::null())
@@ -664,7 +675,7 @@ fn in_namespace(program: &str) -> Command {
 }
 
 #[tokio::test]
-async fn a_holder_detaches_even_if_its_session_is_in_another_pid_namespace() {
+async fn a_holder_in_another_pid_namespace_detaches_and_refuses_clients_that_it_cannot_see() {
     if !in_namespace("true").status().is_ok_and(|status| status.success()) {
         eprintln!("SKIPPED: this machine allows no PID namespaces");
         return;
@@ -675,8 +686,16 @@ async fn a_holder_detaches_even_if_its_session_is_in_another_pid_namespace() {
         .arg(folder.path())
         .spawn()
         .unwrap();
-    let gateway = gateway(folder.path()).await;
-    gateway.leave().await;
+    let refused = async {
+        loop {
+            match HeldLauncher::connect(folder.path(), Sandbox::Off).await {
+                Err(HolderError::NoAnswer { .. }) => sleep(Duration::from_millis(5)).await,
+                other => return other.unwrap_err().to_string(),
+            }
+        }
+    };
+    let refused = timeout(SOON, refused).await.expect("a holder");
+    assert!(refused.contains("another PID namespace"), "{refused}");
     holder.kill().unwrap();
     holder.wait().unwrap();
 }
@@ -715,6 +734,7 @@ fn the_help_of_the_holder_describes_it() {
             "--state <FOLDER>",
             "--claim-within <SECONDS>",
             "--leave-when-empty",
+            "--sandbox <SANDBOX>",
         ] {
             assert!(help.contains(part), "{help}");
         }

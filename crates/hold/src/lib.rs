@@ -14,11 +14,11 @@ use clap::{Args, Parser};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use aetheel_model::config::{LogFormat, config_dir};
+use aetheel_model::config::{LogFormat, SandboxMode, config_dir};
 use aetheel_model::exit;
 use aetheel_model::redact::Redactor;
-use aetheel_process::NotifySocket;
 use aetheel_process::holder::{self, HoldOptions, HolderError};
+use aetheel_process::{NotifySocket, Sandbox, SandboxError};
 use aetheel_store::config_folder::ConfigFolder;
 use aetheel_telemetry::faults::{self, fail};
 
@@ -40,6 +40,10 @@ pub struct HoldArgs {
     /// End all agents if no gateway connects within this time
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub claim_within: u64,
+    /// Sandbox of all agents: `landlock`, `bwrap`, `off`, or `auto` as in AGENT_SANDBOX, whose value
+    /// is the default
+    #[arg(long, value_name = "SANDBOX")]
+    pub sandbox: Option<String>,
     /// Exit when there is neither a gateway nor an agent, like a holder that `aetheel run` started
     #[arg(long)]
     pub leave_when_empty: bool,
@@ -114,7 +118,15 @@ async fn serve(arguments: HoldArgs) -> u8 {
         tracing::error!(%error, "cannot listen for signals");
         return exit::SOFTWARE;
     }
-    let mut options = HoldOptions::new(arguments.state.unwrap_or_else(default_state_folder));
+    let sandbox = match sandbox(arguments.sandbox) {
+        Ok(sandbox) => sandbox,
+        Err(fault) => {
+            fail(&fault.to_string());
+            return exit::CONFIG;
+        }
+    };
+    let state = arguments.state.unwrap_or_else(default_state_folder);
+    let mut options = HoldOptions::new(state, sandbox);
     options.claim_within = Duration::from_secs(arguments.claim_within);
     options.leave_when_empty = arguments.leave_when_empty;
     options.sole_spawner = true;
@@ -155,6 +167,28 @@ fn default_state_folder() -> PathBuf {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let named = variable("CONFIG_DIR").map(|_| config_dir(variable));
     ConfigFolder::find(named, variable).path.join("state")
+}
+
+/// The reason why agents cannot be confined as they should.
+#[derive(Debug, thiserror::Error)]
+enum SandboxFault {
+    #[error("--sandbox (or AGENT_SANDBOX) is {0:?}; use `auto`, `landlock`, `bwrap` or `off`")]
+    UnknownWord(String),
+    #[error(transparent)]
+    NotAvailable(#[from] SandboxError),
+}
+
+/// Determines the sandbox of agents, and logs it. Blocks while bubblewrap is tried.
+///
+/// # Errors
+/// [`SandboxFault`]
+fn sandbox(word: Option<String>) -> Result<Sandbox, SandboxFault> {
+    let set = || std::env::var("AGENT_SANDBOX").ok().filter(|word| !word.is_empty());
+    let word = word.or_else(set).unwrap_or_else(|| "auto".to_owned());
+    let mode = SandboxMode::parse(&word).ok_or(SandboxFault::UnknownWord(word))?;
+    let sandbox = Sandbox::probe(mode)?;
+    tracing::info!(sandbox = sandbox.setting(), "holder: the sandbox of all agents");
+    Ok(sandbox)
 }
 
 fn log_level() -> String {

@@ -54,6 +54,12 @@ impl RunsFolder {
             }
         }
     }
+
+    /// Returns whether a process is in the cgroup of a run.
+    pub(super) fn contains(&self, pid: i32) -> bool {
+        folder_of(&format!("/proc/{pid}/cgroup"))
+            .is_ok_and(|folder| folder.starts_with(&self.folder))
+    }
 }
 
 impl Drop for RunsFolder {
@@ -153,8 +159,13 @@ fn remove(folder: &Path) -> bool {
 
 /// Returns the folder of this process's own cgroup.
 fn own_folder() -> io::Result<PathBuf> {
+    folder_of("/proc/self/cgroup")
+}
+
+/// Returns the folder of the cgroup that such a file names.
+fn folder_of(groups: &str) -> io::Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    let groups = fs::read_to_string("/proc/self/cgroup")?;
+    let groups = fs::read_to_string(groups)?;
     parse_own_folder(&mounts, &groups).ok_or_else(|| {
         io::Error::new(io::ErrorKind::NotFound, "no cgroup v2 mount contains our cgroup")
     })

@@ -143,6 +143,12 @@ impl Custody {
         scratch::sweep(&std::env::temp_dir(), &self.0.gateway)
     }
 
+    /// Returns whether a process is in the cgroup of one of this launcher's runs, or is a descendant
+    /// of this process.
+    pub(super) fn owns_process(&self, pid: i32) -> bool {
+        self.runs_folder().is_some_and(|folder| folder.contains(pid)) || descent::is_descendant(pid)
+    }
+
     fn is_leftover(&self, pid: i32) -> bool {
         let own_user = || {
             std::fs::metadata(format!("/proc/{pid}"))

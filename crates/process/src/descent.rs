@@ -130,6 +130,23 @@ pub(super) fn adopt_orphans() {
     }
 }
 
+/// How often the parents of a process are read again because one of them has ended meanwhile.
+const MAX_WALKS: usize = 20;
+
+/// Returns whether a process is a descendant of this one. A process whose parents cannot be read
+/// counts as a descendant.
+pub(super) fn is_descendant(pid: i32) -> bool {
+    let own = std::process::id() as i32;
+    let walk = || {
+        let mut process = ProcessEntry::read(pid)?;
+        while process.parent > 1 && process.parent != own {
+            process = ProcessEntry::read(process.parent)?;
+        }
+        Some(process.parent == own)
+    };
+    (0..MAX_WALKS).find_map(|_| walk()).unwrap_or(true)
+}
+
 /// Identifies the processes of a run.
 #[derive(Debug)]
 pub(super) struct RunProcesses {

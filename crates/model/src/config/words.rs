@@ -40,6 +40,12 @@ impl SandboxMode {
         ("bwrap", Self::Bwrap),
         ("off", Self::Off),
     ];
+
+    /// Returns the mode with this name in `AGENT_SANDBOX`.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(word, _)| *word == name).map(|(_, mode)| *mode)
+    }
 }
 
 /// Whether an agent mends a backend that lost replies.

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::spool::HoldLimits;
-use crate::Means;
+use crate::{Means, Sandbox};
 
 /// The options of a holder.
 #[derive(Clone, Debug)]
 pub struct HoldOptions {
     /// The gateway's state folder.
     pub state: PathBuf,
+    /// The sandbox of all agents. No request can change it.
+    pub sandbox: Sandbox,
     /// How long agents may run without a gateway.
     pub claim_within: Duration,
     /// Whether to exit when there is neither a gateway nor an agent.
@@ -28,9 +30,10 @@ pub struct HoldOptions {
 impl HoldOptions {
     /// Returns the options of a holder that a service manager runs.
     #[must_use]
-    pub fn new(state: PathBuf) -> Self {
+    pub fn new(state: PathBuf, sandbox: Sandbox) -> Self {
         Self {
             state,
+            sandbox,
             claim_within: Duration::from_secs(600),
             leave_when_empty: false,
             limits: HoldLimits::default(),

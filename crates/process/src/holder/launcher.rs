@@ -16,6 +16,7 @@ use super::holder_name;
 use super::log;
 use super::program::HolderProgram;
 use super::protocol::HolderRequest;
+use super::retire::{other_sandbox, retire};
 use super::socket::HolderError;
 use super::start::start;
 use crate::Sandbox;
@@ -78,7 +79,8 @@ impl HeldLauncher {
     }
 
     /// Connects to the holder of a state folder, and starts one if none runs. A holder that is lost
-    /// later is replaced in the same way.
+    /// later is replaced in the same way. A holder that confines agents in another way is replaced,
+    /// and its agents are ended.
     ///
     /// # Errors
     /// The holder refuses the connection, or cannot be started.
@@ -87,7 +89,7 @@ impl HeldLauncher {
         sandbox: Sandbox,
         holding: HolderStart,
     ) -> Result<Self, HolderError> {
-        let connection = open_or_start(state, &holding).await?;
+        let connection = open_or_start(state, &sandbox, &holding).await?;
         let (latest, name) = (holder_name::read(state), &connection.hello.scratch);
         let is_successor = latest.as_ref().is_some_and(|latest| latest != name);
         if latest.is_none() {
@@ -230,7 +232,7 @@ impl HeldLauncher {
             return Ok(connection);
         }
         let opened = match &inner.start {
-            Some(holding) => open_or_start(&inner.state, holding).await,
+            Some(holding) => open_or_start(&inner.state, &inner.sandbox, holding).await,
             None => open(&inner.state).await,
         };
         let connection = opened.map_err(io::Error::other)?;
@@ -256,17 +258,25 @@ async fn open(state: &Path) -> Result<Arc<HolderConnection>, HolderError> {
     }
 }
 
+/// Connects to the holder of a folder, and starts one if none runs or if the running one confines
+/// agents in another way.
 async fn open_or_start(
     state: &Path,
+    sandbox: &Sandbox,
     holding: &HolderStart,
 ) -> Result<Arc<HolderConnection>, HolderError> {
     log::truncate_long(state);
     match open(state).await {
         Err(HolderError::NoAnswer { .. }) => {}
-        opened => return opened,
+        Err(error) => return Err(error),
+        Ok(connection) => match other_sandbox(&connection, sandbox) {
+            Some(other) => retire(connection, state, &other, sandbox).await?,
+            None => return Ok(connection),
+        },
     }
     let program = HolderProgram::find(holding.program.as_deref()).await;
-    let started = start(state, &program, holding.claim_within).map_err(HolderError::Start)?;
+    let started =
+        start(state, &program, sandbox, holding.claim_within).map_err(HolderError::Start)?;
     let until = Instant::now() + START_TIMEOUT;
     loop {
         // Checked before connecting, because a holder that finds another one exits.

@@ -10,6 +10,7 @@
 //! of order, and no command is executed twice.
 
 mod bound_launcher;
+mod client;
 mod connection;
 mod held_process;
 mod held_runs;
@@ -21,6 +22,7 @@ mod outbox;
 mod output_buffer;
 mod program;
 mod protocol;
+mod retire;
 mod serve;
 mod socket;
 mod spool;

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::client::{self, RefusedClient};
 use super::held_process::{AdoptError, HeldProcess, OutputListener};
 use super::held_runs::HeldRuns;
 use super::hold_options::HoldOptions;
@@ -26,7 +27,7 @@ use super::protocol::{
     HandshakeRefusal, Hello, HolderAnswer, HolderRequest, MAX_FRAME_BYTES, MAX_HELLO_BYTES,
     PROTOCOL_VERSION, read_frame,
 };
-use super::socket::{self, HolderError, HolderSocket};
+use super::socket::{HolderError, HolderSocket};
 use super::wire::WireLaunchError;
 use crate::{Custody, Sandbox};
 use aetheel_model::lease::Lease;
@@ -39,6 +40,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(8);
 /// How often the deadline of agents is checked. A timer is not sufficient, because timers stop
 /// while the machine is suspended.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(100);
+/// Shortest time between two log lines about refused connections.
+const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Bytes of the read buffer.
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
@@ -76,8 +79,8 @@ struct Holder {
     /// Notified when a gateway connects or disconnects, a process ends, or the lease changes.
     changed: Notify,
     custody: Custody,
-    /// Launchers for the sandboxes that gateways have used so far.
-    sandboxed: Mutex<Vec<Custody>>,
+    /// When a refused connection was last logged.
+    refusal_logged: Mutex<Option<Instant>>,
     agents: TaskTracker,
     gateways: TaskTracker,
     /// Whether the holder is ending, so that no process is started or adopted.
@@ -89,7 +92,9 @@ struct Holder {
 
 impl Holder {
     fn new(options: HoldOptions, key: String) -> Result<Arc<Self>, HolderError> {
-        let custody = new_custody(&options, Sandbox::Off).map_err(HolderError::Custody)?;
+        let custody = Custody::confining(options.means, options.sandbox.clone())
+            .map_err(HolderError::Custody)?;
+        let custody = if options.sole_spawner { custody.as_sole_spawner() } else { custody };
         Ok(Arc::new(Self {
             options,
             key,
@@ -97,7 +102,7 @@ impl Holder {
             lease: Lease::endless(),
             changed: Notify::new(),
             custody,
-            sandboxed: Mutex::default(),
+            refusal_logged: Mutex::default(),
             agents: TaskTracker::new(),
             gateways: TaskTracker::new(),
             ending: AtomicBool::new(false),
@@ -212,22 +217,24 @@ impl Holder {
     fn accept(self: &Arc<Self>, stream: UnixStream) {
         let holder = Arc::clone(self);
         self.gateways.spawn(async move {
-            if !socket::is_own_user(&stream) {
-                tracing::warn!("a connection of another user was refused");
-                return;
-            }
-            if let Err(error) = holder.serve_gateway(stream).await {
+            let client = client::check(&stream, &holder.custody);
+            if let Err(error) = holder.serve_gateway(stream, client).await {
                 tracing::warn!(%error, "the connection to a gateway is broken");
             }
         });
     }
 
     /// Serves one gateway until it disconnects.
-    async fn serve_gateway(self: &Arc<Self>, stream: UnixStream) -> io::Result<()> {
+    async fn serve_gateway(
+        self: &Arc<Self>,
+        stream: UnixStream,
+        client: Result<(), RefusedClient>,
+    ) -> io::Result<()> {
         let (reader, mut writer) = stream.into_split();
         let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, reader);
         let outbox = Arc::new(Outbox::default());
-        let visit = match timeout(HELLO_TIMEOUT, self.shake_hands(&mut reader, &outbox)).await {
+        let greeting = self.shake_hands(&mut reader, &outbox, client);
+        let visit = match timeout(HELLO_TIMEOUT, greeting).await {
             Ok(Ok(Some(visit))) => Some(visit),
             Ok(Ok(None)) | Err(_) => return Ok(()),
             Ok(Err(refusal)) => {
@@ -237,8 +244,12 @@ impl Holder {
             }
         };
         if visit.is_some() {
-            outbox
-                .push(|out| HolderAnswer::Hello(Hello::holder(self.custody.scratch())).encode(out));
+            let hello = Hello::holder(
+                self.custody.scratch(),
+                self.custody.sandbox(),
+                self.options.leave_when_empty,
+            );
+            outbox.push(|out| HolderAnswer::Hello(hello).encode(out));
         }
         let listening = async {
             let Some(mut visit) = visit else { return std::future::pending().await };
@@ -261,12 +272,17 @@ impl Holder {
         self: &Arc<Self>,
         reader: &mut BufReader<OwnedReadHalf>,
         outbox: &Arc<Outbox>,
+        client: Result<(), RefusedClient>,
     ) -> Result<Option<GatewaySession>, HandshakeRefusal> {
         let refused = |busy, why: String| Err(HandshakeRefusal { busy, why });
         let mut body = Vec::new();
         let Ok(Some(kind)) = read_frame(reader, &mut body, MAX_HELLO_BYTES).await else {
             return Ok(None);
         };
+        if let Err(refusal) = client {
+            self.log_refusal(&refusal);
+            return refused(false, refusal.to_string());
+        }
         let hello = match HolderRequest::decode(kind, &body) {
             Ok(HolderRequest::Hello(hello)) => hello,
             _ => {
@@ -284,8 +300,7 @@ impl Holder {
             );
         }
         if hello.key != self.key {
-            // An agent may be able to connect to the socket, but it cannot read the key.
-            tracing::warn!("a connection without the key of the state folder was refused");
+            self.log_refusal(&RefusedClient::WrongKey);
             return refused(false, "this is not a gateway of the holder's state folder".to_owned());
         }
         let Some(number) = self.runs.lock().admit_gateway() else {
@@ -304,32 +319,27 @@ impl Holder {
         }))
     }
 
-    fn custody_for(&self, sandbox: &Sandbox) -> io::Result<Custody> {
-        if sandbox == self.custody.sandbox() {
-            return Ok(self.custody.clone());
+    /// Logs a refused connection, but not more often than [`REFUSAL_LOG_INTERVAL`], because an
+    /// agent could fill the disk with lines.
+    fn log_refusal(&self, refusal: &RefusedClient) {
+        let mut logged = self.refusal_logged.lock();
+        if logged.is_some_and(|logged| logged.elapsed() < REFUSAL_LOG_INTERVAL) {
+            return;
         }
-        let mut confining = self.sandboxed.lock();
-        if let Some(custody) = confining.iter().find(|custody| custody.sandbox() == sandbox) {
-            return Ok(custody.clone());
-        }
-        let made = new_custody(&self.options, sandbox.clone())?;
-        confining.push(made.clone());
-        Ok(made)
+        *logged = Some(Instant::now());
+        tracing::warn!(
+            %refusal,
+            "a connection to the holder was refused; if no gateway of this state folder was started now, an agent tries to control the holder: stop its turn, and replace the key by a restart of the holder"
+        );
     }
 
     async fn run_process(
         &self,
         held: &Arc<HeldProcess>,
         launch: Launch,
-        sandbox: &Sandbox,
         waiting: super::held_process::QueuedCommands,
     ) {
-        let program = launch.program.clone();
-        let lived = match self.custody_for(sandbox) {
-            Ok(custody) => held.run(&custody, launch, waiting).await,
-            Err(source) => Err(LaunchError::Start { program, source }),
-        };
-        if let Err(error) = lived {
+        if let Err(error) = held.run(&self.custody, launch, waiting).await {
             held.notify_listener(|stream| HolderAnswer::Failed {
                 stream,
                 failure: WireLaunchError::from(&error),
@@ -338,11 +348,6 @@ impl Holder {
         }
         self.changed.notify_one();
     }
-}
-
-fn new_custody(options: &HoldOptions, sandbox: Sandbox) -> io::Result<Custody> {
-    let custody = Custody::confining(options.means, sandbox)?;
-    Ok(if options.sole_spawner { custody.as_sole_spawner() } else { custody })
 }
 
 /// The connection of one gateway.
@@ -383,7 +388,7 @@ impl GatewaySession {
                 if self.holder.ending.load(Ordering::SeqCst) => {}
             HolderRequest::Hello(_) => {}
             HolderRequest::Launch { stream, launch, sandbox } => {
-                self.launch(stream, (*launch).into(), sandbox.into());
+                self.launch(stream, (*launch).into(), &sandbox.into());
             }
             HolderRequest::Adopt { stream, run, proc, lines } => {
                 self.adopt(stream, &run, proc, lines)
@@ -419,11 +424,20 @@ impl GatewaySession {
         }
     }
 
-    fn launch(&mut self, stream: u64, launch: Launch, sandbox: Sandbox) {
+    fn launch(&mut self, stream: u64, launch: Launch, expected: &Sandbox) {
         let listener = OutputListener { stream, outbox: Arc::clone(&self.outbox) };
         let name = (launch.run.clone(), launch.proc);
         if !self.holder.lease.is_valid() {
             let source = io::Error::other("the gateway's lease has ended");
+            return self.fail(stream, &LaunchError::Start { program: launch.program, source });
+        }
+        let sandbox = self.holder.custody.sandbox();
+        if sandbox.setting() != expected.setting() {
+            let source = io::Error::other(format!(
+                "the holder confines agents with `AGENT_SANDBOX={}`, the gateway expects `{}`; restart the gateway",
+                sandbox.setting(),
+                expected.setting()
+            ));
             return self.fail(stream, &LaunchError::Start { program: launch.program, source });
         }
         let options = &self.holder.options;
@@ -436,7 +450,7 @@ impl GatewaySession {
         self.streams.insert(stream, Arc::clone(&held));
         let holder = Arc::clone(&self.holder);
         self.holder.agents.spawn(async move {
-            holder.run_process(&held, launch, &sandbox, waiting).await;
+            holder.run_process(&held, launch, waiting).await;
         });
     }
 

@@ -13,8 +13,8 @@ const SOCKET: &str = "holder.sock";
 const LOCK: &str = "holder.lock";
 /// Name of the state folder within `CONFIG_DIR`.
 const STATE: &str = "state";
-/// The file with the key that a gateway must send. Agents may be able to connect to the socket,
-/// even in a sandbox, but they cannot read this file.
+/// The file with the key that a gateway must send. A confined agent cannot read this file, and the
+/// holder refuses it even with the key ([`super::client`]).
 const KEY: &str = "holder.key";
 
 /// The reason why a holder cannot serve or be used.
@@ -49,6 +49,16 @@ pub enum HolderError {
         folder: PathBuf,
         /// The system's error.
         source: io::Error,
+    },
+    /// The holder confines agents in another way than this gateway, and it cannot be replaced.
+    #[error("the holder in `{}` confines agents with `AGENT_SANDBOX={holder}`, and this gateway with `{gateway}`; set the same AGENT_SANDBOX in the environment of both (for systemd: in the unit `aetheel-hold` too), and restart the holder", folder.display())]
+    OtherSandbox {
+        /// The state folder.
+        folder: PathBuf,
+        /// The sandbox of the holder, as a value of `AGENT_SANDBOX`.
+        holder: &'static str,
+        /// The sandbox of the gateway.
+        gateway: &'static str,
     },
     /// The holder could not be started.
     #[error("cannot start a holder: {0}; start one with `aetheel hold`")]
@@ -173,15 +183,10 @@ pub(super) fn connect(folder: &Path) -> Result<UnixStream, HolderError> {
     }
 }
 
-/// Returns whether the other side runs as our user.
-pub(super) fn is_own_user(stream: &UnixStream) -> bool {
-    peer_uid(stream).is_ok_and(|uid| uid == own_uid())
-}
-
-fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
+pub(super) fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
     stream.peer_cred().map(|peer| peer.uid())
 }
 
-fn own_uid() -> u32 {
+pub(super) fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::log;
 use super::program::HolderProgram;
-use crate::{cgroup, descent};
+use crate::{Sandbox, cgroup, descent};
 use aetheel_model::supervisor;
 
 /// Variables that a holder gets.
@@ -30,13 +30,14 @@ impl StartedHolder {
     }
 }
 
-/// Starts a holder for a state folder.
+/// Starts a holder for a state folder. All its agents get this sandbox.
 ///
 /// # Errors
 /// The program or its log cannot be opened.
 pub(super) fn start(
     state: &Path,
     program: &HolderProgram,
+    sandbox: &Sandbox,
     claim_within: Duration,
 ) -> io::Result<StartedHolder> {
     let environment = VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -46,7 +47,7 @@ pub(super) fn start(
         .arg(std::path::absolute(state)?)
         .arg("--claim-within")
         .arg(claim_within.as_secs().to_string())
-        .args(["--leave-when-empty", "--detach"])
+        .args(["--sandbox", sandbox.setting(), "--leave-when-empty", "--detach"])
         .env_clear()
         .envs(environment)
         .current_dir("/")

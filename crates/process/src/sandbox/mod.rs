@@ -79,6 +79,16 @@ impl Sandbox {
         }
     }
 
+    /// Returns the value of `AGENT_SANDBOX` that selects this kind of sandbox.
+    #[must_use]
+    pub fn setting(&self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Landlock { .. } => "landlock",
+            Self::Bubblewrap(_) => "bwrap",
+        }
+    }
+
     /// Returns whether agents are confined.
     #[must_use]
     pub fn is_on(&self) -> bool {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::wire::{Started, WireLaunch, WireLaunchError, WireRun, WireSandbox};
+use crate::Sandbox;
 use aetheel_model::agent::{Exit, Pipe, Signal};
 use aetheel_turn::{OutputLine, ProcessCommand};
 
@@ -44,6 +45,13 @@ pub(super) struct Hello {
     /// Whether the holder ends agents at the time given by [`HolderRequest::SetDeadline`].
     #[serde(default)]
     pub(super) fences: bool,
+    /// The sandbox in which the holder starts agents. `None` from a gateway, and from a holder of
+    /// an earlier version, which uses the sandbox that each request names.
+    #[serde(default)]
+    pub(super) sandbox: Option<WireSandbox>,
+    /// Whether the holder exits when there is neither a gateway nor an agent.
+    #[serde(default)]
+    pub(super) leaves_when_empty: bool,
 }
 
 impl Hello {
@@ -55,17 +63,21 @@ impl Hello {
             scratch: String::new(),
             key,
             fences: false,
+            sandbox: None,
+            leaves_when_empty: false,
         }
     }
 
     /// Returns the hello of a holder.
-    pub(super) fn holder(scratch: String) -> Self {
+    pub(super) fn holder(scratch: String, sandbox: &Sandbox, leaves_when_empty: bool) -> Self {
         Self {
             protocol: PROTOCOL_VERSION,
             program: program_version(),
             scratch,
             key: String::new(),
             fences: true,
+            sandbox: Some(sandbox.into()),
+            leaves_when_empty,
         }
     }
 }
@@ -90,6 +102,8 @@ pub(super) enum HolderRequest {
     Launch {
         stream: u64,
         launch: Box<WireLaunch>,
+        /// The sandbox that the gateway expects. The holder refuses the launch if it uses another
+        /// one.
         sandbox: WireSandbox,
     },
     Adopt {
