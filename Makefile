@@ -20,7 +20,7 @@ export BACKEND CASE CLI_VERSIONS FRESH
 export MINISIGN_KEY
 DOC := doc --no-deps --document-private-items
 
-.PHONY: help setup guests languages language demo install test proof test-templates test-browser chaos chaos-cluster check fuzz bench measure test-live dist test-dist clean
+.PHONY: help setup guests languages language demo install test proof test-templates test-browser chaos chaos-cluster check fuzz attack-directories bench measure test-live dist test-dist clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-14s %s\n' "$$name" "$$line"; done
@@ -93,6 +93,9 @@ check: setup ## formatting, lints, prose, documentation, dependencies: what CI i
 
 fuzz: setup ## fuzz whatever reads what others wrote; SECONDS= for each target (5), TARGET= for one
 	@scripts/fuzz $(or $(SECONDS),5) $(TARGET)
+
+attack-directories: guests ## start agents for a minute while their directory is exchanged with links; SECONDS=
+	AETHEEL_ATTACK_SECONDS=$(or $(SECONDS),60) cargo test --test integration process::replaced_directory -- --nocapture
 
 bench: guests languages ## measure; figures and how to read them: docs/performance.md, docs/languages.md
 	$(GUEST_CARGO) build --release --workspace --examples

@@ -24,7 +24,9 @@ pub fn host_of(
         mounts: sandbox.allows_mounts(),
         reach_policy: confinement::fence(config, sandbox),
         wrapper: config.agent_wrapper.clone(),
-        cwd: std::path::absolute(&config.workspace_dir)
+        // Its links are the operator's. They are resolved once, before an agent could make others.
+        cwd: std::fs::canonicalize(&config.workspace_dir)
+            .or_else(|_| std::path::absolute(&config.workspace_dir))
             .unwrap_or_else(|_| config.workspace_dir.clone()),
         query_timeout: config.query_timeout,
         idle_timeout: config.idle_timeout,

@@ -10,6 +10,7 @@ mod launching;
 mod many;
 mod neighbours;
 mod output;
+mod replaced_directory;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -36,7 +36,8 @@ pub(super) struct ClonePlan<'a> {
     /// The arguments, including the program's name.
     pub(super) arguments: &'a [CString],
     pub(super) environment: &'a [CString],
-    pub(super) cwd: &'a CStr,
+    /// The working directory.
+    pub(super) cwd: BorrowedFd<'a>,
     /// Become descriptors 0, 1 and 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
     /// Landlock ruleset that the child applies to itself.
@@ -82,7 +83,7 @@ pub(super) fn start(plan: &ClonePlan<'_>) -> Result<Pid, (CloneStage, io::Error)
         program: plan.program.as_ptr(),
         arguments: pointers(plan.arguments),
         environment: pointers(plan.environment),
-        cwd: plan.cwd.as_ptr(),
+        cwd: plan.cwd.as_raw_fd(),
         stdio,
         rules: plan.rules.map_or(-1, |rules| rules.as_raw_fd()),
         filter: filter_program(plan.filter.unwrap_or_default()),
@@ -160,7 +161,7 @@ struct ChildJob {
     /// Ends with a null pointer, like `environment`.
     arguments: Vec<*const c_char>,
     environment: Vec<*const c_char>,
-    cwd: *const c_char,
+    cwd: c_int,
     stdio: [c_int; 3],
     /// Negative if there are no rules.
     rules: c_int,
@@ -298,7 +299,7 @@ unsafe extern "C" fn child(job: *mut ChildJob) -> ! {
         }
         libc::setsid();
         (*job).stage = CloneStage::Directory as c_int;
-        if libc::chdir((*job).cwd) != 0 {
+        if libc::fchdir((*job).cwd) != 0 {
             fail(job);
         }
         (*job).stage = CloneStage::Stdio as c_int;

@@ -16,7 +16,7 @@ use super::gateway_id::MARK;
 use super::program::{ProgramError, find_program};
 use super::run_handle::{RunHandle, RunningGroup};
 use super::sandbox::{Confinement, Filter, Sandbox, SandboxError};
-use aetheel_turn::{Launch, LaunchError};
+use aetheel_turn::{Launch, LaunchError, WorkingDirectory, WorkingDirectoryError};
 
 /// Size of the stdout pipe in bytes: the largest that an unprivileged process may set
 /// (`/proc/sys/fs/pipe-max-size`).
@@ -44,7 +44,7 @@ pub(super) struct PreparedLaunch<'a> {
     program: CString,
     arguments: Vec<CString>,
     environment: Vec<CString>,
-    cwd: CString,
+    cwd: WorkingDirectory,
     rules: Option<OwnedFd>,
     filter: Option<Filter>,
     passed_fd: Option<OwnedFd>,
@@ -73,6 +73,13 @@ pub(super) fn prepare<'a>(
             failed(io::Error::new(io::ErrorKind::PermissionDenied, error))
         }
     })?;
+    let cwd = WorkingDirectory::open(&launch.cwd).map_err(|error| match error {
+        WorkingDirectoryError::Missing(path) => LaunchError::NoDirectory(path),
+        error @ WorkingDirectoryError::Link(_) => {
+            failed(io::Error::new(io::ErrorKind::PermissionDenied, error))
+        }
+        error @ WorkingDirectoryError::Unreachable { .. } => failed(io::Error::other(error)),
+    })?;
     let refused = |error: SandboxError| {
         failed(io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -80,7 +87,7 @@ pub(super) fn prepare<'a>(
         ))
     };
     let cage = sandbox
-        .confine(&launch.reach, &program, &launch.arguments, &launch.cwd, &path)
+        .confine(&launch.reach, &program, &launch.arguments, &cwd, &path)
         .map_err(refused)?;
     let string = |bytes: &[u8]| CString::new(bytes).map_err(|error| failed(error.into()));
     let (mut rules, mut filter, mut handed) = (None, None, None);
@@ -107,7 +114,7 @@ pub(super) fn prepare<'a>(
         program: string(program.as_os_str().as_bytes())?,
         arguments: arguments.map(OsStr::as_bytes).map(string).collect::<Result<_, _>>()?,
         environment: given.chain([variable(MARK, &mark)]).collect::<Result<_, _>>()?,
-        cwd: string(launch.cwd.as_os_str().as_bytes())?,
+        cwd,
         rules,
         filter,
         passed_fd: handed,
@@ -133,7 +140,7 @@ impl PreparedLaunch<'_> {
             program: &self.program,
             arguments: &self.arguments,
             environment: &self.environment,
-            cwd: &self.cwd,
+            cwd: self.cwd.handle(),
             stdio: [child_stdin.as_fd(), child_stdout.as_fd(), child_stderr.as_fd()],
             rules: self.rules.as_ref().map(AsFd::as_fd),
             filter: self.filter,

@@ -41,6 +41,7 @@ mod stop;
 mod tool_endpoints;
 mod tools;
 pub mod transcript;
+mod working_directory;
 
 pub use audience::{Answerer, AskCloseReason, Audience, Judgement};
 pub use blob::Blob;
@@ -66,3 +67,4 @@ pub use tools::{
     ClaimAction, ClaimCall, DelegatedCall, HandOffRequest, HostRequest, LaterTurn,
     ReadChannelRequest, RepeatedTurn, ToolLimits, call_done, call_failed, host_tools,
 };
+pub use working_directory::{WorkingDirectory, WorkingDirectoryError};

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use super::BubblewrapError;
 use super::grants::Grants;
 use crate::find_program;
+use aetheel_turn::WorkingDirectory;
 
 /// Options before the mounts. `--die-with-parent` ends the sandbox together with the gateway.
 const BASE: &[&str] = &["--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"];
@@ -17,6 +18,12 @@ const BASE: &[&str] = &["--unshare-pid", "--unshare-ipc", "--die-with-parent", "
 /// some of them.
 const KERNEL_SETTINGS: [&str; 8] =
     ["acpi", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger"];
+
+/// A shell script that executes its arguments if the working directory is the one that `$0`
+/// identifies.
+const COMPARE: &str = r#"[ "$(command -p stat -c %d:%i .)" = "$0" ] && exec "$@"
+echo "the working directory was replaced while the sandbox was set up; send the prompt again" >&2
+exit 1"#;
 
 /// Finds bubblewrap and checks that it works for this user. It needs user namespaces, which some
 /// machines disable or restrict.
@@ -44,7 +51,7 @@ pub(super) fn arguments(
     granted: &Grants,
     program: &Path,
     arguments: &[OsString],
-    cwd: &Path,
+    cwd: &WorkingDirectory,
 ) -> Vec<OsString> {
     // Codex 0.169.0 keeps locks for its own sandbox in `/tmp`, wherever its temporary folder is.
     // The folder disappears with the process.
@@ -78,7 +85,14 @@ pub(super) fn arguments(
     all.extend(["--dev", "/dev", "--remount-ro", "/", "--chdir"].map(OsString::from));
     // The folder of a link need not be mounted, so the program's real path is used.
     let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
-    all.extend([cwd.into(), "--".into(), program.into()]);
+    all.extend([cwd.path().into(), "--".into()]);
+    // bubblewrap has followed the path again, so what it has mounted is compared with the directory
+    // that was checked, before the agent starts.
+    if granted.write.contains(cwd.path()) {
+        let identity = cwd.identity();
+        all.extend(["/bin/sh", "-c", COMPARE, &identity].map(OsString::from));
+    }
+    all.push(program.into());
     all.extend(arguments.iter().cloned());
     all
 }

@@ -8,25 +8,30 @@ use std::sync::Arc;
 
 use super::system_paths::OpenedPath;
 use super::{SandboxError, installation, system_paths};
-use aetheel_turn::Reach;
+use aetheel_turn::{Reach, WorkingDirectory};
 
 /// Granted paths, without links. Each existed when the grants were computed.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     pub(super) read: BTreeSet<PathBuf>,
     pub(super) write: BTreeSet<PathBuf>,
-    /// Handles of some of the paths that can be read.
+    /// Handles of some of these paths.
     pub(super) opened: Vec<Arc<OpenedPath>>,
 }
 
 /// Computes the grants of a program.
 ///
 /// A path below another writable path is not resolved, because an agent may have replaced it by a
-/// link to any other path.
+/// link to any other path. For the same reason, the working directory is the opened one.
 ///
 /// # Errors
 /// [`SandboxError`] if a path would be granted that contains a hidden path, or is inside one.
-pub(super) fn compute(reach: &Reach, program: &Path, path: &OsStr) -> Result<Grants, SandboxError> {
+pub(super) fn compute(
+    reach: &Reach,
+    program: &Path,
+    path: &OsStr,
+    cwd: Option<&WorkingDirectory>,
+) -> Result<Grants, SandboxError> {
     let resolved =
         |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| resolve(path)).collect() };
     let (hidden, read_only) = (resolved(&reach.hidden), resolved(&reach.read_only));
@@ -38,18 +43,21 @@ pub(super) fn compute(reach: &Reach, program: &Path, path: &OsStr) -> Result<Gra
         if asked.iter().any(|wider| wanted.starts_with(wider)) {
             continue;
         }
-        let Ok(place) = fs::canonicalize(wanted) else { continue };
+        let Some(opened) = open_granted(wanted, cwd) else { continue };
+        let place = opened.path.clone();
+        let is_same = |own: &PathBuf| opened.is_same_file(own);
         if let Some(own) = hidden
             .iter()
             .chain(&read_only)
-            .find(|own| own.starts_with(&place) || place.starts_with(own))
+            .find(|own| own.starts_with(&place) || place.starts_with(own) || is_same(own))
         {
             return Err(SandboxError::WritesOwnFiles {
                 granted: wanted.clone(),
-                inside: place.starts_with(own),
+                inside: place.starts_with(own) || is_same(own),
                 own: own.clone(),
             });
         }
+        granted.opened.push(Arc::new(opened));
         asked.push(wanted);
         granted.write.insert(place);
     }
@@ -74,6 +82,16 @@ pub(super) fn compute(reach: &Reach, program: &Path, path: &OsStr) -> Result<Gra
         grant_around(&place, &hidden, &mut granted.read);
     }
     Ok(granted)
+}
+
+/// Opens a path that is to be granted, or returns `None` if it does not exist. Links are followed,
+/// but not in the working directory.
+fn open_granted(wanted: &Path, cwd: Option<&WorkingDirectory>) -> Option<OpenedPath> {
+    let is_named = |cwd: &&WorkingDirectory| cwd.named() == wanted || cwd.path() == wanted;
+    match cwd.filter(is_named) {
+        Some(cwd) => OpenedPath::of_directory(cwd).ok(),
+        None => OpenedPath::open(fs::canonicalize(wanted).ok()?).ok(),
+    }
 }
 
 /// Returns the path with links resolved, as far as it exists.
@@ -119,7 +137,7 @@ mod tests {
     }
 
     fn of(reach: &Reach) -> Result<Grants, SandboxError> {
-        compute(reach, Path::new("/bin/sh"), OsStr::new("/usr/bin:/bin"))
+        compute(reach, Path::new("/bin/sh"), OsStr::new("/usr/bin:/bin"), None)
     }
 
     #[test]

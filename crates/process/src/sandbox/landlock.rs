@@ -51,15 +51,14 @@ pub(super) fn rules(granted: &Grants) -> Result<OwnedFd, SandboxError> {
     let process = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let write =
         AccessFs::from_all(RIGHTS) & !make_bitflags!(AccessFs::{MakeChar | MakeBlock | IoctlDev});
-    for place in granted.read.iter().filter(|place| !is_covered(granted, place)) {
+    let readable = granted.read.iter().filter(|place| !is_covered(granted, place));
+    let places = readable.map(|place| (place, read));
+    for (place, rights) in places.chain(granted.write.iter().map(|place| (place, write))) {
         let opened = granted.opened.iter().find(|opened| opened.path == **place);
         rules = match opened {
-            Some(opened) => add(rules, opened, read)?,
-            None => grant(rules, place, read)?,
+            Some(opened) => add(rules, opened, rights)?,
+            None => grant(rules, place, rights)?,
         };
-    }
-    for place in &granted.write {
-        rules = grant(rules, place, write)?;
     }
     let devices = system_paths::DEVICES.iter().map(|name| (*name, devices));
     for (name, rights) in devices.chain([(system_paths::PROCESSES, process)]) {

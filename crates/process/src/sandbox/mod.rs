@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::error::{BubblewrapError, SandboxError};
 use aetheel_model::config::SandboxMode;
-use aetheel_turn::Reach;
+use aetheel_turn::{Reach, WorkingDirectory};
 
 /// The first version of Landlock that prevents truncation of files (Linux 6.2).
 const NEEDED: i32 = 3;
@@ -147,7 +147,7 @@ impl Sandbox {
     /// [`SandboxError`] if a granted path contains a hidden one, or the reverse.
     pub fn check(&self, reach: &Reach) -> Result<(), SandboxError> {
         if self.is_on() {
-            grants::compute(reach, Path::new("/bin/sh"), OsStr::new("")).map(drop)
+            grants::compute(reach, Path::new("/bin/sh"), OsStr::new(""), None).map(drop)
         } else {
             Ok(())
         }
@@ -162,7 +162,7 @@ impl Sandbox {
         reach: &Reach,
         program: &Path,
         arguments: &[OsString],
-        cwd: &Path,
+        cwd: &WorkingDirectory,
         path: &OsStr,
     ) -> Result<Confinement, SandboxError> {
         let bwrap = match self {
@@ -170,7 +170,7 @@ impl Sandbox {
             Self::Bubblewrap(bwrap) => Some(bwrap),
             Self::Landlock { bubblewrap, .. } => bubblewrap.as_ref().filter(|_| reach.own_sandbox),
         };
-        let granted = grants::compute(reach, program, path)?;
+        let granted = grants::compute(reach, program, path, Some(cwd))?;
         match bwrap {
             Some(bwrap) => Ok(Confinement::Program(
                 bwrap.clone(),

@@ -7,13 +7,18 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, fstat, open, statx};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, fstat, openat2, stat, statx,
+};
 use rustix::io::Errno;
+
+use aetheel_turn::WorkingDirectory;
 
 /// Folders of the system that every agent may read. They need not exist.
 pub(super) const FOLDERS: &[&str] = &[
@@ -65,15 +70,33 @@ pub(super) struct OpenedPath {
 }
 
 impl OpenedPath {
-    /// Opens a path.
+    /// Opens a path without links. A link that was put there meanwhile is not followed.
     ///
     /// # Errors
-    /// The path does not exist, or this user cannot reach it.
+    /// The path does not exist, this user cannot reach it, or it contains a link.
     pub(super) fn open(path: PathBuf) -> Result<Self, Errno> {
-        let handle = open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let handle = openat2(CWD, &path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
         let is_folder =
             fstat(&handle).is_ok_and(|file| FileType::from_raw_mode(file.st_mode).is_dir());
         Ok(Self { path, handle, is_folder })
+    }
+
+    /// Uses an opened working directory.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub(super) fn of_directory(cwd: &WorkingDirectory) -> io::Result<Self> {
+        let handle = cwd.handle().try_clone_to_owned()?;
+        Ok(Self { path: cwd.path().to_owned(), handle, is_folder: true })
+    }
+
+    /// Returns whether a path leads to this file, possibly through another mount.
+    pub(super) fn is_same_file(&self, path: &Path) -> bool {
+        match (fstat(&self.handle), stat(path)) {
+            (Ok(own), Ok(other)) => (own.st_dev, own.st_ino) == (other.st_dev, other.st_ino),
+            _ => false,
+        }
     }
 }
 

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
-use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use serde::Deserialize;
 
+use crate::working_directory::{WorkingDirectory, WorkingDirectoryError};
 use aetheel_model::agent::{Artifact, ArtifactBody};
 use aetheel_model::plain::one_line;
 
@@ -33,6 +34,9 @@ pub(crate) enum PostFileError {
         "`{0}` is outside of the working directory; copy the file into the working directory and post the copy"
     )]
     Outside(String),
+    /// The working directory cannot be opened, for example because it was replaced by a link.
+    #[error(transparent)]
+    Directory(#[from] WorkingDirectoryError),
     /// There is no such file.
     #[error("there is no file `{0}`; check the path and call the tool again")]
     Missing(String),
@@ -65,13 +69,12 @@ impl PostFile {
         let path = self.shown_path();
         let unreadable = |error: io::Error| PostFileError::Unreadable(path.clone(), error);
         let inside = self.relative_to(cwd).ok_or_else(|| PostFileError::Outside(path.clone()))?;
-        let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
-        let folder = open(cwd, flags, Mode::empty()).map_err(|error| unreadable(error.into()))?;
+        let folder = WorkingDirectory::open(cwd)?;
         // A pipe must not block, and a terminal must not become ours.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let opened = loop {
-            match openat2(&folder, &inside, flags, Mode::empty(), beneath) {
+            match openat2(folder.handle(), &inside, flags, Mode::empty(), beneath) {
                 // Something was renamed while the kernel resolved the path.
                 Err(Errno::AGAIN) => {}
                 other => break other,
@@ -111,10 +114,7 @@ impl PostFile {
         if path.is_relative() {
             return Some(path.to_owned());
         }
-        // An agent may know its working directory by a path without symbolic links.
-        let real = cwd.canonicalize();
-        let known = [Some(cwd), real.as_deref().ok()];
-        known.into_iter().flatten().find_map(|cwd| path.strip_prefix(cwd).ok()).map(Path::to_owned)
+        path.strip_prefix(cwd).ok().map(Path::to_owned)
     }
 }
 
@@ -196,15 +196,26 @@ mod tests {
     }
 
     #[test]
-    fn a_working_directory_that_is_a_link_is_opened_by_both_of_its_paths() {
+    fn nothing_is_read_through_a_working_directory_that_was_replaced_by_a_link() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("real")).unwrap();
-        std::fs::write(folder.path().join("real/a.txt"), "hello").unwrap();
-        let cwd = folder.path().join("linked");
-        symlink("real", &cwd).unwrap();
-        let real = folder.path().canonicalize().unwrap().join("real/a.txt");
-        for path in [real.to_str().unwrap(), cwd.join("a.txt").to_str().unwrap()] {
-            assert!(post(path).read(&cwd).is_ok(), "{path}");
+        for name in ["work/proj", "state"] {
+            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        std::fs::write(folder.path().join("state/holder.key"), "precious").unwrap();
+        let cwd = folder.path().join("work/proj");
+        std::fs::remove_dir(&cwd).unwrap();
+        for (target, path) in [
+            (folder.path().join("state"), "holder.key"),
+            (PathBuf::from("../state"), "holder.key"),
+            (PathBuf::from("/proc/self"), "maps"),
+        ] {
+            symlink(target, &cwd).unwrap();
+            let absolute = cwd.join(path);
+            for path in [path, absolute.to_str().unwrap()] {
+                let read = post(path).read(&cwd);
+                assert!(matches!(read, Err(PostFileError::Directory(_))), "{path}: {read:?}");
+            }
+            std::fs::remove_file(&cwd).unwrap();
         }
     }
 

@@ -9,8 +9,12 @@ pub use bind::{UnwritableValue, with_channel, with_project};
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::fs::{Mode as FileMode, OFlags, ResolveFlags, open, openat2};
+use rustix::io::Errno;
 
 use super::heartbeats::parse_interval;
 use super::lane_memory::MemoryScope;
@@ -354,6 +358,9 @@ pub enum DirectoryError {
     /// The path is that of a file.
     #[error("{} is not a directory", .0.display())]
     NotADirectory(PathBuf),
+    /// A part of the path below the root is a symbolic link, which an agent could have made.
+    #[error("directory {} contains a symbolic link below PROJECT_ROOTS; name the directory that it leads to, or move that directory here", .0.display())]
+    Link(PathBuf),
     /// The directory is below none of the allowed ones.
     #[error("directory {} is not below PROJECT_ROOTS ({})", directory.display(), listed(roots))]
     OutsideRoots {
@@ -369,8 +376,9 @@ fn listed(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
-/// Returns the directory that a text names, with its links resolved. It must exist below one of the
-/// roots. A relative one starts from the first root. Blocks while it accesses the file system.
+/// Returns the directory that a text names. It must exist below one of the roots. The links of a
+/// root are resolved, but below it no link is followed, because agents can make links there. A
+/// relative directory starts from the first root. Blocks while it accesses the file system.
 ///
 /// # Errors
 /// [`DirectoryError`] if there is no such directory, or it is below none of the roots.
@@ -383,18 +391,43 @@ pub fn directory(
         (Some(rest), Some(home)) => Path::new(home).join(rest),
         _ => roots.first().map_or_else(|| PathBuf::from(text), |root| root.join(text)),
     };
-    let found = match path.canonicalize() {
-        Ok(found) => found,
-        Err(source) => return Err(DirectoryError::Unreachable { path, source }),
-    };
-    if !found.is_dir() {
-        return Err(DirectoryError::NotADirectory(path));
+    let mut refusal = None;
+    for root in roots {
+        let Ok(real) = root.canonicalize() else { continue };
+        let below = path.strip_prefix(root).or_else(|_| path.strip_prefix(&real));
+        let Ok(below) = below else { continue };
+        match open_below(&real, below) {
+            Ok(found) => return Ok(found),
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
     }
-    let below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| found.starts_with(root));
-    if roots.iter().any(below) {
-        return Ok(found);
+    Err(match refusal {
+        None | Some(Errno::XDEV) => {
+            DirectoryError::OutsideRoots { directory: path, roots: roots.to_vec() }
+        }
+        Some(Errno::LOOP) => DirectoryError::Link(path),
+        Some(Errno::NOTDIR) => DirectoryError::NotADirectory(path),
+        Some(error) => DirectoryError::Unreachable { path, source: error.into() },
+    })
+}
+
+/// Opens a directory below a root, and returns its path without links.
+fn open_below(root: &Path, below: &Path) -> Result<PathBuf, Errno> {
+    let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = open(root, flags, FileMode::empty())?;
+    let no_links = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match openat2(&root, below, flags, FileMode::empty(), no_links) {
+            // Something was renamed while the kernel resolved the path.
+            Err(Errno::AGAIN) => {}
+            Err(error) => return Err(error),
+            Ok(found) => {
+                let found = std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()));
+                return found.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
+            }
+        }
     }
-    Err(DirectoryError::OutsideRoots { directory: found, roots: roots.to_vec() })
 }
 
 /// Changes the entries of a lane in the file and nothing else. Blocks while it accesses the file

@@ -128,6 +128,7 @@ fn a_directory_outside_the_roots_is_refused_however_it_is_reached() {
         std::fs::create_dir_all(at(name)).unwrap();
     }
     std::os::unix::fs::symlink(at("outside"), at("roots/link")).unwrap();
+    std::os::unix::fs::symlink("site", at("roots/inner")).unwrap();
     std::fs::write(at("roots/file"), "").unwrap();
     let roots = [at("roots")];
     let home = folder.path().to_str();
@@ -137,7 +138,8 @@ fn a_directory_outside_the_roots_is_refused_however_it_is_reached() {
     }
     for (outside, why) in [
         ("../outside", "PROJECT_ROOTS"),
-        ("link", "PROJECT_ROOTS"),
+        ("link", "contains a symbolic link"),
+        ("inner", "contains a symbolic link"),
         ("~/outside", "PROJECT_ROOTS"),
         ("/", "PROJECT_ROOTS"),
         ("file", "not a directory"),
@@ -147,6 +149,9 @@ fn a_directory_outside_the_roots_is_refused_however_it_is_reached() {
         assert!(refused.contains(why), "{outside}: {refused}");
     }
     assert!(directory("site", &[], home).is_err());
+    std::os::unix::fs::symlink(at("roots"), at("linked")).unwrap();
+    let found = directory("site", &[at("linked")], home).expect("a root may be a link");
+    assert_eq!(found, site);
 }
 
 #[test]
