@@ -3,7 +3,7 @@
 //! As described in `sd_notify(3)`, the program sends datagrams with `NAME=value` lines to the
 //! socket in `NOTIFY_SOCKET`. It feeds the watchdog only while the dispatcher responds. Without
 //! `NOTIFY_SOCKET`, nothing is sent. Tested by `tests/gateway/status.rs` and, for the holder,
-//! `tests/process/holder.rs`.
+//! `tests/process/holder/mod.rs`.
 
 use std::time::Duration;
 

@@ -64,6 +64,7 @@ async fn try_start(custody: &Custody, machine: &Machine) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::disallowed_methods, reason = "a scoped thread exchanges the paths meanwhile")]
 async fn a_directory_that_is_exchanged_with_a_link_grants_nothing_outside() {
     let limit = std::env::var(SECONDS).ok().map(|text| text.parse().expect("a number of seconds"));
     for custody in confining() {
