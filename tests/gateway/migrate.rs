@@ -191,7 +191,7 @@ async fn cc_connect_kimaki_and_hermes_are_migrated_one_after_another() {
     );
     for part in [
         "channel 100000000000000202: directory\n",
-        "channel 100000000000000203: directory /nowhere/that/is: ",
+        "channel 100000000000000203: directory /nowhere/that/is is not below PROJECT_ROOTS",
         "channel 100000000000000204: voice channels",
         "task Once: it runs once",
     ] {
