@@ -1,5 +1,5 @@
-//! The settings of a console that finds none: it asks its person before every change, works in the
-//! folder where the person stands, and writes only into the user's state folder.
+//! The settings of a console without a configuration folder. The agent asks before every change and
+//! works in the current folder. The console writes only into the user's state folder.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
