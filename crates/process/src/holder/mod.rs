@@ -6,8 +6,8 @@
 //! Discord, guests and prompts. The gateway connects to it over a Unix socket in the state folder.
 //! Its program is `aetheel-hold` (`crates/hold`), or `aetheel hold` if that is not installed.
 //!
-//! Pinned by `tests/process/holder/mod.rs`: whenever the gateway ends, no line is lost, repeated or out
-//! of order, and no command is executed twice.
+//! Pinned by `tests/process/holder/mod.rs`: whenever the gateway ends, no line is lost, repeated or
+//! out of order, and no command is executed twice.
 
 mod bound_launcher;
 mod client;
