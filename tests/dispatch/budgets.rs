@@ -245,6 +245,23 @@ async fn a_damaged_file_keeps_the_caps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_operator_learns_that_a_file_with_caps_became_empty() {
+    let desk = desk("## all\n- cap: 1 turns a day\n", &[]).await;
+    desk.ask(7, "one");
+    desk.dispatcher.turns.idle().await;
+    std::fs::write(desk.folder.path().join("config/budgets.md"), "").unwrap();
+    while !desk.dispatcher.budgets.uses().await.is_empty() {}
+    let mut count = 1;
+    loop {
+        let notices = desk.collected.notices(count).await;
+        if notices.iter().any(|notice| notice.text.contains("`budgets.md` became empty")) {
+            break;
+        }
+        count = notices.len() + 1;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn five_lanes_exceed_a_cap_by_one_request_each_and_no_prompt_is_lost() {
     const TURNS: u64 = 500;
     const LANES: u64 = 5;

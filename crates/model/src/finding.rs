@@ -16,7 +16,10 @@ pub enum FindingLevel {
     Warning,
     /// A start ignores the subject of the finding.
     LeftOut,
-    /// A start is refused, because something is missing or used by another process.
+    /// A start is refused, but a later one may succeed: a disk is full, or another process uses an
+    /// address.
+    Passing,
+    /// A start is refused, because something is missing.
     Unavailable,
     /// A start is refused, because the configuration is wrong.
     Invalid,
@@ -35,9 +38,30 @@ impl Serialize for FindingLevel {
         serializer.serialize_str(match self {
             Self::Ok => "ok",
             Self::Warning => "warning",
-            Self::LeftOut | Self::Unavailable | Self::Invalid => "fault",
+            Self::LeftOut | Self::Passing | Self::Unavailable | Self::Invalid => "fault",
         })
     }
+}
+
+/// Returns whether an error may be gone at the next try, without a change of the configuration.
+#[must_use]
+pub fn is_passing(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    /// Too many open files, in this process or on this machine.
+    const TOO_MANY_FILES: [i32; 2] = [24, 23];
+    let kinds = [
+        ErrorKind::StorageFull,
+        ErrorKind::QuotaExceeded,
+        ErrorKind::AddrInUse,
+        ErrorKind::AddrNotAvailable,
+        ErrorKind::ResourceBusy,
+        ErrorKind::StaleNetworkFileHandle,
+        ErrorKind::TimedOut,
+        ErrorKind::Interrupted,
+        ErrorKind::OutOfMemory,
+    ];
+    kinds.contains(&error.kind())
+        || error.raw_os_error().is_some_and(|code| TOO_MANY_FILES.contains(&code))
 }
 
 /// A result of a check, for the operator.
@@ -81,7 +105,20 @@ impl Finding {
         Self::new(FindingLevel::LeftOut, subject, message)
     }
 
-    /// Creates a finding about something that is missing or used by another process.
+    /// Creates a finding about a file or an address that cannot be used because of `error`.
+    pub fn of_io(
+        subject: impl Into<String>,
+        message: impl Into<String>,
+        error: &std::io::Error,
+    ) -> Self {
+        let level = match is_passing(error) {
+            true => FindingLevel::Passing,
+            false => FindingLevel::Invalid,
+        };
+        Self::new(level, subject, message)
+    }
+
+    /// Creates a finding about something that is missing.
     pub fn unavailable(subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(FindingLevel::Unavailable, subject, message)
     }
@@ -129,6 +166,25 @@ impl fmt::Display for Finding {
         match &self.hint {
             Some(hint) => write!(f, "; {hint}"),
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_and_a_taken_address_are_gone_at_a_later_start_and_a_permission_is_not() {
+        let level = |error: Error| Finding::of_io("x", "y", &error).level;
+        for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::AddrInUse] {
+            assert_eq!(level(kind.into()), FindingLevel::Passing, "{kind}");
+        }
+        assert_eq!(level(Error::from_raw_os_error(24)), FindingLevel::Passing);
+        for kind in [ErrorKind::PermissionDenied, ErrorKind::NotFound, ErrorKind::Other] {
+            assert_eq!(level(kind.into()), FindingLevel::Invalid, "{kind}");
         }
     }
 }

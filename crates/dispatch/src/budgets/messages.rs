@@ -42,6 +42,10 @@ pub(crate) fn warning(used: &AccountUse, zone: &TimeZone) -> String {
 }
 
 /// Returns the notice that asks an owner.
+pub(crate) fn emptied(file: &str) -> String {
+    format!("⚠️ `{file}` became empty or was deleted. Its limits are no longer in force.")
+}
+
 pub(crate) fn question(used: &AccountUse, zone: &TimeZone) -> String {
     format!("💰 {} Conversations wait, and continue {}. (budget)", reached(used), until(used, zone))
 }

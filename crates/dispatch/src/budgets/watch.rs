@@ -9,7 +9,7 @@ use super::{BudgetMonitor, GrantSaving, messages, offers};
 use crate::Shared;
 use crate::outlet::Notice;
 use aetheel_model::budget::{AccountUse, BudgetGrant};
-use aetheel_store::workspace::PendingSave;
+use aetheel_store::workspace::{LimitFiles, PendingSave};
 
 /// How often the time of running turns is compared with the caps.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,6 +28,7 @@ pub(crate) async fn watch(shared: Weak<Shared>, monitor: Arc<BudgetMonitor>) {
             () = monitor.deps.clock.sleep(CHECK_INTERVAL) => false,
         };
         let Some(shared) = shared.upgrade() else { return };
+        report_emptied_files(&monitor).await;
         let is_awaited = monitor.cluster.take_awaited();
         let is_due = is_changed || is_awaited || !monitor.ledger.lock().is_idle();
         if is_due && monitor.refresh().await {
@@ -43,6 +44,14 @@ pub(crate) async fn watch(shared: Weak<Shared>, monitor: Arc<BudgetMonitor>) {
                 tokio::time::sleep(EXCHANGE_INTERVAL).await;
             }
         }
+    }
+}
+
+/// Warns the operator that a file with limits became empty.
+async fn report_emptied_files(monitor: &BudgetMonitor) {
+    for file in LimitFiles::of(&monitor.deps.workspace).take_emptied() {
+        tracing::warn!(file, "the file became empty; its limits are no longer in force");
+        monitor.post(Notice::for_operator(messages::emptied(file), None)).await;
     }
 }
 

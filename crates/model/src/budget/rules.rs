@@ -10,6 +10,7 @@ use super::period::BudgetPeriod;
 use crate::event::Lane;
 use crate::id::{ChannelId, IdError, UserId};
 use crate::markdown::KeyValue;
+use crate::markdown::layout::SectionLayout;
 use crate::markdown::sections::{Section, sections};
 
 /// A property of turns by which a budget selects them.
@@ -123,6 +124,8 @@ pub struct BudgetCap {
     pub unit: BudgetUnit,
     /// How often the cap begins again.
     pub period: BudgetPeriod,
+    /// Its line in the file, from 1, or 0 for a cap that is in no file.
+    pub line: usize,
     filters: BTreeMap<BudgetDimension, BudgetFilter>,
 }
 
@@ -185,7 +188,7 @@ impl BudgetCap {
         let period = BudgetPeriod::parse(&period.to_lowercase()).ok_or_else(invalid)?;
         let amount = ["a", "per"].iter().find_map(|word| rest.trim().strip_suffix(word));
         let (unit, amount) = BudgetUnit::parse_amount(amount.ok_or_else(invalid)?.trim())?;
-        Ok(Self { name: name.to_owned(), amount, unit, period, filters: BTreeMap::new() })
+        Ok(Self { name: name.to_owned(), amount, unit, period, line: 0, filters: BTreeMap::new() })
     }
 
     /// Returns the account in which a turn counts, or `None` if the cap does not apply to the turn.
@@ -206,12 +209,47 @@ impl BudgetCap {
         Some(BudgetAccount(account))
     }
 
+    /// Returns the filters for people, such as `, person: each`. Empty without filters.
+    #[must_use]
+    pub fn describe_filters(&self) -> String {
+        let filters = self.filters.iter().map(|(dimension, filter)| {
+            let values = match filter {
+                BudgetFilter::Each => "each".to_owned(),
+                BudgetFilter::Only(names) => names.iter().cloned().collect::<Vec<_>>().join(", "),
+            };
+            format!(", {}: {values}", dimension.word())
+        });
+        filters.collect()
+    }
+
+    /// Returns the names of projects, backends and schedules that the filters select, each with the
+    /// key of its filter.
+    pub fn names(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let named = |(dimension, _): &(&BudgetDimension, &BudgetFilter)| {
+            !matches!(dimension, BudgetDimension::Person | BudgetDimension::Channel)
+        };
+        self.filters.iter().filter(named).flat_map(|(dimension, filter)| {
+            let names = match filter {
+                BudgetFilter::Each => None,
+                BudgetFilter::Only(names) => Some(names),
+            };
+            names.into_iter().flatten().map(|name| (dimension.word(), name.as_str()))
+        })
+    }
+
     /// Returns the cap for people, such as `$20.00 a day`.
     #[must_use]
     pub fn describe(&self) -> String {
         format!("{} a {}", self.unit.describe(self.amount), self.period.word())
     }
 }
+
+/// Caps of one section may differ in unit and period; [`BudgetRules::parse`] compares them.
+const LAYOUT: SectionLayout<'static> = SectionLayout {
+    is_known: &|key| key == "cap" || BudgetDimension::parse(key).is_some(),
+    may_repeat: &|_| true,
+    has_prompt: false,
+};
 
 /// The content of `budgets.md`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -231,6 +269,8 @@ impl BudgetRules {
         let (sections, strange) = sections(text);
         let fault =
             |line: usize, fault: &dyn fmt::Display| format!("budgets.md line {line}: {fault}");
+        let layout = LAYOUT.faults(text);
+        rules.faults.extend(layout.iter().map(|(line, error)| fault(*line, error)));
         rules.faults.extend(strange.iter().map(|(line, what)| fault(*line, what)));
         let mut names = BTreeSet::new();
         for section in &sections {
@@ -263,7 +303,7 @@ impl BudgetRules {
                             cap.period.word()
                         )));
                     }
-                    caps.push(cap);
+                    caps.push(BudgetCap { line: entry.line, ..cap });
                     Ok(())
                 })
             } else {

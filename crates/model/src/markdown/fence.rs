@@ -37,6 +37,12 @@ impl<'a> CodeFence<'a> {
         line.len() >= self.marker.len() && line.trim_start_matches(&self.marker[..1]).is_empty()
     }
 
+    /// Returns whether a line inside this fence opens another one, and would have closed this one
+    /// without its info string.
+    pub(super) fn would_be_closed_without_info(&self, inner: &Self) -> bool {
+        !inner.info.is_empty() && self.closed_by(inner.marker)
+    }
+
     /// Returns the text after the marker, usually a language.
     #[must_use]
     pub fn info(&self) -> &'a str {

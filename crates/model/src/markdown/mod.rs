@@ -4,6 +4,7 @@
 //! example inside a fence is never a setting. Pure.
 
 mod fence;
+pub mod layout;
 pub mod outline;
 pub mod sections;
 
@@ -30,6 +31,11 @@ pub struct KeyValue {
 }
 
 impl KeyValue {
+    /// Returns a key as it is compared: in lower case, with `-` in place of blanks and `_`.
+    pub(crate) fn key_of(written: &str) -> String {
+        trim_backticks(written).to_lowercase().replace([' ', '_'], "-")
+    }
+
     /// Returns the value without backticks around it.
     pub fn text(&self) -> &str {
         trim_backticks(&self.value)
@@ -52,17 +58,68 @@ impl KeyValue {
 }
 
 /// Splits a file into lines, numbered from 1. A comment may span lines, and fences inside it are
-/// ignored.
-pub fn lines(text: &str) -> impl Iterator<Item = (usize, MarkdownLine<'_>)> {
-    let (mut fence, mut comment): (Option<CodeFence<'_>>, bool) = (None, false);
-    (1..).zip(text.lines()).map(move |(number, line)| {
-        let opened = if comment { None } else { CodeFence::opened_by(line) };
-        if fence.is_none() && opened.is_none() {
-            return (number, MarkdownLine::Text(uncommented(line, &mut comment)));
+/// ignored. A byte order mark at the beginning is skipped.
+pub fn lines(text: &str) -> MarkdownLines<'_> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    MarkdownLines { rest: text.lines(), number: 0, fence: None, comment: None }
+}
+
+/// The lines of a file; see [`lines`].
+#[derive(Clone, Debug)]
+pub struct MarkdownLines<'a> {
+    rest: std::str::Lines<'a>,
+    number: usize,
+    /// The fence that is open, and its line.
+    fence: Option<(CodeFence<'a>, usize)>,
+    /// The line at which the open comment began.
+    comment: Option<usize>,
+}
+
+/// A part of a file without an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenBlock {
+    /// A code fence that began at this line.
+    Fence(usize),
+    /// A comment that began at this line.
+    Comment(usize),
+}
+
+impl<'a> MarkdownLines<'a> {
+    /// Returns the fence that is open after the last line that was returned.
+    #[must_use]
+    pub fn open_fence(&self) -> Option<CodeFence<'a>> {
+        self.fence.map(|(fence, _)| fence)
+    }
+
+    /// Returns the fence or comment that is open after the last line that was returned.
+    #[must_use]
+    pub fn open_block(&self) -> Option<OpenBlock> {
+        let fence = self.fence.map(|(_, line)| OpenBlock::Fence(line));
+        fence.or_else(|| self.comment.map(OpenBlock::Comment))
+    }
+}
+
+impl<'a> Iterator for MarkdownLines<'a> {
+    type Item = (usize, MarkdownLine<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let line = self.rest.next()?;
+        self.number += 1;
+        let opened = if self.comment.is_some() { None } else { CodeFence::opened_by(line) };
+        let opened = opened.map(|fence| (fence, self.number));
+        if self.fence.is_none() && opened.is_none() {
+            let mut is_open = self.comment.is_some();
+            let text = uncommented(line, &mut is_open);
+            let begun = self.comment.filter(|_| !line.contains("-->")).unwrap_or(self.number);
+            self.comment = is_open.then_some(begun);
+            return Some((self.number, MarkdownLine::Text(text)));
         }
-        fence = fence.map_or(opened, |open| Some(open).filter(|open| !open.closed_by(line)));
-        (number, MarkdownLine::Code(line))
-    })
+        self.fence = match self.fence {
+            Some(open) => Some(open).filter(|(open, _)| !open.closed_by(line)),
+            None => opened,
+        };
+        Some((self.number, MarkdownLine::Code(line)))
+    }
 }
 
 /// Removes comments from a line. `open` states whether a comment began in an earlier line, and is

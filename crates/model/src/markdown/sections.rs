@@ -5,7 +5,7 @@
 //! indented lines, fenced code and comments. Sections that end with a text of their own have it in
 //! [`Section::prose`].
 
-use super::{KeyValue, MarkdownLine, lines, trim_backticks};
+use super::{KeyValue, MarkdownLine, lines};
 
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub fn sections(text: &str) -> (Vec<Section>, Vec<(usize, String)>) {
         match item.split_once(':') {
             Some((key, value)) if value.trim().is_empty() && !key.trim().is_empty() => {}
             Some((key, value)) if !key.trim().is_empty() => {
-                let key = trim_backticks(key).to_lowercase().replace([' ', '_'], "-");
+                let key = KeyValue::key_of(key);
                 section.entries.push(KeyValue {
                     key,
                     value: value.trim().to_owned(),

@@ -16,6 +16,7 @@ use super::followed::FollowedFile;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::{read_ordinary, replace, text_of};
 use aetheel_model::agent::capability::{self, Capabilities, CapabilityError};
+use aetheel_model::markdown::layout::SectionLayout;
 use aetheel_model::markdown::sections::sections;
 use aetheel_model::markdown::{KeyValue, trim_backticks};
 
@@ -71,6 +72,16 @@ enum NoteError {
     InvalidDigests(Vec<String>),
 }
 
+/// The layout of the file.
+const LAYOUT: SectionLayout<'static> = SectionLayout {
+    is_known: &|key| {
+        ["sha256", "option", "account", "rotate"].contains(&key)
+            || capability::parse(key, "").is_some()
+    },
+    may_repeat: &|key| key != "rotate",
+    has_prompt: false,
+};
+
 impl BackendNotes {
     /// Parses the text of a file. Invalid parts are ignored with a warning.
     #[must_use]
@@ -80,6 +91,10 @@ impl BackendNotes {
         notes.warnings.extend(
             strange.into_iter().map(|(line, fault)| format!("backends.md line {line}: {fault}")),
         );
+        let layout = LAYOUT.faults(text).into_iter();
+        notes
+            .warnings
+            .extend(layout.map(|(line, fault)| format!("backends.md line {line}: {fault}")));
         for section in &sections {
             let backend = section.title.to_lowercase();
             for entry in &section.entries {
@@ -304,13 +319,15 @@ fn with_entries(text: &str, backend: &str, entries: &[String]) -> String {
         };
         return format!("{text}{gap}## {backend}\n\n{added}");
     };
-    // Insert after the last entry of the same kind in the section, or directly after its title.
+    // Insert after the last entry of the same kind in the section, or directly after its title. An
+    // entry must not follow text that is between entries.
     let is_pin = |key: &str| key == "sha256";
     let pins = entries.iter().all(|entry| entry.starts_with("sha256:"));
     let after = section
         .entries
         .iter()
         .rfind(|entry| is_pin(&entry.key) == pins)
+        .or_else(|| section.entries.last().filter(|_| section.prose_line.is_some()))
         .map_or(section.line, |entry| entry.line);
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
     if let Some(line) = lines.get_mut(after - 1).filter(|line| !line.ends_with('\n')) {
@@ -389,6 +406,10 @@ mod tests {
             "it is pinned for another backend only"
         );
         assert_eq!(with_pin("x", "droid", &a), format!("x\n\n## droid\n\n- sha256: {a}\n"));
+        let described = "## gemini\nmade by me\n- flag: gemini --x\n";
+        let pinned = with_pin(described, "gemini", &a);
+        assert_eq!(pinned, format!("{described}- sha256: {a}\n"));
+        assert_eq!(BackendNotes::parse(&pinned).warnings, [""; 0]);
         let fenced = format!("## gemini\n```\n- sha256: {a}\n```\n");
         assert_eq!(
             with_pin(&fenced, "gemini", &a),

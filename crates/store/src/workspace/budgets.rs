@@ -8,26 +8,22 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::followed::FollowedFile;
-use super::{FileError, blocking};
+use super::{FileError, blocking, kept_copy};
 use aetheel_model::budget::BudgetRules;
 
 /// The file `budgets.md`. Clones share the content that was read.
 #[derive(Clone, Debug)]
-pub struct BudgetFile(Arc<Mutex<FollowedRules>>);
-
-#[derive(Debug)]
-struct FollowedRules {
-    file: FollowedFile<BudgetRules>,
-    /// The last content without faults.
-    in_force: Arc<BudgetRules>,
-}
+pub struct BudgetFile(Arc<Mutex<FollowedFile<BudgetRules>>>);
 
 impl BudgetFile {
+    pub(super) const NAME: &str = "budgets.md";
+
     /// Names the file in a configuration folder. Does not read it yet.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        let file = FollowedFile::new(folder.join("budgets.md"), BudgetRules::parse);
-        Self(Arc::new(Mutex::new(FollowedRules { file, in_force: Arc::default() })))
+        let file = FollowedFile::new(folder.join(Self::NAME), BudgetRules::parse)
+            .keeping_good(|rules| &rules.faults, kept_copy(folder, Self::NAME));
+        Self(Arc::new(Mutex::new(file)))
     }
 
     /// Makes sure that the file was read completely or does not exist. Returns its faults, with
@@ -36,36 +32,31 @@ impl BudgetFile {
     /// # Errors
     /// [`FileError`] if the file exists but cannot be read.
     pub fn require(&self) -> Result<Vec<String>, FileError> {
-        let mut followed = self.0.lock();
-        followed.file.require()?;
-        let read = followed.file.value();
-        if read.faults.is_empty() {
-            followed.in_force = Arc::clone(&read);
-        }
-        Ok(read.faults.clone())
+        let mut file = self.0.lock();
+        file.require()?;
+        Ok(file.last_faults().to_vec())
     }
 
     /// Returns the caps, read again if the file changed.
     pub async fn rules(&self) -> Arc<BudgetRules> {
         let this = self.clone();
         blocking(move || {
-            let mut followed = this.0.lock();
-            if followed.file.refresh() {
-                let read = followed.file.value();
-                if read.faults.is_empty() {
-                    followed.in_force = read;
-                } else {
-                    for fault in &read.faults {
-                        tracing::error!(
-                            fault,
-                            "budgets.md has a fault; its last content without faults stays in force"
-                        );
-                    }
-                }
-            }
-            Arc::clone(&followed.in_force)
+            let mut file = this.0.lock();
+            file.refresh();
+            file.value()
         })
         .await
+    }
+
+    /// Returns whether the file became empty or was deleted since the last call.
+    #[must_use]
+    pub fn take_emptied(&self) -> bool {
+        self.0.lock().take_emptied()
+    }
+
+    /// Saves a copy of each later content without faults for the next start.
+    pub(super) fn update_copy(&self) {
+        self.0.lock().update_copy();
     }
 }
 
@@ -87,6 +78,7 @@ mod tests {
         std::fs::write(&path, "## all\n- cap: $5 a day\n- cap: 3 turns a day\n").expect("written");
         assert_eq!(file.rules().await.caps.len(), 2);
         std::fs::remove_file(&path).expect("removed");
-        assert!(file.rules().await.caps.is_empty());
+        while !file.rules().await.caps.is_empty() {}
+        assert!(file.take_emptied());
     }
 }

@@ -80,6 +80,8 @@ impl WorkspaceInner {
                 keep_end: *document == Document::Memory,
                 expected: known[*document as usize].is_some(),
                 ours: appended.filter(|_| *document == Document::Memory),
+                shrinks_below: 0,
+                now: std::time::SystemTime::now,
             };
             let wants: Vec<ReadRequest> = changed.iter().map(request).collect();
             for (document, outcome) in changed.into_iter().zip(stable_read::read(&wants)) {

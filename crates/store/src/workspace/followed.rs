@@ -1,33 +1,94 @@
 //! A file that other programs or people write, and that is read again when it changes.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use super::stable_read::{self, ReadOutcome, ReadRequest};
+use super::stable_read::{self, ReadOutcome, ReadRequest, SHRINK_TIMEOUT};
 use super::{DOCUMENT_LIMIT, FileError};
-use crate::disk::Stamp;
+use crate::disk::{Stamp, read_ordinary, replace, text_of};
 
 /// Maximum wait for a file that keeps changing when it is read for the first time.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The parsed content of a file, as of the last complete read.
+/// The parsed content of a file, as of the last complete read without faults.
 #[derive(Debug)]
 pub(super) struct FollowedFile<T> {
     path: PathBuf,
     parse: fn(&str) -> T,
+    /// Returns why a content must not replace an earlier one.
+    faults: fn(&T) -> &[String],
     stamp: Option<Stamp>,
+    /// The stamp after the last write of this program.
+    own_stamp: Option<Stamp>,
+    /// Since when a file that was there is missing.
+    missing_since: Option<Instant>,
+    /// Whether the last attempt found a file that another program was writing.
+    is_changing: bool,
     read: bool,
     /// Whether the present value was returned as a change.
     reported: bool,
     value: Arc<T>,
+    /// The text of the present value.
+    text: String,
+    /// The faults of the last complete read.
+    last_faults: Vec<String>,
+    /// Whether the file became empty; see [`FollowedFile::take_emptied`].
+    is_emptied: bool,
+    copy: Option<KeptCopy>,
+    /// Returns the present time.
+    now: fn() -> SystemTime,
+}
+
+/// The last content without faults on disk, for the next process.
+#[derive(Debug)]
+struct KeptCopy {
+    path: PathBuf,
+    /// Whether this process updates the copy. `aetheel check` does not.
+    is_updated: bool,
 }
 
 impl<T> FollowedFile<T> {
     /// Creates a value for the file at `path` without reading it; see [`FollowedFile::require`].
     pub(super) fn new(path: PathBuf, parse: fn(&str) -> T) -> Self {
-        Self { path, parse, stamp: None, read: false, reported: false, value: Arc::new(parse("")) }
+        Self {
+            path,
+            parse,
+            faults: |_| &[],
+            stamp: None,
+            own_stamp: None,
+            missing_since: None,
+            is_changing: false,
+            read: false,
+            reported: false,
+            value: Arc::new(parse("")),
+            text: String::new(),
+            last_faults: Vec::new(),
+            is_emptied: false,
+            copy: None,
+            now: SystemTime::now,
+        }
+    }
+
+    /// Keeps the value if a later content has faults. The last content without faults is also at
+    /// `copy`, and is the first value if the file has faults then.
+    pub(super) fn keeping_good(mut self, faults: fn(&T) -> &[String], copy: PathBuf) -> Self {
+        self.faults = faults;
+        if let Ok(text) = read_ordinary(&copy, DOCUMENT_LIMIT).and_then(text_of) {
+            let value = (self.parse)(&text);
+            if faults(&value).is_empty() {
+                (self.value, self.text) = (Arc::new(value), text);
+            }
+        }
+        self.copy = Some(KeptCopy { path: copy, is_updated: false });
+        self
+    }
+
+    /// Lets later changes update the copy.
+    pub(super) fn update_copy(&mut self) {
+        self.copy.iter_mut().for_each(|copy| copy.is_updated = true);
+        self.save_copy();
     }
 
     /// Reads the file if it was never read completely. A file that does not exist counts as empty.
@@ -61,11 +122,21 @@ impl<T> FollowedFile<T> {
     }
 
     /// Reads the file again if it changed. Returns whether the value has changed since the last
-    /// call. If the file cannot be read completely, the value stays and a warning is logged. Blocks
-    /// for at most 100 ms in addition to reading.
+    /// call. If the file cannot be read completely or has faults, the value stays and a warning is
+    /// logged. Blocks for at most 100 ms in addition to reading.
     pub(super) fn refresh(&mut self) -> bool {
+        let before = self.stamp;
         if let Err(error) = self.try_refresh() {
             tracing::warn!(path = %self.path.display(), %error, "the file cannot be read; its last complete content stays in force");
+        }
+        if before != self.stamp {
+            for fault in &self.last_faults {
+                tracing::error!(
+                    fault,
+                    "{} has a fault; its last content without faults stays in force",
+                    self.name()
+                );
+            }
         }
         self.read && !std::mem::replace(&mut self.reported, self.read)
     }
@@ -74,6 +145,7 @@ impl<T> FollowedFile<T> {
     fn try_refresh(&mut self) -> io::Result<Option<()>> {
         let stamp = stable_read::stamp(&self.path);
         if self.read && stamp.as_ref().is_ok_and(|stamp| *stamp == self.stamp) {
+            self.missing_since = None;
             return Ok(Some(()));
         }
         let want = ReadRequest {
@@ -81,23 +153,88 @@ impl<T> FollowedFile<T> {
             limit: DOCUMENT_LIMIT,
             keep_end: false,
             expected: self.stamp.is_some(),
-            ours: None,
+            ours: self.own_stamp,
+            now: self.now,
+            shrinks_below: if self.is_changing { u64::MAX } else { self.text.len() as u64 },
         };
         let (text, stamp) = match stable_read::read(&[want]).pop() {
             Some(ReadOutcome::Whole(whole)) => {
                 let stamp = whole.stamp;
                 (whole.text().0, Some(stamp))
             }
+            Some(ReadOutcome::Missing) if self.is_being_replaced() => return Ok(None),
             Some(ReadOutcome::Missing) => (String::new(), None),
             Some(ReadOutcome::Failed(error)) => return Err(error),
-            Some(ReadOutcome::Unsettled) | None => return Ok(None),
+            Some(ReadOutcome::Unsettled) | None => {
+                self.is_changing = true;
+                return Ok(None);
+            }
         };
-        if !self.read || stamp != self.stamp {
+        (self.is_changing, self.missing_since) = (false, None);
+        self.take(text, stamp);
+        Ok(Some(()))
+    }
+
+    /// Returns whether a missing file was there a moment ago.
+    fn is_being_replaced(&mut self) -> bool {
+        let was_there = !self.text.is_empty() || self.stamp.is_some();
+        was_there && self.missing_since.get_or_insert_with(Instant::now).elapsed() < SHRINK_TIMEOUT
+    }
+
+    fn take(&mut self, text: String, stamp: Option<Stamp>) {
+        let is_new = !self.read || stamp != self.stamp;
+        (self.read, self.stamp) = (true, stamp);
+        let value = (self.parse)(&text);
+        self.last_faults = (self.faults)(&value).to_vec();
+        if !self.last_faults.is_empty() {
+            return;
+        }
+        if is_new {
             self.reported = false;
         }
-        (self.read, self.stamp) = (true, stamp);
-        self.value = Arc::new((self.parse)(&text));
-        Ok(Some(()))
+        self.is_emptied |= text.trim().is_empty() && !self.text.trim().is_empty();
+        (self.value, self.text) = (Arc::new(value), text);
+        self.save_copy();
+    }
+
+    fn save_copy(&self) {
+        let Some(copy) = self.copy.as_ref().filter(|copy| copy.is_updated) else { return };
+        let is_saved = read_ordinary(&copy.path, DOCUMENT_LIMIT)
+            .is_ok_and(|saved| saved == self.text.as_bytes());
+        if is_saved || (self.text.is_empty() && !copy.path.exists()) {
+            return;
+        }
+        let folder = copy.path.parent().unwrap_or(Path::new(""));
+        let saved = std::fs::create_dir_all(folder)
+            .and_then(|()| replace(&copy.path, self.text.as_bytes()));
+        if let Err(error) = saved {
+            tracing::warn!(path = %copy.path.display(), %error, "the copy of the file cannot be saved; the next start does not know its last content");
+        }
+    }
+
+    /// Names the stamp that this program's own write gave the file.
+    pub(super) fn note_own_write(&mut self, stamp: Stamp) {
+        self.own_stamp = Some(stamp);
+    }
+
+    /// Returns the name of the file.
+    pub(super) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Returns the faults because of which the last complete content is not in force.
+    pub(super) fn last_faults(&self) -> &[String] {
+        &self.last_faults
+    }
+
+    /// Returns whether the value is that of the copy or of an earlier content.
+    pub(super) fn has_good(&self) -> bool {
+        !self.text.is_empty()
+    }
+
+    /// Returns whether the file became empty or was deleted since the last call.
+    pub(super) fn take_emptied(&mut self) -> bool {
+        std::mem::take(&mut self.is_emptied)
     }
 
     pub(super) fn value(&self) -> Arc<T> {
@@ -125,7 +262,60 @@ mod tests {
         assert_eq!((followed.refresh(), *followed.value()), (true, 3));
         assert!(!followed.refresh());
         std::fs::remove_file(&path).expect("removed");
-        assert_eq!((followed.refresh(), *followed.value()), (true, 0));
+        while !followed.refresh() {}
+        assert_eq!(*followed.value(), 0);
+    }
+
+    /// Parses the length of a text, with a fault in a text with `!`.
+    fn with_faults(text: &str) -> Vec<String> {
+        let fault = text.contains('!').then(|| "fault".to_owned());
+        fault.into_iter().collect()
+    }
+
+    #[test]
+    fn a_file_that_shrinks_counts_after_a_moment_and_never_with_a_fault() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("it.md");
+        let mut followed = FollowedFile::new(path.clone(), str::len);
+        std::fs::write(&path, "abcdef").expect("written");
+        assert_eq!((followed.refresh(), *followed.value()), (true, 6));
+        let file = std::fs::OpenOptions::new().write(true).open(&path).expect("opened");
+        // No time passes, so the file was never unchanged for long enough.
+        followed.now = || SystemTime::UNIX_EPOCH;
+        for length in [0, 1, 2] {
+            file.set_len(length).expect("changed");
+            assert_eq!((followed.refresh(), *followed.value()), (false, 6), "{length}");
+        }
+        followed.now = SystemTime::now;
+        while !followed.refresh() {}
+        assert_eq!((*followed.value(), followed.take_emptied()), (2, false));
+        file.set_len(0).expect("changed");
+        while !followed.refresh() {}
+        assert_eq!((*followed.value(), followed.take_emptied()), (0, true));
+    }
+
+    #[test]
+    fn the_last_good_content_survives_a_fault_and_the_process() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, copy) = (folder.path().join("it.md"), folder.path().join("state/it.md"));
+        let new = || {
+            FollowedFile::new(path.clone(), with_faults).keeping_good(Vec::as_slice, copy.clone())
+        };
+        std::fs::write(&path, "good").expect("written");
+        let mut followed = new();
+        followed.require().expect("read");
+        assert!(!copy.exists());
+        followed.update_copy();
+        std::fs::write(&path, "not good!").expect("written");
+        followed.refresh();
+        assert_eq!((followed.last_faults().len(), followed.text.as_str()), (1, "good"));
+        let mut next = new();
+        next.require().expect("read");
+        assert_eq!((next.last_faults().len(), next.text.as_str()), (1, "good"));
+        assert!(next.has_good());
+        std::fs::write(&path, "good again").expect("written");
+        assert!(next.refresh());
+        assert_eq!((next.last_faults().len(), next.text.as_str()), (0, "good again"));
     }
 
     #[test]

@@ -8,9 +8,12 @@ use std::collections::HashSet;
 use jiff::tz::TimeZone;
 
 use super::fields::{FieldError, clean_name, parse_channel, parse_time_zone};
+use super::unread_entries::{entry_faults, unread_entries};
+use aetheel_model::config::nearest;
 use aetheel_model::id::ChannelId;
+use aetheel_model::markdown::layout::{HiddenHeadings, LayoutFault, MarkdownError, block_faults};
 use aetheel_model::markdown::outline::{
-    OutlineSection, SettingsBlock, outline, parse_block, parse_entry,
+    OutlineSection, SettingsBlock, TextLine, outline, parse_block, parse_entry,
 };
 use aetheel_model::schedule::{ActiveHours, ActiveHoursError, Heartbeat, HeartbeatError};
 
@@ -49,16 +52,14 @@ impl Heartbeats {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let (mut heartbeats, mut names) = (Self::default(), HashSet::new());
+        let mut layout = block_faults(text, &is_known, HiddenHeadings::AreFaults);
         for part in outline(text) {
             let block = parse_block(&part.body, &KEYS);
-            if block.entries.is_empty() {
-                let interval =
-                    |line: &str| parse_entry(line).is_some_and(|(key, ..)| key == "interval");
-                if block.text.lines().any(interval) {
-                    let what =
-                        format!("heartbeat.md line {}: heartbeat {:?}", part.line, part.title);
-                    heartbeats.warnings.push(format!("{what} is left out: its `interval` comes after its text; make it a list item"));
-                }
+            layout.extend(layout_faults(&part, &block));
+            let has_instruction = |line: &TextLine| {
+                parse_entry(&line.text).is_some_and(|(key, ..)| key == "instruction")
+            };
+            if block.entries.is_empty() && !part.body.iter().any(has_instruction) {
                 continue;
             }
             for (line, key) in &block.unknown {
@@ -85,8 +86,30 @@ impl Heartbeats {
                 }
             }
         }
+        let layout = layout.into_iter();
+        let lines = layout.map(|(line, fault)| format!("heartbeat.md line {line}: {fault}"));
+        heartbeats.warnings.extend(lines);
         heartbeats
     }
+}
+
+fn is_known(key: &str) -> bool {
+    KEYS.contains(&key)
+}
+
+/// Returns the faults of a part's layout.
+fn layout_faults(part: &OutlineSection, block: &SettingsBlock) -> Vec<LayoutFault> {
+    let read = block.entries.iter().map(|entry| entry.line).collect();
+    let mut faults = unread_entries(part, &read, &KEYS);
+    faults.extend(entry_faults(&block.entries));
+    if block.entries.is_empty() {
+        let misspelled = block.unknown.iter().filter_map(|(line, key)| {
+            let meant = nearest(key, KEYS)?.to_owned();
+            Some((*line, MarkdownError::Misspelled { key: key.clone(), meant }))
+        });
+        faults.extend(misspelled);
+    }
+    faults
 }
 
 /// The reason why a check is left out.
@@ -243,7 +266,7 @@ Nothing to see here.
             ("- interval: soon\n- instruction: x", "\"soon\" is not an interval"),
             ("- interval: 90\n", "no instruction"),
             ("- channel: 5\n- instruction: x", "no `interval`"),
-            ("Look.\ninterval: 2h", "comes after its text"),
+            ("Look.\ninterval: 2h", "begin the line with `- interval:`"),
             (
                 "- interval: 2h\n- channel: general\n- instruction: x",
                 "\"general\" is not a channel",
@@ -271,8 +294,9 @@ Nothing to see here.
             .chain(bad.map(|(_, fault)| fault))
             .chain(["earlier one of this name"]);
         assert_eq!(heartbeats.warnings.len(), bad.len() + 2, "{:#?}", heartbeats.warnings);
-        for (warning, fault) in heartbeats.warnings.iter().zip(faults) {
-            assert!(warning.contains(fault), "{fault:?}: {warning}");
+        for fault in faults {
+            let is_there = heartbeats.warnings.iter().any(|warning| warning.contains(fault));
+            assert!(is_there, "{fault:?}: {:#?}", heartbeats.warnings);
         }
     }
 

@@ -5,9 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use super::agents_layout::AgentsSection;
 use super::fields::parse_channel;
 use aetheel_model::id::ChannelId;
-use aetheel_model::markdown::outline::{ListItem, descendants, outline};
+use aetheel_model::markdown::layout::key_of;
+use aetheel_model::markdown::outline::{
+    ListItem, OutlineSection, TextLine, descendants, outline, strip_bullet,
+};
 use aetheel_model::markdown::trim_backticks;
 
 /// An occasion for a hook.
@@ -71,6 +75,7 @@ impl Hooks {
         for index in (0..parts.len())
             .filter(|index| parts[*index].plain_title().eq_ignore_ascii_case("hooks"))
         {
+            hooks.unread(&parts[index], &|key| Hook::by_name(key).is_some());
             for item in parts[index].items() {
                 match Hook::by_name(&item.key) {
                     Some(hook) if !item.value.is_empty() => {
@@ -80,7 +85,9 @@ impl Hooks {
                             item.line,
                         );
                     }
-                    Some(_) => {}
+                    Some(hook) => {
+                        hooks.warn(item.line, &format!("`{}` has no instruction", hook.name()));
+                    }
                     None => hooks.unknown(&item.key, item.line),
                 }
             }
@@ -90,6 +97,7 @@ impl Hooks {
                     hooks.unknown(&title, part.line);
                     continue;
                 };
+                hooks.unread(part, &|key| key == "channel" || key == "instruction");
                 let instruction = hooks.read(part.items());
                 if instruction.text.is_empty() {
                     let fault = format!(
@@ -102,7 +110,24 @@ impl Hooks {
                 }
             }
         }
+        let section = AgentsSection {
+            titles: &["hooks"],
+            is_part: &is_hook_part,
+            is_item: &|line| is_entry_of(&line.text, &|key| Hook::by_name(key).is_some()),
+            word: "hook",
+        };
+        hooks.warnings.extend(section.faults(text));
         hooks
+    }
+
+    /// Warns of the lines of a part that are written like entries but are not list items.
+    fn unread(&mut self, part: &OutlineSection, is_known: &dyn Fn(&str) -> bool) {
+        for TextLine { number, text } in &part.body {
+            let key = key_of(text).filter(|key| is_known(key));
+            if let Some(key) = key.filter(|_| strip_bullet(text).is_none()) {
+                self.warn(*number, &format!("`{key}` is not read; begin the line with `- {key}:`"));
+            }
+        }
     }
 
     /// Returns the instruction of a hook, or `None` if the operator defined none.
@@ -116,8 +141,9 @@ impl Hooks {
         for item in items {
             match item.key.to_lowercase().as_str() {
                 "instruction" => instruction.text = item.value,
-                // An empty value is a template that was not filled in.
-                "channel" if item.value.is_empty() => {}
+                "channel" if item.value.is_empty() => {
+                    self.warn(item.line, "`channel` has no value; the output channel is used");
+                }
                 "channel" => match parse_channel(trim_backticks(&item.value)) {
                     Ok(channel) => instruction.channel = Some(channel),
                     Err(fault) => {
@@ -146,6 +172,16 @@ impl Hooks {
     }
 }
 
+/// Returns whether a part is written like that of a hook.
+fn is_hook_part(part: &OutlineSection) -> bool {
+    let is_instruction = |line: &TextLine| is_entry_of(&line.text, &|key| key == "instruction");
+    Hook::by_name(&part.plain_title()).is_some() && part.body.iter().any(is_instruction)
+}
+
+fn is_entry_of(line: &str, is_known: &dyn Fn(&str) -> bool) -> bool {
+    key_of(line).is_some_and(|key| is_known(&key))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,7 +200,7 @@ mod tests {
         let hooks = Hooks::parse(
             "# Agents\n\n## Rules\n\n- startup: not here\n\n## Hooks\n\nFor people.\n\n- shutdown: Say goodbye.\n\n\
 ### Agent-Begin\n\n- channel: <#42>\n- instruction: Look at the calendar.\n  Then be brief.\n\n### `startup`\n\n- Instruction: Say hello.\n\n\
-```\n### agent_stop\n- instruction: only an example\n```\n\n## Other\n\n### agent_stop\n\n- instruction: not here either\n",
+```\n### agent_stop\n- instruction: only an example\n```\n\n## Other\n\n### agent_stop\n\nnot here either\n",
         );
         let expected = [
             ("startup", "Say hello.", None),

@@ -170,8 +170,15 @@ impl WorkspaceInner {
         let path = self.folder.join(NOTED).join(file);
         let _nobody_appends = self.appending.read();
         let ours = self.notes_stamps.lock().get(&path).copied();
-        let wants =
-            [ReadRequest { path, limit: DOCUMENT_LIMIT, keep_end: true, expected: false, ours }];
+        let wants = [ReadRequest {
+            path,
+            limit: DOCUMENT_LIMIT,
+            keep_end: true,
+            expected: false,
+            ours,
+            shrinks_below: 0,
+            now: std::time::SystemTime::now,
+        }];
         match stable_read::read(&wants).into_iter().next() {
             Some(ReadOutcome::Whole(whole)) => Ok(Some(whole.text().0)),
             Some(ReadOutcome::Missing) | None => Ok(None),

@@ -147,6 +147,8 @@ impl<E: LedgerEntry> LedgerFile<E> {
             keep_end: false,
             expected: self.stamp.is_some(),
             ours: None,
+            shrinks_below: 0,
+            now: std::time::SystemTime::now,
         };
         match stable_read::read(&[want]).pop() {
             Some(ReadOutcome::Whole(whole)) if whole.cut => {

@@ -9,6 +9,7 @@
 
 mod accounts;
 mod agent_schedules;
+mod agents_layout;
 mod audit;
 mod backend_lock;
 mod backend_notes;
@@ -32,12 +33,14 @@ mod handover;
 mod heartbeats;
 mod history;
 mod hooks;
+mod in_force;
 mod inspection;
 mod jobs;
 mod journal;
 mod lane_memory;
 mod ledger;
 mod leftovers;
+mod limit_files;
 mod live;
 mod lock;
 mod lost;
@@ -50,6 +53,7 @@ mod shares;
 mod sign_ins;
 mod stable_read;
 mod turns;
+mod unread_entries;
 mod usage_limits;
 mod webhooks;
 
@@ -89,10 +93,12 @@ pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
 pub use heartbeats::{HeartbeatCheck, Heartbeats};
 pub use history::{History, PastConversation};
 pub use hooks::{Hook, HookInstruction, Hooks};
+pub use in_force::{SettingInForce, caps_in_force, lane_settings_in_force};
 pub use inspection::{StateFile, inspect};
 pub use jobs::{CronJob, CronJobs};
 pub use journal::{Journal, JournalEntry, LineStore, OFFER_SPAN_MS, PendingSave};
 pub use lane_memory::{MemoryLocation, MemoryScope, format_notes, place as memory_place};
+pub use limit_files::LimitFiles;
 pub use live::{LiveAnswer, LiveFolder, LiveHandover, LiveVersionFile};
 pub use lock::{Lock, LockError, LockOwner, locked_by};
 pub use lost::{LostState, LostTurn, LostTurns};
@@ -135,6 +141,12 @@ pub struct FileError {
 impl FileError {
     fn new(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
         Self { doing, path: path.to_owned(), source }
+    }
+
+    /// Returns the error of the file system.
+    #[must_use]
+    pub fn cause(&self) -> &std::io::Error {
+        &self.source
     }
 }
 
@@ -215,10 +227,10 @@ impl Workspace {
                 memory_stamp: Mutex::default(),
                 notes_stamps: Mutex::default(),
                 known_documents: Mutex::default(),
-                channels: Mutex::new(FollowedFile::new(
-                    folder.join("channels.md"),
-                    Channels::parse,
-                )),
+                channels: Mutex::new(
+                    FollowedFile::new(folder.join("channels.md"), Channels::parse)
+                        .keeping_good(|read| &read.faults, kept_copy(&folder, "channels.md")),
+                ),
                 hooks: Mutex::new(FollowedFile::new(folder.join("agents.md"), Hooks::parse)),
                 heartbeats: Mutex::new(FollowedFile::new(
                     folder.join("heartbeat.md"),
@@ -421,12 +433,14 @@ impl Workspace {
             (Arc::clone(&self.inner), lane.clone(), called.map(str::to_owned));
         blocking(move || {
             // Locked, so that two changes do not undo each other.
-            let _channels = inner.channels.lock();
+            let mut channels = inner.channels.lock();
             let entries: Vec<_> = entries
                 .iter()
                 .map(|(key, value)| (*key, Some(value.as_str()).filter(|value| !value.is_empty())))
                 .collect();
-            channels::bind(&inner.folder.join("channels.md"), &lane, called.as_deref(), &entries)
+            let path = inner.folder.join("channels.md");
+            channels.note_own_write(channels::bind(&path, &lane, called.as_deref(), &entries)?);
+            Ok(())
         })
         .await
     }
@@ -474,6 +488,11 @@ impl Workspace {
     }
 }
 
+/// Returns the path of the copy of a file's last content without faults.
+fn kept_copy(folder: &Path, name: &str) -> PathBuf {
+    folder.join("state/in-force").join(name)
+}
+
 /// Runs work on files on the blocking pool.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
@@ -487,5 +506,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
+#[cfg(test)]
+mod layout_tests;
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// Minimum time for which a file must be unchanged. Longer than a busy machine usually delays a
 /// writer, and short compared with a turn.
 pub(super) const REST_TIMEOUT: Duration = Duration::from_millis(60);
+/// The same for a file that became shorter, because a program that saves it in place empties it
+/// first.
+pub(super) const SHRINK_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// A file to read.
 #[derive(Clone, Debug)]
@@ -34,6 +37,10 @@ pub(super) struct ReadRequest {
     /// Its stamp after the last write of this program. If the file still has this stamp, no other
     /// program is writing it, so it need not have been unchanged for a while.
     pub ours: Option<Stamp>,
+    /// A file with fewer bytes must be unchanged for [`SHRINK_TIMEOUT`].
+    pub shrinks_below: u64,
+    /// Returns the present time.
+    pub now: fn() -> SystemTime,
 }
 
 #[derive(Debug)]
@@ -111,7 +118,7 @@ fn read_attempt(
     seen: &mut Option<(Stamp, Duration)>,
 ) -> io::Result<ReadOutcome> {
     // Taken first, because this thread may be delayed at any point below.
-    let now = SystemTime::now();
+    let now = (want.now)();
     let Some(mut file) = open(&want.path)? else { return Ok(ReadOutcome::Missing) };
     let stamp = Stamp::from(&file.metadata()?);
     let cut = stamp.size() > want.limit;
@@ -127,7 +134,8 @@ fn read_attempt(
     let unchanged = seen
         .filter(|(before, _)| *before == stamp)
         .map_or(Duration::ZERO, |(_, time)| time + RETRY_INTERVAL);
-    let rested = stamp.age(now).is_some_and(|age| age >= REST_TIMEOUT) || unchanged >= REST_TIMEOUT;
+    let timeout = if stamp.size() < want.shrinks_below { SHRINK_TIMEOUT } else { REST_TIMEOUT };
+    let rested = stamp.age(now).is_some_and(|age| age >= timeout) || unchanged >= timeout;
     if same && (rested || want.ours == Some(stamp)) {
         let keep_end = want.keep_end;
         return Ok(ReadOutcome::Whole(FileSnapshot { bytes, stamp, cut, rested, keep_end }));

@@ -68,6 +68,8 @@ async fn our_own_appends_are_read_at_once_and_later_writes_of_others_are_not() {
         keep_end: true,
         expected: true,
         ours,
+        shrinks_below: 0,
+        now: std::time::SystemTime::now,
     };
     let ours = *workspace.inner.memory_stamp.lock();
     assert_eq!(ours, stable_read::stamp(&memory).unwrap(), "the stamp after our write is known");

@@ -15,6 +15,7 @@ use super::FileError;
 use super::followed::FollowedFile;
 use aetheel_model::id::ChannelId;
 use aetheel_model::markdown::KeyValue;
+use aetheel_model::markdown::layout::SectionLayout;
 use aetheel_model::markdown::sections::{Section, sections};
 
 /// Size limit of an instruction, in bytes, because it is part of the prompt of every call.
@@ -107,6 +108,16 @@ impl WebhookFile {
     }
 }
 
+/// The layout of the file. An instruction may have headings and lists, but no entries.
+const LAYOUT: SectionLayout<'static> = SectionLayout {
+    is_known: &|key| KEYS.contains(&key),
+    may_repeat: &|_| false,
+    has_prompt: true,
+};
+
+const KEYS: [&str; 8] =
+    ["scheme", "secret", "secrets", "channel", "event", "events", "limit", "instruction"];
+
 impl Webhooks {
     /// Parses the text of a file. An invalid definition is left out with a warning.
     #[must_use]
@@ -123,7 +134,16 @@ impl Webhooks {
         webhooks.warnings.extend(strange.map(|(line, _)| {
             format!("webhooks.md line {line}: this is not `key: value`; it is ignored")
         }));
-        for section in &sections {
+        let layout = LAYOUT.faults(text);
+        webhooks
+            .warnings
+            .extend(layout.iter().map(|(line, fault)| format!("webhooks.md line {line}: {fault}")));
+        for (index, section) in sections.iter().enumerate() {
+            // A fault may hide a limit of the webhook.
+            let end = sections.get(index + 1).map_or(usize::MAX, |next| next.line);
+            if layout.iter().any(|(line, _)| (section.line..end).contains(line)) {
+                continue;
+            }
             match Webhook::read(section, &mut webhooks.warnings) {
                 Ok(webhook) => {
                     let name = webhook.name.clone();

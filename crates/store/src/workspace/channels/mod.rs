@@ -19,11 +19,12 @@ use rustix::io::Errno;
 use super::heartbeats::parse_interval;
 use super::lane_memory::MemoryScope;
 use super::{DOCUMENT_LIMIT, FileError};
-use crate::disk::{read_ordinary, replace, text_of};
+use crate::disk::{Stamp, read_ordinary, replace, text_of};
 use aetheel_model::agent::{Mode, Safety};
-use aetheel_model::config::{CollisionMode, HostToolKind, suggestion};
+use aetheel_model::config::{CollisionMode, HostToolKind, nearest, suggestion};
 use aetheel_model::event::Lane;
 use aetheel_model::markdown::KeyValue;
+use aetheel_model::markdown::layout::SectionLayout;
 use aetheel_model::markdown::sections::{Section, sections};
 
 /// The operator's settings for a lane, or for a project.
@@ -67,9 +68,20 @@ pub struct LaneSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Channels {
     lanes: BTreeMap<Lane, LaneSettings>,
+    projects: BTreeMap<String, LaneSettings>,
     /// A line for each part that could not be read.
     pub warnings: Vec<String>,
+    /// A line for each part that could not be read and may be a limit of a lane. A file with faults
+    /// must not replace an earlier one.
+    pub faults: Vec<String>,
 }
+
+/// The layout of the file.
+const LAYOUT: SectionLayout<'static> = SectionLayout {
+    is_known: &|key| key == "thinking" || ENTRIES.contains(&key),
+    may_repeat: &|_| false,
+    has_prompt: false,
+};
 
 impl Channels {
     /// Parses the text of a file. Invalid parts cause a warning; an invalid limit is replaced by
@@ -77,8 +89,10 @@ impl Channels {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let (sections, strange) = sections(text);
-        let mut warnings: Vec<String> = strange
-            .into_iter()
+        let mut warnings = Vec::new();
+        let layout = LAYOUT.faults(text).into_iter().map(|(line, fault)| (line, fault.to_string()));
+        let mut faults: Vec<String> = layout
+            .chain(strange)
             .map(|(line, fault)| format!("channels.md line {line}: {fault}"))
             .collect();
         let (mut projects, mut lanes) = (BTreeMap::new(), Vec::new());
@@ -95,7 +109,7 @@ impl Channels {
             } else {
                 match lane(&section.title) {
                     Some(lane) => lanes.push((lane, section)),
-                    None => warnings.push(format!(
+                    None => faults.push(format!(
                         "channels.md line {}: {:?} is neither `project NAME`, `channel ID` nor another lane, such as `console`; the section is left out",
                         section.line, section.title
                     )),
@@ -129,7 +143,9 @@ impl Channels {
                 ));
             }
         }
-        channels.warnings = warnings;
+        faults.extend(sections.iter().flat_map(misspelled_keys));
+        (channels.warnings, channels.faults) = (warnings, faults);
+        channels.projects = projects;
         channels
     }
 
@@ -137,6 +153,31 @@ impl Channels {
     #[must_use]
     pub fn of(&self, lane: &Lane) -> LaneSettings {
         self.lanes.get(lane).cloned().unwrap_or_default()
+    }
+
+    /// Returns the entries that apply to a lane: those of its section, and those of its project for
+    /// keys that its section does not have.
+    pub(super) fn entries(text: &str, of: &Lane) -> Vec<KeyValue> {
+        let (sections, _) = sections(text);
+        // The last section of a lane or project is the one that is used.
+        let own = sections.iter().rfind(|section| lane(&section.title).as_ref() == Some(of));
+        let mut entries = own.map(|own| own.entries.clone()).unwrap_or_default();
+        let project = entries.iter().find(|entry| entry.key == "project").cloned();
+        let is_project = |section: &&Section| {
+            let name = keyword(&section.title, "project").map(str::to_lowercase);
+            project.as_ref().is_some_and(|project| name == Some(project.text().to_lowercase()))
+        };
+        for entry in sections.iter().rfind(is_project).into_iter().flat_map(|it| &it.entries) {
+            if entries.iter().all(|own| own.key != entry.key) {
+                entries.push(entry.clone());
+            }
+        }
+        entries
+    }
+
+    /// Returns the names of all projects of the file, in lower case.
+    pub fn projects(&self) -> impl Iterator<Item = &str> {
+        self.projects.keys().map(String::as_str)
     }
 
     /// Returns all lanes of the file with their settings.
@@ -206,6 +247,33 @@ const ENTRIES: [&str; 16] = [
     "safety",
     "shared-directory",
 ];
+
+/// The entries that limit what agents and people may do.
+const LIMITS: [&str; 9] = [
+    "backends",
+    "host-tools",
+    "memory",
+    "mode",
+    "node",
+    "permission-mode",
+    "project",
+    "require-mention",
+    "safety",
+];
+
+/// Returns the limit that a misspelled key probably means.
+fn misspelled_limit(key: &str) -> Option<&'static str> {
+    nearest(key, LIMITS).filter(|_| !(LAYOUT.is_known)(key))
+}
+
+/// Returns a fault for each entry whose key is probably that of a limit.
+fn misspelled_keys(section: &Section) -> impl Iterator<Item = String> {
+    section.entries.iter().filter_map(|entry| {
+        let meant = misspelled_limit(&entry.key)?;
+        let (line, key) = (entry.line, &entry.key);
+        Some(format!("channels.md line {line}: `{key}` is unknown here; did you mean `{meant}`?"))
+    })
+}
 
 /// Returns the settings of a section, and its entry that names a project.
 fn read<'a>(
@@ -279,6 +347,7 @@ fn read<'a>(
                     settings.mode = Some(Mode::Plan);
                 }
             },
+            other if misspelled_limit(other).is_some() => {}
             other => {
                 let meant = suggestion(other, ENTRIES);
                 strange(&format!("`{other}` is unknown here{meant}; it is ignored"));
@@ -437,7 +506,7 @@ pub(super) fn bind(
     of: &Lane,
     name: Option<&str>,
     entries: &[(&str, Option<&str>)],
-) -> Result<(), FileError> {
+) -> Result<Stamp, FileError> {
     let text = match read_ordinary(path, DOCUMENT_LIMIT).and_then(text_of) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
@@ -445,7 +514,7 @@ pub(super) fn bind(
     };
     let text = with_channel(&text, of, name, entries)
         .map_err(|fault| FileError::new("change", path, std::io::Error::other(fault)))?;
-    replace(path, text.as_bytes()).map(drop).map_err(|source| FileError::new("write", path, source))
+    replace(path, text.as_bytes()).map_err(|source| FileError::new("write", path, source))
 }
 
 #[cfg(test)]

@@ -6,9 +6,12 @@ use std::collections::HashSet;
 
 use jiff::tz::TimeZone;
 
+use super::agents_layout::{AgentsSection, unfinished_blocks};
 use super::fields::{FieldError, clean_name, parse_channel, parse_time_zone};
+use super::unread_entries::{entry_faults, unread_entries};
 use aetheel_model::id::ChannelId;
 use aetheel_model::markdown::KeyValue;
+use aetheel_model::markdown::layout::{LayoutFault, MarkdownError, key_of};
 use aetheel_model::markdown::outline::{
     OutlineSection, SettingsBlock, TextLine, outline, parse_block, parse_entry, strip_bullet,
 };
@@ -66,12 +69,25 @@ struct JobDraft {
     block: SettingsBlock,
 }
 
+impl JobDraft {
+    /// Returns whether a line contains the expression of this job, which needs no bullet after the
+    /// heading of a job.
+    fn begins_with(&self, line: &TextLine) -> bool {
+        let Some(expression) = self.expression.as_deref() else { return false };
+        self.line < line.number
+            && split_expression(&line.text).is_some_and(|head| head.expression == expression)
+    }
+}
+
 impl CronJobs {
     /// Parses the text of a file. An invalid job is left out with a warning.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let (mut read, mut names) = (Self::default(), HashSet::new());
-        for draft in drafts(&outline(text)) {
+        let parts = outline(text);
+        let drafts = drafts(&parts);
+        let layout = layout_warnings(&parts, &drafts);
+        for draft in drafts {
             for (line, key) in &draft.block.unknown {
                 read.warnings
                     .push(format!("agents.md line {line}: `{key}` is unknown here; it is ignored"));
@@ -110,16 +126,73 @@ impl CronJobs {
                 )),
             }
         }
+        let section = AgentsSection {
+            titles: &TITLES,
+            is_part: &|part| part.body.iter().any(is_expression_entry),
+            is_item: &|line| is_unread_job(&line.text),
+            word: "cron",
+        };
+        read.warnings.extend(layout);
+        read.warnings.extend(section.faults(text));
+        read.warnings.extend(unfinished_blocks("agents.md", text));
         read
     }
+}
+
+/// The titles of the section, in lower case.
+const TITLES: [&str; 3] = ["cron jobs", "cron job", "cronjobs"];
+
+/// Returns whether a line sets a cron expression.
+fn is_expression_entry(line: &TextLine) -> bool {
+    let is_expression = |key: String| ["expression", "cron", "schedule"].contains(&key.as_str());
+    let value = line.text.split_once(':').map_or("", |(_, value)| value.trim().trim_matches('`'));
+    key_of(&line.text).is_some_and(is_expression) && value.parse::<Cron>().is_ok()
+}
+
+/// Returns whether a line is written like a job.
+fn is_unread_job(line: &str) -> bool {
+    let text = line.trim_start();
+    let text = strip_bullet(text).unwrap_or(text);
+    split_expression(text).is_some_and(|head| head.expression.parse::<Cron>().is_ok())
+}
+
+/// Returns the parts of the section: its heading and those below it.
+fn section_parts(parts: &[OutlineSection]) -> impl Iterator<Item = &OutlineSection> {
+    let mut inside = None;
+    parts.iter().filter(move |part| {
+        let is_section = TITLES.contains(&clean_name(&part.title).to_lowercase().as_str());
+        if !inside.is_some_and(|level| part.level > level) {
+            inside = (is_section && part.level > 0).then_some(part.level);
+        }
+        inside.is_some()
+    })
+}
+
+/// Returns a warning for each line of the section that is written like a job or an entry but was
+/// not read as one.
+fn layout_warnings(parts: &[OutlineSection], drafts: &[JobDraft]) -> Vec<String> {
+    let blocks = || drafts.iter().map(|draft| &draft.block);
+    let read = blocks().flat_map(|block| &block.entries).map(|entry| entry.line).collect();
+    let mut faults: Vec<LayoutFault> =
+        blocks().flat_map(|block| entry_faults(&block.entries)).collect();
+    for part in section_parts(parts) {
+        faults.extend(unread_entries(part, &read, &KEYS));
+        let unread = part.body.iter().filter(|line| {
+            strip_bullet(&line.text).is_none()
+                && drafts.iter().all(|draft| !draft.begins_with(line))
+                && is_unread_job(&line.text)
+        });
+        faults.extend(unread.map(|line| (line.number, MarkdownError::NotAnItem)));
+    }
+    let lines = faults.into_iter();
+    lines.map(|(line, fault)| format!("agents.md line {line}: {fault}")).collect()
 }
 
 /// Returns a draft for each heading and each list item of the section.
 fn drafts(parts: &[OutlineSection]) -> Vec<JobDraft> {
     let (mut drafts, mut inside) = (Vec::new(), None);
     for part in parts {
-        let section = ["cron jobs", "cron job", "cronjobs"]
-            .contains(&clean_name(&part.title).to_lowercase().as_str());
+        let section = TITLES.contains(&clean_name(&part.title).to_lowercase().as_str());
         if inside.is_some_and(|level| part.level > level) {
             drafts.push(draft_of_heading(part));
         } else if section && part.level > 0 {

@@ -19,6 +19,7 @@ use aetheel_model::agent::descriptor::{
     Credential, DescriptorChoice, DescriptorError, Expands, Feature, Flag, FlagValue, Program,
     StateAccess, StatePath,
 };
+use aetheel_model::markdown::layout::SectionLayout;
 use aetheel_model::markdown::sections::{Section, sections};
 
 /// How one agent is started, and its capabilities.
@@ -91,6 +92,30 @@ impl ProfileFile {
     }
 }
 
+/// The layout of the file.
+const LAYOUT: SectionLayout<'static> = SectionLayout {
+    is_known: &|key| KEYS.contains(&key),
+    may_repeat: &|key| key == "set",
+    has_prompt: false,
+};
+
+const KEYS: [&str; 14] = [
+    "command",
+    "label",
+    "version",
+    "credentials",
+    "environment",
+    "state",
+    "own-sandbox",
+    "set",
+    "modes",
+    "models",
+    "system-prompt",
+    "sign-in",
+    "write-tools",
+    "expands",
+];
+
 impl Profiles {
     /// Parses the text of a file. Invalid parts are left out with a warning.
     #[must_use]
@@ -100,6 +125,10 @@ impl Profiles {
         profiles.warnings.extend(
             strange.into_iter().map(|(line, fault)| format!("acp.md line {line}: {fault}")),
         );
+        let layout = LAYOUT.faults(text).into_iter();
+        profiles
+            .warnings
+            .extend(layout.map(|(line, fault)| format!("acp.md line {line}: {fault}")));
         for section in &sections {
             match Profile::read(section, &mut profiles.warnings) {
                 Ok(profile) => {

@@ -2,7 +2,7 @@ use super::*;
 
 const GOOSE: &str = "\
 # Agents
-- command: nothing
+- for people
 ## Goose
 Some words.
 - command: `/opt/goose/bin/goose acp --quiet --acp=true \"two words\"`

@@ -1,0 +1,110 @@
+//! Lists the limits in force, each with the line of the file that says so. `docs/configuration.md`
+//! describes how the limits of a channel and of its project are combined.
+
+use std::path::Path;
+
+use super::{BudgetFile, Channels, DOCUMENT_LIMIT, kept_copy};
+use crate::disk::read_ordinary;
+use aetheel_model::budget::BudgetRules;
+use aetheel_model::event::Lane;
+
+/// A setting or limit, and where it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingInForce {
+    /// Its key, or the name of the budget.
+    pub name: String,
+    /// Its value for people.
+    pub value: String,
+    /// The file and line, such as `budgets.md:12`.
+    pub source: String,
+}
+
+/// A file with limits, as it is in force.
+struct LimitFile {
+    text: String,
+    name: String,
+}
+
+impl LimitFile {
+    /// Reads a file, or its copy if the file has faults. A file that cannot be read is empty.
+    fn read(folder: &Path, name: &str, has_faults: fn(&str) -> bool) -> Self {
+        let text = |path: &Path| {
+            let read = read_ordinary(path, DOCUMENT_LIMIT);
+            read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        };
+        let present = text(&folder.join(name));
+        if has_faults(&present) {
+            let name_of_copy = format!("state/in-force/{name}");
+            return Self { text: text(&kept_copy(folder, name)), name: name_of_copy };
+        }
+        Self { text: present, name: name.to_owned() }
+    }
+}
+
+/// Returns the caps of `budgets.md`. Blocks.
+#[must_use]
+pub fn caps_in_force(folder: &Path) -> Vec<SettingInForce> {
+    let file = LimitFile::read(folder, BudgetFile::NAME, |text| {
+        !BudgetRules::parse(text).faults.is_empty()
+    });
+    let caps = BudgetRules::parse(&file.text).caps.into_iter();
+    caps.map(|cap| SettingInForce {
+        name: cap.name.clone(),
+        value: format!("{}{}", cap.describe(), cap.describe_filters()),
+        source: format!("{}:{}", file.name, cap.line),
+    })
+    .collect()
+}
+
+/// Returns the settings of a lane in `channels.md`, its own before those of its project. Blocks.
+#[must_use]
+pub fn lane_settings_in_force(folder: &Path, lane: &Lane) -> Vec<SettingInForce> {
+    let file =
+        LimitFile::read(folder, "channels.md", |text| !Channels::parse(text).faults.is_empty());
+    let entries = Channels::entries(&file.text, lane).into_iter();
+    entries
+        .map(|entry| SettingInForce {
+            name: entry.key.clone(),
+            value: entry.text().to_owned(),
+            source: format!("{}:{}", file.name, entry.line),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_model::id::ChannelId;
+
+    #[test]
+    fn each_limit_has_the_line_that_says_so_and_a_faulty_file_its_copy() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, text).expect("written");
+        };
+        write("budgets.md", "## team\n- person: each\n- cap: $5 a day\n");
+        write(
+            "channels.md",
+            "## project p\n- backend: codex\n- safety: edit\n\n## 42\n- project: p\n- safety: ask\n",
+        );
+        let lane = Lane::Channel(ChannelId::discord(42));
+        let shown = || {
+            let caps = caps_in_force(folder.path()).into_iter();
+            let all = caps.chain(lane_settings_in_force(folder.path(), &lane));
+            all.map(|SettingInForce { name, value, source }| format!("{name} {value} {source}"))
+                .collect::<Vec<_>>()
+        };
+        let wanted = [
+            "team $5.00 a day, person: each budgets.md:3",
+            "project p channels.md:6",
+            "safety ask channels.md:7",
+            "backend codex channels.md:2",
+        ];
+        assert_eq!(shown(), wanted);
+        write("state/in-force/budgets.md", "## team\n- cap: $7 a day\n");
+        write("budgets.md", "### team\n- cap: $9 a day\n");
+        assert_eq!(shown()[0], "team $7.00 a day state/in-force/budgets.md:2");
+    }
+}
