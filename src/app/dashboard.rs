@@ -18,7 +18,6 @@ use crate::id::{ChannelId, MessageId, UserId};
 use crate::kit::step_viewer::{
     ComponentReplay, StepViewer, StepViewerError, TurnSteps, replay_actions,
 };
-use crate::plain::with_causes;
 use crate::redact::Redactor;
 use crate::schedule::ScheduleEntry;
 use crate::sources::{SchedulePlan, plan};
@@ -48,13 +47,11 @@ pub(super) async fn bind(
     let refused = |code, why: String| StartRefusal::because(code, why);
     let origin = config.dashboard_url.as_deref().map(DashboardOrigin::parse).transpose();
     let origin = origin.map_err(|why| refused(exit::CONFIG, format!("DASHBOARD_URL {why}")))?;
-    let bound = DashboardListener::take(address, origin).await.map_err(|error| {
-        let hint = "choose another address, or end the program that listens there";
-        let why = format!("DASHBOARD_ADDRESS: cannot listen at {address}: {error}; {hint}");
-        refused(exit::UNAVAILABLE, why)
-    })?;
+    let bound = DashboardListener::take(address, origin)
+        .await
+        .map_err(|error| StartRefusal::of_address("DASHBOARD_ADDRESS", address, &error))?;
     let sign_ins = workspace.sign_ins().await;
-    let sign_ins = sign_ins.map_err(|error| refused(exit::UNAVAILABLE, with_causes(&error)))?;
+    let sign_ins = sign_ins.map_err(|error| StartRefusal::of_file(&error))?;
     Ok(Some(BoundDashboard { bound, sign_ins }))
 }
 

@@ -61,9 +61,11 @@ impl GatewayProcess {
         let pages = open_pages(settings.config.status_address, &health).await;
         let pages = pages.unwrap_or_else(|error| {
             let message = format!("STATUS_ADDRESS: {}", with_causes(&error));
-            settings
-                .faults
-                .push(Finding::unavailable("addresses", message).with_hint(survey::TAKEN_ADDRESS));
+            let finding = match &error {
+                StatusError::Listen { source, .. } => Finding::of_io("addresses", message, source),
+                StatusError::Record(_) => Finding::invalid("addresses", message),
+            };
+            settings.faults.push(finding.with_hint(survey::TAKEN_ADDRESS));
             None
         });
         let system = ServiceManager::from_environment();

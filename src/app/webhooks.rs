@@ -1,9 +1,7 @@
 //! The listener for webhooks. It is bound early in the start and accepts calls while the program is
 //! ready.
 
-use crate::cli::exit;
 use crate::dispatch::Intake;
-use crate::plain::with_causes;
 use crate::startup::{PreparedStart, StartRefusal};
 use crate::web::webhooks::{Definitions, WebhookDeps, WebhookListener, WebhookServer};
 use crate::workspace::{Deliveries, WebhookFile};
@@ -22,20 +20,13 @@ impl BoundWebhooks {
     /// `webhooks.md` cannot be read.
     pub(super) async fn bind(prepared: &PreparedStart) -> Result<Self, StartRefusal> {
         let Some(address) = prepared.config.webhooks_address else { return Ok(Self(None)) };
-        let bound = WebhookListener::take(address).await.map_err(|error| {
-            let hint = "choose another address, or end the program that listens there";
-            StartRefusal::because(
-                exit::UNAVAILABLE,
-                format!("WEBHOOKS_ADDRESS: cannot listen at {address}: {error}; {hint}"),
-            )
-        })?;
-        let deliveries = prepared.workspace.deliveries().await.map_err(|error| {
-            StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
-        })?;
+        let bound = WebhookListener::take(address)
+            .await
+            .map_err(|error| StartRefusal::of_address("WEBHOOKS_ADDRESS", address, &error))?;
+        let deliveries = prepared.workspace.deliveries().await;
+        let deliveries = deliveries.map_err(|error| StartRefusal::of_file(&error))?;
         let file = WebhookFile::new(prepared.workspace.folder());
-        file.require().map_err(|error| {
-            StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
-        })?;
+        file.require().map_err(|error| StartRefusal::of_file(&error))?;
         let definitions = Definitions::new(file, prepared.webhook_secrets.clone());
         Ok(Self(Some((bound, definitions, deliveries))))
     }

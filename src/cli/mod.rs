@@ -83,6 +83,18 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print the settings, caps and limits in force, each with the line that says so
+    #[command(after_help = "Examples:
+  aetheel config
+  aetheel config 1099511627776123456
+  aetheel config console")]
+    Config {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// Id of a channel, or another lane, whose settings are printed too
+        channel: Option<String>,
+    },
     /// Check everything that `check` does, and Discord, agents, limits and disks; change nothing.
     /// Exit codes: 0 no problems, 1 warnings, 2 faults
     #[command(after_help = "Examples:
@@ -294,7 +306,7 @@ pub enum CliCommand {
 
 /// The groups of commands in the help.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Set up", &["init", "migrate", "check", "doctor", "completions"]),
+    ("Set up", &["init", "migrate", "check", "config", "doctor", "completions"]),
     ("Run", &["run", "console", "hold", "upgrade", "rehearse"]),
     ("Look", &["health", "costs", "audit", "recover", "report", "reproduce", "simulate-crash"]),
     ("Backends", &["backend", "policy", "observer"]),

@@ -4,6 +4,7 @@ mod audit;
 mod backend;
 mod check;
 mod cluster;
+mod config;
 mod costs;
 mod doctor;
 mod extension_row;
@@ -63,6 +64,9 @@ pub fn run(cli: Cli) -> u8 {
         CliCommand::Check { common, json } => {
             with_settings(&common, None, |settings| block_on(check::run(settings, json)))
         }
+        CliCommand::Config { common, channel } => {
+            with_settings(&common, None, |settings| config::run(&settings, channel.as_deref()))
+        }
         CliCommand::Doctor { common, json, offline } => with_settings(&common, None, |settings| {
             block_on(doctor::examine(settings, doctor::DoctorOptions { json, offline }))
         }),
@@ -87,7 +91,8 @@ pub fn run(cli: Cli) -> u8 {
             with_settings(&wish.common, None, |settings| migrate::run(&settings, &wish))
         }
         CliCommand::Console { common, backend } => {
-            with_console_settings(&common, backend, |settings| block_on(run_console(settings)))
+            let settings = settings::read(&common, backend, WithoutSettings::Console, true);
+            run_with(settings, &common, |settings| block_on(run_console(settings)))
         }
         CliCommand::Backend(BackendCommand::List { common, json, all }) => {
             with_sound_settings(&common, |settings| block_on(list_backends(settings, json, all)))
@@ -266,7 +271,7 @@ pub fn run(cli: Cli) -> u8 {
             block_on(upgrade::run(&common, binary, ignore_recordings))
         }
         CliCommand::Run(common) => {
-            with_settings(&common, None, |settings| block_on(app::serve(settings)))
+            with_repaired_files(&common, |settings| block_on(app::serve(settings)))
         }
     }
 }
@@ -278,7 +283,13 @@ fn with_settings(
     backend: Option<String>,
     run: impl FnOnce(OperatorSettings) -> u8,
 ) -> u8 {
-    run_with(settings::read(common, backend, WithoutSettings::Defaults), common, run)
+    run_with(settings::read(common, backend, WithoutSettings::Defaults, false), common, run)
+}
+
+/// Like [`with_settings`], but repairs the modes of the gateway's files first. For commands that
+/// start a gateway.
+fn with_repaired_files(common: &Common, run: impl FnOnce(OperatorSettings) -> u8) -> u8 {
+    run_with(settings::read(common, None, WithoutSettings::Defaults, true), common, run)
 }
 
 /// Like [`with_settings`], for commands that a person uses without a configuration folder. They
@@ -288,7 +299,7 @@ fn with_console_settings(
     backend: Option<String>,
     run: impl FnOnce(OperatorSettings) -> u8,
 ) -> u8 {
-    run_with(settings::read(common, backend, WithoutSettings::Console), common, run)
+    run_with(settings::read(common, backend, WithoutSettings::Console, false), common, run)
 }
 
 fn run_with(

@@ -6,7 +6,13 @@ use crate::web::dashboard::DashboardOrigin;
 
 /// Returns the problem of the dashboard's settings. `None` without a dashboard.
 pub fn finding(config: &Config) -> Option<Finding> {
-    let address = config.dashboard_address?;
+    let Some(address) = config.dashboard_address else {
+        let message = "DASHBOARD_URL is set, but DASHBOARD_ADDRESS is not";
+        return config.dashboard_url.as_ref().map(|_| {
+            Finding::invalid("dashboard", message)
+                .with_hint("set DASHBOARD_ADDRESS=127.0.0.1:8788, or remove DASHBOARD_URL")
+        });
+    };
     let url = match &config.dashboard_url {
         None => None,
         Some(url) => match DashboardOrigin::parse(url) {
@@ -45,7 +51,7 @@ mod tests {
     #[test]
     fn the_dashboard_needs_a_loopback_address_or_tls() {
         for (address, url) in [
-            ("", "nonsense"),
+            ("", ""),
             ("127.0.0.1:8788", ""),
             ("[::1]:8788", "http://localhost:8788"),
             ("127.0.0.1:8788", "https://agents.example.com"),
@@ -54,6 +60,7 @@ mod tests {
             assert_eq!(finding_of(address, url), None, "{address} {url}");
         }
         for (address, url, part) in [
+            ("", "https://agents.example.com", "DASHBOARD_ADDRESS is not"),
             ("0.0.0.0:8788", "", "can be reached from other machines"),
             ("10.0.0.5:8788", "http://127.0.0.1:8788", "can be reached from other machines"),
             ("127.0.0.1:8788", "http://agents.example.com", "must begin with https://"),

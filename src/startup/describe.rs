@@ -12,7 +12,7 @@ use crate::plain::short_line;
 use crate::schedule::Cron;
 use crate::sources;
 use crate::turn::Backends as _;
-use crate::workspace::{AgentSchedule, CronTimes, Workspace};
+use crate::workspace::{AgentSchedule, CronTimes, Workspace, caps_in_force};
 
 /// The description of a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,10 @@ impl PreparedStart {
             ),
             Finding::ok("agent version", self.findings.version.as_deref().unwrap_or("unknown")),
         ];
+        let caps = caps_in_force(&self.config.config_dir).len();
+        let lanes = self.workspace.channels().await.lanes().count();
+        let limits = format!("caps in budgets.md: {caps}; channels in channels.md: {lanes}");
+        lines.push(Finding::ok("limits (`aetheel config` lists them)", limits));
         let mut idle = Vec::new();
         for name in
             self.agents.names().into_iter().filter(|name| *name != self.config.agent_backend)

@@ -41,7 +41,7 @@ impl fmt::Display for WrongMode {
 
 /// Repairs the modes of the gateway's files and folders. Returns a warning with all changes.
 #[must_use]
-pub(super) fn repair(config: &Config) -> Option<Finding> {
+pub fn repair(config: &Config) -> Option<Finding> {
     let (failed, repaired): (Vec<_>, Vec<_>) =
         walk(config, true).into_iter().partition(|wrong| wrong.error.is_some());
     let mut said = Vec::new();
@@ -77,6 +77,8 @@ fn listed(wrong: &[WrongMode]) -> String {
 enum FileUse {
     /// A folder that the operator may share with others.
     Folder,
+    /// The folder in which agents work, which the operator may share with everybody.
+    Workspace,
     /// A folder that the gateway only reads.
     Components,
     /// A file that the operator writes and the gateway reads.
@@ -93,6 +95,7 @@ impl FileUse {
         let closed = |mode: u32| if mode & 0o002 == 0 { mode } else { mode & !0o022 };
         match self {
             Self::Folder => closed(mode | 0o700),
+            Self::Workspace => mode | 0o700,
             Self::Components => closed(mode | 0o500),
             Self::Text if mode & 0o400 == 0 => closed(mode | 0o600),
             Self::Text => closed(mode),
@@ -115,6 +118,7 @@ fn walk(config: &Config, repairs: bool) -> Vec<WrongMode> {
             walk.look(&path, if name == "memory.md" { FileUse::Written } else { FileUse::Text });
         }
     }
+    walk.look(&real(&config.workspace_dir), FileUse::Workspace);
     let memory = folder.join("memory");
     walk.look(&memory, FileUse::Folder);
     entries(&memory).into_iter().for_each(|path| walk.look(&path, FileUse::Written));
@@ -157,7 +161,7 @@ impl Walk {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(handle) = open(path, flags, Mode::empty()) else { return };
         let Ok(stat) = fstat(&handle) else { return };
-        let is_folder = matches!(kind, FileUse::Folder | FileUse::Components | FileUse::State);
+        let is_folder = !matches!(kind, FileUse::Text | FileUse::Written);
         let wanted = if is_folder { FileType::Directory } else { FileType::RegularFile };
         if FileType::from_raw_mode(stat.st_mode) != wanted
             || stat.st_uid != rustix::process::geteuid().as_raw()

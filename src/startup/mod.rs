@@ -8,7 +8,7 @@ pub mod dashboard;
 mod describe;
 mod drain;
 pub mod exposure;
-mod file_modes;
+pub mod file_modes;
 mod holder;
 mod host;
 mod installer;

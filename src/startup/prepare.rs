@@ -9,8 +9,8 @@ use super::observation::Observation;
 use super::settings::OperatorSettings;
 use super::{Installer, LoadedBackends, Purpose, StartRefusal};
 use super::{
-    cleanup, clustering, confinement, exposure, file_modes, holder, host, shipped, surroundings,
-    survey, unknown,
+    cleanup, clustering, confinement, exposure, holder, host, shipped, surroundings, survey,
+    unknown,
 };
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
@@ -32,7 +32,10 @@ use crate::supervisor;
 use crate::turn::recording::Recorder;
 use crate::turn::{Backends as _, Host, Launcher};
 use crate::web::webhooks::WebhookSecrets;
-use crate::workspace::{BootReport, FileError, Journal, Lock, LockError, TurnRetention, Workspace};
+use crate::workspace::{
+    BootReport, FileError, Journal, LimitFiles, Lock, LockError, TurnRetention, Workspace,
+    caps_in_force,
+};
 
 /// Everything that must exist before the gateway accepts prompts.
 pub struct PreparedStart {
@@ -79,8 +82,6 @@ impl PreparedStart {
             // The other problems would only result from the missing settings.
             return Err(StartRefusal::new(exit::CONFIG, settings.faults));
         }
-        let repaired =
-            if purpose.only_checks() { None } else { file_modes::repair(&settings.config) };
         let mut around = surroundings::examine(
             &settings.config,
             &settings.variables,
@@ -89,10 +90,10 @@ impl PreparedStart {
         );
         let OperatorSettings { mut config, variables, redactor, webhook_secrets, .. } = settings;
         let mut found = settings.warnings;
-        found.extend(repaired);
         found.extend(settings.faults);
         let unusable = |error: FileError| {
-            Finding::invalid("CONFIG_DIR", format!("CONFIG_DIR: {}", with_causes(&error)))
+            let message = format!("CONFIG_DIR: {}", with_causes(&error));
+            Finding::of_io("CONFIG_DIR", message, error.cause())
         };
         for (name, folder) in
             [("WORKSPACE_DIR", &config.workspace_dir), ("CONFIG_DIR", &config.config_dir)]
@@ -101,7 +102,7 @@ impl PreparedStart {
                 around.retain(|finding| !finding.subject.starts_with(name));
                 let message =
                     format!("{name}: cannot create the folder {}: {error}", folder.display());
-                found.push(Finding::invalid(name, message));
+                found.push(Finding::of_io(name, message, &error));
             }
         }
         found.extend(around);
@@ -117,6 +118,7 @@ impl PreparedStart {
             found.extend(survey::files(&config, &webhook_secrets));
         }
         if let Some(workspace) = &workspace {
+            found.extend(survey::channels_faults(workspace));
             match workspace.boot(true).await {
                 Ok(booted) if purpose.only_checks() => {
                     let ignored = booted.warnings.into_iter();
@@ -145,6 +147,7 @@ impl PreparedStart {
                     findings = loaded.agents.examine_default(name).await;
                     found.extend(findings.iter().flat_map(|findings| findings.of_default(name)));
                     found.extend(unknown::backends(&config, &loaded.agents));
+                    found.extend(survey::budget_names(&config, &loaded.agents));
                 }
                 Err(undecided) => {
                     unknown_argument = undecided.code == exit::USAGE
@@ -179,10 +182,11 @@ impl PreparedStart {
             found.extract_if(.., |finding| finding.level == level).collect()
         };
         let (mut faults, missing) = (take(FindingLevel::Invalid), take(FindingLevel::Unavailable));
+        let passing = take(FindingLevel::Passing);
         let (left_out, mut warnings) = (take(FindingLevel::LeftOut), take(FindingLevel::Warning));
         match (workspace, loaded, findings) {
             (Some(workspace), Some(loaded), Some(findings))
-                if faults.is_empty() && missing.is_empty() =>
+                if faults.is_empty() && missing.is_empty() && passing.is_empty() =>
             {
                 let installer = Installer::of(&loaded, &config);
                 let LoadedBackends { custody, agents, detected, policies, observers, .. } = loaded;
@@ -212,12 +216,14 @@ impl PreparedStart {
                 })
             }
             _ => {
-                let code = match faults.is_empty() {
-                    true => exit::UNAVAILABLE,
-                    false if unknown_argument => exit::USAGE,
-                    false => exit::CONFIG,
+                let code = match (faults.is_empty(), missing.is_empty()) {
+                    (true, true) if !passing.is_empty() => exit::TEMPORARY,
+                    (true, _) => exit::UNAVAILABLE,
+                    (false, _) if unknown_argument => exit::USAGE,
+                    (false, _) => exit::CONFIG,
                 };
                 faults.extend(missing);
+                faults.extend(passing);
                 faults.extend(left_out);
                 Err(StartRefusal { code, faults, warnings })
             }
@@ -229,9 +235,7 @@ impl PreparedStart {
     /// # Errors
     /// Returns [`StartRefusal`] with the path of a file that cannot be created.
     pub async fn boot(&self) -> Result<BootReport, StartRefusal> {
-        let refused = |error: FileError| {
-            StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
-        };
+        let refused = |error: FileError| StartRefusal::of_file(&error);
         let booted = self.workspace.boot(false).await.map_err(refused)?;
         for warning in &booted.warnings {
             tracing::warn!("{warning}");
@@ -328,6 +332,12 @@ impl PreparedStart {
         for warning in warnings.iter().chain(&self.warnings).chain(&self.left_out) {
             tracing::warn!("{warning}");
         }
+        let workspace = self.workspace.clone();
+        tokio::task::spawn_blocking(move || {
+            let caps = caps_in_force(workspace.folder()).len();
+            tracing::info!(caps, "limits in force; `aetheel config` lists them");
+            LimitFiles::of(&workspace).keep();
+        });
         let leftovers = self.custody.sweep_leftovers();
         if leftovers > 0 {
             tracing::warn!(leftovers, "killed processes that an earlier gateway left behind");

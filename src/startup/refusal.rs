@@ -1,8 +1,15 @@
 //! Reasons why the program does not start.
 
+use std::io;
+use std::net::SocketAddr;
+
+use super::survey;
+use crate::cli::exit;
 use crate::config::LogFormat;
-use crate::finding::Finding;
+use crate::finding::{Finding, is_passing};
+use crate::plain::with_causes;
 use crate::terminal;
+use crate::workspace::FileError;
 
 /// A refusal to start.
 pub struct StartRefusal {
@@ -24,6 +31,24 @@ impl StartRefusal {
     /// Creates a refusal with one reason.
     pub fn because(code: u8, fault: impl Into<String>) -> Self {
         Self::new(code, vec![Finding::invalid("settings", fault)])
+    }
+
+    /// Creates a refusal because a file of `CONFIG_DIR` cannot be used.
+    pub fn of_file(error: &FileError) -> Self {
+        let message = format!("CONFIG_DIR: {}", with_causes(error));
+        let code = if is_passing(error.cause()) { exit::TEMPORARY } else { exit::CONFIG };
+        Self::new(code, vec![Finding::of_io("CONFIG_DIR", message, error.cause())])
+    }
+
+    /// Creates a refusal because an address cannot be bound.
+    pub fn of_address(name: &str, address: SocketAddr, error: &io::Error) -> Self {
+        let finding = Finding::of_io(
+            "addresses",
+            format!("{name}: cannot listen at {address}: {error}"),
+            error,
+        );
+        let code = if is_passing(error) { exit::TEMPORARY } else { exit::CONFIG };
+        Self::new(code, vec![finding.with_hint(survey::TAKEN_ADDRESS)])
     }
 
     /// Prints the warnings, every reason, and the number of reasons. Returns the exit code.

@@ -10,7 +10,8 @@ use crate::access;
 use crate::config::{Config, MendMode, READS_ONLY, READS_ONLY_HINT, reads_only};
 use crate::discord::{Checkup, DiscordOptions};
 use crate::disk::write_probe;
-use crate::finding::{Finding, FindingLevel};
+use crate::finding::{Finding, FindingLevel, is_passing};
+use crate::id::UserId;
 use crate::redact::Redactor;
 
 /// Checks everything that a start for this purpose needs, without network requests.
@@ -37,6 +38,7 @@ pub fn examine(
         findings.extend(addresses(config, purpose));
         findings.extend(access(config));
         findings.extend(tools(config, variables));
+        findings.extend(invented_users(config));
     }
     findings
 }
@@ -93,7 +95,7 @@ fn folders(config: &Config) -> Vec<Finding> {
     let all = [
         ("CONFIG_DIR", config.config_dir.clone(), needed),
         ("CONFIG_DIR/state", config.config_dir.join("state"), needed),
-        ("WORKSPACE_DIR", config.workspace_dir.clone(), FindingLevel::LeftOut),
+        ("WORKSPACE_DIR", config.workspace_dir.clone(), needed),
         ("RECORDINGS_DIR", config.recordings_dir.clone(), FindingLevel::LeftOut),
         ("CACHE_DIR", config.cache_dir.clone(), FindingLevel::LeftOut),
     ];
@@ -113,6 +115,11 @@ pub fn folder(name: &str, folder: &Path, level: FindingLevel) -> Finding {
         Ok(()) => Finding::ok(name, format!("{shown} does not exist yet and can be created")),
         Err(error) => {
             let says = format!("{name}: {} cannot be written to: {error}", there.display());
+            if is_passing(&error) {
+                let level = level.min(FindingLevel::Passing);
+                let hint = "free some space; the next start may succeed without another change";
+                return Finding::new(level, name, says).with_hint(hint);
+            }
             let hint =
                 "give the gateway's user the folder: `chown`, or ReadWritePaths= of its unit";
             Finding::new(level, name, says).with_hint(hint)
@@ -161,6 +168,19 @@ fn access(config: &Config) -> Option<Finding> {
             Finding::ok("access", "only listed people and roles may use the bot")
         }),
     )
+}
+
+/// The smallest id that Discord has given. Ids contain the time since 2015.
+const FIRST_ID: u64 = 10_000_000_000_000_000;
+
+/// Returns a problem for each user in `ALLOWED_USERS` whose id cannot be one of Discord.
+fn invented_users(config: &Config) -> impl Iterator<Item = Finding> {
+    let is_invented =
+        |user: &&UserId| user.to_string().parse::<u64>().is_ok_and(|id| id < FIRST_ID);
+    config.allowed.users.iter().filter(is_invented).map(|user| {
+        Finding::invalid("access lists", format!("ALLOWED_USERS: {user} is not the id of a user"))
+            .with_hint("copy the id with Discord's developer mode; it has 17 digits or more")
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use crate::agent::Safety;
 use crate::agents::AgentRegistry;
+use crate::budget::BudgetRules;
 use crate::config::{Config, nearest};
 use crate::disk::read_ordinary;
 use crate::event::Lane;
@@ -23,8 +24,8 @@ use crate::startup::running::gateway_of;
 use crate::turn::Backends as _;
 use crate::web::webhooks::{self, WebhookSecrets};
 use crate::workspace::{
-    BudgetFile, Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, WebhookFile,
-    channel_directory,
+    BudgetFile, Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, LimitFiles, WebhookFile,
+    Workspace, channel_directory,
 };
 
 /// The operator's next step if an address cannot be bound.
@@ -61,6 +62,21 @@ pub fn files(config: &Config, secrets: &WebhookSecrets) -> Vec<Finding> {
     faults.into_iter().map(|fault| Finding::left_out("files", fault)).collect()
 }
 
+/// Returns the faults of `channels.md` that may hide a limit. With an earlier content, that stays in
+/// force, otherwise a start is refused.
+pub fn channels_faults(workspace: &Workspace) -> Vec<Finding> {
+    let (faults, has_earlier) = LimitFiles::of(workspace).channels_faults();
+    let finding = |fault: String| match has_earlier {
+        true => Finding::left_out(
+            "channels.md",
+            format!("{fault}; the last content without faults stays in force"),
+        ),
+        false => Finding::invalid("channels.md", fault)
+            .with_hint("docs/configuration.md describes the format"),
+    };
+    faults.into_iter().map(finding).collect()
+}
+
 /// The subject of findings about `budgets.md`.
 pub const BUDGETS: &str = "budgets";
 
@@ -69,10 +85,50 @@ pub const BUDGETS: &str = "budgets";
 pub fn budgets(config: &Config) -> Vec<Finding> {
     let faults = match BudgetFile::new(&config.config_dir).require() {
         Ok(faults) => faults,
-        Err(error) => vec![format!("CONFIG_DIR: {}", with_causes(&error))],
+        Err(error) => {
+            let message = format!("CONFIG_DIR: {}", with_causes(&error));
+            return vec![Finding::of_io(BUDGETS, message, error.cause())];
+        }
     };
     let hint = "docs/budgets.md describes the format";
     faults.into_iter().map(|fault| Finding::invalid(BUDGETS, fault).with_hint(hint)).collect()
+}
+
+/// Returns the problems of `budgets.md` with names that nothing here has. Their caps would never
+/// apply.
+pub fn budget_names(config: &Config, agents: &AgentRegistry) -> Vec<Finding> {
+    let rules = BudgetRules::parse(&text(config, "budgets.md"));
+    let channels = Channels::parse(&text(config, "channels.md"));
+    let heartbeats = Heartbeats::parse(&text(config, "heartbeat.md"));
+    let jobs = CronJobs::parse(&text(config, "agents.md"));
+    let known = |key: &str| -> Vec<String> {
+        match key {
+            "project" => channels.projects().map(str::to_owned).collect(),
+            "backend" => agents.names(),
+            _ => {
+                let checks = heartbeats.checks.iter().map(|check| check.name.clone());
+                checks.chain(jobs.jobs.iter().map(|job| job.name.clone())).collect()
+            }
+        }
+    };
+    let mut faults = Vec::new();
+    for cap in &rules.caps {
+        for (key, name) in cap.names() {
+            let known = known(key);
+            if !known.iter().any(|known| known == name) {
+                let meant = nearest(name, known.iter().map(String::as_str));
+                let hint = meant.map_or_else(
+                    || format!("correct the name, or remove the budget `{}`", cap.name),
+                    |meant| format!("did you mean `{meant}`?"),
+                );
+                let message =
+                    format!("budgets.md: the {key} {name:?} of `{}` does not exist", cap.name);
+                faults.push(Finding::invalid(BUDGETS, message).with_hint(hint));
+            }
+        }
+    }
+    faults.dedup();
+    faults
 }
 
 /// Returns warnings about heartbeats and cron jobs without a channel for their answers.
@@ -207,7 +263,7 @@ pub fn addresses(config: &Config, status_too: bool) -> Vec<Finding> {
         let (address, error) =
             address.and_then(|address| Some((address, TcpListener::bind(address).err()?)))?;
         let message = format!("{name}: cannot listen at {address}: {error}");
-        Some(Finding::unavailable("addresses", message).with_hint(TAKEN_ADDRESS))
+        Some(Finding::of_io("addresses", message, &error).with_hint(TAKEN_ADDRESS))
     };
     wanted.into_iter().filter_map(taken).collect()
 }

@@ -20,6 +20,7 @@ mod cluster_files;
 mod cluster_tls;
 mod cluster_tools;
 mod components;
+mod config;
 mod console;
 mod dashboard;
 mod delivery;

@@ -525,6 +525,103 @@ async fn check_and_doctor_report_the_same_about_folders_users_and_addresses() {
 }
 
 #[tokio::test]
+async fn an_env_file_that_is_not_text_is_the_only_error_that_is_reported() {
+    let installation = Installation::new();
+    let file = installation.path("env");
+    std::fs::write(&file, b"AGENT_BACKEND=demo\nLOG_LEVEL=\xff\nSTATUS_ADDRESS=x\n").unwrap();
+    let ended = installation.run(&["run", "--env-file", file.to_str().unwrap()], "").await;
+    assert!(ended.stderr.contains("line 2 is not UTF-8"), "{ended:?}");
+    assert!(ended.faults().ends_with("nothing was started: 1 fault\n"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn invented_users_and_a_dashboard_without_an_address_are_refused() {
+    let installation = Installation::new()
+        .with("DISCORD_BOT_TOKEN", TOKEN)
+        .with("ALLOWED_USERS", "12345")
+        .with("DASHBOARD_URL", "https://agents.example.com");
+    let ended = installation.run(&["check"], "").await;
+    assert_eq!(ended.code, 78, "{ended:?}");
+    for part in ["ALLOWED_USERS: 12345 is not the id of a user", "DASHBOARD_ADDRESS is not"] {
+        assert!(ended.stderr.contains(part), "{part} is missing in {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_with_secrets_that_everybody_can_read_causes_a_warning() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let installation = Installation::new();
+    let file = installation.path("env");
+    std::fs::write(&file, format!("DISCORD_BOT_TOKEN={TOKEN}\n")).unwrap();
+    let arguments = ["check", "--env-file", file.to_str().unwrap()];
+    let set = |mode| {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(0o644);
+    let open = installation.run(&arguments, "").await;
+    assert!(open.stdout.contains(&format!("chmod 600 {}", file.display())), "{open:?}");
+    set(0o600);
+    let closed = installation.run(&arguments, "").await;
+    assert!(!closed.stdout.contains("chmod 600"), "{closed:?}");
+}
+
+#[tokio::test]
+async fn a_limit_of_a_channel_that_is_not_read_refuses_a_first_start() {
+    let installation = Installation::new().with("DISCORD_BOT_TOKEN", TOKEN);
+    let file = installation.path("config/channels.md");
+    for text in ["### channel 100000000000000042\n- safety: ask\n", "## console\n- saftey: ask\n"] {
+        std::fs::write(&file, text).unwrap();
+        for command in ["run", "check"] {
+            let ended = installation.run(&[command], "").await;
+            assert_eq!(ended.code, 78, "{ended:?}");
+            assert!(ended.stderr.contains("channels.md line "), "{ended:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_budget_of_an_unknown_name_refuses_a_start() {
+    let installation = Installation::new().with("DISCORD_BOT_TOKEN", TOKEN);
+    let text = "## a\n- backend: dmeo\n- cap: $5 a day\n\n## b\n- project: site\n- cap: $5 a day\n\n## c\n- schedule: nightly\n- cap: $5 a day\n\n## d\n- backend: demo\n- cap: $5 a day\n";
+    std::fs::write(installation.path("config/budgets.md"), text).unwrap();
+    for command in ["run", "check"] {
+        let ended = installation.run(&[command], "").await;
+        assert_eq!(ended.code, 78, "{ended:?}");
+        for part in [
+            "backend \"dmeo\" of `a`",
+            "did you mean `demo`?",
+            "project \"site\" of `b`",
+            "schedule \"nightly\" of `c`",
+        ] {
+            assert!(ended.stderr.contains(part), "{part} is missing in {}", ended.stderr);
+        }
+        assert!(!ended.stderr.contains("`d`"), "{}", ended.stderr);
+    }
+}
+
+#[tokio::test]
+async fn modes_are_repaired_before_a_file_with_limits_is_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let installation = Installation::new();
+    let set = |name: &str| {
+        let mode = std::fs::Permissions::from_mode(0o000);
+        std::fs::set_permissions(installation.path(name), mode).unwrap();
+    };
+    let mode = |name: &str| {
+        std::fs::metadata(installation.path(name)).unwrap().permissions().mode() & 0o7777
+    };
+    std::fs::write(installation.path("config/budgets.md"), "## all\n- cap: $5\n").unwrap();
+    std::fs::write(installation.path("config/webhooks.md"), "").unwrap();
+    std::fs::create_dir_all(installation.path("workspace")).unwrap();
+    ["config/budgets.md", "config/webhooks.md", "workspace"].iter().for_each(|name| set(name));
+    // The fault of the file is found only once it can be read, and its mode stays repaired.
+    let ended = installation.run(&["run"], "").await;
+    assert!(ended.stderr.contains("budgets.md line 2"), "{ended:?}");
+    assert_eq!((mode("config/budgets.md"), mode("config/webhooks.md")), (0o600, 0o600));
+    assert_eq!(mode("workspace"), 0o700);
+}
+
+#[tokio::test]
 async fn a_missing_env_file_is_the_only_error_that_is_reported() {
     for command in ["run", "check", "console"] {
         let ended = Installation::new()

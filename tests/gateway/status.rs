@@ -224,7 +224,7 @@ async fn an_address_that_is_taken_stops_the_start() {
     let installation =
         installed(&local).with("STATUS_ADDRESS", &taken.local_addr().unwrap().to_string());
     let ended = installation.run(&["run"], "").await;
-    assert_eq!(ended.code, 69, "{}", ended.stderr);
+    assert_eq!(ended.code, 75, "{}", ended.stderr);
     assert!(
         ended.stderr.contains("STATUS_ADDRESS: cannot listen at 127.0.0.1:"),
         "{}",
@@ -238,7 +238,7 @@ async fn an_address_that_other_machines_can_reach_causes_a_warning() {
     // This machine does not have this address, so nothing is opened. The warning comes first.
     let installation = installed(&local).with("STATUS_ADDRESS", "192.0.2.1:9464");
     let ended = installation.run(&["run"], "").await;
-    assert_eq!(ended.code, 69, "{}", ended.stderr);
+    assert_eq!(ended.code, 75, "{}", ended.stderr);
     assert!(ended.stderr.contains("can be reached from other machines"), "{}", ended.stderr);
 }
 

@@ -44,8 +44,8 @@ fn only_temporary_failures_restart_the_unit_and_there_are_no_other_commands() {
         .split(' ')
         .map(|code| code.parse().unwrap())
         .collect();
-    assert_eq!(never, [exit::USAGE, exit::UNAVAILABLE, exit::NO_PERMISSION, exit::CONFIG]);
-    for again in [exit::SOFTWARE, exit::TEMPORARY] {
+    assert_eq!(never, [exit::USAGE, exit::NO_PERMISSION, exit::CONFIG]);
+    for again in [exit::UNAVAILABLE, exit::SOFTWARE, exit::TEMPORARY] {
         assert!(!never.contains(&again), "{again} is temporary");
     }
     // systemd.service(5): RestartPreventExitStatus= applies to the main process. Other commands

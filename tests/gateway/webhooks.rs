@@ -189,7 +189,7 @@ async fn an_address_that_is_taken_stops_the_start() {
     let installation =
         with_webhooks(&local).with("WEBHOOKS_ADDRESS", &taken.local_addr().unwrap().to_string());
     let ended = installation.run(&["run"], "").await;
-    assert_eq!(ended.code, 69, "{}", ended.stderr);
+    assert_eq!(ended.code, 75, "{}", ended.stderr);
     assert!(
         ended.faults().contains("error: WEBHOOKS_ADDRESS: cannot listen at 127.0.0.1:"),
         "{}",

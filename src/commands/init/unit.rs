@@ -32,7 +32,7 @@ TimeoutStopSec=160
 KillMode=mixed
 Restart=on-failure
 RestartSec=30
-RestartPreventExitStatus=64 69 77 78
+RestartPreventExitStatus=64 77 78
 Delegate=cpu memory pids
 LimitNOFILE=8192
 UMask=0077
@@ -197,7 +197,7 @@ mod tests {
             .split(' ')
             .map(|code| code.parse().unwrap())
             .collect();
-        assert_eq!(never, [exit::USAGE, exit::UNAVAILABLE, exit::NO_PERMISSION, exit::CONFIG]);
+        assert_eq!(never, [exit::USAGE, exit::NO_PERMISSION, exit::CONFIG]);
         let defaults = Config::read(|_| None).unwrap();
         let needed = (defaults.shutdown_grace + defaults.stop_grace * 2).as_secs() + 20;
         assert!(value(&gateway, "TimeoutStopSec").parse::<u64>().unwrap() >= needed);

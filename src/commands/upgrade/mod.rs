@@ -50,7 +50,7 @@ enum UpgradeError {
 pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordings: bool) -> u8 {
     // The secrets descriptor is left for the rehearsal, because it can be read only once.
     let known = Common { env_file: common.env_file.clone(), secrets_fd: None, ..Common::default() };
-    let settings = settings::read(&known, None, WithoutSettings::Defaults);
+    let settings = settings::read(&known, None, WithoutSettings::Defaults, false);
     set_format(settings.config.log_format);
     if !settings.faults.is_empty() {
         return StartRefusal::new(exit::CONFIG, settings.faults).print();

@@ -91,9 +91,7 @@ pub(super) async fn open_journal(
     waits: impl FnOnce(),
 ) -> Result<(Journal, Option<Cluster>), StartRefusal> {
     if config.cluster_url.is_none() || config.discord_bot_token.is_none() {
-        let journal = workspace.journal().await.map_err(|error| {
-            StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
-        })?;
+        let journal = workspace.journal().await.map_err(|error| StartRefusal::of_file(&error))?;
         return Ok((journal, None));
     }
     waits();
@@ -187,9 +185,8 @@ pub async fn export(config: &Config) -> Result<usize, StartRefusal> {
 
 /// Opens the configuration folder and locks it, so that no gateway can start.
 async fn locked(config: &Config) -> Result<(Workspace, Lock), StartRefusal> {
-    let workspace = Workspace::open(&config.config_dir).await.map_err(|error| {
-        StartRefusal::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
-    })?;
+    let workspace =
+        Workspace::open(&config.config_dir).await.map_err(|error| StartRefusal::of_file(&error))?;
     let lock =
         workspace.lock().map_err(|held| StartRefusal::because(exit::LOCKED, held.to_string()))?;
     Ok((workspace, lock))

@@ -22,7 +22,7 @@ use crate::finding::Finding;
 use crate::otel::TraceOptions;
 use crate::process;
 use crate::redact::{Redactor, is_secret_name};
-use crate::startup::{survey, webhooks};
+use crate::startup::{file_modes, survey, webhooks};
 use crate::telemetry;
 use crate::turn::BASE_VARIABLES;
 use crate::web::webhooks::WebhookSecrets;
@@ -51,6 +51,8 @@ pub struct OperatorSettings {
     pub warnings: Vec<Finding>,
     /// Files with secrets that still exist while the gateway runs.
     pub secret_files: Vec<PathBuf>,
+    /// The file and line of each variable that a file sets.
+    pub origins: Vec<(String, String)>,
     /// Variables that are not settings of the gateway, each with its file and line.
     pub unknown_variables: Vec<(String, String)>,
 }
@@ -80,11 +82,13 @@ pub enum WithoutSettings {
 
 /// Reads the settings. The environment takes precedence over the file descriptor, the descriptor
 /// over credentials, and credentials over the env file. `backend` replaces `AGENT_BACKEND`. Without
-/// `--env-file`, the env file in the configuration folder is read.
+/// `--env-file`, the env file in the configuration folder is read. With `repairs`, the modes of the
+/// gateway's files are repaired before their content is read.
 pub fn read(
     common: &Common,
     backend: Option<String>,
     without: WithoutSettings,
+    repairs: bool,
 ) -> OperatorSettings {
     let mut found = SourceValues::read(
         common.env_file.as_deref(),
@@ -152,6 +156,7 @@ pub fn read(
         .filter(|(name, _)| is_secret_name(name))
         .map(|(_, value)| value.clone().into())
         .collect();
+    let repaired = if repairs && !found.is_unreadable { file_modes::repair(&config) } else { None };
     let (webhook_secrets, more) = webhooks::take_secrets(&config, &mut variables);
     faults.extend(more);
     faults.extend(survey::budgets(&config));
@@ -180,9 +185,11 @@ pub fn read(
             || config.agent_env.iter().any(|given| given == name)
             || webhook_secrets.contains_key(name)
     };
-    let unplaced = found.origins.into_iter().filter(|(name, _)| !ours(name)).collect();
+    let origins = std::mem::take(&mut found.origins);
+    let unplaced = origins.iter().filter(|(name, _)| !ours(name)).cloned().collect();
     let SourceValues { warnings, secret_files, is_unreadable, .. } = found;
-    let warnings = warnings.into_iter().map(|text| Finding::warning("settings", text)).collect();
+    let warnings = warnings.into_iter().map(|text| Finding::warning("settings", text));
+    let warnings = warnings.chain(repaired).chain(readable_by_others(&secret_files)).collect();
     OperatorSettings {
         config,
         copied_backends,
@@ -195,8 +202,23 @@ pub fn read(
         is_unreadable,
         warnings,
         secret_files,
+        origins,
         unknown_variables: unplaced,
     }
+}
+
+/// Warns of files with secrets that other users of this machine can read.
+fn readable_by_others(files: &[PathBuf]) -> Vec<Finding> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let is_open = |file: &&PathBuf| {
+        std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o004 != 0)
+    };
+    let warning = |file: &PathBuf| {
+        let path = file.display();
+        let message = format!("every user of this machine can read the secrets in {path}");
+        Finding::warning("secrets", message).with_hint(format!("chmod 600 {path}"))
+    };
+    files.iter().filter(is_open).map(warning).collect()
 }
 
 /// Returns the configuration folder that these variables select.
@@ -230,6 +252,7 @@ mod tests {
             &Common { env_file: Some(file.path().to_owned()), ..Common::default() },
             None,
             WithoutSettings::Defaults,
+            false,
         );
         let faults = &settings.faults;
         assert!(
@@ -246,6 +269,7 @@ mod tests {
             &Common { env_file: Some("/nonexistent.env".into()), ..Common::default() },
             None,
             WithoutSettings::Defaults,
+            false,
         )
         .faults;
         assert!(missing[0].message.contains("/nonexistent.env"));

@@ -55,6 +55,8 @@ impl SourceValues {
         let shown = path.display().to_string();
         match read_ordinary(path, MAX_SOURCE_BYTES) {
             Ok(content) => {
+                // Without the settings of the file, other faults would only be consequences.
+                self.is_unreadable |= std::str::from_utf8(&content).is_err();
                 if self.merge(EnvFile::parse(&content), &shown) {
                     self.secret_files.push(path.to_owned());
                 }

@@ -175,6 +175,7 @@ impl Cell {
             faults: Vec::new(),
             warnings: Vec::new(),
             secret_files: Vec::new(),
+            origins: Vec::new(),
             unknown_variables: Vec::new(),
         };
         let prepared = PreparedStart::prepare(settings, Purpose::Console)
