@@ -5,14 +5,18 @@ use std::path::Path;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::confinement;
 use super::prepare::PreparedStart;
+use super::{confinement, survey};
 use crate::finding::Finding;
 use crate::plain::short_line;
 use crate::schedule::Cron;
 use crate::sources;
 use crate::turn::Backends as _;
 use crate::workspace::{AgentSchedule, CronTimes, Workspace, caps_in_force};
+
+/// Largest length of the reasons why an installed agent cannot work. `aetheel backend list` shows
+/// all of them.
+pub const MAX_REASONS_CHARS: usize = 240;
 
 /// The description of a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,25 +51,26 @@ impl PreparedStart {
         let lanes = self.workspace.channels().await.lanes().count();
         let limits = format!("caps in budgets.md: {caps}; channels in channels.md: {lanes}");
         lines.push(Finding::ok("limits (`aetheel config` lists them)", limits));
-        let mut idle = Vec::new();
+        let (mut idle, mut profiles) = (Vec::new(), 0);
         for name in
             self.agents.names().into_iter().filter(|name| *name != self.config.agent_backend)
         {
             let Some(findings) = self.agents.findings(&name) else { continue };
-            if self.agents.is_profile(&name) && !findings.faults.is_empty() {
+            if findings.faults.is_empty() {
+                let version = findings.version.as_deref().unwrap_or("unknown");
+                let state = format!("ready, agent version {version}");
+                lines.push(Finding::ok(format!("backend {name}"), state));
+            } else if findings.program.is_some() && !self.agents.is_profile(&name) {
+                let reasons = short_line(&findings.reasons(), MAX_REASONS_CHARS);
+                lines.push(Finding::ok(
+                    format!("backend {name}"),
+                    format!("not available: {reasons}"),
+                ));
+            } else if self.agents.is_profile(&name) {
+                profiles += 1;
+            } else {
                 idle.push(name);
-                continue;
             }
-            let state = match findings.reasons() {
-                reasons if reasons.is_empty() => {
-                    format!(
-                        "ready, agent version {}",
-                        findings.version.as_deref().unwrap_or("unknown")
-                    )
-                }
-                reasons => format!("not available: {reasons}"),
-            };
-            lines.push(Finding::ok(format!("backend {name}"), state));
         }
         let extensions = self.policies.list().into_iter().chain(self.observers.list());
         lines.extend(extensions.map(|extension| {
@@ -73,12 +78,10 @@ impl PreparedStart {
             let said = format!("version {}: {}", about.version, about.description);
             Finding::ok(format!("{kind} {}", about.name), said)
         }));
-        if !idle.is_empty() {
-            lines.push(Finding::ok(
-                "profiles of agents that cannot work here (`aetheel backend list` shows why)",
-                idle.join(", "),
-            ));
-        }
+        let idle: Vec<&str> = idle.iter().map(String::as_str).collect();
+        lines.extend(
+            survey::unusable(&idle, profiles).map(|says| Finding::ok("other backends", says)),
+        );
         let (heartbeats, jobs) =
             (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
         let placed = self.config.output_channel.is_some();

@@ -25,7 +25,7 @@ pub mod survey;
 pub mod unknown;
 pub mod webhooks;
 
-pub use describe::Description;
+pub use describe::{Description, MAX_REASONS_CHARS};
 pub use drain::DrainHandle;
 pub use host::host_of;
 pub use installer::{InstallError, InstallPlan, Installer, is_component_name};

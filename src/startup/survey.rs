@@ -16,7 +16,7 @@ use crate::disk::read_ordinary;
 use crate::event::Lane;
 use crate::finding::Finding;
 use crate::id::ChannelId;
-use crate::plain::with_causes;
+use crate::plain::{counted, with_causes};
 use crate::process::find_program;
 use crate::sources;
 use crate::startup::LoadedBackends;
@@ -30,6 +30,18 @@ use crate::workspace::{
 
 /// The operator's next step if an address cannot be bound.
 pub const TAKEN_ADDRESS: &str = "choose another address, or end the program that listens there";
+
+/// Describes the backends whose agents are not installed here and that nobody asked for: those with
+/// a component of their own by name, and the number of profiles. Returns `None` without any.
+pub fn unusable(names: &[&str], profiles: usize) -> Option<String> {
+    let mut all: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    if profiles > 0 {
+        all.push(counted(profiles, "profile"));
+    }
+    (!all.is_empty()).then(|| {
+        format!("{} cannot work here; `aetheel backend list --all` shows why", all.join(", "))
+    })
+}
 
 /// Returns the problems in `agents.md`, `heartbeat.md`, `channels.md` and `webhooks.md`. A start
 /// ignores the entries with problems. [`components`] returns those in the files about backends.

@@ -780,7 +780,7 @@ async fn profiles_of_agents_that_are_not_installed_are_summarised() {
     assert!(
         ended
             .stdout
-            .contains("cannot work here (`aetheel backend list` shows why): absent-a, absent-b\n"),
+            .contains("2 profiles cannot work here; `aetheel backend list --all` shows why\n"),
         "{}",
         ended.stdout
     );

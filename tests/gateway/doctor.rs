@@ -29,11 +29,7 @@ impl DoctorReport {
             .find(|line| line["about"] == about)
             .unwrap_or_else(|| panic!("nothing about {about}: {:#}", self.all));
         let hint = line["hint"].as_str().unwrap_or_default();
-        assert_eq!(
-            line["level"] == "ok",
-            hint.is_empty(),
-            "exactly the problems have a hint: {line}"
-        );
+        assert_eq!(line["level"] == "ok", hint.is_empty(), "only `ok` has no hint: {line}");
         (line["level"].as_str().unwrap(), format!("{} / {hint}", line["says"].as_str().unwrap()))
     }
 }
@@ -70,6 +66,8 @@ async fn a_good_installation_has_no_fault_and_is_not_changed() {
     assert_eq!(report.about(&format!("channel {CHANNEL}")).0, "ok");
     assert!(report.about("message content intent").1.contains("off"), "{:#}", report.all);
     assert!(report.about("backend demo").1.contains("is valid"), "{:#}", report.all);
+    // Most machines have no cgroups for agents, and need none.
+    assert!(matches!(report.about("cgroups").0, "ok" | "note"), "{:#}", report.all);
     // Only GET requests were sent, and no file was left behind.
     assert!(
         local.requests().iter().all(|request| request.method == "GET"),

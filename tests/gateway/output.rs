@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::program::{Ended, Installation};
+use crate::support::program::{Ended, Installation, built};
 
 fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
@@ -69,10 +69,33 @@ async fn quiet_prints_only_problems_and_verbose_logs_more() {
     let quiet: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(quiet.split_last().map_or(&[][..], |(_, above)| above), only_warnings);
 
+    let doctor = installation.run(&["doctor", "--offline", "-q"], "").await;
+    assert!(!doctor.stdout.contains("ok  ") && !doctor.stdout.contains("note "), "{doctor:?}");
+    assert_eq!(doctor.stdout.is_empty(), doctor.code == 0, "{doctor:?}");
+
     let console = ["console", "--backend", "demo"];
     let more = installation.run(&[&console[..], &["-v"]].concat(), "hello\n").await;
     assert!(more.stderr.contains("\"level\":\"DEBUG\""), "{more:?}");
     let less = installation.run(&[&console[..], &["--quiet"]].concat(), "hello\n").await;
     assert!(less.stderr.is_empty() && less.stdout.contains("You said: hello"), "{less:?}");
     assert_eq!(installation.run(&["check", "-q", "-v"], "").await.code, 64);
+}
+
+#[tokio::test]
+async fn agents_that_nobody_installed_take_one_line_of_a_check() {
+    let installation = Installation::new();
+    for name in ["codex", "opencode"] {
+        std::fs::write(installation.backend(name), built(name)).unwrap();
+    }
+    let more = "## absent-a\n- command: absent-a\n## absent-b\n- command: absent-b\n";
+    std::fs::write(installation.backend("acp"), built("acp")).unwrap();
+    std::fs::write(installation.path("config/acp.md"), more).unwrap();
+    let others = "other backends: codex, opencode, 2 profiles cannot work here; `aetheel backend list --all` shows why\n";
+    let check = installation.run(&["check"], "").await;
+    assert!(check.code == 0 && check.stdout.contains(others), "{check:?}");
+    let doctor = installation.run(&["doctor", "--offline"], "").await;
+    assert!(doctor.stdout.contains(others), "{doctor:?}");
+    for text in [&check.stdout, &doctor.stdout] {
+        assert!(!text.contains("OPENCODE_API_KEY"), "{text}");
+    }
 }

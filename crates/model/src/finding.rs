@@ -12,6 +12,8 @@ use serde::{Serialize, Serializer};
 pub enum FindingLevel {
     /// Nothing is wrong.
     Ok,
+    /// Nothing is wrong, but the operator may be able to improve it.
+    Note,
     /// It works, but perhaps not as the operator expects.
     Warning,
     /// A start ignores the subject of the finding.
@@ -37,6 +39,7 @@ impl Serialize for FindingLevel {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(match self {
             Self::Ok => "ok",
+            Self::Note => "note",
             Self::Warning => "warning",
             Self::LeftOut | Self::Passing | Self::Unavailable | Self::Invalid => "fault",
         })

@@ -7,8 +7,9 @@ use super::report::DoctorReport;
 use crate::commands::listing::{BackendListing, BackendRow};
 use crate::config::Config;
 use crate::finding::{Finding, FindingLevel};
+use crate::plain::short_line;
 use crate::progress;
-use crate::startup::{LoadedBackends, survey, unknown};
+use crate::startup::{LoadedBackends, MAX_REASONS_CHARS, survey, unknown};
 
 /// Time limit; compiling all components takes this long on a slow machine.
 const EXAMINE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -61,7 +62,7 @@ pub(super) async fn examine(
     } else {
         let hint = "under systemd, add `Delegate=cpu memory pids` to the unit; otherwise no action is needed";
         let says = "no own cgroup: leftover processes of agents are found by their parent process";
-        report.warning("cgroups", says, hint);
+        report.note("cgroups", says, hint);
     }
     report.ok(
         "trust",
@@ -96,13 +97,11 @@ pub(super) async fn examine(
                 format!("{component}, but it is the default backend and cannot work"),
                 row.reasons.join("; "),
             );
-        } else if row.name != row.component {
-            unused.push(row.name.clone());
+        } else if row.program_path.is_some() && row.name == row.component {
+            let reasons = short_line(&row.reasons.join("; "), MAX_REASONS_CHARS);
+            report.ok(about.as_str(), format!("{component}; not in use here: {reasons}"));
         } else {
-            report.ok(
-                about.as_str(),
-                format!("{component}; not in use here: {}", row.reasons.join("; ")),
-            );
+            unused.push(row);
         }
         // Warnings about unusable agents are left out.
         for warning in row.warnings.iter().filter(|_| row.available) {
@@ -113,15 +112,7 @@ pub(super) async fn examine(
             );
         }
     }
-    if !unused.is_empty() {
-        let names = unused.join(", ");
-        report.ok(
-            "profiles",
-            format!(
-                "these agents cannot work here: {names}; `aetheel backend list` shows the reasons"
-            ),
-        );
-    }
+    unused_backends(report, &unused);
     match listing.default {
         Some(default) => report.ok(
             "default backend",
@@ -140,4 +131,14 @@ pub(super) async fn examine(
         report.warning("backends", warning.to_string(), hint);
     }
     listing.backends
+}
+
+/// Adds one line about all backends that nobody uses and whose agents cannot work here.
+fn unused_backends(report: &mut DoctorReport, unused: &[&BackendRow]) {
+    let (profiles, own): (Vec<&BackendRow>, Vec<&BackendRow>) =
+        unused.iter().partition(|row| row.name != row.component);
+    let own: Vec<&str> = own.iter().map(|row| row.name.as_str()).collect();
+    if let Some(says) = survey::unusable(&own, profiles.len()) {
+        report.ok("other backends", says);
+    }
 }

@@ -1,8 +1,8 @@
 //! `aetheel doctor`: checks the settings and the environment of the gateway (`check` covers only
 //! the settings). It changes nothing and prints no secrets.
 //!
-//! Every line is ok, a warning or a fault; warnings and faults have a hint. Unreachable Discord is
-//! a fault, but all other checks still run. Tested by `tests/gateway/doctor.rs`.
+//! Every line is ok, a note, a warning or a fault; all but the first have a hint. A note needs no
+//! action. Unreachable Discord is a fault, but all other checks still run. Tested by `tests/gateway/doctor.rs`.
 
 mod agents;
 mod cluster;
@@ -22,7 +22,7 @@ use crate::redact::Redactor;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Purpose, confinement, exposure, surroundings, survey};
 use crate::telemetry;
-use crate::terminal::{OutputStyle, print_stderr};
+use crate::terminal::{self, OutputStyle, print_stderr};
 
 pub(super) struct DoctorOptions {
     /// Whether to print the report as JSON.
@@ -66,7 +66,10 @@ pub(super) async fn examine(settings: OperatorSettings, wish: DoctorOptions) -> 
 }
 
 fn print(report: &DoctorReport, json: bool, redactor: &Redactor) -> u8 {
-    let text = report.text(json, OutputStyle::for_stdout(), redactor);
+    let text = match json {
+        true => report.json(redactor),
+        false => report.text(terminal::verbosity(), OutputStyle::for_stdout(), redactor),
+    };
     // Write errors are ignored: stdout may be closed. The exit code reports the result.
     let _ = std::io::stdout().write_all(text.as_bytes());
     report.code()

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::cli::exit;
 use crate::finding::{Finding, FindingLevel};
 use crate::redact::Redactor;
-use crate::terminal::OutputStyle;
+use crate::terminal::{OutputStyle, Verbosity};
 
 /// All findings. Fields of the JSON form may be added, but never change or disappear.
 #[derive(Debug, Default, Serialize)]
@@ -19,6 +19,16 @@ pub(super) struct DoctorReport {
 impl DoctorReport {
     pub(super) fn ok(&mut self, about: impl Into<String>, says: impl Into<String>) {
         self.add(Finding::ok(about, says));
+    }
+
+    /// Adds a finding that needs no action, and therefore does not change the exit code.
+    pub(super) fn note(
+        &mut self,
+        about: impl Into<String>,
+        says: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.add(Finding::new(FindingLevel::Note, about, says).with_hint(hint));
     }
 
     pub(super) fn warning(
@@ -54,21 +64,36 @@ impl DoctorReport {
         }
     }
 
-    /// Returns the report as text or JSON, without secrets.
-    pub(super) fn text(&self, json: bool, paper: OutputStyle, redactor: &Redactor) -> String {
-        if json {
-            return redactor.redact(serde_json::to_string_pretty(self).unwrap_or_default()) + "\n";
+    /// Returns the report as JSON, without secrets.
+    pub(super) fn json(&self, redactor: &Redactor) -> String {
+        redactor.redact(serde_json::to_string_pretty(self).unwrap_or_default()) + "\n"
+    }
+
+    /// Returns the report as text, without secrets. With [`Verbosity::Quiet`] it has only the
+    /// problems, and is empty without problems.
+    pub(super) fn text(
+        &self,
+        verbosity: Verbosity,
+        paper: OutputStyle,
+        redactor: &Redactor,
+    ) -> String {
+        let quiet = verbosity == Verbosity::Quiet;
+        if quiet && self.faults + self.warnings == 0 {
+            return String::new();
         }
+        let is_shown = |line: &&Finding| !quiet || line.level >= FindingLevel::Warning;
+        let lines: Vec<&Finding> = self.lines.iter().filter(is_shown).collect();
         let mut text = String::new();
-        for (at, Finding { level, subject, message, hint }) in self.lines.iter().enumerate() {
+        for (at, Finding { level, subject, message, hint }) in lines.iter().enumerate() {
             let level = match level {
                 FindingLevel::Ok => paper.good("ok     "),
+                FindingLevel::Note => paper.dim("note   "),
                 FindingLevel::Warning => paper.bold("warning"),
                 _ => paper.bad("FAULT  "),
             };
             text.push_str(&format!("{level}  {subject}: {}\n", message.replace('\n', "; ")));
             // If consecutive lines have the same hint, it is printed once, after the last of them.
-            let next = self.lines.get(at + 1).and_then(|next| next.hint.as_ref());
+            let next = lines.get(at + 1).and_then(|next| next.hint.as_ref());
             if let Some(hint) = hint.as_ref().filter(|hint| Some(*hint) != next) {
                 text.push_str(&format!("         hint: {}\n", hint.replace('\n', "; ")));
             }
@@ -90,22 +115,21 @@ impl DoctorReport {
 mod tests {
     use super::*;
 
+    fn text(report: &DoctorReport) -> String {
+        report.text(Verbosity::Usual, OutputStyle::plain(), &Redactor::default())
+    }
+
     #[test]
     fn the_worst_line_decides_the_exit_code() {
         let mut report = DoctorReport::default();
         report.ok("clock", "right");
-        assert_eq!(
-            (
-                report.code(),
-                report.text(false, OutputStyle::plain(), &Redactor::default()).lines().last()
-            ),
-            (0, Some("no problems found"))
-        );
+        report.note("cgroups", "none", "add one");
+        assert_eq!((report.code(), text(&report).lines().last()), (0, Some("no problems found")));
         report.warning("user", "root", "use another");
         assert_eq!(report.code(), 1);
         report.fault("token", "refused\nreally", "make a new one");
         assert_eq!(report.code(), 2);
-        let text = report.text(false, OutputStyle::plain(), &Redactor::default());
+        let text = text(&report);
         assert!(text.contains("FAULT    token: refused; really\n         hint: make a new one\n1 fault, 1 warning\n"), "{text}");
     }
 
@@ -116,8 +140,23 @@ mod tests {
             report.fault("settings", format!("{setting} is wrong"), "see the manual");
         }
         report.warning("user", "root", "use another");
-        let text = report.text(false, OutputStyle::plain(), &Redactor::default());
+        let text = text(&report);
         assert_eq!(text.matches("hint: ").count(), 2, "{text}");
         assert!(text.contains("C is wrong\n         hint: see the manual\n"), "{text}");
+    }
+    #[test]
+    fn a_quiet_report_has_only_problems() {
+        let quiet = |report: &DoctorReport| {
+            report.text(Verbosity::Quiet, OutputStyle::plain(), &Redactor::default())
+        };
+        let mut report = DoctorReport::default();
+        report.ok("clock", "right");
+        report.note("cgroups", "none", "add one");
+        assert_eq!(quiet(&report), "");
+        report.warning("user", "root", "use another");
+        assert_eq!(
+            quiet(&report),
+            "warning  user: root\n         hint: use another\n0 faults, 1 warning\n"
+        );
     }
 }
