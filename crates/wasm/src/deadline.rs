@@ -2,8 +2,12 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// A call exceeded its time limit.
 #[derive(Debug, thiserror::Error)]
@@ -11,17 +15,16 @@ pub(super) enum OutOfTime {
     /// The guest ran for longer than this.
     #[error("a call ran for more than {} ms", .0.as_millis())]
     Running(Duration),
-    /// The call did not end within this time, although the guest did not run all of it.
-    #[error("a call did not end within {} ms", .0.as_millis())]
+    /// The guest waited for longer than this.
+    #[error("a call waited for more than {} ms", .0.as_millis())]
     Waiting(Duration),
 }
 
 /// Polls a call until it completes or exceeds `limit`.
 ///
-/// Only the time in which the guest runs counts, so that calls do not fail on a busy machine. A
-/// running guest returns here at every epoch tick. A guest can also wait (WASI can sleep) or
-/// starve, so a call also fails after one and a half times `limit` of real time. Dropping the
-/// future abandons the call.
+/// The processor time of the guest counts, so that calls do not fail on a busy machine. A running
+/// guest returns here at every epoch tick. A guest can also wait (WASI can sleep), so a call also
+/// fails after it waited for one and a half times `limit`. Dropping the future abandons the call.
 ///
 /// # Errors
 /// [`OutOfTime`] if the call was abandoned at a limit.
@@ -30,17 +33,128 @@ pub(super) async fn limited<F: Future>(limit: Duration, call: F) -> Result<F::Ou
     let mut call = pin!(call);
     let mut clock = pin!(tokio::time::sleep(patience));
     let mut ran = Duration::ZERO;
+    let mut flag: Option<Arc<WakeFlag>> = None;
+    let mut waits_since: Option<Instant> = None;
+    let mut patience_left = patience;
     poll_fn(|context| {
-        let begun = Instant::now();
-        let polled = call.as_mut().poll(context);
-        ran += begun.elapsed();
-        match polled {
-            Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending if ran >= limit => Poll::Ready(Err(OutOfTime::Running(limit))),
-            Poll::Pending => {
-                clock.as_mut().poll(context).map(|()| Err(OutOfTime::Waiting(patience)))
+        let is_first = flag.is_none();
+        let flag = flag.get_or_insert_with(|| WakeFlag::new(context));
+        if let Some(since) = waits_since {
+            if !flag.woken.load(Ordering::Acquire) {
+                return clock.as_mut().poll(context).map(|()| Err(OutOfTime::Waiting(patience)));
             }
+            patience_left = patience_left.saturating_sub(since.elapsed());
+            waits_since = None;
         }
+        flag.woken.store(false, Ordering::Release);
+        let time = if is_first { RunTime::first(limit / 4) } else { RunTime::later() };
+        let polled = call.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(flag))));
+        if let Poll::Ready(output) = polled {
+            return Poll::Ready(Ok(output));
+        }
+        ran += time.elapsed();
+        if ran >= limit {
+            return Poll::Ready(Err(OutOfTime::Running(limit)));
+        }
+        // A guest that is interrupted by a tick wakes the task at once. Others wait.
+        if flag.woken.load(Ordering::Acquire) {
+            return Poll::Pending;
+        }
+        waits_since = Some(Instant::now());
+        clock.as_mut().reset(tokio::time::Instant::now() + patience_left);
+        clock.as_mut().poll(context).map(|()| Err(OutOfTime::Waiting(patience)))
     })
     .await
+}
+
+/// Records whether a call wants to be polled again.
+struct WakeFlag {
+    woken: AtomicBool,
+    task: Waker,
+}
+
+impl WakeFlag {
+    fn new(context: &Context<'_>) -> Arc<Self> {
+        Arc::new(Self { woken: AtomicBool::new(false), task: context.waker().clone() })
+    }
+}
+
+impl Wake for WakeFlag {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
+}
+
+/// Measures the run time of a guest in one poll.
+enum RunTime {
+    /// Real time, up to a maximum. Most calls complete in the first poll, and reading the processor
+    /// time is a system call, which can take as long as they do.
+    First { begun: Instant, most: Duration },
+    /// The processor time of this thread.
+    Later { begun: Duration },
+}
+
+impl RunTime {
+    fn first(most: Duration) -> Self {
+        Self::First { begun: Instant::now(), most }
+    }
+
+    fn later() -> Self {
+        Self::Later { begun: thread_time() }
+    }
+
+    fn elapsed(&self) -> Duration {
+        match *self {
+            Self::First { begun, most } => begun.elapsed().min(most),
+            Self::Later { begun } => thread_time().saturating_sub(begun),
+        }
+    }
+}
+
+/// Returns the processor time that this thread has used.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_millis(200);
+
+    /// Returns a call that yields to the runtime after each of `polls` uses of the thread.
+    async fn call(polls: usize, mut work: impl FnMut()) {
+        for _ in 0..polls {
+            work();
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn time_in_which_other_programs_run_does_not_count() {
+        // The thread is blocked, as if the machine ran other programs meanwhile.
+        let (_sender, receiver) = channel::<()>();
+        let preempted = || drop(receiver.recv_timeout(LIMIT));
+        limited(LIMIT, call(5, preempted)).await.expect("it used no processor time");
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_runs_too_long_is_cut_off() {
+        let endless = call(usize::MAX, || drop(std::hint::black_box(vec![1_u8; 100_000])));
+        assert!(matches!(limited(LIMIT, endless).await, Err(OutOfTime::Running(LIMIT))));
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_waits_too_long_is_cut_off() {
+        let waits = std::future::pending::<()>();
+        assert!(matches!(limited(LIMIT, waits).await, Err(OutOfTime::Waiting(_))));
+    }
 }

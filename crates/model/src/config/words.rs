@@ -180,7 +180,7 @@ settings! {
             "Backend instances whose memory is reserved and reused, which makes short turns cheaper; more get new memory; 0 switches the reuse off";
         /// Maximum run time of one call into a guest.
         guest_call: Duration = "GUEST_CALL_MS", "1000", milliseconds(1_000),
-            "Run time of one call into a backend, in milliseconds; can only be raised";
+            "Processor time of one call into a backend, in milliseconds; can only be raised";
         /// Maximum size of a component, in bytes.
         component: u64 = "COMPONENT_LIMIT_BYTES", "50331648", number(48 << 20, 1 << 30),
             "Largest backend file, in bytes; can only be raised";
