@@ -14,6 +14,9 @@ use super::shared::{ClusterTurnUse, TurnUseState};
 
 /// How long finished turns are kept. Months are the longest periods.
 const KEPT: SignedDuration = SignedDuration::from_hours(33 * 24);
+/// Largest step back of the clock over which the latest period continues. A larger step corrects a
+/// clock that was far ahead, and whose period must not last until then.
+const MAX_STEP_BACK: SignedDuration = SignedDuration::from_hours(48);
 /// The number of new turns after which old ones are removed.
 const TURNS_PER_TIDYING: usize = 1_000;
 
@@ -77,6 +80,8 @@ pub struct BudgetLedger {
     sums: BTreeMap<BudgetAccount, AccountSum>,
     spans: Vec<PeriodSpan>,
     added: usize,
+    /// The latest time that was seen.
+    latest: Timestamp,
 }
 
 impl BudgetLedger {
@@ -92,6 +97,7 @@ impl BudgetLedger {
             sums: BTreeMap::new(),
             spans: Vec::new(),
             added: 0,
+            latest: Timestamp::MIN,
         }
     }
 
@@ -138,10 +144,17 @@ impl BudgetLedger {
     }
 
     /// Adds a finished turn, unless it is known. The turn no longer counts as running.
-    pub fn finish(&mut self, turn: &str, spent: SpentTurn, now: Timestamp) {
-        self.running.remove(turn);
+    pub fn finish(&mut self, turn: &str, mut spent: SpentTurn, now: Timestamp) {
+        let was_running = self.running.remove(turn).is_some();
         if self.finished.contains_key(turn) {
             return;
+        }
+        if spent.ended.duration_since(now) <= MAX_STEP_BACK {
+            self.latest = self.latest.max(spent.ended);
+        }
+        if was_running {
+            // It counts in the period that is in force, also if the clock was set back.
+            spent.ended = spent.ended.max(self.period_time(now));
         }
         if !self.spans.is_empty() {
             self.count(&spent);
@@ -307,8 +320,19 @@ impl BudgetLedger {
         AccountUse { account, rule, cap, used, span, is_in_force }
     }
 
+    /// Returns the time whose period counts: a clock that is set back does not begin a period again.
+    /// A clock that is set back by more than [`MAX_STEP_BACK`] was wrong before.
+    fn period_time(&mut self, now: Timestamp) -> Timestamp {
+        if self.latest.duration_since(now) > MAX_STEP_BACK {
+            self.latest = now;
+        }
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
     /// Computes the sums again if a period has ended, or the caps or the clock were changed.
     fn refresh(&mut self, now: Timestamp) {
+        let now = self.period_time(now);
         let caps = self.rules.caps.len();
         if self.spans.len() == caps && self.spans.iter().all(|span| span.contains(now)) {
             return;
@@ -365,6 +389,27 @@ mod tests {
         let mut ledger = BudgetLedger::new(TimeZone::UTC);
         ledger.set_rules(Arc::new(BudgetRules::parse(text)));
         ledger
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_begin_a_day_again() {
+        let mut ledger = ledger("## all\n- cap: $10 a day\n");
+        let (today, before) = (time("2026-11-26T12:00:00Z"), time("2026-11-25T13:00:00Z"));
+        ledger.finish("a", turn(4, "2026-11-26T11:00:00Z", 6), today);
+        let used = |ledger: &mut BudgetLedger, now| ledger.uses_of(&subject(4), now)[0].used;
+        assert_eq!((used(&mut ledger, today), used(&mut ledger, before)), (6_000_000, 6_000_000));
+        // A turn that ends meanwhile counts too.
+        ledger.begin("b", subject(4), before);
+        ledger.finish("b", turn(4, "2026-11-25T13:00:00Z", 3), before);
+        assert_eq!((used(&mut ledger, before), used(&mut ledger, today)), (9_000_000, 9_000_000));
+        // After a restart, the turns of the files show the latest day.
+        let mut restarted = self::ledger("## all\n- cap: $10 a day\n");
+        restarted.finish("a", turn(4, "2026-11-26T11:00:00Z", 6), before);
+        assert_eq!(used(&mut restarted, before), 6_000_000);
+        assert_eq!(used(&mut restarted, time("2026-11-27T00:00:00Z")), 0);
+        // A clock that was years ahead does not stop all turns until then.
+        assert_eq!(used(&mut ledger, time("2036-01-01T00:00:00Z")), 0);
+        assert_eq!(used(&mut ledger, today), 9_000_000);
     }
 
     #[test]
