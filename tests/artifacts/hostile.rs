@@ -24,6 +24,8 @@ const CASES: &str = "application/vnd.aetheel.backend.cases.v1.tar+gzip";
 /// A request that a server got.
 #[derive(Clone, Debug)]
 struct Seen {
+    /// The host of the server.
+    host: String,
     path: String,
     authorization: Option<String>,
     /// The number of earlier requests with the same path.
@@ -42,16 +44,17 @@ impl Hostile {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = listener.local_addr().unwrap().to_string();
         let (seen, answer) = (Arc::new(Mutex::new(Vec::<Seen>::new())), Arc::new(answer));
-        let noted = Arc::clone(&seen);
+        let (noted, own) = (Arc::clone(&seen), host.clone());
         let router = Router::new().fallback(move |request: Request| {
             let (noted, answer) = (Arc::clone(&noted), Arc::clone(&answer));
+            let host = own.clone();
             async move {
                 let path = request.uri().path().to_owned();
                 let header = request.headers().get("authorization");
                 let authorization = header.map(|value| value.to_str().unwrap().to_owned());
                 let mut all = noted.lock().unwrap();
                 let earlier = all.iter().filter(|seen| seen.path == path).count();
-                let seen = Seen { path, authorization, earlier };
+                let seen = Seen { host, path, authorization, earlier };
                 all.push(seen.clone());
                 drop(all);
                 answer(&seen)
@@ -321,7 +324,30 @@ async fn credentials_follow_no_redirect_and_no_address_without_tls() {
 }
 
 #[tokio::test]
-async fn a_token_service_gets_the_login_and_the_registry_only_the_token() {
+async fn the_token_service_of_a_registry_gets_the_login_and_the_rest_only_the_token() {
+    let stored = Stored::new(&component());
+    let registry = Hostile::start(move |seen| match seen.authorization.as_deref() {
+        Some("Bearer t0ken-9") => stored.answer(&seen.path),
+        _ if seen.path.starts_with("/token") => ok(r#"{"token":"t0ken-9"}"#),
+        _ => challenge(&format!("Bearer realm=\"http://{}/token\",service=\"r\"", seen.host)),
+    })
+    .await;
+    let key = format!("{USER}:{PASSWORD}@{}", registry.host);
+    let operator = installation().with("REGISTRY_KEY", &key);
+    let ended = run(&operator, &["install", &registry.reference("mini:1"), "-vv"]).await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(!ended.stderr.contains("t0ken-9") && !ended.stdout.contains("t0ken-9"));
+    let is_basic = |seen: &Seen| {
+        seen.authorization.as_ref().is_some_and(|authorization| authorization.starts_with("Basic"))
+    };
+    let (tokens, rest): (Vec<Seen>, Vec<Seen>) =
+        registry.seen().into_iter().partition(|seen| seen.path.starts_with("/token"));
+    assert!(!tokens.is_empty() && tokens.iter().all(is_basic));
+    assert!(!rest.iter().any(is_basic));
+}
+
+#[tokio::test]
+async fn a_token_service_on_another_port_does_not_get_the_login() {
     let stored = Stored::new(&component());
     let service = Hostile::start(|_| ok(r#"{"token":"t0ken-9"}"#)).await;
     let realm = format!("Bearer realm=\"http://{}/token\",service=\"r\"", service.host);
@@ -332,16 +358,19 @@ async fn a_token_service_gets_the_login_and_the_registry_only_the_token() {
     .await;
     let key = format!("{USER}:{PASSWORD}@{}", registry.host);
     let operator = installation().with("REGISTRY_KEY", &key);
-    let ended = run(&operator, &["install", &registry.reference("mini:1"), "-vv"]).await;
-    assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(!ended.stderr.contains("t0ken-9") && !ended.stdout.contains("t0ken-9"));
-    assert!(service.seen().iter().all(|seen| seen.authorization.is_some()));
-    assert!(
-        registry
-            .seen()
-            .iter()
-            .all(|seen| { seen.authorization.as_ref().is_none_or(|it| it.starts_with("Bearer")) })
-    );
+    done(&operator, &["install", &registry.reference("mini:1")]).await;
+    assert!(!service.seen().is_empty());
+    assert!(service.seen().iter().all(|seen| seen.authorization.is_none()));
+
+    // The error names the reason if the service refuses tokens without a password.
+    let strict = Hostile::start(|_| with_status(401).body(Body::empty()).unwrap()).await;
+    let realm = format!("Bearer realm=\"http://{}/token\",service=\"r\"", strict.host);
+    let registry = Hostile::start(move |_| challenge(&realm)).await;
+    let key = format!("{USER}:{PASSWORD}@{}", registry.host);
+    let operator = operator.with("REGISTRY_KEY", &key);
+    let errors = refused(&operator, &["install", &registry.reference("mini:1")], 1).await;
+    assert!(errors.contains("is another server, which does not get the password"), "{errors}");
+    assert!(strict.seen().iter().all(|seen| seen.authorization.is_none()));
 }
 
 #[tokio::test]

@@ -31,6 +31,10 @@ const MAX_TEXT_BYTES: u64 = 64 << 10;
 /// Maximum length of the registry's own words in an error, in characters.
 const MAX_DETAIL_CHARS: usize = 300;
 
+/// The origins of Docker Hub and of its token service.
+const DOCKER_HUB: &str = "https://registry-1.docker.io";
+const DOCKER_TOKENS: &str = "https://auth.docker.io";
+
 /// The rights that a client needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -203,6 +207,14 @@ impl RegistryClient {
         address.origin() == self.base.origin()
     }
 
+    /// Returns whether a token service may get the login: that of the registry itself (the same
+    /// scheme, host and port), or the one of Docker Hub, which has a host of its own.
+    fn is_token_service(&self, address: &Url) -> bool {
+        let origin = |url: &Url| url.origin().ascii_serialization();
+        self.is_registry(address)
+            || (origin(&self.base), origin(address)) == (DOCKER_HUB.into(), DOCKER_TOKENS.into())
+    }
+
     /// Gets the authorization that the registry asks for. Returns `None` if there are no credentials
     /// for it.
     async fn sign_in_by(&self, challenge: Challenge) -> Result<Option<Authorization>, OciError> {
@@ -222,11 +234,21 @@ impl RegistryClient {
         if let Some(service) = service {
             address.query_pairs_mut().append_pair("service", &service);
         }
+        let is_trusted = self.is_token_service(&address);
+        let host = address.authority().to_owned();
         let mut request = self.http.get(address);
-        if let Some(login) = &self.login {
+        if let Some(login) = self.login.as_ref().filter(|_| is_trusted) {
             request = request.basic_auth(&login.user, Some(login.password.expose_secret()));
         }
         let answer = request.send().await.map_err(|error| self.unreachable(error))?;
+        let is_refused =
+            matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if is_refused && self.login.is_some() && !is_trusted {
+            return Err(self.sign_in(format!(
+                "its token service {} is another server, which does not get the password; set REGISTRY_KEY for a registry that issues tokens itself",
+                one_line(&host)
+            )));
+        }
         let answer = self.expect(answer, StatusCode::OK).await?;
         let text = self.body(answer, MAX_TEXT_BYTES).await?;
         let form: Option<TokenForm> = serde_json::from_slice(&text).ok();
