@@ -13,6 +13,7 @@ mod runs;
 mod setting;
 mod suggest;
 mod table;
+mod time_unit;
 mod traces;
 mod words;
 

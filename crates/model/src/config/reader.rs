@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
 use super::setting::SettingVariable;
+use super::time_unit::TimeUnit;
 use super::{RegistryKey, Rollout, RunModes};
 use crate::agent::{AllowedTools, Mode};
 use crate::finding::Finding;
@@ -192,12 +194,15 @@ impl<'a> VariableReader<'a> {
         number
     }
 
+    /// Reads a time of 0 to 100 years: a number of days, or a number with a unit.
     pub(super) fn days(&mut self, row: &SettingVariable) -> Duration {
-        Duration::from_secs(self.number::<u64>(row, 0, 36_500) * 86_400)
+        self.time(row, TimeUnit::Days, Duration::ZERO..=TimeUnit::Days.times(36_500), false)
     }
 
+    /// Reads a time: a number of seconds, or a number with a unit. The limits are seconds.
     pub(super) fn seconds(&mut self, row: &SettingVariable, least: u64, most: u64) -> Duration {
-        Duration::from_secs(self.number(row, least, most))
+        let limits = Duration::from_secs(least)..=Duration::from_secs(most);
+        self.time(row, TimeUnit::Seconds, limits, false)
     }
 
     /// Reads a number of MiB. Returns bytes.
@@ -205,28 +210,42 @@ impl<'a> VariableReader<'a> {
         self.number::<u64>(row, 0, 1 << 30) << 20
     }
 
+    /// Reads a time of at most 30 days: a number of milliseconds, or a number with a unit. `least`
+    /// is in milliseconds.
     pub(super) fn milliseconds(&mut self, row: &SettingVariable, least: u64) -> Duration {
-        Duration::from_millis(self.number(row, least, 30 * 86_400_000))
+        let limits = Duration::from_millis(least)..=TimeUnit::Days.times(30);
+        self.time(row, TimeUnit::Milliseconds, limits, false)
     }
 
-    /// Reads a time in milliseconds, or `None` for 0, which means that there is no limit.
+    /// Like [`Self::milliseconds`], but returns `None` for 0, which means that there is no limit.
     pub(super) fn milliseconds_or_never(
         &mut self,
         row: &SettingVariable,
         least: u64,
     ) -> Option<Duration> {
-        const MOST: u64 = 30 * 86_400_000;
+        let limits = Duration::from_millis(least)..=TimeUnit::Days.times(30);
+        Some(self.time(row, TimeUnit::Milliseconds, limits, true)).filter(|time| !time.is_zero())
+    }
+
+    /// Reads a time within limits, or 0 if `zero` is true.
+    fn time(
+        &mut self,
+        row: &SettingVariable,
+        unit: TimeUnit,
+        limits: RangeInclusive<Duration>,
+        zero: bool,
+    ) -> Duration {
         let text = self.text(row);
-        match text.parse::<u64>() {
-            Ok(0) => None,
-            Ok(number) if (least..=MOST).contains(&number) => Some(Duration::from_millis(number)),
-            _ => {
-                self.fault(format!(
-                    "{row} {text:?} must be 0 or a whole number from {least} to {MOST}"
-                ));
-                row.default.parse().ok().map(Duration::from_millis)
-            }
-        }
+        let is_valid = |time: &Duration| limits.contains(time) || zero && time.is_zero();
+        unit.parse(&text).filter(is_valid).unwrap_or_else(|| {
+            let or_zero = if zero { "0, or " } else { "" };
+            let (least, most) = (TimeUnit::shortest(*limits.start()), TimeUnit::shortest(*limits.end()));
+            self.fault(format!(
+                "{row} {text:?} must be {or_zero}a time from {least} to {most}, such as `30s`, `5m` or `2h`; a number without a unit is in {}",
+                unit.word()
+            ));
+            unit.parse(row.default).unwrap_or(*limits.start())
+        })
     }
 
     pub(super) fn one_of<T: Copy>(&mut self, row: &SettingVariable, choices: &[(&str, T)]) -> T {
