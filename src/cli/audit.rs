@@ -1,9 +1,11 @@
 //! Arguments of `aetheel audit …`.
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use jiff::civil::Date;
 
 use super::Common;
+use crate::audit::AuditKind;
 
 /// The commands of `aetheel audit`.
 #[derive(Debug, Subcommand)]
@@ -50,7 +52,7 @@ pub struct AuditFilter {
     #[arg(long, value_name = "LANE")]
     pub lane: Option<String>,
     /// Only entries of this kind, such as `turn-ended`
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = kinds(), hide_possible_values = true)]
     pub kind: Option<String>,
     /// Only entries of this day (UTC) and later ones
     #[arg(long, value_name = "DATE")]
@@ -61,4 +63,9 @@ pub struct AuditFilter {
     /// Print a line of JSON for each entry, for programs
     #[arg(long)]
     pub json: bool,
+}
+
+/// Accepts the words of the log's kinds.
+fn kinds() -> PossibleValuesParser {
+    AuditKind::ALL.map(AuditKind::word).into()
 }

@@ -93,13 +93,13 @@ fn show(settings: &OperatorSettings, filter: &AuditFilter) -> u8 {
     let mut output = std::io::BufWriter::new(std::io::stdout().lock());
     let shown = read_audit(&settings.config.config_dir, |record| {
         if filter.matches(&record) {
-            let line = if filter.json {
+            let entry = if filter.json {
                 serde_json::to_string(&record).unwrap_or_default()
             } else {
-                line(&record)
+                text(&record)
             };
             // Write errors are ignored: stdout may be closed.
-            let _ = writeln!(output, "{line}");
+            let _ = writeln!(output, "{entry}");
         }
     });
     let _ = output.flush();
@@ -111,11 +111,13 @@ fn unreadable(error: &std::io::Error) -> u8 {
     exit::UNAVAILABLE
 }
 
-/// Returns an entry on one line. Values are quoted and escaped, because the file may have been
-/// changed.
-fn line(record: &AuditRecord) -> String {
-    let fields =
-        record.fields.iter().map(|(name, value)| format!(" {}={value:?}", name.escape_debug()));
+/// Returns an entry, with a line for each field. Values are quoted and escaped, because the file may
+/// have been changed.
+fn text(record: &AuditRecord) -> String {
+    let fields = record
+        .fields
+        .iter()
+        .map(|(name, value)| format!("\n    {}: {value:?}", name.escape_debug()));
     let fields: String = fields.collect();
     format!("{} {} {}{fields}", record.number, record.time, record.kind.escape_debug())
 }

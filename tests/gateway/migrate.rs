@@ -411,6 +411,9 @@ async fn unknown_formats_are_refused_and_nothing_is_written() {
     let ended = migrate(&nowhere, "openclaw", &["--yes"]).await;
     assert!(ended.code == 78 && ended.stderr.contains("run `aetheel init` first"), "{ended:?}");
     assert_eq!(files(&nowhere), before);
+    let ended = migrate(&nowhere, "openclaw", &["--preview"]).await;
+    assert!(ended.code == 0 && ended.stdout.contains("into /nowhere/config"), "{ended:?}");
+    assert_eq!(files(&nowhere), before);
     let ended = migrate(&nowhere, "openclaw", &["--yes", "--preview"]).await;
     assert_eq!(ended.code, 64, "{ended:?}");
 }

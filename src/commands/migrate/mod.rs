@@ -30,7 +30,7 @@ use crate::cli::{MigrateArgs, SourceApp, exit};
 use crate::console::TerminalPrompt;
 use crate::plain::{clean_text, counted, one_line};
 use crate::redact::Redactor;
-use crate::startup::settings::{FolderReason, OperatorSettings};
+use crate::startup::settings::{FolderReason, OperatorSettings, user_folder};
 use crate::terminal::{fail, line, print_stderr};
 use crate::workspace::LockOwner;
 
@@ -64,10 +64,19 @@ struct Target<'a> {
 
 /// Shows the import, asks for confirmation, and writes. Returns the exit code.
 pub(super) fn run(settings: &OperatorSettings, wish: &MigrateArgs) -> u8 {
-    let folder = &settings.config.config_dir;
+    let mut folder = &settings.config.config_dir;
+    // The folder that `aetheel init` will create.
+    let later = user_folder(|name| settings.variables.get(name).cloned());
     if settings.folder.reason == FolderReason::Nothing || !folder.is_dir() {
-        fail("there is no folder to write into yet; run `aetheel init` first");
-        return exit::CONFIG;
+        if !wish.preview {
+            fail(
+                "there is no folder to write into yet; run `aetheel init` first, or see what would be written with `--preview`",
+            );
+            return exit::CONFIG;
+        }
+        if settings.folder.reason == FolderReason::Nothing {
+            folder = later.as_ref().unwrap_or(folder);
+        }
     }
     match migrate(settings, folder, wish) {
         Ok(code) => code,
