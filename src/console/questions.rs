@@ -46,8 +46,8 @@ impl OpenQuestions {
     /// Removes a question. Returns the text to print: the outcome, and the next question.
     pub(super) fn settle(&mut self, id: &str, how: &Settlement) -> Option<String> {
         let at = self.open.iter().position(|pending| pending.question.id == id)?;
-        self.open.remove(at);
-        let mut text = format!("  {}\n", how.summary());
+        let pending = self.open.remove(at)?;
+        let mut text = format!("  {}\n", outcome(&pending.question.subject, how));
         if at == 0 {
             text.push_str(&self.printed().unwrap_or_default());
         }
@@ -100,6 +100,18 @@ impl OpenQuestions {
 
     fn printed(&self) -> Option<String> {
         self.open.front().map(|pending| printed(&pending.question, None))
+    }
+}
+
+/// Describes the outcome of a question, with the words of a plan or a sign-in if it is one.
+fn outcome(subject: &Subject, how: &Settlement) -> String {
+    let Settlement::Answered { by, decision } = how else { return how.summary() };
+    match (subject, decision) {
+        (Subject::Plan(_), AskDecision::AllowOnce) => format!("Plan accepted by {by}"),
+        (Subject::Plan(_), AskDecision::Deny(None)) => format!("Plan refused by {by}"),
+        (Subject::SignIn(_), AskDecision::AllowOnce) => format!("Signed in by {by}"),
+        (Subject::SignIn(_), AskDecision::Deny(None)) => format!("Sign-in cancelled by {by}"),
+        _ => how.summary(),
     }
 }
 
@@ -340,5 +352,18 @@ mod tests {
             waiting.settle("q", &Settlement::Expired).expect("printed").contains("May I?"),
             "the next one is printed"
         );
+    }
+    #[test]
+    fn the_outcome_of_a_plan_and_of_a_sign_in_has_their_words() {
+        let how = |decision| Settlement::Answered { by: "you".to_owned(), decision };
+        for (subject, decision, wanted) in [
+            (Subject::Plan("1. x".to_owned()), AskDecision::AllowOnce, "Plan accepted by you"),
+            (Subject::Plan("1. x".to_owned()), AskDecision::Deny(None), "Plan refused by you"),
+            (Subject::SignIn("https://x".to_owned()), AskDecision::AllowOnce, "Signed in by you"),
+        ] {
+            let mut open = OpenQuestions::default();
+            open.ask(&question(subject, None), None);
+            assert_eq!(open.settle("q", &how(decision)), Some(format!("  {wanted}\n")));
+        }
     }
 }

@@ -66,7 +66,7 @@ I would like to run something.
   | 1. Look at everything
   | 2. Think
   | 3. Change as little as possible
-  1) Allow once
+  1) Accept the plan
   2) Deny; `deny WHY` says why
   3) Deny and stop
   No one was available to answer, so the agent was refused.

@@ -20,6 +20,8 @@ const OPTION_LIMIT: usize = 10;
 const WRITE_ANYWAY: &str = "Write anyway";
 /// The label of a choice not to write files because another conversation uses them.
 const DECLINE: &str = "Decline";
+/// The label of the choice that lets the agent carry out its plan.
+const ACCEPT_PLAN: &str = "Accept the plan";
 
 /// A question that waits for a person.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,7 +236,11 @@ impl OpenQuestion {
     /// Returns the label of the choice that allows the request once.
     #[must_use]
     pub fn allow_label(&self) -> &'static str {
-        if self.collision.is_some() { WRITE_ANYWAY } else { ALLOW_ONCE }
+        match &self.subject {
+            _ if self.collision.is_some() => WRITE_ANYWAY,
+            Subject::Plan(_) => ACCEPT_PLAN,
+            _ => ALLOW_ONCE,
+        }
     }
 
     /// Returns the label of the choice that denies the request.
