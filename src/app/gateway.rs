@@ -18,7 +18,7 @@ use crate::discord::GatewayListener;
 use crate::process::holder::HeldLauncher;
 use crate::sources::RunningSchedules;
 use crate::web::dashboard::Dashboard;
-use crate::workspace::Lock;
+use crate::workspace::{GatewayReport, Lock};
 
 pub(super) struct Gateway {
     pub(super) core: Core,
@@ -47,7 +47,11 @@ impl Gateway {
         );
         process.phase.send_replace(ProgramPhase::Ready);
         self.watchdog = Some(process.service_manager.ready(process.health.clone()));
-        let beating = process.liveness.start(self.listening.pulses(), Arc::clone(&self.lock));
+        let health = process.health.clone();
+        let at_start = GatewayReport::of_this_process();
+        let report = move || health.report(at_start.clone());
+        let lock = Arc::clone(&self.lock);
+        let beating = process.liveness.start(self.listening.pulses(), lock, report);
         self.heartbeat = Some(beating);
         hooks::started(
             &self.core.dispatcher.intake,

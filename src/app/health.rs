@@ -16,7 +16,9 @@ use crate::disk::write_probe;
 use crate::dispatch::Observer;
 use crate::figures;
 use crate::supervisor;
+use crate::telemetry;
 use crate::web::status::HealthSource;
+use crate::workspace::{GatewayReport, GatewayWork};
 
 /// The parts of a started gateway that health checks examine.
 pub struct HealthTargets {
@@ -50,6 +52,20 @@ impl ProgramHealth {
     /// Sets the parts of the gateway to examine. Later calls have no effect.
     pub fn set_targets(&self, watched: HealthTargets) {
         let _ = self.targets.set(watched);
+    }
+
+    /// Returns a report about the gateway's work, for the lock file.
+    pub fn report(&self, at_start: GatewayReport) -> GatewayReport {
+        let work = self.targets.get().map(|targets| {
+            let stats = targets.observer.stats();
+            GatewayWork {
+                discord: targets.discord.shards(),
+                running: stats.running,
+                waiting: stats.waiting,
+                questions: stats.questions,
+            }
+        });
+        GatewayReport { work, problems: telemetry::problems::latest(), ..at_start }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::discord::ProbeSender;
 use crate::dispatch::HealthProbe;
 use crate::figures;
 use crate::supervisor;
-use crate::workspace::Lock;
+use crate::workspace::{GatewayReport, Lock};
 
 /// Time between two probes.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
@@ -26,14 +26,19 @@ pub const STALL_TIMEOUT: Duration = Duration::from_secs(300);
 pub struct Liveness(Arc<Mutex<Option<Instant>>>);
 
 impl Liveness {
-    /// Starts the task that sends probes. After each successful probe, it also touches the lock
-    /// file, so that other programs can see it.
-    pub fn start(&self, pulses: ProbeSender, lock: Arc<Lock>) -> JoinHandle<()> {
+    /// Starts the task that sends probes. After each successful probe, it also writes a report into
+    /// the lock file, so that other programs can see it.
+    pub fn start(
+        &self,
+        pulses: ProbeSender,
+        lock: Arc<Lock>,
+        report: impl Fn() -> GatewayReport + Clone + Send + 'static,
+    ) -> JoinHandle<()> {
         self.record_success();
         let liveness = self.clone();
         supervisor::spawn("heartbeat", async move {
             loop {
-                touch_lock(&lock);
+                write_report(&lock, report.clone());
                 sleep(HEARTBEAT_INTERVAL).await;
                 while !liveness.probe(|pulse| pulses.send(pulse)).await {
                     sleep(HEARTBEAT_INTERVAL).await;
@@ -95,10 +100,10 @@ impl Liveness {
     }
 }
 
-/// Touches the lock file on the blocking pool, because the disk may be slow.
-fn touch_lock(lock: &Arc<Lock>) {
+/// Writes a report on the blocking pool, because the disk may be slow.
+fn write_report(lock: &Arc<Lock>, report: impl FnOnce() -> GatewayReport + Send + 'static) {
     let lock = Arc::clone(lock);
-    tokio::task::spawn_blocking(move || lock.touch());
+    tokio::task::spawn_blocking(move || lock.report(&report()));
 }
 
 #[cfg(test)]

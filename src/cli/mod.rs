@@ -2,6 +2,7 @@
 
 mod audit;
 mod backend;
+mod gateway;
 mod init;
 mod migrate;
 mod observer;
@@ -17,6 +18,7 @@ use clap_complete::Shell;
 
 pub use self::audit::{AuditCommand, AuditFilter};
 pub use self::backend::{AgentRunKind, BackendCommand, Language};
+pub use self::gateway::GatewayCommand;
 pub use self::init::{InitArgs, Then};
 pub use self::migrate::{MigrateArgs, SourceApp};
 pub use self::observer::ObserverCommand;
@@ -53,6 +55,9 @@ pub enum CliCommand {
     /// Take over from OpenClaw, cc-connect, Kimaki or Hermes Agent: personality, memory, schedules
     /// and channels; shows the changes first
     Migrate(MigrateArgs),
+    /// A command about the running gateway.
+    #[command(flatten)]
+    Gateway(GatewayCommand),
     /// Answer in Discord until stopped
     #[command(after_help = "Examples:
   aetheel run
@@ -264,7 +269,7 @@ pub enum CliCommand {
         json: bool,
     },
     /// Replace the program, if it passes its rehearsal, and restart the running gateway with it
-    /// while agents continue
+    /// while agents continue. Without a service manager, start it in the background
     #[command(after_help = "Examples:
   aetheel upgrade --binary /path/to/new/aetheel
   aetheel upgrade --binary /path/to/new/aetheel --ignore-recordings")]
@@ -307,8 +312,21 @@ pub enum CliCommand {
 /// The groups of commands in the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["init", "migrate", "check", "config", "doctor", "completions"]),
-    ("Run", &["run", "console", "hold", "upgrade", "rehearse"]),
-    ("Look", &["health", "costs", "audit", "recover", "report", "reproduce", "simulate-crash"]),
+    ("Run", &["run", "console", "stop", "restart", "hold", "upgrade", "rehearse"]),
+    (
+        "Look",
+        &[
+            "status",
+            "logs",
+            "health",
+            "costs",
+            "audit",
+            "recover",
+            "report",
+            "reproduce",
+            "simulate-crash",
+        ],
+    ),
     ("Backends", &["backend", "policy", "observer"]),
     ("Several machines", &["nodes", "drain", "cluster"]),
 ];

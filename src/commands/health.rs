@@ -60,6 +60,11 @@ fn describe_error(error: &io::Error) -> String {
     }
 }
 
+/// Returns the reason why the gateway that holds the lock does not count as alive.
+pub(super) fn problem(config: &Config) -> Option<String> {
+    check_lock(config).err().map(|error| error.to_string())
+}
+
 /// Prints one line that reports whether the gateway is alive. Returns the exit code.
 pub(super) fn run(settings: &OperatorSettings, json: bool) -> u8 {
     let looked = match settings.config.status_address.filter(|address| address.port() != 0) {

@@ -8,6 +8,7 @@ mod config;
 mod costs;
 mod doctor;
 mod extension_row;
+mod gateway;
 mod health;
 mod init;
 mod listing;
@@ -19,6 +20,7 @@ mod pages;
 mod policy;
 mod recover;
 mod rehearse;
+mod serving;
 mod upgrade;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -270,6 +272,7 @@ pub fn run(cli: Cli) -> u8 {
         CliCommand::Upgrade { common, binary, ignore_recordings } => {
             block_on(upgrade::run(&common, binary, ignore_recordings))
         }
+        CliCommand::Gateway(command) => gateway::run(command),
         CliCommand::Run(common) => {
             with_repaired_files(&common, |settings| block_on(app::serve(settings)))
         }

@@ -50,6 +50,7 @@ mod mending;
 mod messages;
 mod migrate;
 mod observers;
+mod operation;
 mod options;
 mod outlive;
 mod output;

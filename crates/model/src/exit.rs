@@ -9,6 +9,8 @@ pub const FAILED: u8 = 1;
 pub const WARNINGS: u8 = 1;
 /// `aetheel doctor` found faults.
 pub const FAULTS: u8 = 2;
+/// `aetheel status` found no gateway. The same code as that of `systemctl status`.
+pub const NOT_RUNNING: u8 = 3;
 /// The command line is wrong.
 pub const USAGE: u8 = 64;
 /// A backend, an agent or another resource is missing or unusable.

@@ -7,6 +7,7 @@
 //!
 //! `tests/process` checks that no process of a run exists after the run's last event.
 
+mod background;
 mod cgroup;
 mod clone;
 mod custody;
@@ -30,6 +31,7 @@ mod tail;
 
 use std::time::{Duration, Instant};
 
+pub use background::{BackgroundProgram, StartedProgram};
 pub use custody::{Custody, Means};
 pub use exec::exec_program;
 pub use notify::NotifySocket;

@@ -12,6 +12,7 @@
 pub mod faults;
 mod flood;
 mod line;
+pub mod problems;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, OnceLock};
@@ -214,7 +215,12 @@ impl<'a> MakeWriter<'a> for CleanStderr {
     type Writer = CleanLine<'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        CleanLine { stderr: self, line: Vec::new() }
+        CleanLine { stderr: self, line: Vec::new(), is_problem: false }
+    }
+
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> Self::Writer {
+        let is_problem = *event.level() <= Level::WARN;
+        CleanLine { stderr: self, line: Vec::new(), is_problem }
     }
 }
 
@@ -222,6 +228,8 @@ impl<'a> MakeWriter<'a> for CleanStderr {
 struct CleanLine<'a> {
     stderr: &'a CleanStderr,
     line: Vec<u8>,
+    /// Whether the event is a warning or an error.
+    is_problem: bool,
 }
 
 impl Write for CleanLine<'_> {
@@ -242,6 +250,9 @@ impl Drop for CleanLine<'_> {
             return;
         }
         let line = one_line(&self.stderr.redactor, &self.line, self.stderr.coloured);
+        if self.is_problem {
+            problems::keep(line.trim_end());
+        }
         if let Some(print) = LINE_PRINTER.get() {
             return print(&line);
         }

@@ -4,7 +4,6 @@
 //! replaces the old one, and the running gateway is asked to hand over (SIGUSR2): it exits and
 //! leaves its work running for the next gateway. Tested by `tests/gateway/upgrade.rs`.
 
-mod gateway;
 mod swap;
 
 use std::ffi::OsString;
@@ -13,9 +12,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use self::gateway::{HandoverError, HandoverResult, ServingGateway};
 use self::swap::{Swapped, swap, swap_beside};
 use crate::cli::{Common, exit};
+use crate::commands::gateway::{BackgroundStart, BackgroundStartError};
+use crate::commands::serving::{HandoverError, HandoverResult, ServingGateway};
 use crate::config::Config;
 use crate::plain::{counted, with_causes};
 use crate::process::holder::PROGRAM;
@@ -45,6 +45,8 @@ enum UpgradeError {
     NotReplaced { installed: PathBuf, why: std::io::Error },
     #[error(transparent)]
     NotHandedOver(#[from] HandoverError),
+    #[error(transparent)]
+    NotStarted(#[from] BackgroundStartError),
 }
 
 pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordings: bool) -> u8 {
@@ -59,8 +61,12 @@ pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordi
         Ok(()) => exit::OK,
         Err(error) => {
             print_stderr(&format!("error: {}", with_causes(&error)));
-            if !matches!(error, UpgradeError::NotHandedOver(HandoverError::DoesNotLeave { .. })) {
-                print_stderr("nothing was changed");
+            match error {
+                UpgradeError::NotStarted(_) => {}
+                UpgradeError::NotHandedOver(HandoverError::DoesNotLeave { .. }) => {
+                    print_stderr("the previous program file is restored");
+                }
+                _ => print_stderr("nothing was changed"),
             }
             exit::FAILED
         }
@@ -116,9 +122,22 @@ async fn upgrade(
             shutdown.as_secs()
         ));
     }
+    let successor = BackgroundStart::new(common, config, &installed);
     match gateway.hand_over(folder, shutdown).await {
-        Ok(left) => {
-            line(&handover_message(&left, held, &start));
+        Ok(HandoverResult::Successor(next)) => {
+            line(&handover_message(&next));
+            Ok(())
+        }
+        Ok(HandoverResult::NoSuccessor) => {
+            line(&format!("the gateway has ended, and {}", agents_message(held)));
+            let next = match successor {
+                Some(successor) => successor.start().await?,
+                None => {
+                    line(&format!("start the new one now: `{start}`"));
+                    return Ok(());
+                }
+            };
+            line(&handover_message(&next));
             Ok(())
         }
         Err(error) => {
@@ -157,24 +176,18 @@ fn put_back(swapped: Vec<Swapped>) {
     }
 }
 
-fn handover_message(left: &HandoverResult, held: Option<Duration>, start: &str) -> String {
-    let agents = held.map_or_else(
+fn handover_message(next: &LockOwner) -> String {
+    let version = next.version.as_deref().map(|version| format!(", version {version}"));
+    format!("handed over: the gateway is process {}{}", next.pid, version.unwrap_or_default())
+}
+
+fn agents_message(held: Option<Duration>) -> String {
+    held.map_or_else(
         || "no agent is running".to_owned(),
         |held| {
             format!("its agents continue for {}", counted(held.as_secs().div_ceil(60), "minute"))
         },
-    );
-    match left {
-        HandoverResult::Successor(LockOwner { pid, version: Some(version), .. }) => {
-            format!("handed over: the gateway is process {pid}, version {version}")
-        }
-        HandoverResult::Successor(LockOwner { pid, .. }) => {
-            format!("handed over: the gateway is process {pid}")
-        }
-        HandoverResult::NoSuccessor => {
-            format!("the gateway has ended, and {agents}; start the new one now: `{start}`")
-        }
-    }
+    )
 }
 
 /// Returns the command that starts the gateway with the settings of this command.

@@ -1,18 +1,17 @@
 //! Ensures that only one gateway uses a folder: `state/gateway.lock` is locked (flock) while a
 //! gateway runs.
 //!
-//! The lines of the file name the process id, the program's version and the program's file; earlier
-//! versions wrote only the first line. A running gateway regularly updates the file's modification
+//! The lines of the file name the process id, the program's version and the program's file, and the
+//! last one is a [`GatewayReport`]; earlier versions wrote fewer lines. A running gateway regularly updates the file's modification
 //! time as a sign that it works.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::Read as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The lock file, relative to the folder.
-const FILE: &str = "state/gateway.lock";
+use super::gateway_report::{GatewayReport, LOCK_FILE};
 
 /// The lock. The system releases it when the program ends, however it ends.
 #[derive(Debug)]
@@ -43,7 +42,7 @@ pub enum LockError {
 
 impl Lock {
     pub(super) fn acquire(folder: &Path) -> Result<Self, LockError> {
-        let path = &folder.join(FILE);
+        let path = &folder.join(LOCK_FILE);
         let failed = |source| LockError::Failed { path: path.to_owned(), source };
         let mut file = OpenOptions::new()
             .create(true)
@@ -68,14 +67,30 @@ impl Lock {
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
-        file.set_len(0)
-            .and_then(|()| file.write_all(LockOwner::this_process().render().as_bytes()))
-            .map_err(failed)?;
-        Ok(Self { file })
+        let lock = Self { file };
+        lock.write(&GatewayReport::of_this_process()).map_err(failed)?;
+        Ok(lock)
+    }
+
+    /// Writes the lines of this process. A reader can see a part of them.
+    fn write(&self, report: &GatewayReport) -> std::io::Result<()> {
+        let text = LockOwner::this_process().render() + &report.render();
+        self.file.write_all_at(text.as_bytes(), 0)?;
+        self.file.set_len(text.len() as u64)
+    }
+
+    /// Replaces the report in the file, and sets the modification time to now. Blocks while the
+    /// disk does.
+    pub fn report(&self, report: &GatewayReport) {
+        // The time is set in any case, because a full disk does not mean that the gateway hangs.
+        if let Err(error) = self.write(report) {
+            tracing::debug!(%error, "cannot write the report into the lock file");
+        }
+        self.touch();
     }
 
     /// Sets the modification time of the file to now. Blocks while the disk does.
-    pub fn touch(&self) {
+    fn touch(&self) {
         // Readers then see an older time.
         if let Err(error) = self.file.set_modified(SystemTime::now()) {
             tracing::debug!(%error, "cannot update the time of the lock file");
@@ -99,7 +114,7 @@ impl LockOwner {
     /// because a gateway that starts at this moment must get its lock.
     #[must_use]
     pub fn current(folder: &Path) -> Option<Self> {
-        let pid = locked_by(&folder.join(FILE))?;
+        let pid = locked_by(&folder.join(LOCK_FILE))?;
         let said = Self::last(folder).filter(|last| last.pid == pid);
         Some(said.unwrap_or(Self { pid, version: None, program: None }))
     }
@@ -107,14 +122,14 @@ impl LockOwner {
     /// Returns the gateway that served a configuration folder last, whether it still runs or not.
     #[must_use]
     pub fn last(folder: &Path) -> Option<Self> {
-        Self::parse(&fs::read_to_string(folder.join(FILE)).ok()?)
+        Self::parse(&fs::read_to_string(folder.join(LOCK_FILE)).ok()?)
     }
 
     /// Returns how long ago the gateway of a configuration folder last updated the file, or `None`
     /// if that is unknown.
     #[must_use]
     pub fn age_of_last_sign(folder: &Path) -> Option<Duration> {
-        let given = fs::metadata(folder.join(FILE)).ok()?.modified().ok()?;
+        let given = fs::metadata(folder.join(LOCK_FILE)).ok()?.modified().ok()?;
         // A time in the future was written before the clock was set back.
         Some(SystemTime::now().duration_since(given).unwrap_or_default())
     }

@@ -29,6 +29,7 @@ mod documents;
 mod drift;
 mod fields;
 mod followed;
+mod gateway_report;
 mod handover;
 mod heartbeats;
 mod history;
@@ -90,6 +91,7 @@ pub use components::{
 pub use deliveries::{ClaimResult, Deliveries, DeliveryClaim};
 pub use discord_notes::{ChannelNotes, DiscordNotes};
 pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
+pub use gateway_report::{GatewayReport, GatewayWork, ServiceUnit};
 pub use heartbeats::{HeartbeatCheck, Heartbeats};
 pub use history::{History, PastConversation};
 pub use hooks::{Hook, HookInstruction, Hooks};

@@ -1,4 +1,4 @@
-//! Finds the running gateway, and asks it to hand over.
+//! Finds the running gateway, and asks it to end or to hand over.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 use tokio::time::{Instant, sleep};
 
-use crate::workspace::{LockOwner, locked_by};
+use crate::workspace::{LockOwner, ServiceUnit, locked_by};
 
 /// Time limit for the gateway to exit, in addition to the time for its turns and its hook
 /// `shutdown`.
@@ -24,17 +24,17 @@ const SIGUSR2_MASK: u64 = 1 << (Signal::USR2.as_raw() - 1);
 
 /// The gateway that serves a folder. The pidfd makes sure that no other process is mistaken for it.
 #[derive(Debug)]
-pub(super) struct ServingGateway {
+pub(in crate::commands) struct ServingGateway {
     serving: LockOwner,
     process: OwnedFd,
     /// Whether a holder keeps its agents running after it exits.
-    pub(super) holder_keeps_agents: bool,
-    /// Whether a service manager starts the next gateway.
-    is_service: bool,
+    pub(in crate::commands) holder_keeps_agents: bool,
+    /// The service that it belongs to, whose manager starts the next gateway.
+    pub(in crate::commands) unit: Option<ServiceUnit>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum HandoverResult {
+pub(in crate::commands) enum HandoverResult {
     /// Another gateway serves.
     Successor(LockOwner),
     /// No gateway serves yet.
@@ -42,11 +42,11 @@ pub(super) enum HandoverResult {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum HandoverError {
-    #[error("the gateway (process {0}) has just ended; run `aetheel upgrade` again")]
+pub(in crate::commands) enum HandoverError {
+    #[error("the gateway (process {0}) has just ended; run this command again")]
     Gone(u32),
     #[error(
-        "the gateway (process {pid}) belongs to the user with the id {user}; run this as that user, as with `sudo -u '#{user}' aetheel upgrade`"
+        "the gateway (process {pid}) belongs to the user with the id {user}; run this command as that user, with `sudo -u '#{user}'`"
     )]
     OtherUser { pid: u32, user: u32 },
     #[error(
@@ -57,14 +57,14 @@ pub(super) enum HandoverError {
         "the gateway (process {0}) is too old to hand over; stop it (SIGTERM), replace the program, and start the new one"
     )]
     TooOld(u32),
-    #[error("cannot ask the gateway (process {pid}) to hand over")]
+    #[error("cannot send a signal to the gateway (process {pid})")]
     Signal {
         pid: u32,
         #[source]
         source: std::io::Error,
     },
     #[error(
-        "the gateway (process {pid}) has not ended within {} s; its log shows what it waits for; its program file is restored, and a second `kill {pid}` makes it stop waiting",
+        "the gateway (process {pid}) has not ended within {} s; its log (`aetheel logs`) shows what it waits for; a second `kill {pid}` makes it stop waiting",
         limit.as_secs()
     )]
     DoesNotLeave { pid: u32, limit: Duration },
@@ -75,7 +75,7 @@ impl ServingGateway {
     ///
     /// # Errors
     /// The process is not a gateway, or this user cannot ask it to hand over.
-    pub(super) fn find(folder: &Path) -> Result<Option<Self>, HandoverError> {
+    pub(in crate::commands) fn find(folder: &Path) -> Result<Option<Self>, HandoverError> {
         let Some(found) = LockOwner::current(folder) else { return Ok(None) };
         let pid = found.pid;
         let gone = || HandoverError::Gone(pid);
@@ -89,13 +89,18 @@ impl ServingGateway {
             read("status").ok().and_then(|text| ProcessStatus::parse(&text)).ok_or_else(gone)?;
         status.check(&serving, geteuid().as_raw())?;
         let cgroups = read("cgroup").unwrap_or_default();
-        let (leaves_agents, is_service) =
-            (has_separate_holder(folder, &cgroups), is_service(&cgroups));
-        Ok(Some(Self { serving, process, holder_keeps_agents: leaves_agents, is_service }))
+        let holder_keeps_agents = has_separate_holder(folder, &cgroups);
+        let unit = ServiceUnit::of_cgroups(&cgroups);
+        Ok(Some(Self { serving, process, holder_keeps_agents, unit }))
+    }
+
+    /// Returns the process id.
+    pub(in crate::commands) fn pid(&self) -> u32 {
+        self.serving.pid
     }
 
     /// Returns the file that the gateway was started from, or `own` if it is unknown.
-    pub(super) fn program(&self, own: &Path) -> PathBuf {
+    pub(in crate::commands) fn program(&self, own: &Path) -> PathBuf {
         let link = || fs::read_link(format!("/proc/{}/exe", self.serving.pid)).ok();
         let said = self.serving.program.clone().or_else(link).filter(|program| program.is_file());
         said.unwrap_or_else(|| own.to_owned())
@@ -107,30 +112,45 @@ impl ServingGateway {
     ///
     /// # Errors
     /// [`HandoverError`]; the gateway continues to serve.
-    pub(super) async fn hand_over(
+    pub(in crate::commands) async fn hand_over(
         self,
         folder: &Path,
         shutdown: Duration,
     ) -> Result<HandoverResult, HandoverError> {
-        let limit = shutdown + LEAVE_TIMEOUT;
         let pid = self.serving.pid;
-        pidfd_send_signal(&self.process, Signal::USR2)
-            .map_err(|error| HandoverError::Signal { pid, source: error.into() })?;
-        let serves = |serving: &Option<LockOwner>| serving.as_ref().is_some_and(|it| it.pid == pid);
-        if wait(limit, folder, |serving| !serves(serving)).await.is_none() {
-            return Err(HandoverError::DoesNotLeave { pid, limit });
-        }
-        let limit = if self.is_service { RESTART_TIMEOUT } else { START_TIMEOUT };
+        self.end(folder, Signal::USR2, shutdown).await?;
+        let limit = if self.unit.is_some() { RESTART_TIMEOUT } else { START_TIMEOUT };
         let next = wait(limit, folder, |serving| {
             serving.as_ref().is_some_and(|next| next.pid != pid && next.version.is_some())
         });
         Ok(next.await.flatten().map_or(HandoverResult::NoSuccessor, HandoverResult::Successor))
     }
+
+    /// Sends a signal that ends the gateway, and waits until it has exited. `shutdown` is the time
+    /// that its turns have.
+    ///
+    /// # Errors
+    /// [`HandoverError`]; the gateway may still exit later.
+    pub(in crate::commands) async fn end(
+        &self,
+        folder: &Path,
+        signal: Signal,
+        shutdown: Duration,
+    ) -> Result<(), HandoverError> {
+        let (pid, limit) = (self.serving.pid, shutdown + LEAVE_TIMEOUT);
+        pidfd_send_signal(&self.process, signal)
+            .map_err(|error| HandoverError::Signal { pid, source: error.into() })?;
+        let serves = |serving: &Option<LockOwner>| serving.as_ref().is_some_and(|it| it.pid == pid);
+        match wait(limit, folder, |serving| !serves(serving)).await {
+            Some(_) => Ok(()),
+            None => Err(HandoverError::DoesNotLeave { pid, limit }),
+        }
+    }
 }
 
 /// Polls which gateway serves until the condition is true, and returns that gateway. Returns `None`
 /// after the time limit.
-async fn wait(
+pub(in crate::commands) async fn wait(
     limit: Duration,
     folder: &Path,
     wanted: impl Fn(&Option<LockOwner>) -> bool,
@@ -198,17 +218,8 @@ impl ProcessStatus {
 fn has_separate_holder(folder: &Path, cgroups: &str) -> bool {
     locked_by(&folder.join("state/holder.lock")).is_some_and(|holder| {
         let its = fs::read_to_string(format!("/proc/{holder}/cgroup"));
-        !(is_service(cgroups) && its.is_ok_and(|its| its == cgroups))
+        !(ServiceUnit::of_cgroups(cgroups).is_some() && its.is_ok_and(|its| its == cgroups))
     })
-}
-
-/// Returns whether a process belongs to a systemd service, by its cgroups (cgroups(7)).
-fn is_service(cgroups: &str) -> bool {
-    let units = cgroups.lines().filter_map(|line| line.rsplit(':').next());
-    let mut innermost = units.filter_map(|path| {
-        path.rsplit('/').find(|part| part.ends_with(".service") || part.ends_with(".scope"))
-    });
-    innermost.any(|unit| unit.ends_with(".service") && !unit.starts_with("user@"))
 }
 
 #[cfg(test)]
@@ -245,16 +256,5 @@ mod tests {
         assert!(matches!(refused(&other, 1001), HandoverError::NotOurs { .. }));
         let renamed = status("gateway-of-the-", 1001, SIGUSR2_MASK);
         assert!(renamed.check(&serving(Some("/opt/gateway-of-the-house")), 1001).is_ok());
-    }
-
-    #[test]
-    fn a_service_is_detected_by_its_innermost_unit() {
-        assert!(is_service("0::/system.slice/aetheel.service/gateway\n"));
-        assert!(is_service(
-            "0::/user.slice/user-0.slice/user@0.service/app.slice/aetheel.service\n"
-        ));
-        assert!(!is_service("0::/user.slice/user-0.slice/user@0.service/app.slice/shell.scope\n"));
-        assert!(!is_service("0::/user.slice/user-0.slice/user@0.service\n"));
-        assert!(!is_service("0::/\n"));
     }
 }
