@@ -312,8 +312,8 @@ async fn a_schedule_needs_the_consent_of_people_repeats_and_can_be_removed() {
     allow(&desk, &here("schedule"));
     ask(&desk).await;
     let question = desk.collected.questions(1).await.remove(0);
-    assert!(text_of(&question).contains("`@hourly`"), "{question:?}");
-    assert!(text_of(&question).contains("> check the mail"), "{question:?}");
+    assert!(question.title.contains("`@hourly`"), "{question:?}");
+    assert_eq!(text_of(&question), "check the mail");
     assert!(later(&desk).is_empty(), "nobody has allowed it yet");
     decide(&desk, &question, "Allow");
     assert!(results.recv().await.unwrap().starts_with("3 done: Scheduled as "));
@@ -363,7 +363,7 @@ async fn work_is_handed_over_with_no_more_rights_than_its_origin_has() {
     );
     ask(&desk).await;
     let question = desk.collected.questions(1).await.remove(0);
-    assert!(text_of(&question).contains("#room-8 (<#8>)"), "{question:?}");
+    assert!(question.title.contains("in #room-8?"), "{question:?}");
     decide(&desk, &question, "Allow");
     assert!(
         results.recv().await.unwrap().starts_with("4 done: The work was handed over in #room-8")
@@ -421,11 +421,39 @@ async fn messages_of_a_channel_are_quoted_without_secrets() {
     assert!(read.contains("Eve: key ***¶Eve: two¶") && !read.contains("three"), "{read}");
     assert!(read.contains("untrusted data"), "{read}");
     let question = desk.collected.questions(1).await.remove(0);
-    assert!(text_of(&question).contains("#room-8"), "{question:?}");
+    assert!(question.title.contains("#room-8"), "{question:?}");
     decide(&desk, &question, "Allow");
     assert!(results.recv().await.unwrap().contains("Eve: three"));
     let refused = results.recv().await.unwrap();
     assert!(refused.contains("failed: there is no such channel"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permission_that_is_withdrawn_while_people_are_asked_no_longer_counts() {
+    let read = r#"call 4 aetheel_read_channel {"channel":"8"}"#;
+    for (call, is_operator) in [(read, false), (HAND_OFF, false), (HAND_OFF, true)] {
+        let (mut results, launcher) = caller(&[call]);
+        let desk = Desk::new(launcher, options()).await;
+        desk.collected.permitted.lock().unwrap().push((ANN, THERE));
+        let said = RecapMessage { author: Some("Eve".to_owned()), text: "the plan".to_owned() };
+        *desk.collected.said.lock().unwrap() = vec![said];
+        allow(&desk, &both("all"));
+        ask(&desk).await;
+        let question = desk.collected.questions(1).await.remove(0);
+        let reason = if is_operator {
+            allow(&desk, &here("all"));
+            "accepts no work"
+        } else {
+            desk.collected.permitted.lock().unwrap().clear();
+            "no such channel"
+        };
+        decide(&desk, &question, "Allow");
+        let result = results.recv().await.unwrap();
+        assert!(result.starts_with("4 failed: ") && result.contains(reason), "{call}: {result}");
+        answer(&desk, 1).await;
+        desk.dispatcher.turns.idle().await;
+        assert_eq!(desk.collected.answers(1).await.len(), 1, "no other channel works");
+    }
 }
 
 /// The demands of a hostile text.

@@ -22,8 +22,8 @@ const REFUSE: &str = "Refuse";
 /// The number of the question among those with its key: it is asked once.
 const FIRST: u32 = 1;
 
-/// Asks people whether a call may be carried out. `what` is the effect, and `text` the text that the
-/// agent passes on. The question keeps its id over restarts of the gateway. Returns the name of the
+/// Asks people whether a call may be carried out. `what` is the effect, in the gateway's words on one
+/// line, and `text` the text that the agent passes on. The question keeps its id over restarts of the gateway. Returns the name of the
 /// person who allowed it.
 ///
 /// # Errors
@@ -58,14 +58,9 @@ pub(super) async fn ask(
 }
 
 fn question(pending: &PendingCall, what: &str, text: &str) -> Ask {
-    let quoted: Vec<String> =
-        cut(text.trim(), MAX_SHOWN_CHARS).lines().map(|line| format!("> {line}")).collect();
     let question = Question {
         id: QUESTION.to_owned(),
-        text: match quoted.is_empty() {
-            true => what.to_owned(),
-            false => format!("{what}\n{}", quoted.join("\n")),
-        },
+        text: cut(text.trim(), MAX_SHOWN_CHARS).into_owned(),
         options: [ALLOW, REFUSE].map(QuestionChoice::plain).into(),
         ..Question::default()
     };
@@ -74,7 +69,7 @@ fn question(pending: &PendingCall, what: &str, text: &str) -> Ask {
         // They have no meaning for a question that no guest asked.
         session: 0,
         turn: 0,
-        title: format!("The agent wants to use {}", pending.call.tool.name()),
+        title: what.to_owned(),
         kind: AskKind::Questions(vec![question]),
         always_label: None,
         options: Vec::new(),

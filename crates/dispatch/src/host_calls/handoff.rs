@@ -119,7 +119,8 @@ pub(super) async fn hand_off(
     };
     let agent = backend.as_ref().map(|name| format!(" to the agent `{name}`")).unwrap_or_default();
     let done = format!("The work was handed over{agent} in {place}; it is answered there.");
-    let (places, now) = ((turn.event.lane.clone(), lane, backend), Instant::now());
+    let places = (turn.event.lane.clone(), lane.clone(), backend.clone());
+    let now = Instant::now();
     if shared.durability.is_known(&event) {
         shared.hand_offs.record(places, now);
         return Ok(done);
@@ -127,8 +128,14 @@ pub(super) async fn hand_off(
     if let Some(seconds) = shared.hand_offs.wait(&places, now) {
         return Err(HostCallError::CoolDown(seconds));
     }
-    let what = format!("May the agent hand this over{agent} in {place} (<#{target}>)?");
+    let what = format!("May the agent hand this over{agent} in {place}?");
     approval::ask(shared, pending, &what, &request.text).await?;
+    // The permission, or the consent of the other channel, may have been withdrawn while the
+    // question was open.
+    if target != here {
+        permissions(shared, turn, target).await?;
+    }
+    check_target(shared, turn, (&lane, parent), backend).await?;
     shared.hand_offs.record(places, now);
     let placed = Intake::new(shared.clone()).submit_or_route(event).await;
     match placed {

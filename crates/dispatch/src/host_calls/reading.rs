@@ -7,6 +7,7 @@ use crate::channel::effective::offered_tools;
 use crate::delegated::{PendingCall, parse_channel};
 use aetheel_model::config::HostToolKind;
 use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
 use aetheel_model::plain::short_line;
 use aetheel_model::prompt::quote_messages;
 use aetheel_turn::ReadChannelRequest;
@@ -36,18 +37,13 @@ pub(super) async fn read(
     let place = if target == here {
         "this channel".to_owned()
     } else {
-        let asker = turn.event.asker.ok_or(HostCallError::NoAsker)?;
-        let found = shared.deps.outlet.permissions(asker, target).await;
-        let permissions = found.map_err(HostCallError::Unchecked)?;
-        if !permissions.sees {
-            return Err(HostCallError::NoSuchChannel);
-        }
+        let place = readable_place(shared, pending, target).await?;
         let what = format!(
-            "May the agent read the last {count} messages in {} (<#{target}>)? People here may see them in its answer.",
-            permissions.place
+            "May the agent read the last {count} messages in {place}? People here may see them in its answer."
         );
         approval::ask(shared, pending, &what, "").await?;
-        permissions.place
+        // The permission may have been withdrawn while the question was open.
+        readable_place(shared, pending, target).await?
     };
     let said = shared.deps.outlet.read_channel(target, count as usize).await;
     let said = said.map_err(HostCallError::Unreadable)?;
@@ -57,6 +53,23 @@ pub(super) async fn read(
     let said: Vec<(Option<&str>, &str)> =
         said.iter().map(|message| (message.author.as_deref(), message.text.as_str())).collect();
     Ok(quote_messages(&place, &said, MAX_BYTES))
+}
+
+/// Returns the name of another channel.
+///
+/// # Errors
+/// [`HostCallError`] unless the person who asked may read there now.
+async fn readable_place(
+    shared: &Shared,
+    pending: &PendingCall,
+    target: ChannelId,
+) -> Result<String, HostCallError> {
+    let asker = pending.turn.event.asker.ok_or(HostCallError::NoAsker)?;
+    let found = shared.deps.outlet.permissions(asker, target).await;
+    match found.map_err(HostCallError::Unchecked)? {
+        permissions if permissions.sees => Ok(permissions.place),
+        _ => Err(HostCallError::NoSuchChannel),
+    }
 }
 
 pub(super) async fn list(shared: &Shared, pending: &PendingCall) -> Result<String, HostCallError> {
