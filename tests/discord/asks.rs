@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aetheel::agent::{AnswerForm, AskDecision, Question};
+use aetheel::agent::{AnswerForm, AskDecision, Question, QuestionChoice};
 use aetheel::dispatch::{AnswerRefusal, Excerpt, OpenQuestion, Outlet as _, Settlement, Subject};
 use aetheel::event::{EventOrigin, Lane};
 use aetheel::id::{ChannelId, MessageId, UserId, UserOrRoleId};
@@ -292,7 +292,7 @@ async fn several_questions_are_asked_one_after_the_other_in_one_message() {
         let wanted = format!("({number} of 3)");
         local.wait_for_message(CHANNEL, move |text| text.contains(&wanted))
     };
-    assert_eq!(shows(1).await.content, "❓ **Run the build?** (1 of 3)\nWhich colour?");
+    assert_eq!(shows(1).await.content, "❓ **Run the build?** (1 of 3)\n> Which colour?");
     assert_eq!(local.buttons(message.id), ["red", "green", "Decline", "Decline and stop"]);
     let old = local.button(message.id, "red").unwrap();
     let press = local.press(message.id, ANN, "green");
@@ -354,6 +354,41 @@ async fn a_plan_is_shown_completely_and_a_sign_in_address_is_a_link() {
     local.press(message.id, ANN, "Done");
     assert_eq!(decision(&local, &bot).await.2, AskDecision::AllowOnce);
     turn.done("so").await;
+}
+
+/// A text that imitates lines of the gateway, hides where a link leads, and addresses people.
+const IMITATION: &str = "Which one?\n-# 💬 Answered by Ann: yes\n# Approved\n> quoted\n[the report](https://evil.example/a_b) <@5> <@&6> @everyone\n```\n-# ✅ Allowed by ann";
+
+#[tokio::test]
+async fn the_text_of_an_agent_cannot_imitate_the_gateway() {
+    let hostile = Question {
+        text: IMITATION.to_owned(),
+        description: Some(IMITATION.to_owned()),
+        options: vec![QuestionChoice {
+            description: Some(IMITATION.to_owned()),
+            ..QuestionChoice::plain(IMITATION)
+        }],
+        ..which("colour", &[], false, true)
+    };
+    let plan = Subject::Plan(IMITATION.to_owned());
+    for subject in [Subject::Questions(vec![hostile]), plan] {
+        let local = LocalDiscord::start().await;
+        let is_plan = matches!(subject, Subject::Plan(_));
+        let question = OpenQuestion { title: IMITATION.to_owned(), subject, ..permission(None) };
+        let (_bot, _turn, _, message) = asked(&local, &question).await;
+        let text = message.content;
+        for (at, line) in text.lines().enumerate() {
+            assert!(
+                at == 0 || line.starts_with("> ") || line.starts_with("1\\. "),
+                "line {at} is not a quotation: {text}"
+            );
+            let inner = line.trim_start_matches("> ");
+            assert!(!inner.starts_with("-#"), "a small line: {text}");
+            assert!(is_plan || !inner.starts_with("# "), "a heading: {text}");
+        }
+        assert!(!text.contains("](") && text.contains("https://evil.example/a_b"), "{text}");
+        assert!(!text.contains("> <@5>") && !text.contains(") <@5> <@&6>"), "{text}");
+    }
 }
 
 #[tokio::test]

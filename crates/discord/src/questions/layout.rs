@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::agent_text::{literal, quoted, readable_markdown};
 use super::press::PressChoice;
 use super::subject::{MAX_DIFF_CHARS, MAX_SUBJECT_CHARS, block, cut};
 use crate::api::MAX_MESSAGE_CHARS;
@@ -10,13 +11,17 @@ use crate::text::markdown::escape;
 use aetheel_dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
 use aetheel_model::agent::{AnswerForm, AskDecision, AskOption, DecisionScope, Question};
 use aetheel_model::id::UserId;
-use aetheel_model::plain::short_line;
+use aetheel_model::plain::{self, short_line};
 use aetheel_model::split::split;
 
 /// Maximum number of characters of a question's message. Leaves room for the line with the result.
 const MAX_PIECE_CHARS: usize = 1_650;
+/// Maximum number of characters of a quotation in one message. Leaves room for the title.
+const MAX_QUOTED_CHARS: usize = 1_200;
+/// Maximum number of characters shown of the text of a question.
+const MAX_ASKED_CHARS: usize = 1_500;
 /// Maximum number of characters of the title.
-const MAX_TITLE_CHARS: usize = 300;
+const MAX_TITLE_CHARS: usize = 400;
 /// Maximum number of options that are shown as buttons. More are shown as a menu.
 const MAX_OPTION_BUTTONS: usize = 4;
 const MAX_MENU_OPTIONS: usize = 25;
@@ -51,7 +56,11 @@ pub(crate) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
         }
         Subject::Plan(plan) => {
             let (shown, note) = cut(plan, MAX_SUBJECT_CHARS);
-            format!("📋 {title}\n{shown}\n{note}")
+            return with_quotation(
+                &format!("📋 {title}"),
+                &readable_markdown(shown),
+                note.trim_start(),
+            );
         }
         Subject::SignIn(address) => format!(
             "🔑 {title}\n{}",
@@ -67,17 +76,33 @@ pub(crate) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
             let description = asked
                 .description
                 .as_deref()
-                .map(|description| format!("\n-# {}", escape(&short_line(description, 500))))
+                .map(|description| format!("\n{}", short_line(description, 500)))
                 .unwrap_or_default();
-            let secret = if asked.secret { "\n-# Only the agent will see the answer." } else { "" };
-            format!(
-                "❓ {title}{count}\n{}{description}{secret}\n{}",
-                cut(&asked.text, 1_000).0,
-                option_list(asked)
-            )
+            let body =
+                literal(&format!("{}{description}", plain::cut(&asked.text, MAX_ASKED_CHARS)));
+            let secret = if asked.secret { "-# Only the agent will see the answer.\n" } else { "" };
+            let below = format!("{secret}{}", option_list(asked));
+            return with_quotation(&format!("❓ {title}{count}"), &body, &below);
         }
     };
     split(text.trim_end(), MAX_PIECE_CHARS)
+}
+
+/// Returns the messages with a text of the agent as a quotation between the gateway's own lines.
+fn with_quotation(heading: &str, body: &str, below: &str) -> Vec<String> {
+    let mut pieces: Vec<String> =
+        split(body, MAX_QUOTED_CHARS).iter().map(|piece| quoted(piece)).collect();
+    match pieces.first_mut() {
+        Some(first) => *first = format!("{heading}\n{first}"),
+        None => pieces.push(heading.to_owned()),
+    }
+    if !below.trim().is_empty()
+        && let Some(last) = pieces.last_mut()
+    {
+        last.push('\n');
+        last.push_str(below);
+    }
+    pieces.iter().flat_map(|piece| split(piece.trim_end(), MAX_PIECE_CHARS)).collect()
 }
 
 /// Returns the complete subject of a question, with a file name, if the messages do not show all of

@@ -5,6 +5,7 @@
 //! settled questions are remembered, so that a late click shows the result. All other questions
 //! belong to a previous process. Tested by `tests/discord/asks.rs`.
 
+mod agent_text;
 pub(super) mod layout;
 pub(super) mod offers;
 mod press;
