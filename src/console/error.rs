@@ -13,6 +13,9 @@ pub(super) enum LineError {
     /// The command does not exist.
     #[error("{0} is not a command; /help lists all, a leading blank makes it a prompt")]
     UnknownCommand(String),
+    /// `/settings` names no setting.
+    #[error("name one of backend, model, thinking, safety and mode, as in `/settings model opus`")]
+    UnknownSetting,
     /// `/steer` has no text.
     #[error("write the message for the agent after /steer")]
     NoMessage,

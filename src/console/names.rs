@@ -36,7 +36,7 @@ pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<ConsoleState>) -> Arc<
             }
             Some(NameKind::Model) => {
                 return runtime
-                    .block_on(settings.models(&lane, ANSWER_TIMEOUT))
+                    .block_on(settings.models(&lane, None, ANSWER_TIMEOUT))
                     .into_iter()
                     .map(|model| model.id)
                     .collect();

@@ -41,6 +41,7 @@ const HELP: &str = "\
 /queue             show running and waiting prompts
 /sessions [ID]     list conversations, or resume one
 /sessions fork ID  continue a copy of a conversation
+/settings [NAME VALUE]  choose a setting, such as `/settings model opus`
 /compact           shorten the conversation
 /backend [NAME]    show or choose the backend that answers
 /ping [NAME]       ask a backend whether it can work
@@ -290,6 +291,8 @@ impl ConsoleSession<'_> {
 
     /// Processes a line. Returns `false` to end the session.
     async fn take(&mut self, line: &str) -> bool {
+        let setting = setting_command(line);
+        let line = setting.as_deref().unwrap_or(line);
         let mut words = line.split_whitespace();
         let command = if line.starts_with('/') { words.next() } else { None };
         let said: Result<String, LineError> = match command {
@@ -315,6 +318,8 @@ impl ConsoleSession<'_> {
                     return true;
                 }
             },
+            // The other forms of `/settings` are read before.
+            Some("/settings") => Err(LineError::UnknownSetting),
             Some("/status") => Ok(join_rows(&status_rows(
                 &self.dispatcher.observer.lane_status(&Lane::Console).await,
                 true,
@@ -350,7 +355,9 @@ impl ConsoleSession<'_> {
             Some("/file") => self.add_file(
                 line.trim().split_once(char::is_whitespace).map_or("", |(_, path)| path.trim()),
             ),
-            Some("/usage") => Ok(self.dispatcher.observer.usage(&Lane::Console).await.join("\n")),
+            Some("/usage") => {
+                Ok(self.dispatcher.observer.usage(&Lane::Console, None).await.join("\n"))
+            }
             Some("/claim") => {
                 let rest = line.trim_start_matches("/claim").trim();
                 claims::claim(self.dispatcher, rest).await.map_err(LineError::from)
@@ -478,6 +485,22 @@ pub(super) fn commands() -> impl Iterator<Item = &'static str> {
 
 fn is_stop(line: &str) -> bool {
     line.starts_with('/') && line.split_whitespace().next() == Some("/stop")
+}
+
+/// Returns the command of the console that chooses what `/settings` names, as in
+/// `/settings model opus` or `/settings model:opus`. Without a name, it shows all settings.
+fn setting_command(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("/settings")?;
+    if rest.trim().is_empty() {
+        return Some("/status".to_owned());
+    }
+    let (name, value) = rest
+        .strip_prefix(char::is_whitespace)?
+        .trim()
+        .split_once(|c: char| c == ':' || c.is_whitespace())
+        .unwrap_or((rest.trim(), ""));
+    let known = ["backend", "model", "thinking", "safety", "mode"].contains(&name);
+    known.then(|| format!("/{name} {}", value.trim()))
 }
 
 /// Joins the rows of a view, one per line.

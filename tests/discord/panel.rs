@@ -43,7 +43,7 @@ async fn chosen_options(bot: &Bot) -> Vec<(Setting, String)> {
 async fn commands_that_only_show_answer_privately_and_changes_are_public() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
-    for name in ["status", "queue", "sessions", "settings", "model", "help"] {
+    for name in ["status", "sessions", "settings", "help"] {
         let (answer, kind) = use_command(&local, ANN, name, None).await;
         assert!(answer.ephemeral && kind == 4, "/{name}: {answer:?}");
     }
@@ -54,13 +54,14 @@ async fn commands_that_only_show_answer_privately_and_changes_are_public() {
         ("safety", "ask", "Safety is Ask before changes from now on."),
         ("mode", "plan", "Mode is Plan only from now on."),
     ] {
-        let (answer, _) = use_command(&local, ANN, name, Some(value)).await;
+        let (answer, _) =
+            use_command(&local, ANN, "settings", Some(&format!("{name}:={value}"))).await;
         assert_eq!((answer.content.as_str(), answer.ephemeral), (said, false));
     }
     let settings: Vec<Setting> =
         chosen_options(&bot).await.into_iter().map(|(setting, _)| setting).collect();
     assert_eq!(settings, Setting::ALL);
-    let (answer, _) = use_command(&local, ANN, "safety", Some("danger")).await;
+    let (answer, _) = use_command(&local, ANN, "settings", Some("safety:=danger")).await;
     assert!(
         answer.ephemeral && answer.content.starts_with("The operator does not allow danger here"),
         "{answer:?}"
@@ -93,8 +94,8 @@ async fn a_long_queue_is_one_message() {
         let event = NewEvent::new(EventKind::Message, lane, origin, "[".repeat(60));
         bot.submit(NewEvent { author: Some("*".repeat(60)), ..event });
     }
-    let (answer, _) = use_command(&local, ANN, "queue", None).await;
-    assert!(answer.content.starts_with("**Running:** \\[\\["), "{}", answer.content);
+    let (answer, _) = use_command(&local, ANN, "status", None).await;
+    assert!(answer.content.contains("**Running here:** \\[\\["), "{}", answer.content);
     assert!(answer.content.chars().count() <= 2_000);
 }
 
@@ -104,8 +105,8 @@ async fn a_slow_command_is_acknowledged_in_time_and_answered_later() {
     let bot = Bot::start(&local).await;
     bot.home.slow.send_replace(true);
     let ids = [
-        local.slash(CHANNEL, ANN, "backend", Some("claude")),
-        local.slash(CHANNEL, OWNER, "ping", None),
+        local.slash(CHANNEL, ANN, "settings", Some("claude")),
+        local.slash(CHANNEL, OWNER, "status", Some("demo")),
     ];
     for id in ids {
         let (at, kind) = local
@@ -129,7 +130,7 @@ async fn a_change_is_reported_even_if_the_command_cannot_be_answered() {
     let local = LocalDiscord::start().await;
     let _bot = Bot::start(&local).await;
     local.faults().next("POST", "/callback", Fault::Status(500), 20);
-    local.slash(CHANNEL, ANN, "model", Some("sonnet"));
+    local.slash(CHANNEL, ANN, "settings", Some("model:=sonnet"));
     let told = local.wait_for_message(CHANNEL, |text| text == "Model is Sonnet from now on.").await;
     assert!(!told.ephemeral);
 }
@@ -231,7 +232,7 @@ async fn people_without_access_get_neither_answers_nor_menus_nor_suggestions() {
     let allowed = AllowLists { users: [ANN].map(UserId::discord).into(), ..AllowLists::default() };
     let bot = Bot::allowing(&local, allowed).await;
     let (menus, _) = use_command(&local, ANN, "settings", None).await;
-    assert_eq!(local.suggestions(CHANNEL, ANN, "model", "").await.len(), 2);
+    assert_eq!(local.suggestions(CHANNEL, ANN, "settings:model", "").await.len(), 2);
     assert!(use_command(&local, BOB, "status", None).await.0.content.contains("may not use me"));
     local.choose_in(menus.id, BOB, "set:model", "Sonnet");
     local
@@ -241,7 +242,7 @@ async fn people_without_access_get_neither_answers_nor_menus_nor_suggestions() {
                 .then_some(())
         })
         .await;
-    assert!(local.suggestions(CHANNEL, BOB, "model", "").await.is_empty());
+    assert!(local.suggestions(CHANNEL, BOB, "settings:model", "").await.is_empty());
     assert!(chosen_options(&bot).await.is_empty());
 }
 
@@ -253,16 +254,22 @@ async fn suggestions_match_the_typed_text() {
         AllowLists { channels: [CHANNEL, OTHER].map(ChannelId::discord).into(), ..everybody() };
     let _bot = Bot::allowing(&local, allowed).await;
     let pair = |id: &str, name: &str| vec![(id.to_owned(), name.to_owned())];
-    assert_eq!(local.suggestions(CHANNEL, ANN, "model", "OPU").await, pair("opus", "Opus 5"));
     assert_eq!(
-        local.suggestions(THREAD, ANN, "backend", "code").await,
+        local.suggestions(CHANNEL, ANN, "settings:model", "OPU").await,
+        pair("opus", "Opus 5")
+    );
+    assert_eq!(
+        local.suggestions(THREAD, ANN, "settings:backend", "code").await,
         pair("claude", "Claude Code")
     );
     assert_eq!(
-        local.suggestions(DIRECT, ANN, "safety", "ask").await,
+        local.suggestions(DIRECT, ANN, "settings:safety", "ask").await,
         pair("ask", "Ask before changes")
     );
-    assert!(local.suggestions(OTHER, ANN, "mode", "").await.is_empty(), "the backend has no modes");
+    assert!(
+        local.suggestions(OTHER, ANN, "settings:mode", "").await.is_empty(),
+        "the backend has no modes"
+    );
 }
 
 #[tokio::test]
@@ -301,17 +308,19 @@ async fn commands_for_owners_are_marked_and_refused_to_others() {
         registered.as_array().unwrap().iter().find(|command| command["name"] == name).unwrap()["default_member_permissions"].clone()
     };
     assert_eq!(
-        (permissions("ping"), permissions("status")),
+        (permissions("project"), permissions("status")),
         (serde_json::json!("32"), serde_json::Value::Null)
     );
-    let (refused, _) = use_command(&local, ANN, "ping", None).await;
+    let (refused, _) = use_command(&local, ANN, "project", None).await;
     assert!(refused.ephemeral && refused.content == "Only my owner may do that.", "{refused:?}");
-    assert!(local.suggestions(CHANNEL, ANN, "ping", "").await.is_empty());
-    let (ready, _) = use_command(&local, OWNER, "ping", Some("claude")).await;
+    let (refused, _) = use_command(&local, ANN, "status", Some("demo")).await;
+    assert!(refused.ephemeral && refused.content == "Only my owner may check a backend.");
+    assert!(local.suggestions(CHANNEL, ANN, "status", "").await.is_empty());
+    let (ready, _) = use_command(&local, OWNER, "status", Some("claude")).await;
     assert!(ready.content.starts_with("claude is ready"), "{ready:?}");
-    assert_eq!(local.suggestions(CHANNEL, OWNER, "ping", "").await.len(), 2);
+    assert_eq!(local.suggestions(CHANNEL, OWNER, "status", "").await.len(), 2);
     let help = async |user| use_command(&local, user, "help", None).await.0.content;
-    assert!(help(OWNER).await.contains("/ping") && !help(ANN).await.contains("/ping"));
+    assert!(help(OWNER).await.contains("/project") && !help(ANN).await.contains("/project"));
     assert!(help(OWNER).await.contains("in private"));
     assert!(!help(ANN).await.contains("in private"), "the command would get no answer");
 }
@@ -323,12 +332,85 @@ async fn help_lists_only_what_the_backend_supports() {
     let (help, _) = use_command(&local, ANN, "help", None).await;
     for (command, told) in [
         ("`/ask`", true),
-        ("`/model`", true),
+        ("`/settings`", true),
         ("`/sessions`", true),
         ("`/mode`", false),
+        ("`/queue`", false),
         ("`/compact`", false),
         ("in private", true),
     ] {
         assert_eq!(help.content.contains(command), told, "{command} in {}", help.content);
     }
+}
+
+#[tokio::test]
+async fn several_settings_are_chosen_at_once_and_a_refusal_is_named() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    let given = "mode:=plan\nbackend:=claude\nsafety:=danger";
+    let (answer, _) = use_command(&local, ANN, "settings", Some(given)).await;
+    let lines: Vec<&str> = answer.content.lines().collect();
+    assert!(
+        lines[..2] == ["Backend is Claude Code from now on.", "Mode is Plan only from now on."]
+            && lines[2].starts_with("The operator does not allow danger here")
+            && !answer.ephemeral,
+        "{answer:?}"
+    );
+    let chosen = chosen_options(&bot).await;
+    let chosen: Vec<(Setting, &str)> =
+        chosen.iter().map(|(setting, value)| (*setting, value.as_str())).collect();
+    assert_eq!(chosen, [(Setting::Backend, "claude"), (Setting::Mode, "plan")]);
+}
+
+#[tokio::test]
+async fn commands_of_earlier_versions_name_what_replaces_them() {
+    let local = LocalDiscord::start().await;
+    let _bot = Bot::start(&local).await;
+    for (old, now) in
+        [("model", "/settings model:"), ("queue", "/status"), ("ping", "/status check:")]
+    {
+        let (answer, _) = use_command(&local, ANN, old, None).await;
+        assert_eq!(answer.content, format!("`/{old}` is now `{now}`."));
+        assert!(answer.ephemeral);
+    }
+}
+
+#[tokio::test]
+async fn a_status_has_the_waiting_prompts_and_the_connection() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    bot.home.busy.send_replace(true);
+    for prompt in ["first", "second"] {
+        let origin = EventOrigin::Internal { channel: None };
+        let lane = Lane::Channel(ChannelId::discord(CHANNEL));
+        bot.submit(NewEvent::new(EventKind::Message, lane, origin, prompt));
+    }
+    let (answer, _) = use_command(&local, ANN, "status", None).await;
+    for part in ["**Running here:** first", "\n1. second", "**Connection:** Discord answers in "] {
+        assert!(answer.content.contains(part), "{part} is missing in {}", answer.content);
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_by_command_has_its_file_agent_and_model() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    let given = "paint\nfile:=https://cdn.discordapp.com/notes.txt\nagent:=claude\nmodel:=opus";
+    local.slash(CHANNEL, ANN, "ask", Some(given));
+    let event = bot.event(&local, "paint").await;
+    assert_eq!(event.attached[0].source, "https://cdn.discordapp.com/notes.txt");
+    let choice = event.choice.expect("a choice");
+    assert_eq!(
+        (choice.backend.as_deref(), choice.model.as_deref()),
+        (Some("claude"), Some("opus"))
+    );
+    assert!(chosen_options(&bot).await.is_empty(), "the channel keeps its settings");
+    for (given, why) in [("x\nagent:=nobody", "nobody"), ("x\nmodel:=--evil", "--evil")] {
+        let (refused, _) = use_command(&local, ANN, "ask", Some(given)).await;
+        assert!(refused.ephemeral && refused.content.contains(why), "{refused:?}");
+    }
+    let pair = ("claude".to_owned(), "Claude Code".to_owned());
+    assert_eq!(local.suggestions(CHANNEL, ANN, "ask:agent", "code").await, [pair]);
+    let pair = ("opus".to_owned(), "Opus 5".to_owned());
+    assert_eq!(local.suggestions(CHANNEL, ANN, "new:model", "OPU").await, [pair]);
 }

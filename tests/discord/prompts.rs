@@ -314,18 +314,9 @@ async fn commands_are_registered_at_once_and_only_when_they_changed() {
         .iter()
         .filter_map(|command| command["name"].as_str())
         .collect();
-    for name in [
-        "ask",
-        "new",
-        "reset",
-        "stop",
-        "steer",
-        "status",
-        "settings",
-        "model",
-        "claude",
-        "claude-reset",
-    ] {
+    for name in
+        ["ask", "new", "reset", "stop", "steer", "status", "settings", "claude", "claude-reset"]
+    {
         assert_eq!(names.iter().filter(|known| **known == name).count(), 1, "{name} in {names:?}");
     }
     connect(options(&local, TimeLimits::default())).await.unwrap();

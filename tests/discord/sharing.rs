@@ -185,9 +185,9 @@ async fn commands_menus_and_suggestions_are_answered_by_a_node_without_a_login()
     assert!(local.answer_to(asked).await.content.ends_with("done by two"));
     forwarder.done(&local, &format!("interaction:{asked}"), 1).await;
 
-    let suggested = local.suggestions(OTHER, ANN, "model", "son").await;
+    let suggested = local.suggestions(OTHER, ANN, "settings:model", "son").await;
     assert_eq!(suggested[0].0, "sonnet");
-    let changed = local.slash(OTHER, ANN, "model", Some("sonnet"));
+    let changed = local.slash(OTHER, ANN, "settings", Some("model:=sonnet"));
     assert_eq!(local.answer_to(changed).await.content, "Model is Sonnet from now on.");
     let of = async |bot: &Bot| {
         bot.home.workspace.bindings().get(&Lane::Channel(ChannelId::discord(OTHER)), "demo").await

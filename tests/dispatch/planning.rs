@@ -117,7 +117,7 @@ async fn changes_are_refused_with_a_reason_for_the_agent_and_for_people() {
             answer.text
         );
         assert!(desk.collected.settled(0).await.is_empty(), "nobody is asked");
-        let told = "Refused in plan mode: `touch x`, `a`, `b` and 3 more. `/mode build` ends it, if the operator allows that.";
+        let told = "Refused in plan mode: `touch x`, `a`, `b` and 3 more. `/settings mode:build` ends it, if the operator allows that.";
         assert_eq!(answer.notices, [told], "{feature:?}");
     }
 }

@@ -273,7 +273,7 @@ async fn models_that_the_agent_reports_are_listed_and_not_requested_for_every_ke
     let desk = fresh().await;
     desk.turn(7, "hello").await;
     for _ in 0..3 {
-        let models = desk.dispatcher.settings.models(&SEVEN, LIMIT).await;
+        let models = desk.dispatcher.settings.models(&SEVEN, None, LIMIT).await;
         let told: Vec<(&str, &str)> =
             models.iter().map(|model| (model.id.as_str(), model.label.as_str())).collect();
         assert_eq!(told, [("m-1", "asked 1")]);

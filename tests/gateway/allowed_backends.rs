@@ -31,7 +31,7 @@ async fn users_can_choose_only_backends_that_the_operator_listed() {
     write_channels(&installation, &format!("## channel {THREAD}\n- backends: third\n"));
     let _bot = serving(&installation).await;
     let said = async |channel, user, name| {
-        local.answer_to(local.slash(channel, user, "backend", Some(name))).await.content
+        local.answer_to(local.slash(channel, user, "settings", Some(name))).await.content
     };
     for user in [ANN, OWNER] {
         let refused = said(CHANNEL, user, "third").await;
@@ -59,7 +59,8 @@ async fn without_a_list_users_can_choose_no_other_backend_and_never_the_demo() {
     let installation = installed(&local).with("AGENT_BACKEND", "second");
     install(&installation, "second");
     let _bot = serving(&installation).await;
-    let refused = local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("demo"))).await.content;
+    let refused =
+        local.answer_to(local.slash(CHANNEL, ANN, "settings", Some("demo"))).await.content;
     assert!(
         refused.contains("does not offer demo here (ALLOWED_BACKENDS); there are: second."),
         "{refused}"
@@ -75,7 +76,7 @@ async fn a_choice_that_is_no_longer_allowed_is_ignored_and_reported_once() {
     install(&installation, "second");
     let mut bot = serving(&installation).await;
     let chosen =
-        local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("second"))).await.content;
+        local.answer_to(local.slash(CHANNEL, ANN, "settings", Some("second"))).await.content;
     assert!(chosen.contains("second"), "{chosen}");
     bot.signal(Signal::TERM);
     bot.ended().await;

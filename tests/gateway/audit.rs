@@ -75,7 +75,7 @@ async fn a_turn_with_a_question_has_all_its_entries_and_the_chain_is_complete() 
     assert_eq!(decided["fields"]["turn"], ended["fields"]["turn"]);
     assert!(decided["fields"]["tool"].is_string(), "{decided}");
 
-    local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("demo"))).await;
+    local.answer_to(local.slash(CHANNEL, ANN, "settings", Some("demo"))).await;
     let changed = wait_for_entry(&local, &installation, "setting-changed").await;
     assert_eq!(
         (&changed["fields"]["setting"], &changed["fields"]["value"]),
@@ -251,7 +251,7 @@ async fn a_full_disk_leaves_a_complete_chain_with_a_gap() {
         prlimit(Some(bot.pid), Resource::Fsize, Rlimit { current, maximum }).expect("limited");
     };
     limit(Some(16));
-    local.slash(CHANNEL, ANN, "backend", Some("demo"));
+    local.slash(CHANNEL, ANN, "settings", Some("demo"));
     local.mention(CHANNEL, ANN, "too much");
     local.wait_for_message(CHANNEL, |text| text.contains("(storage)")).await;
     bot.logs("the audit log cannot be written, so entries are missing").await;

@@ -49,7 +49,7 @@ async fn stops_resets_and_reserved_files_are_recorded_with_their_person() {
     assert_eq!(field(&reserved, "claim"), field(&released, "claim"));
     // A command without effect is not recorded.
     local.answer_to(local.slash(CHANNEL, ANN, "stop", None)).await;
-    local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("demo"))).await;
+    local.answer_to(local.slash(CHANNEL, ANN, "settings", Some("demo"))).await;
     wait_for_entry(&local, &installation, "setting-changed").await;
     assert_eq!(entries(&installation, "turn-stopped").len(), 1);
 }

@@ -375,7 +375,7 @@ async fn event_numbers_after_a_million_starts_of_the_cluster_work() {
     local.wait_for("the agent", |_| (agents(&one).len() == 1).then_some(())).await;
     local.mention(CHANNEL, ANN, "behind it");
     local.wait_for("the second", |_| journal().contains("behind it").then_some(())).await;
-    let shown = local.slash(CHANNEL, ANN, "queue", None);
+    let shown = local.slash(CHANNEL, ANN, "status", None);
     let shown = local.answer_to(shown).await.content;
     assert!(shown.contains("hang") && shown.contains("behind it"), "{shown}");
     let longest = shown.split(|digit| !number(digit)).map(str::len).max();

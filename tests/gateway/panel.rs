@@ -48,7 +48,7 @@ async fn choices_persist_per_channel_and_backend_over_restarts() {
     let mut bot = serving(&installation).await;
     let offered = async || {
         local
-            .suggestions(CHANNEL, ANN, "backend", "")
+            .suggestions(CHANNEL, ANN, "settings:backend", "")
             .await
             .into_iter()
             .map(|(id, _)| id)
@@ -56,23 +56,23 @@ async fn choices_persist_per_channel_and_backend_over_restarts() {
     };
     assert_eq!(offered().await, ["claude", "codex", "demo"]);
     assert_eq!(
-        run_command(&local, CHANNEL, ANN, "model", Some("echo")).await,
+        run_command(&local, CHANNEL, ANN, "settings", Some("model:=echo")).await,
         "Model is Echo from now on."
     );
     assert_eq!(
-        run_command(&local, CHANNEL, ANN, "backend", Some("claude")).await,
+        run_command(&local, CHANNEL, ANN, "settings", Some("backend:=claude")).await,
         "Backend is Claude Code from now on."
     );
     assert_eq!(
-        run_command(&local, CHANNEL, ANN, "model", Some("haiku")).await,
+        run_command(&local, CHANNEL, ANN, "settings", Some("model:=haiku")).await,
         "Model is Haiku from now on."
     );
     assert_eq!(
-        run_command(&local, CHANNEL, ANN, "thinking", Some("high")).await,
+        run_command(&local, CHANNEL, ANN, "settings", Some("thinking:=high")).await,
         "Thinking is High from now on."
     );
     assert_eq!(
-        run_command(&local, CHANNEL, ANN, "mode", Some("plan")).await,
+        run_command(&local, CHANNEL, ANN, "settings", Some("mode:=plan")).await,
         "Mode is Plan only from now on."
     );
     bot.signal(rustix::process::Signal::TERM);
@@ -95,21 +95,19 @@ async fn choices_persist_per_channel_and_backend_over_restarts() {
         levels.starts_with(&["unset", "low", "medium", "high"]) && set.as_deref() == Some("high"),
         "{levels:?}"
     );
-    assert!(
-        run_command(&local, OTHER, ANN, "model", None)
-            .await
-            .starts_with("Model is the agent's default; ")
-    );
+    let status = run_command(&local, OTHER, ANN, "status", None).await;
+    assert!(status.contains("**Model:** the agent's default"), "{status}");
     assert_eq!(
-        run_command(&local, CHANNEL, ANN, "backend", Some("demo")).await,
+        run_command(&local, CHANNEL, ANN, "settings", Some("backend:=demo")).await,
         "Backend is Demo agent from now on."
     );
+    let status = run_command(&local, CHANNEL, ANN, "status", None).await;
     assert!(
-        run_command(&local, CHANNEL, ANN, "model", None).await.starts_with("Model is Echo; "),
-        "each backend has its own choices"
+        status.contains("**Model:** Echo, chosen here"),
+        "each backend has its own choices: {status}"
     );
     assert_eq!(
-        run_command(&local, CHANNEL, ANN, "thinking", None).await,
+        run_command(&local, CHANNEL, ANN, "settings", Some("thinking:=high")).await,
         "Demo agent has no levels of thinking."
     );
     assert_eq!(
@@ -128,9 +126,14 @@ async fn a_backend_that_cannot_work_is_not_offered_and_refused_with_its_reason()
     fs::write(installation.backend("locked"), locked.build()).unwrap();
     let _bot = serving(&installation).await;
     assert!(
-        !local.suggestions(CHANNEL, ANN, "backend", "").await.iter().any(|(id, _)| id == "locked")
+        !local
+            .suggestions(CHANNEL, ANN, "settings:backend", "")
+            .await
+            .iter()
+            .any(|(id, _)| id == "locked")
     );
-    let refused = local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("locked"))).await;
+    let refused =
+        local.answer_to(local.slash(CHANNEL, ANN, "settings", Some("backend:=locked"))).await;
     assert_eq!(refused.content, "locked cannot be used here: it is not signed in.");
 }
 
@@ -177,6 +180,27 @@ async fn a_conversation_ended_by_reset_can_be_resumed() {
 }
 
 #[tokio::test]
+async fn a_status_keeps_commands_and_addresses_and_usage_has_the_cap_of_the_person() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    fs::write(
+        installation.path("config/budgets.md"),
+        "## people\n- person: each\n- cap: 50 turns a day\n",
+    )
+    .unwrap();
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "run `make a_b`, see https://a.example/x_y");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said")).await;
+    let usage = run_command(&local, CHANNEL, ANN, "usage", None).await;
+    assert!(usage.contains("1 turn of 50 turns a day"), "{usage}");
+    local.mention(CHANNEL, ANN, "slow 60 `make a_b` https://a.example/x_y");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    let status = run_command(&local, CHANNEL, ANN, "status", None).await;
+    assert!(status.contains("slow 60 `make a_b` https://a.example/x_y · ann"), "{status}");
+    run_command(&local, CHANNEL, ANN, "stop", None).await;
+}
+
+#[tokio::test]
 async fn the_queue_is_shown_to_users_and_the_directory_only_to_owners() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
@@ -186,8 +210,8 @@ async fn the_queue_is_shown_to_users_and_the_directory_only_to_owners() {
     local.mention(CHANNEL, ANN, "and then this");
     let mut queue = String::new();
     while !queue.contains("1. and then this · ann") {
-        queue = run_command(&local, CHANNEL, ANN, "queue", None).await;
-        assert!(queue.starts_with("**Running:** slow 60 · ann · "), "{queue}");
+        queue = run_command(&local, CHANNEL, ANN, "status", None).await;
+        assert!(queue.contains("**Running here:** slow 60 · ann · "), "{queue}");
     }
     assert!(queue.contains("**Overall:** 1 of 5 slots taken, 1 waiting"), "{queue}");
     let workspace = installation.path("workspace").display().to_string();
@@ -222,4 +246,28 @@ async fn the_console_shows_the_same() {
     assert!(lines.iter().any(|line| line.starts_with("Directory: /")), "{}", ended.stdout);
     assert_eq!(lines.last(), Some(&"✗ Demo agent cannot shorten a conversation."));
     assert_eq!(ended.code, 1);
+}
+
+#[tokio::test]
+async fn a_prompt_by_command_is_answered_by_the_chosen_agent_and_a_thread_keeps_it() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("ALLOWED_BACKENDS", "second");
+    let second = Wat::new("second", "second-1");
+    second.accepted_in(&installation.path("config"));
+    fs::write(installation.backend("second"), second.build()).unwrap();
+    let _bot = serving(&installation).await;
+    local.slash(CHANNEL, ANN, "ask", Some("one\nagent:=second"));
+    local.wait_for_message(CHANNEL, |text| text.contains("second-1")).await;
+    local.mention(CHANNEL, ANN, "two");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: two")).await;
+    let status = run_command(&local, CHANNEL, ANN, "status", None).await;
+    assert!(status.starts_with("**Backend:** Demo agent"), "only one prompt: {status}");
+
+    local.slash(CHANNEL, ANN, "new", Some("three\nagent:=second"));
+    let bound = || {
+        let sessions = installation.read("state/sessions.md");
+        let other = |line: &str| !line.contains(&CHANNEL.to_string());
+        sessions.lines().any(|line| line.contains("second") && other(line)).then_some(())
+    };
+    local.wait_for("the binding of the thread", |_| bound()).await;
 }

@@ -15,7 +15,7 @@ async fn a_refusing_service_is_reported_by_its_kind() {
         (
             401,
             "authentication_error",
-            "The agent is not signed in, or its key was refused. Choose another agent with `/backend`, or tell the operator. (authentication, ID)\n",
+            "The agent is not signed in, or its key was refused. Choose another agent with `/settings`, or tell the operator. (authentication, ID)\n",
         ),
         (404, "not_found_error", "The chosen model does not exist or may not be used. "),
         (429, "rate_limit_error", "The agent's service is limiting requests. "),
@@ -295,7 +295,7 @@ async fn an_agent_that_is_missing_for_a_while_fails_only_during_that_time() {
     talk.say("Three").await;
     let said = talk.ended().await;
     let told = format!(
-        "One.\n✗ The agent's program is not installed on this machine. Choose another agent with `/backend`, or tell the operator. (agent not found, {})\n",
+        "One.\n✗ The agent's program is not installed on this machine. Choose another agent with `/settings`, or tell the operator. (agent not found, {})\n",
         gateway.recordings()[1].header.link
     );
     assert!(

@@ -162,7 +162,7 @@ async fn requirement_07_failures_are_reported_without_internals() {
     let told =
         local.wait_for_message(CHANNEL, |text| text.contains("(authentication, ")).await.content;
     assert!(
-        !told.replace("`/backend`", "").contains('/') && !told.contains("on request"),
+        !told.replace("`/settings`", "").contains('/') && !told.contains("on request"),
         "7.1: {told}"
     );
 

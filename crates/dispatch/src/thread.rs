@@ -5,11 +5,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::Shared;
+use super::channel::options::Setting;
 use super::outlet::TurnAnswer;
 use super::outlet::handle::ReplyHandle;
 use super::persistence::wait_until_saved;
-use aetheel_model::event::{Event, EventOrigin, Lane};
-use aetheel_store::workspace::PendingSave;
+use aetheel_model::event::{Event, EventOrigin, Lane, PromptChoice};
+use aetheel_model::plain::with_causes;
+use aetheel_store::workspace::{BindingsError, PendingSave};
 
 /// Opens the thread of an accepted event, and lets the event wait in the thread's lane. Every step
 /// can be repeated: after a crash, the next process repeats all of them.
@@ -23,6 +25,19 @@ pub(crate) fn open(shared: &Arc<Shared>, event: Event, saving: Option<PendingSav
             shared.lanes.notify_finished();
         }
     });
+}
+
+/// Saves the agent and the model that a person chose for a thread.
+async fn bind(shared: &Shared, lane: &Lane, choice: &PromptChoice) -> Result<(), BindingsError> {
+    let bindings = shared.deps.workspace.bindings();
+    if let Some(backend) = &choice.backend {
+        bindings.set_backend(lane, backend).await?;
+    }
+    if let Some(model) = &choice.model {
+        let (backend, _) = shared.channels.backend_of(lane).await;
+        bindings.set_setting(lane, &backend, Setting::Model.name(), Some(model.clone())).await?;
+    }
+    Ok(())
 }
 
 async fn open_and_release(shared: &Shared, event: Event) {
@@ -48,8 +63,14 @@ async fn open_and_release(shared: &Shared, event: Event) {
     if let Some(parent) = parent {
         shared.channels.parents.learn(opened.thread, parent);
     }
+    let lane = Lane::Channel(opened.thread);
+    if let Some(choice) = &event.choice
+        && let Err(error) = bind(shared, &lane, choice).await
+    {
+        tracing::error!(%lane, error = %with_causes(&error), "cannot save the choice for a thread; it applies to the first prompt only");
+    }
     let event = Event {
-        lane: Lane::Channel(opened.thread),
+        lane,
         origin: EventOrigin::Message { channel: opened.thread, message: opened.first },
         parent,
         opens_thread: false,

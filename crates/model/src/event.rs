@@ -250,6 +250,19 @@ pub struct AgentRights {
     pub tools: Vec<String>,
 }
 
+/// The agent and the model that a person chose for one prompt, or for the conversation in the thread
+/// that the prompt opens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PromptChoice {
+    /// The backend, or `None` for the one of the lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// The model, or `None` for the one of the lane and the backend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
 /// A request for a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -283,6 +296,9 @@ pub struct Event {
     /// The request of the agent that wrote the prompt, as in [`NewEvent::by_agent`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_agent: Option<Box<AgentRequest>>,
+    /// The agent and the model, as in [`NewEvent::choice`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Box<PromptChoice>>,
     /// A key that identifies the cause of the event, as in [`NewEvent::key`].
     #[serde(default)]
     pub key: Option<String>,
@@ -335,6 +351,10 @@ pub struct NewEvent {
     /// The request of the agent that wrote the prompt, or `None` if no agent did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_agent: Option<Box<AgentRequest>>,
+    /// The agent and the model that the person chose for the prompt, or `None` for those of the
+    /// lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Box<PromptChoice>>,
     /// A key that identifies the cause of the event (`discord:…`, `cron:backup:…`). A second event
     /// with the same key is not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -373,6 +393,7 @@ impl NewEvent {
             attached: Vec::new(),
             quoted: None,
             by_agent: None,
+            choice: None,
             key: None,
             opens_thread: false,
             missed: false,
@@ -394,6 +415,7 @@ impl NewEvent {
             attached,
             quoted,
             by_agent,
+            choice,
             key,
             opens_thread,
             missed: _,
@@ -412,6 +434,7 @@ impl NewEvent {
             attached,
             quoted,
             by_agent,
+            choice,
             key,
             opens_thread,
             late,

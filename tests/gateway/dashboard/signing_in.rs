@@ -55,6 +55,19 @@ async fn a_link_signs_in_once_and_viewing_it_does_not_use_it_up() {
 }
 
 #[tokio::test]
+async fn a_link_that_other_devices_cannot_open_says_so() {
+    let local = LocalDiscord::start().await;
+    for (url, is_local) in [("", true), ("https://agents.example.com", false)] {
+        let installation = with_dashboard(&local).with("DASHBOARD_URL", url);
+        let mut bot = serving(&installation).await;
+        let answer = local.answer_to(local.slash(CHANNEL, ANN, "dashboard", None)).await.content;
+        assert_eq!(answer.contains("sets `DASHBOARD_URL`"), is_local, "{answer}");
+        bot.signal(rustix::process::Signal::TERM);
+        bot.ended().await;
+    }
+}
+
+#[tokio::test]
 async fn revoking_signs_a_user_out_everywhere_but_nobody_else() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);

@@ -334,7 +334,7 @@ impl Gateway {
         );
     }
 
-    /// Chooses a setting of a conversation, as `/mode` and `/model` do.
+    /// Chooses a setting of a conversation, as `/settings` does.
     pub async fn choose(&self, lane: u64, setting: Setting, value: &str) {
         self.dispatcher
             .settings
@@ -343,7 +343,7 @@ impl Gateway {
             .unwrap_or_else(|refusal| panic!("{refusal}"));
     }
 
-    /// Chooses the backend of a conversation, as `/backend` does, and the model that it needs.
+    /// Chooses the backend of a conversation, as `/settings` does, and the model that it needs.
     pub async fn choose_backend(&self, lane: u64, backend: &Backend) {
         self.dispatcher
             .settings

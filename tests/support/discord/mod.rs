@@ -215,8 +215,8 @@ impl LocalDiscord {
         id
     }
 
-    /// A user types the option of a slash command. Returns the suggestions as pairs of value and
-    /// label.
+    /// A user types an option of a slash command, the first one or the one that `name` names as
+    /// `COMMAND:OPTION`. Returns the suggestions as pairs of value and label.
     pub async fn suggestions(
         &self,
         channel: u64,
@@ -225,11 +225,13 @@ impl LocalDiscord {
         typed: &str,
     ) -> Vec<(String, String)> {
         let registered = self.commands();
+        let (name, option) = name.split_once(':').unwrap_or((name, ""));
         let command =
             registered.as_array().expect("commands").iter().find(|command| command["name"] == name);
-        let option =
-            command.unwrap_or_else(|| panic!("no command /{name}\n{}", self.story()))["options"][0]
-                .clone();
+        let command = command.unwrap_or_else(|| panic!("no command /{name}\n{}", self.story()));
+        let options = command["options"].as_array().expect("options");
+        let named = options.iter().find(|known| known["name"] == option);
+        let option = named.unwrap_or(&options[0]).clone();
         assert_eq!(option["autocomplete"], true, "no autocompletion for /{name}");
         let id: u64 = self.world.with(|state| {
             let event = rest::typing_json(state, channel, user, name, &option, typed);

@@ -666,20 +666,34 @@ pub(super) fn slash_json(
     name: &str,
     prompt: Option<&str>,
 ) -> Value {
-    // The option that the text names, as `NAME:=VALUE`, or the first one of the command.
+    // The options that the text names in lines `NAME:=VALUE`; other text belongs to the first one.
     let registered =
         state.commands.as_array().into_iter().flatten().find(|command| command["name"] == name);
-    let option = registered
+    let first = registered
         .and_then(|command| command["options"][0]["name"].as_str())
         .unwrap_or("prompt")
         .to_owned();
-    let named = prompt.and_then(|prompt| prompt.split_once(":="));
-    let (option, prompt) = match named {
-        Some((name, value)) => (name.to_owned(), Some(value)),
-        None => (option, prompt),
+    let kind = |option: &str| {
+        let options = registered.and_then(|command| command["options"].as_array());
+        let known = options.into_iter().flatten().find(|known| known["name"] == option);
+        known.and_then(|known| known["type"].as_u64()).unwrap_or(3)
     };
-    let options = prompt.map(|prompt| json!({"name": option, "type": 3, "value": prompt}));
-    let data = json!({"id": "900", "name": name, "type": 1, "options": options.into_iter().collect::<Vec<_>>()});
+    let (mut options, mut attachments) = (Vec::new(), json!({}));
+    let (named, plain): (Vec<&str>, Vec<&str>) =
+        prompt.unwrap_or_default().split('\n').partition(|line| line.contains(":="));
+    if prompt.is_some() && (named.is_empty() || plain.iter().any(|line| !line.is_empty())) {
+        options.push(json!({"name": first, "type": 3, "value": plain.join("\n")}));
+    }
+    for (option, value) in named.iter().filter_map(|line| line.split_once(":=")) {
+        if kind(option) == 11 {
+            let id = (800 + options.len()).to_string();
+            attachments[&id] = json!({"id": id, "filename": "notes.txt", "content_type": "text/plain", "size": 5, "url": value});
+            options.push(json!({"name": option, "type": 11, "value": id}));
+        } else {
+            options.push(json!({"name": option, "type": 3, "value": value}));
+        }
+    }
+    let data = json!({"id": "900", "name": name, "type": 1, "options": options, "resolved": {"attachments": attachments}});
     interaction_json(state, channel, user, 2, &data, None)
 }
 

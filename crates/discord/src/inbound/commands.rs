@@ -16,7 +16,9 @@ use crate::text::quote;
 use crate::wire::SlashInteraction;
 use aetheel_dispatch::{LaneRequestError, PromptRefusal, StopResult};
 use aetheel_model::audit::{AuditEntry, AuditKind};
-use aetheel_model::event::{CommandToken, EventKind, EventOrigin, NewEvent};
+use aetheel_model::event::{
+    AttachedFile, CommandToken, EventKind, EventOrigin, NewEvent, PromptChoice,
+};
 use aetheel_model::id::{ChannelId, MessageId, UserId};
 
 const FORGOTTEN: &str = "Done: your next prompt begins a new conversation.";
@@ -98,7 +100,17 @@ impl InboundProcessor {
         if self.intake.is_closed() {
             return Err(CommandRefusal::Closing);
         }
-        let event = NewEvent { opens_thread: verb == Verb::New, ..asked(slash) };
+        let choice = prompt_choice(slash);
+        let lane = ids::lane(slash.channel);
+        if let Some(choice) = &choice {
+            self.services.settings.check_prompt_choice(&lane, choice).await?;
+        }
+        let event = NewEvent {
+            opens_thread: verb == Verb::New,
+            attached: slash.files.iter().cloned().map(AttachedFile::from).collect(),
+            choice: choice.map(Box::new),
+            ..asked(slash)
+        };
         let saved = self.submit(event)?.wait_until_saved().await;
         saved.map(|_| CommandOutcome::Kept).map_err(|why| {
             self.queue_markers.forget(slash.interaction);
@@ -130,6 +142,16 @@ impl InboundProcessor {
         });
         Ok(CommandOutcome::Kept)
     }
+}
+
+/// Returns the agent and the model that a command names.
+fn prompt_choice(slash: &SlashInteraction) -> Option<PromptChoice> {
+    let given = |name: &str| {
+        let option = slash.options.iter().find(|(given, _)| given == name);
+        option.map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty())
+    };
+    let choice = PromptChoice { backend: given("agent"), model: given("model") };
+    (choice != PromptChoice::default()).then_some(choice)
 }
 
 /// Builds the event of a command with a text.

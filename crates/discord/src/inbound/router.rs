@@ -238,7 +238,11 @@ impl EventRouter {
             owner: identity.owners.contains(&slash.user.id),
         };
         let Some(command) = commands::command(&slash.name, alias) else {
-            self.refuse(slash, "I do not know this command any more. Use `/ask`.");
+            let text = match commands::replacement(&slash.name) {
+                Some(now) => format!("`/{}` is now `{now}`.", slash.name),
+                None => "I do not know this command any more. Use `/ask`.".to_owned(),
+            };
+            self.refuse(slash, &text);
             return None;
         };
         let verb = command.verb;

@@ -8,40 +8,58 @@ use super::commands::{self, CommandAccess, PanelAction};
 use super::scope::ChannelScope;
 use super::{Response, later_turns, menu, page};
 use aetheel_dispatch::{
-    ClaimOrder, LaneRequestError, LaneStatus, ProjectBinding, queue_rows, session_rows, status_rows,
+    ClaimOrder, LaneRequestError, LaneStatus, ProjectBinding, Setting, StatusRow, session_rows,
+    status_rows,
 };
 use aetheel_model::config::READS_ONLY_IN_CHAT;
 
 /// How long an agent may take to list its sessions.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(8);
 
+/// The bot and the person, as far as the answer to a command depends on them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Surroundings {
+    /// Whether the person may also write direct messages.
+    pub(super) alone: bool,
+    /// Whether the dashboard is enabled.
+    pub(super) dashboard: bool,
+    /// The time in which Discord answered a request a moment ago.
+    pub(super) latency: Option<Duration>,
+}
+
 impl PanelAction {
     /// Returns whether a deferred answer is visible only to the person who asked. Discord needs to
     /// know this before the answer is ready.
-    pub(super) fn is_private(self) -> bool {
-        !matches!(self, Self::Set(_) | Self::Compact | Self::Project | Self::Claim)
+    pub(super) fn is_private(self, given: &[(String, String)]) -> bool {
+        if self == Self::Settings {
+            return given.is_empty();
+        }
+        !matches!(self, Self::Compact | Self::Project | Self::Claim)
     }
 
-    /// Carries out the command. `alone` means that the person may also write direct messages, and
-    /// `dashboard` that the dashboard is enabled.
+    /// Carries out the command. `surroundings` describes the bot and the person.
     pub(super) async fn run(
         self,
         scope: &ChannelScope,
-        (alone, dashboard): (bool, bool),
+        surroundings: Surroundings,
         given: &[(String, String)],
     ) -> Response {
         let value = given.first().map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
         let now = Timestamp::now();
         match (self, value) {
-            (Self::Status, _) => Response::private(page::from_rows(&status_rows(
-                &scope.view().await,
-                scope.asker.owner,
-                now,
-            ))),
-            (Self::Queue, _) => {
-                Response::private(page::from_rows(&queue_rows(&scope.queue(), now)))
+            (Self::Status, None) => {
+                let mut rows = status_rows(&scope.view().await, scope.asker.owner, now);
+                rows.push(connection_row(surroundings.latency));
+                Response::private(page::from_rows(&rows))
             }
-            (Self::Usage, _) => Response::private(page::escaped(&scope.usage().await.join("\n"))),
+            (Self::Status, Some(_)) if !scope.asker.owner => {
+                Response::private("Only my owner may check a backend.")
+            }
+            (Self::Status, Some(name)) => {
+                let text = scope.ping(name).await.unwrap_or_else(|error| error.to_string());
+                Response::private(page::escaped(&text))
+            }
+            (Self::Usage, _) => Response::private(page::shown(&scope.usage().await.join("\n"))),
             (Self::Sessions, None) => {
                 let found = scope.conversations(LISTING_TIMEOUT).await;
                 let hint = if found.all.is_empty() {
@@ -67,14 +85,8 @@ impl PanelAction {
                     ),
                 }
             }
-            (Self::Settings, _) => menu::settings(&scope.view().await),
-            (Self::Set(setting), None) => {
-                let shown = scope.choose(setting, None).await;
-                Response::private(shown.unwrap_or_else(|error| error.to_string()))
-            }
-            (Self::Set(setting), Some(value)) => {
-                Response::changed(scope.choose(setting, Some(value)).await)
-            }
+            (Self::Settings, None) => menu::settings(&scope.view().await),
+            (Self::Settings, Some(_)) => choose_all(scope, given).await,
             (Self::Compact, _) => Response::changed(scope.compact().await),
             (Self::Project, None) => {
                 let shown = scope.project(&ProjectBinding::default()).await;
@@ -122,16 +134,39 @@ impl PanelAction {
                 };
                 Response::changed(changed.map(|text| page::escaped(&text)))
             }
-            (Self::Ping, name) => {
-                let text = scope.ping(name).await.unwrap_or_else(|error| error.to_string());
-                Response::private(page::escaped(&text))
-            }
             (Self::Help, _) => {
-                let of = (alone, dashboard);
-                Response::private(help(&scope.view().await, scope.asker.owner, of))
+                Response::private(help(&scope.view().await, scope.asker.owner, surroundings))
             }
         }
     }
+}
+
+/// Chooses all given settings, the backend first, because the others belong to it. Everybody sees
+/// what was changed, with the reason why something was not.
+async fn choose_all(scope: &ChannelScope, given: &[(String, String)]) -> Response {
+    let (mut changed, mut refused) = (Vec::new(), Vec::new());
+    for setting in Setting::ALL {
+        let named = given.iter().find(|(name, _)| name == menu::setting_name(setting));
+        let Some(value) = named.map(|(_, value)| value.trim()) else { continue };
+        match scope.choose(setting, Some(value)).await {
+            Ok(text) => changed.push(text),
+            Err(error) => refused.push(error.to_string()),
+        }
+    }
+    if changed.is_empty() {
+        return Response::private(refused.join("\n"));
+    }
+    changed.extend(refused);
+    Response { private: false, ..Response::private(changed.join("\n")) }
+}
+
+/// Returns the line about the connection to Discord.
+fn connection_row(latency: Option<Duration>) -> StatusRow {
+    let text = match latency {
+        Some(latency) => format!("Discord answers in {} ms", latency.as_millis()),
+        None => "Discord answers slowly".to_owned(),
+    };
+    StatusRow { name: "Connection", text }
 }
 
 /// Returns the text that a turn which an agent asked for was removed.
@@ -139,9 +174,9 @@ pub(super) fn removed_text(id: &str) -> String {
     format!("Removed: the agent gets no turn for `{}` any more.", page::escaped(id))
 }
 
-/// Returns the help, with the commands that are useful here. See [`PanelAction::run`] for `alone`
-/// and `dashboard`.
-fn help(view: &LaneStatus, owner: bool, (alone, dashboard): (bool, bool)) -> String {
+/// Returns the help, with the commands that are useful here.
+fn help(view: &LaneStatus, owner: bool, surroundings: Surroundings) -> String {
+    let Surroundings { alone, dashboard, .. } = surroundings;
     let useful = commands::all(dashboard).filter(|command| {
         command.needs.is_none_or(|feature| view.has(feature))
             && (owner || command.access == CommandAccess::Everyone)

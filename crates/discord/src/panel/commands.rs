@@ -8,7 +8,6 @@ use tracing::{info, warn};
 
 use crate::api::Api;
 use crate::rest::{RestError, Timeouts};
-use aetheel_dispatch::Setting;
 use aetheel_model::agent::descriptor::Feature;
 
 /// The action of a command.
@@ -28,23 +27,21 @@ pub(crate) enum Verb {
 /// A command of the panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PanelAction {
+    /// Shows the state of the channel, or checks whether a backend can work.
     Status,
-    Queue,
     /// Shows what the turns of the channel used, and the budgets.
     Usage,
     /// Lists conversations, or resumes one or a copy of it.
     Sessions,
     /// Shows the turns that agents asked for, or removes one.
     Schedules,
+    /// Shows the settings, or chooses some.
     Settings,
-    /// Shows or chooses a setting.
-    Set(Setting),
     Compact,
     /// Shows or binds the channel's project.
     Project,
     /// Lists, takes or releases claims.
     Claim,
-    Ping,
     Help,
 }
 
@@ -73,20 +70,29 @@ pub(crate) struct SlashCommand {
 struct CommandOption {
     name: &'static str,
     description: &'static str,
+    /// The type of the value in Discord's interface.
+    kind: u8,
     required: bool,
     autocomplete: bool,
 }
 
+const TEXT: u8 = 3;
+const ATTACHMENT: u8 = 11;
+
+const fn free(name: &'static str, description: &'static str) -> CommandOption {
+    CommandOption { name, description, kind: TEXT, required: false, autocomplete: false }
+}
+
 const fn words(name: &'static str, description: &'static str) -> CommandOption {
-    CommandOption { name, description, required: true, autocomplete: false }
+    CommandOption { required: true, ..free(name, description) }
 }
 
 const fn choice(name: &'static str, description: &'static str) -> CommandOption {
-    CommandOption { name, description, required: false, autocomplete: true }
+    CommandOption { autocomplete: true, ..free(name, description) }
 }
 
-const fn free(name: &'static str, description: &'static str) -> CommandOption {
-    CommandOption { name, description, required: false, autocomplete: false }
+const fn file(name: &'static str, description: &'static str) -> CommandOption {
+    CommandOption { kind: ATTACHMENT, ..free(name, description) }
 }
 
 const fn everyone(
@@ -124,7 +130,7 @@ impl SlashCommand {
     }
 
     fn json(&self, name: &str) -> Value {
-        let option = |takes: &CommandOption| json!({"type": 3, "name": takes.name, "description": takes.description, "required": takes.required, "autocomplete": takes.autocomplete});
+        let option = |takes: &CommandOption| json!({"type": takes.kind, "name": takes.name, "description": takes.description, "required": takes.required, "autocomplete": takes.autocomplete});
         let options: Vec<Value> = self.options.iter().map(option).collect();
         // Manage Server.
         let permissions =
@@ -137,12 +143,27 @@ impl SlashCommand {
 const RESET: &str = "Forget this channel's conversation and begin a new one";
 
 /// All commands, in the order of the help.
-const TABLE: [SlashCommand; 22] = [
-    everyone("ask", "Ask the agent", &[words("prompt", "The task for the agent")], Verb::Ask),
+const TABLE: [SlashCommand; 15] = [
+    everyone(
+        "ask",
+        "Ask the agent",
+        &[
+            words("prompt", "The task for the agent"),
+            file("file", "A file for the agent"),
+            choice("agent", "The agent that answers this prompt"),
+            choice("model", "The model that answers this prompt"),
+        ],
+        Verb::Ask,
+    ),
     everyone(
         "new",
         "Begin a new conversation in a new thread",
-        &[words("prompt", "The task for the agent in the thread")],
+        &[
+            words("prompt", "The task for the agent in the thread"),
+            file("file", "A file for the agent"),
+            choice("agent", "The agent of the thread"),
+            choice("model", "The model of the thread"),
+        ],
         Verb::New,
     ),
     everyone("reset", RESET, &[], Verb::Reset),
@@ -153,8 +174,12 @@ const TABLE: [SlashCommand; 22] = [
         &[words("message", "The message for the agent")],
         Verb::Steer,
     ),
-    panel("status", "Show the backend and the activity of this channel", &[], PanelAction::Status),
-    panel("queue", "Show the running and waiting prompts of this channel", &[], PanelAction::Queue),
+    panel(
+        "status",
+        "Show the backend, the prompts and the settings of this channel",
+        &[choice("check", "For owners: a backend to check")],
+        PanelAction::Status,
+    ),
     panel(
         "sessions",
         "List the conversations of this channel, or continue one",
@@ -171,40 +196,21 @@ const TABLE: [SlashCommand; 22] = [
         &[free("remove", "The id of the turn to remove")],
         PanelAction::Schedules,
     ),
-    panel("settings", "Show and change the settings of this channel", &[], PanelAction::Settings),
     panel(
-        "backend",
-        "Show or change the backend of this channel",
-        &[choice("name", "The backend; `unset` for the default")],
-        PanelAction::Set(Setting::Backend),
+        "settings",
+        "Show and change the settings of this channel",
+        &[
+            choice("backend", "The backend that answers; `unset` for the default"),
+            choice("model", "The model; `unset` for the default"),
+            choice("thinking", "How much the model thinks; `unset` for the default"),
+            choice(
+                "safety",
+                "The level up to which the agent acts without asking; `unset` for the default",
+            ),
+            choice("mode", "`build` or `plan`"),
+        ],
+        PanelAction::Settings,
     ),
-    panel(
-        "model",
-        "Show or change the model",
-        &[choice("name", "The model; `unset` for the default")],
-        PanelAction::Set(Setting::Model),
-    )
-    .needing(Feature::Model),
-    panel(
-        "thinking",
-        "Show or change how much the model thinks",
-        &[choice("level", "The level; `unset` for the default")],
-        PanelAction::Set(Setting::Effort),
-    )
-    .needing(Feature::Effort),
-    panel(
-        "safety",
-        "Show or change what the agent may do without asking",
-        &[choice("level", "The level; `unset` for the default")],
-        PanelAction::Set(Setting::Safety),
-    ),
-    panel(
-        "mode",
-        "Show or change whether the agent builds or only plans",
-        &[choice("mode", "`build` or `plan`")],
-        PanelAction::Set(Setting::Mode),
-    )
-    .needing(Feature::Plan),
     panel(
         "compact",
         "Compact this channel's conversation, so that it takes less of the model's context",
@@ -239,13 +245,6 @@ const TABLE: [SlashCommand; 22] = [
         ],
         PanelAction::Claim,
     ),
-    panel(
-        "ping",
-        "Check whether a backend can work",
-        &[choice("name", "The backend; without it, the one of this channel")],
-        PanelAction::Ping,
-    )
-    .for_owners(),
     everyone(
         "dashboard",
         "Get a private link to the dashboard",
@@ -268,6 +267,21 @@ pub(crate) fn command(name: &str, alias: Option<&str>) -> Option<&'static SlashC
         Some(alias) if name.strip_suffix("-reset") == Some(alias) => of(Verb::Reset),
         _ => None,
     })
+}
+
+/// Returns the command that replaces one of an earlier version. People may still see such a command
+/// for a moment after an update.
+pub(crate) fn replacement(name: &str) -> Option<&'static str> {
+    match name {
+        "backend" => Some("/settings backend:"),
+        "model" => Some("/settings model:"),
+        "thinking" => Some("/settings thinking:"),
+        "safety" => Some("/settings safety:"),
+        "mode" => Some("/settings mode:"),
+        "queue" => Some("/status"),
+        "ping" => Some("/status check:"),
+        _ => None,
+    }
 }
 
 /// Registers all commands at once, if the registered ones differ. A failure is only logged, because

@@ -27,6 +27,15 @@ pub trait SignInService: Send + Sync {
     fn revoke(&self, user: UserId) -> usize;
 }
 
+/// The note below a link that other devices cannot open.
+const LOCAL_ONLY: &str = "\n⚠️ The dashboard has no public address: the link opens only on the gateway's own machine, or through a tunnel to it. The operator sets `DASHBOARD_URL` to an address that other devices can open.";
+
+/// Returns whether only the gateway's own machine can open a link.
+fn is_local(link: &str) -> bool {
+    let host = link.split_once("://").map_or(link, |(_, rest)| rest);
+    ["127.", "localhost", "[::1]"].iter().any(|local| host.starts_with(local))
+}
+
 /// Carries out `/dashboard` for a person who may use the bot. Returns the private answer.
 pub(crate) fn run_command(
     sign_in: Option<&Arc<dyn SignInService>>,
@@ -47,8 +56,9 @@ pub(crate) fn run_command(
                 Ok(link) => {
                     info!(user, channel = slash.channel, "created a dashboard link for a user");
                     // Angle brackets prevent a preview of the page.
+                    let local = if is_local(&link) { LOCAL_ONLY } else { "" };
                     format!(
-                        "<{link}>\nThis is for you alone: it works once, within five minutes. `/dashboard action:revoke` signs you out everywhere."
+                        "<{link}>\nThis is for you alone: it works once, within five minutes. `/dashboard action:revoke` signs you out everywhere.{local}"
                     )
                 }
                 Err(refusal) => refusal.to_string(),

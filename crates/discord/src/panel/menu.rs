@@ -16,8 +16,8 @@ const MAX_MENU_ITEMS: usize = 25;
 /// Maximum number of characters of a label and of a value.
 const MAX_LABEL_CHARS: usize = 100;
 
-/// Returns the name of a setting in the id of its menu.
-fn setting_name(setting: Setting) -> &'static str {
+/// Returns the name of a setting in the id of its menu and in the options of `/settings`.
+pub(super) fn setting_name(setting: Setting) -> &'static str {
     match setting {
         Setting::Backend => "backend",
         Setting::Model => "model",
@@ -49,7 +49,7 @@ pub(super) fn settings(view: &LaneStatus) -> Response {
         match row(option) {
             Some(row) => rows.push(row),
             None if option.open => lines.push(format!(
-                "Model: {}; `/model` accepts any name that the agent knows.",
+                "Model: {}; `/settings model:` accepts any name that the agent knows.",
                 page::escaped(option.shown())
             )),
             // This setting has no choices.

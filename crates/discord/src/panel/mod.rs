@@ -1,4 +1,4 @@
-//! Commands and menus that show or change something, such as `/status`, `/settings` and `/model`.
+//! Commands and menus that show or change something, such as `/status` and `/settings`.
 //!
 //! This module acknowledges each command in time and renders the answer; the dispatcher carries
 //! out the change. A change is visible to everybody. Failures, and answers that change nothing, are
@@ -31,6 +31,7 @@ use crate::access::asker::Asker;
 use crate::access::identity::Identity;
 use crate::api::{Api, nonce};
 use crate::rest::Timeouts;
+use actions::Surroundings;
 use aetheel_dispatch::{LaneRequestError, Setting};
 use commands::{CommandAccess, PanelAction};
 use later_turns::LaterTurnChoice;
@@ -41,6 +42,8 @@ const ANSWER_GRACE: Duration = Duration::from_millis(1_200);
 /// Time limits of the acknowledgement.
 const ACK_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_millis(1_200), Duration::from_millis(1_700));
+/// Time limit of the request whose time `/status` shows.
+const LATENCY_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time limit of suggestions, which cannot be deferred.
 const SUGGESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
 
@@ -128,13 +131,17 @@ impl Panels {
             let alone =
                 this.identity.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
             let scope = ChannelScope::new(&this.services, asker, &caller.name);
-            let dashboard = this.dashboard;
-            let mut work = this
-                .runtime
-                .spawn(async move { order.run(&scope, (alone, dashboard), &given).await });
+            let (dashboard, sender) = (this.dashboard, this.sender.clone());
+            let private = order.is_private(&given);
+            let mut work = this.runtime.spawn(async move {
+                let measured = order == PanelAction::Status && given.is_empty();
+                let latency = if measured { latency(&sender).await } else { None };
+                let surroundings = Surroundings { alone, dashboard, latency };
+                order.run(&scope, surroundings, &given).await
+            });
             let response = tokio::select! {
                 response = &mut work => response.unwrap_or_else(|_| Response::private("That went wrong. (internal)")),
-                () = sleep(ANSWER_GRACE) => return this.answer_later(caller, order, work).await,
+                () = sleep(ANSWER_GRACE) => return this.answer_later(caller, private, work).await,
             };
             if !this.acknowledge(&caller, json!({"type": 4, "data": response.data()})).await
                 && !response.private
@@ -151,11 +158,11 @@ impl Panels {
     async fn answer_later(
         self: Arc<Self>,
         caller: InteractionCaller,
-        order: PanelAction,
+        private: bool,
         work: tokio::task::JoinHandle<Response>,
     ) {
         let mut data = json!({"allowed_mentions": {"parse": []}});
-        if order.is_private() {
+        if private {
             data["flags"] = json!(64);
         }
         let announced = self.acknowledge(&caller, json!({"type": 5, "data": data})).await;
@@ -260,26 +267,20 @@ impl Panels {
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let asker = caller.asker(&this.identity);
-            let order =
+            let verb =
                 commands::command(&typed.command, this.alias.as_deref()).and_then(|command| {
-                    match command.verb {
-                        commands::Verb::Panel(order)
-                            if command.access == CommandAccess::Everyone || asker.owner =>
-                        {
-                            Some(order)
-                        }
-                        _ => None,
-                    }
+                    let may = command.access == CommandAccess::Everyone || asker.owner;
+                    Some(command.verb).filter(|_| may)
                 });
             // People get no suggestions for commands that they may not use.
             let admitted = this.identity.admit(&asker).is_ok();
-            let choices = match order.filter(|_| admitted) {
+            let choices = match verb.filter(|_| admitted) {
                 None => Vec::new(),
-                Some(order) => {
+                Some(verb) => {
                     let scope = ChannelScope::new(&this.services, asker, &caller.name);
                     let work = this
                         .runtime
-                        .spawn(async move { suggestions::choices(&scope, order, &typed).await });
+                        .spawn(async move { suggestions::choices(&scope, verb, &typed).await });
                     timeout(SUGGESTION_TIMEOUT, work)
                         .await
                         .ok()
@@ -348,6 +349,14 @@ impl Panels {
             warn!(channel, length = text.chars().count(), %error, "cannot report a choice in the channel");
         }
     }
+}
+
+/// Measures the time in which Discord answers a request. Returns `None` if that takes longer than
+/// [`LATENCY_TIMEOUT`].
+async fn latency(api: &Api) -> Option<Duration> {
+    let begun = tokio::time::Instant::now();
+    let answered = timeout(LATENCY_TIMEOUT, api.me(ACK_TIMEOUTS)).await;
+    answered.ok()?.ok().map(|_| begun.elapsed())
 }
 
 async fn choose_setting(scope: ChannelScope, setting: Setting, value: String) -> PressResult {

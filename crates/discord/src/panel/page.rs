@@ -1,20 +1,20 @@
 //! Text for messages: escaped, and cut to the size of a message. Pure.
 
-use crate::text::markdown::escape;
+use crate::text::markdown::with_code_and_links;
 use aetheel_dispatch::StatusRow;
 
 /// Maximum number of characters of a text. Leaves room for lines that a command adds.
 const MAX_PAGE_CHARS: usize = 1_900;
 
-pub(super) use crate::text::markdown::escape as escaped;
+pub(super) use crate::text::markdown::{escape as escaped, with_code_and_links as shown};
 
 /// Formats rows as lines with bold names.
 pub(super) fn from_rows(rows: &[StatusRow]) -> String {
     let line = |row: &StatusRow| {
         if row.name.is_empty() {
-            escape(&row.text)
+            with_code_and_links(&row.text)
         } else {
-            format!("**{}:** {}", row.name, escape(&row.text))
+            format!("**{}:** {}", row.name, with_code_and_links(&row.text))
         }
     };
     cut_to_page(&rows.iter().map(line).collect::<Vec<_>>().join("\n"))
@@ -39,7 +39,7 @@ mod tests {
         let row = |name, text: &str| StatusRow { name, text: text.to_owned() };
         assert_eq!(
             from_rows(&[row("Running", "**x** <@1>"), row("", "- a `b`")]),
-            "**Running:** \\*\\*x\\*\\* \\<@1\\>\n- a \\`b\\`"
+            "**Running:** \\*\\*x\\*\\* \\<@1\\>\n- a `b`"
         );
         assert_eq!(from_rows(&[row("", &"é".repeat(5_000))]).chars().count(), MAX_PAGE_CHARS);
     }

@@ -7,7 +7,7 @@ use crate::ids;
 use aetheel_dispatch::{
     BackendControl, ClaimAuthor, ClaimDesk, ClaimError, ClaimOrder, ConversationList,
     Conversations, Dispatcher, LaneRequestError, LaneStatus, LaterTurns, Observer, PingError,
-    ProjectBinding, QueueView, Setting, Settings,
+    ProjectBinding, Setting, Settings,
 };
 use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::audit::{AuditEntry, AuditKind};
@@ -82,10 +82,6 @@ impl ChannelScope {
         removed
     }
 
-    pub(super) fn queue(&self) -> QueueView {
-        self.services.observer.queue_of(&self.lane)
-    }
-
     /// Calls [`Settings::choose`], and logs a change.
     pub(super) async fn choose(
         &self,
@@ -103,8 +99,13 @@ impl ChannelScope {
         chosen
     }
 
-    pub(super) async fn models(&self, wait: Duration) -> Vec<DescriptorChoice> {
-        self.services.settings.models(&self.lane, wait).await
+    /// Returns the models of a backend; without a name, those of the channel's backend.
+    pub(super) async fn models_of(
+        &self,
+        backend: Option<&str>,
+        wait: Duration,
+    ) -> Vec<DescriptorChoice> {
+        self.services.settings.models(&self.lane, backend, wait).await
     }
 
     pub(super) async fn conversations(&self, wait: Duration) -> ConversationList {
@@ -149,7 +150,8 @@ impl ChannelScope {
     }
 
     pub(super) async fn usage(&self) -> Vec<String> {
-        self.services.observer.usage(&self.lane).await
+        let person = UserId::discord(self.asker.user);
+        self.services.observer.usage(&self.lane, Some(person)).await
     }
 
     pub(super) async fn claims(&self) -> Result<String, ClaimError> {
@@ -198,13 +200,9 @@ impl ChannelScope {
         bound
     }
 
-    /// Checks whether a backend can work; without a name, the backend of the channel.
-    pub(super) async fn ping(&self, name: Option<&str>) -> Result<String, PingError> {
-        let name = match name {
-            Some(name) => name.to_owned(),
-            None => self.services.settings.backend_of(&self.lane).await,
-        };
-        self.services.backends.ping(&name).await
+    /// Checks whether a backend can work.
+    pub(super) async fn ping(&self, name: &str) -> Result<String, PingError> {
+        self.services.backends.ping(name).await
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::commands::PanelAction;
+use super::commands::{PanelAction, Verb};
+use super::menu;
 use super::scope::ChannelScope;
 use aetheel_dispatch::{Setting, conversation_line};
 use aetheel_model::agent::descriptor::DescriptorChoice;
@@ -24,13 +25,19 @@ pub(super) struct TypedOption {
     pub(super) command: String,
     name: String,
     text: String,
+    /// The agent that the command names in another option.
+    agent: Option<String>,
 }
 
 /// Parses an interaction of type 4.
 pub(super) fn read(value: &Value) -> Option<TypedOption> {
     let options = value["data"]["options"].as_array()?;
     let typed = options.iter().find(|option| option["focused"] == true)?;
+    let agent = options.iter().find(|option| {
+        option["focused"] != true && matches!(option["name"].as_str(), Some("agent" | "backend"))
+    });
     Some(TypedOption {
+        agent: agent.and_then(|option| option["value"].as_str()).map(str::to_owned),
         command: value["data"]["name"].as_str()?.to_owned(),
         name: typed["name"].as_str().unwrap_or_default().to_owned(),
         text: typed["value"].as_str().unwrap_or_default().trim().to_owned(),
@@ -38,16 +45,25 @@ pub(super) fn read(value: &Value) -> Option<TypedOption> {
 }
 
 /// Returns the choices that match the typed text, in Discord's format.
-pub(super) async fn choices(
-    scope: &ChannelScope,
-    order: PanelAction,
-    typed: &TypedOption,
-) -> Vec<Value> {
-    let all: Vec<DescriptorChoice> = match order {
-        PanelAction::Set(Setting::Model) => scope.models(LISTING_TIMEOUT).await,
-        PanelAction::Set(setting) => offered(scope, setting).await,
-        PanelAction::Ping | PanelAction::Project => offered(scope, Setting::Backend).await,
-        PanelAction::Sessions => {
+pub(super) async fn choices(scope: &ChannelScope, verb: Verb, typed: &TypedOption) -> Vec<Value> {
+    let all: Vec<DescriptorChoice> = match verb {
+        Verb::Ask | Verb::New if typed.name == "agent" => offered(scope, Setting::Backend).await,
+        Verb::Ask | Verb::New => scope.models_of(typed.agent.as_deref(), LISTING_TIMEOUT).await,
+        Verb::Panel(PanelAction::Settings) if typed.name == menu::setting_name(Setting::Model) => {
+            scope.models_of(typed.agent.as_deref(), LISTING_TIMEOUT).await
+        }
+        Verb::Panel(PanelAction::Settings) => {
+            let named = |setting: &Setting| menu::setting_name(*setting) == typed.name;
+            match Setting::ALL.into_iter().find(named) {
+                Some(setting) => offered(scope, setting).await,
+                None => Vec::new(),
+            }
+        }
+        Verb::Panel(PanelAction::Status) if !scope.asker.owner => Vec::new(),
+        Verb::Panel(PanelAction::Status | PanelAction::Project) => {
+            offered(scope, Setting::Backend).await
+        }
+        Verb::Panel(PanelAction::Sessions) => {
             let now = Timestamp::now();
             let found = scope
                 .conversations(LISTING_TIMEOUT)
@@ -129,6 +145,7 @@ mod tests {
             command: "model".to_owned(),
             name: "name".to_owned(),
             text: "op".to_owned(),
+            agent: None,
         };
         assert_eq!(read(&value), Some(typed));
         assert_eq!(read(&json!({"data": {"name": "model", "options": []}})), None);

@@ -1,7 +1,7 @@
 //! The text of an agent in a message of the gateway. It cannot look like a line of the gateway:
 //! every line is a quotation, and links show their target. Pure.
 
-use crate::text::markdown::escape;
+use crate::text::markdown::{address_length, escape};
 use crate::text::mention::generic_mentions;
 
 /// Returns a text without formatting and mentions. Web addresses remain links.
@@ -10,7 +10,7 @@ pub(super) fn literal(text: &str) -> String {
     let (mut shown, mut rest) = (String::with_capacity(text.len() + 16), text.as_str());
     while let Some(at) = next_address(rest) {
         let (before, address) = rest.split_at(at);
-        let (address, after) = address.split_at(address_length(address));
+        let (address, after) = address.split_at(address_length(address).unwrap_or_default());
         shown.push_str(&escape(before));
         shown.push_str(address);
         rest = after;
@@ -49,12 +49,6 @@ pub(super) fn quoted(text: &str) -> String {
 
 fn next_address(text: &str) -> Option<usize> {
     ["https://", "http://"].iter().filter_map(|scheme| text.find(scheme)).min()
-}
-
-/// Returns the length of the web address at the beginning of a text. It ends before a character
-/// that could end a link or begin formatting.
-fn address_length(text: &str) -> usize {
-    text.find(|c: char| c.is_whitespace() || "<>()[]`|*\\\"".contains(c)).unwrap_or(text.len())
 }
 
 #[cfg(test)]

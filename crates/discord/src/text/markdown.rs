@@ -1,5 +1,42 @@
 //! Discord's formatting. Pure.
 
+/// Returns a plain text of the gateway as Markdown: commands between backticks become code, web
+/// addresses remain links, and everything else is escaped.
+pub(crate) fn with_code_and_links(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(line_with_code_and_links).collect();
+    lines.join("\n")
+}
+
+fn line_with_code_and_links(line: &str) -> String {
+    let (mut shown, mut rest) = (String::with_capacity(line.len() + 8), line);
+    while let Some(at) = rest.find(['`', 'h']) {
+        shown.push_str(&escape(&rest[..at]));
+        rest = &rest[at..];
+        let kept = code_length(rest).or_else(|| address_length(rest));
+        let (part, after) = rest.split_at(kept.unwrap_or(1));
+        match kept {
+            Some(_) => shown.push_str(part),
+            None => shown.push_str(&escape(part)),
+        }
+        rest = after;
+    }
+    shown + &escape(rest)
+}
+
+/// Returns the length of the code at the beginning of a line.
+fn code_length(line: &str) -> Option<usize> {
+    let code = line.strip_prefix('`')?;
+    code.find('`').filter(|end| *end > 0).map(|end| end + 2)
+}
+
+/// Returns the length of the web address at the beginning of a text. It ends before a character
+/// that could end a link or begin formatting.
+pub(crate) fn address_length(text: &str) -> Option<usize> {
+    (text.starts_with("https://") || text.starts_with("http://")).then(|| {
+        text.find(|c: char| c.is_whitespace() || "<>()[]`|*\\\"".contains(c)).unwrap_or(text.len())
+    })
+}
+
 /// Escapes formatting, links and mentions.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 8);
@@ -10,4 +47,23 @@ pub(crate) fn escape(text: &str) -> String {
         escaped.push(c);
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_and_addresses_are_kept_and_the_rest_is_escaped() {
+        for (text, shown) in [
+            ("run `aetheel doctor --all`", "run `aetheel doctor --all`"),
+            ("see <https://a.example/b_c>, *now*", "see \\<https://a.example/b_c\\>, \\*now\\*"),
+            ("one ` alone", "one \\` alone"),
+            ("``", "\\`\\`"),
+            ("a `b\nc` d", "a \\`b\nc\\` d"),
+            ("hello <@1>", "hello \\<@1\\>"),
+        ] {
+            assert_eq!(with_code_and_links(text), shown, "{text:?}");
+        }
+    }
 }

@@ -3,11 +3,12 @@
 pub(super) mod guilds;
 mod messages;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer};
 
-pub(super) use messages::{Message, MessageEdit, ReferencedMessage};
+pub(super) use messages::{Message, MessageEdit, MessageFile, ReferencedMessage};
 
 /// The time at which Discord's ids begin, in milliseconds since 1970.
 const EPOCH_MS: u64 = 1_420_070_400_000;
@@ -119,6 +120,8 @@ pub(super) struct SlashInteraction {
     pub(super) prompt: String,
     /// The options with a text, by name.
     pub(super) options: Vec<(String, String)>,
+    /// The files of the options that take one.
+    pub(super) files: Vec<MessageFile>,
 }
 
 impl SlashInteraction {
@@ -144,6 +147,13 @@ impl SlashInteraction {
             name: String,
             #[serde(default)]
             options: Vec<Chosen>,
+            #[serde(default)]
+            resolved: Resolved,
+        }
+        #[derive(Default, Deserialize)]
+        struct Resolved {
+            #[serde(default)]
+            attachments: BTreeMap<String, MessageFile>,
         }
         #[derive(Deserialize)]
         struct Chosen {
@@ -176,6 +186,7 @@ impl SlashInteraction {
             name: wire.data.name,
             prompt: prompt.unwrap_or_default().to_owned(),
             options: given,
+            files: wire.data.resolved.attachments.into_values().collect(),
         })
     }
 }

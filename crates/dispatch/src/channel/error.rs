@@ -62,7 +62,9 @@ pub enum LaneRequestError {
         offered: String,
     },
     /// The directory is not below the operator's project roots, or cannot be used.
-    #[error("{0:?} cannot be used: it must be a folder below PROJECT_ROOTS.")]
+    #[error(
+        "{0:?} cannot be used: it must be an existing folder below PROJECT_ROOTS. Name such a folder, or add this one to PROJECT_ROOTS in the gateway's settings and restart."
+    )]
     NotAProject(String),
     /// No agent can work in the lane.
     #[error(transparent)]

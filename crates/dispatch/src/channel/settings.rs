@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use super::effective::{
     EffectiveSettings, effective_settings, effort_id, id_list, parse_safety, planning, safety_word,
 };
@@ -16,11 +18,13 @@ use crate::Shared;
 use crate::deps::Choices;
 use aetheel_model::agent::descriptor::{DescriptorChoice, Feature};
 use aetheel_model::agent::{Descriptor, Mode, QueryResult};
-use aetheel_model::event::Lane;
+use aetheel_model::event::{Lane, PromptChoice};
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::{one_line, with_causes};
 use aetheel_store::workspace::{BindingsError, LaneSettings, is_plain_model};
 
+/// The longest time to wait for the answer whether a backend can work.
+const AVAILABILITY_TIMEOUT: Duration = Duration::from_secs(1);
 /// The value that removes a choice.
 const UNSET: &str = "unset";
 
@@ -81,9 +85,16 @@ impl Settings {
     }
 
     /// Returns the models to choose from in a lane: those in the descriptor, and those that the
-    /// agent lists within `wait`.
-    pub async fn models(&self, lane: &Lane, wait: Duration) -> Vec<DescriptorChoice> {
-        let (name, _) = self.shared.channels.backend_of(lane).await;
+    /// agent lists within `wait`. Without `backend`, those of the lane's backend.
+    pub async fn models(
+        &self,
+        lane: &Lane,
+        backend: Option<&str>,
+        wait: Duration,
+    ) -> Vec<DescriptorChoice> {
+        let (own, settings) = self.shared.channels.backend_of(lane).await;
+        let named = backend.filter(|name| self.shared.channels.may_choose(lane, &settings, name));
+        let name = named.map_or(own, str::to_owned);
         let Some(backend) = self.shared.serving(&name, lane) else { return Vec::new() };
         let descriptor = backend.descriptor();
         if !descriptor.has(Feature::Model) {
@@ -103,6 +114,44 @@ impl Settings {
             }
         }
         models
+    }
+
+    /// Checks the agent and the model that a person chose for a prompt.
+    ///
+    /// # Errors
+    /// [`LaneRequestError`] if people may not choose them in the lane.
+    pub async fn check_prompt_choice(
+        &self,
+        lane: &Lane,
+        choice: &PromptChoice,
+    ) -> Result<(), LaneRequestError> {
+        let (own, settings) = self.shared.channels.backend_of(lane).await;
+        let name = choice.backend.clone().unwrap_or(own);
+        if let Some(chosen) = &choice.backend {
+            self.shared.channels.check_offered(lane, &settings, chosen)?;
+            // A person waits for the command, so a slow answer counts as none.
+            let found =
+                timeout(AVAILABILITY_TIMEOUT, self.shared.deps.backends.unavailable(chosen)).await;
+            if let Some(reason) = found.ok().flatten() {
+                return Err(LaneRequestError::Unavailable { name, reason });
+            }
+        }
+        let Some(model) = &choice.model else { return Ok(()) };
+        let Some(backend) = self.shared.serving(&name, lane) else {
+            let offered = self.backend_names(lane).await;
+            return Err(LaneRequestError::NoBackend { name, offered });
+        };
+        let descriptor = backend.descriptor();
+        let now = self.shared.channels.in_force(lane, &settings, descriptor).await;
+        let choosing = SettingChoice {
+            choices: &self.shared.deps.choices,
+            settings: &settings,
+            descriptor,
+            now: &now,
+            backends: &[],
+        };
+        choosing.supported(Setting::Model)?;
+        choosing.parse_value(Setting::Model, model).map(drop)
     }
 
     /// Chooses a setting of a lane and its backend, from the next turn on. Returns a message for

@@ -27,7 +27,7 @@ pub(crate) fn waits(
     };
     let answers = if continues { "continues" } else { "answers it" };
     format!(
-        "{text} `/backend` or `/model` chooses another agent or model, which then {answers}. (usage limit)"
+        "{text} `/settings` chooses another agent or model, which then {answers}. (usage limit)"
     )
 }
 

@@ -243,12 +243,12 @@ fn agent_failure(failure: &AgentFailure) -> (String, Option<&'static str>) {
     let (happened, next, broken) = match failure.kind {
         FailureKind::NotFound => (
             "The agent's program is not installed on this machine.",
-            "Choose another agent with `/backend`, or tell the operator.",
+            "Choose another agent with `/settings`, or tell the operator.",
             Some("agent not found"),
         ),
         FailureKind::Authentication => (
             "The agent is not signed in, or its key was refused.",
-            "Choose another agent with `/backend`, or tell the operator.",
+            "Choose another agent with `/settings`, or tell the operator.",
             Some("authentication"),
         ),
         FailureKind::RateLimited => {
@@ -259,7 +259,7 @@ fn agent_failure(failure: &AgentFailure) -> (String, Option<&'static str>) {
         }
         FailureKind::Quota => (
             "An allowance of the agent's account is used up.",
-            "Choose another agent with `/backend`, or wait until it is renewed.",
+            "Choose another agent with `/settings`, or wait until it is renewed.",
             None,
         ),
         FailureKind::Network => {
@@ -267,7 +267,7 @@ fn agent_failure(failure: &AgentFailure) -> (String, Option<&'static str>) {
         }
         FailureKind::Configuration => (
             "The agent refuses its own configuration.",
-            "Choose another agent with `/backend`, or ask the operator.",
+            "Choose another agent with `/settings`, or ask the operator.",
             Some("agent configuration"),
         ),
         FailureKind::BadRequest => (
@@ -277,7 +277,7 @@ fn agent_failure(failure: &AgentFailure) -> (String, Option<&'static str>) {
         ),
         FailureKind::ModelNotFound => (
             "The chosen model does not exist or may not be used.",
-            "Choose another one with `/model`.",
+            "Choose another one with `/settings`.",
             None,
         ),
         FailureKind::ContextFull => (
@@ -298,7 +298,7 @@ fn agent_failure(failure: &AgentFailure) -> (String, Option<&'static str>) {
         FailureKind::Refused => ("The agent declined.", "Ask in other words.", None),
         FailureKind::Unsupported => (
             "This agent does not support that.",
-            "Ask for it in another way, or choose another agent with `/backend`.",
+            "Ask for it in another way, or choose another agent with `/settings`.",
             None,
         ),
         FailureKind::Other => ("The agent failed.", AGAIN, Some("agent failure")),

@@ -88,7 +88,7 @@ impl Planning {
             refused.into_iter().map(|what| format!("`{}`", brief(what))).collect();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         (!named.is_empty()).then(|| {
-            format!("Refused in plan mode: {}{more}. `/mode build` ends it, if the operator allows that.", named.join(", "))
+            format!("Refused in plan mode: {}{more}. `/settings mode:build` ends it, if the operator allows that.", named.join(", "))
         })
     }
 }

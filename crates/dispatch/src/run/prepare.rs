@@ -60,8 +60,10 @@ impl TurnRunner {
         }
         let bindings = self.shared.deps.workspace.bindings();
         let (name, lane, refused) = self.shared.channels.resolve_backend(&event.lane).await;
-        // The operator may have changed the list since the work was handed over.
+        // The operator may have changed the list since a person chose or an agent handed over.
+        let chosen = event.choice.as_ref().and_then(|choice| choice.backend.clone());
         let wanted = event.by_agent.as_ref().and_then(|request| request.backend.clone());
+        let wanted = chosen.or(wanted);
         let wanted =
             wanted.filter(|name| self.shared.channels.may_choose(&event.lane, &lane, name));
         let name = wanted.unwrap_or(name);

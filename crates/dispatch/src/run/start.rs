@@ -25,6 +25,10 @@ pub(super) async fn start_input(
 ) -> (StartTurn, bool) {
     let descriptor = backend.descriptor();
     let mut in_force = channels.in_force(&event.lane, lane, descriptor).await;
+    let chosen = event.choice.as_ref().and_then(|choice| choice.model.clone());
+    if let Some(model) = chosen.filter(|_| descriptor.has(Feature::Model)) {
+        in_force.model = Some(model);
+    }
     let rights = event.by_agent.as_ref().and_then(|request| request.rights.as_ref());
     if let Some(rights) = rights {
         in_force.limit_to(rights, descriptor.has(Feature::Plan));

@@ -148,7 +148,7 @@ impl Observer {
                 for_owners.extend(in_force.warnings);
             }
             None => warnings.push(format!(
-                "The backend {name} is not loaded: choose another one with /backend."
+                "The backend {name} is not loaded: choose another one with /settings."
             )),
         }
         if let Some(LanePause::Limit(backend, note)) = lane_pause(shared, lane).await {

@@ -14,6 +14,9 @@ use aetheel_model::plain::one_line;
 /// The maximum number of lines of a list, so that it fits into one message.
 const LINE_LIMIT: usize = 15;
 
+/// The maximum number of waiting prompts in a status.
+const STATUS_LINE_LIMIT: usize = 5;
+
 /// A line about a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusRow {
@@ -71,6 +74,7 @@ pub fn status_rows(view: &LaneStatus, owner: bool, now: Timestamp) -> Vec<Status
             .map_or_else(|| "nothing".to_owned(), |running| summary(running, now)),
     ));
     rows.push(StatusRow::new("Waiting here", queue.waiting.len().to_string()));
+    rows.extend(waiting_rows(queue, STATUS_LINE_LIMIT, now));
     rows.push(overall(queue));
     rows.push(StatusRow::new(
         "Up",
@@ -98,13 +102,19 @@ pub fn queue_rows(queue: &QueueView, now: Timestamp) -> Vec<StatusRow> {
             .as_ref()
             .map_or_else(|| "nothing".to_owned(), |running| summary(running, now)),
     ));
-    for (number, waiting) in (1..).zip(queue.waiting.iter().take(LINE_LIMIT)) {
-        rows.push(StatusRow::new("", format!("{number}. {}", summary(waiting, now))));
-    }
-    if queue.waiting.len() > LINE_LIMIT {
-        rows.push(StatusRow::new("", format!("and {} more", queue.waiting.len() - LINE_LIMIT)));
-    }
+    rows.extend(waiting_rows(queue, LINE_LIMIT, now));
     rows.push(overall(queue));
+    rows
+}
+
+fn waiting_rows(queue: &QueueView, most: usize, now: Timestamp) -> Vec<StatusRow> {
+    let mut rows: Vec<StatusRow> = (1..)
+        .zip(queue.waiting.iter().take(most))
+        .map(|(number, waiting)| StatusRow::new("", format!("{number}. {}", summary(waiting, now))))
+        .collect();
+    if queue.waiting.len() > most {
+        rows.push(StatusRow::new("", format!("and {} more", queue.waiting.len() - most)));
+    }
     rows
 }
 

@@ -6,8 +6,9 @@ use jiff::tz::TimeZone;
 
 use super::Observer;
 use crate::budgets;
-use aetheel_model::budget::AccountUse;
+use aetheel_model::budget::{AccountUse, BudgetSubject};
 use aetheel_model::event::Lane;
+use aetheel_model::id::UserId;
 use aetheel_model::plain::counted;
 use aetheel_store::workspace::costs::{CostSum, Costs};
 
@@ -19,8 +20,8 @@ const BAR_WIDTH: u64 = 10;
 
 impl Observer {
     /// Returns the usage of a lane in the last 14 days (in UTC) with a plot, and how much of
-    /// each budget that applies there is used, one line each.
-    pub async fn usage(&self, lane: &Lane) -> Vec<String> {
+    /// each budget that applies there, and to the person, is used, one line each.
+    pub async fn usage(&self, lane: &Lane, person: Option<UserId>) -> Vec<String> {
         let now = self.shared.now();
         let today = TimeZone::UTC.to_datetime(now).date();
         let from = today.saturating_sub((DAYS - 1).days());
@@ -33,6 +34,7 @@ impl Observer {
             })
             .await;
         let subject = budgets::lane_subject(&self.shared, lane).await;
+        let subject = BudgetSubject { person, ..subject };
         let uses = self.shared.budgets.uses(&subject).await;
         let zone = &self.shared.deps.choices.time_zone;
         let mut lines = shown(&costs, from, today);
