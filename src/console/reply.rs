@@ -409,6 +409,7 @@ mod tests {
             cut: None,
             usage: None,
             took: Duration::from_millis(1500),
+            tools: None,
             offer: None,
             ping: None,
             continuation: None,

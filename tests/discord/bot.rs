@@ -659,6 +659,7 @@ pub fn answer(text: &str) -> TurnAnswer {
         cut: None,
         usage: None,
         took: Duration::from_secs(1),
+        tools: None,
         offer: None,
         ping: None,
         continuation: None,

@@ -164,6 +164,30 @@ async fn the_footer_shows_the_agent_and_the_duration_unless_the_operator_disable
 }
 
 #[tokio::test]
+async fn the_tools_of_a_turn_stay_below_its_answer_unless_the_operator_disables_the_footer() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local)
+        .with("FOOTER", "backend")
+        .with("ANTHROPIC_API_KEY", "sk-not-a-key-at-all");
+    let bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "tool make test KEY=sk-not-a-key-at-all and a long rest of it");
+    let ends = |text: &str| text.contains("did not.\n-# ");
+    let answer = local.wait_for_message(CHANNEL, ends).await.content;
+    let (_, below) = answer.split_once("did not.\n").unwrap();
+    assert_eq!(below, "-# `make test KEY=*** and a long rest of it` ✓\n-# Demo agent");
+    local.mention(CHANNEL, ANN, "hello");
+    let ends = |text: &str| text.starts_with("You said: hello") && text.contains("\n-# ");
+    let answer = local.wait_for_message(CHANNEL, ends).await.content;
+    assert_eq!(answer.matches("-# ").count(), 1, "no tool ran: {answer}");
+    drop(bot);
+    let silent = installation.with("FOOTER", "none");
+    let _bot = serving(&silent).await;
+    local.mention(OTHER, ANN, "tool make test");
+    let answer = local.wait_for_message(OTHER, |text| text.contains("did not.")).await.content;
+    assert!(answer.ends_with("One tool worked, one did not."), "{answer}");
+}
+
+#[tokio::test]
 async fn a_user_is_pinged_when_a_long_answer_is_ready_if_the_operator_wants_that() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);

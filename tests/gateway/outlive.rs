@@ -56,6 +56,21 @@ async fn a_turn_that_used_a_tool_continues_without_a_question() {
 }
 
 #[tokio::test]
+async fn the_line_about_tools_contains_those_from_before_a_restart() {
+    let local = LocalDiscord::start().await;
+    let installation = holding(&local).with("DEMO_AGENT_DELAY_MS", "100").with("FOOTER", "backend");
+    let mut killed = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "tool make test");
+    used_a_tool(&local, &installation).await;
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+    let _next = serving(&installation).await;
+    let ends = |text: &str| text.contains("did not.\n-# ");
+    let answer = local.wait_for_message(CHANNEL, ends).await.content;
+    assert!(answer.ends_with("did not.\n-# `make test` ✓\n-# Demo agent"), "{answer}");
+}
+
+#[tokio::test]
 async fn an_open_question_keeps_its_buttons() {
     let local = LocalDiscord::start().await;
     let installation = holding(&local);

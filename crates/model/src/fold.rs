@@ -13,6 +13,8 @@ use crate::agent::{
 
 /// Maximum number of artifacts of one turn that are kept.
 pub const MAX_ARTIFACTS: usize = 10;
+/// Maximum number of changed files of one tool use that are kept.
+const CHANGED_FILES: usize = 200;
 /// Maximum number of background tasks of one turn that are kept.
 const TASKS: usize = 200;
 /// Maximum number of quotas that are kept.
@@ -36,6 +38,10 @@ pub struct ToolUse {
     pub start: ToolStart,
     /// The result, or `None` while it runs.
     pub status: Option<ToolStatus>,
+    /// The exit status of a command that has ended, if the agent reports it.
+    pub exit_code: Option<u32>,
+    /// The files that it changed, as far as the agent reports them, at most 200.
+    pub changed: Vec<String>,
     /// The end of the output that was reported while it runs.
     tail: String,
 }
@@ -116,6 +122,8 @@ impl Transcript {
                     self.tools.push(ToolUse {
                         start: start.clone(),
                         status: None,
+                        exit_code: None,
+                        changed: Vec::new(),
                         tail: String::new(),
                     });
                 }
@@ -185,8 +193,12 @@ impl Transcript {
     /// Ends a tool. The host calls this for a tool that the agent did not end.
     pub fn end_tool(&mut self, end: &ToolEnd) {
         if let Some(at) = self.tool_indexes.get(&end.id) {
-            self.tools[*at].status = Some(end.status);
-            self.tools[*at].tail = String::new();
+            let tool = &mut self.tools[*at];
+            tool.status = Some(end.status);
+            tool.exit_code = end.exit_code;
+            let changed = end.diffs.iter().take(CHANGED_FILES);
+            tool.changed = changed.map(|diff| diff.path.clone()).collect();
+            tool.tail = String::new();
             self.running.remove(at);
         }
     }

@@ -36,3 +36,4 @@ pub mod schedule;
 pub mod split;
 pub mod sse;
 pub mod supervisor;
+pub mod tool_summary;

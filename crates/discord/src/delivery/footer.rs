@@ -1,4 +1,4 @@
-//! The lines below an answer (failures, notices and the footer), and the cutting of long answers.
+//! The lines below an answer (failures, notices, tools and the footer), and the cutting of long answers.
 //! Pure.
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ const EMPTY_ANSWER: &str = "-# The agent finished without an answer.";
 const NOTE_CHARS: usize = 100;
 
 /// Returns the lines below an answer, without secrets. `awaited` means that a person waits for the
-/// answer.
+/// answer. Without footer parts, the line about tools is left out as well.
 pub(crate) fn lines(
     answer: &TurnAnswer,
     footer_parts: &[FooterPart],
@@ -33,7 +33,9 @@ pub(crate) fn lines(
         lines.push(EMPTY_ANSWER.to_owned());
     }
     lines.extend(answer.notices.iter().map(|notice| format!("-# {}", short_line(notice, 300))));
-    lines.extend(footer(answer, footer_parts).filter(|_| awaited || !silent));
+    let tools = answer.tools.as_ref().filter(|_| !footer_parts.is_empty());
+    let facts = tools.map(|tools| format!("-# {tools}")).into_iter();
+    lines.extend(facts.chain(footer(answer, footer_parts)).filter(|_| awaited || !silent));
     lines
 }
 
@@ -166,6 +168,7 @@ mod tests {
             cut: None,
             usage: None,
             took: Duration::ZERO,
+            tools: None,
             files: vec![],
             offer: None,
             ping: None,
@@ -191,6 +194,19 @@ mod tests {
             lines(&answer(""), &[FooterPart::Backend], false).is_empty(),
             "nobody waits for it"
         );
+    }
+
+    #[test]
+    fn the_tools_of_a_turn_are_shown_above_the_footer_unless_it_is_turned_off() {
+        let tools = Some("1 file read, `make` ✗".to_owned());
+        let done = TurnAnswer { tools, ..answer("Done") };
+        let parts = [FooterPart::Backend];
+        assert_eq!(lines(&done, &parts, true), ["-# 1 file read, `make` ✗", "-# claude"]);
+        assert!(lines(&done, &[], true).is_empty());
+        let failed = TurnAnswer { failure: Some("Stopped.".to_owned()), ..done.clone() };
+        assert_eq!(lines(&failed, &parts, true), ["⚠️ Stopped.", "-# 1 file read, `make` ✗"]);
+        let silent = TurnAnswer { text: String::new(), ..done };
+        assert!(lines(&silent, &parts, false).is_empty(), "nobody waits for it");
     }
 
     #[test]

@@ -57,6 +57,9 @@ pub struct TurnAnswer {
     pub usage: Option<Usage>,
     /// The time from the start of the turn to its end.
     pub took: Duration,
+    /// One line of Markdown about the tools of the turn. `None` if no tool ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<String>,
     /// Files that the agent made. They appear below the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<AnswerFile>,
@@ -101,6 +104,7 @@ impl TurnAnswer {
             failure: self.failure.map(plain),
             notices: self.notices.into_iter().map(plain).collect(),
             detail: self.detail.map(plain),
+            tools: self.tools.map(plain),
             backend: one_line(&self.backend),
             model: self.model.map(|model| redactor.redact(one_line(&model))),
             ..self

@@ -23,6 +23,7 @@ use crate::turn_feed::TurnFeed;
 use aetheel_model::event::{AgentRights, Event};
 use aetheel_model::figures;
 use aetheel_model::prompt::Expansion;
+use aetheel_model::tool_summary::tool_summary;
 use aetheel_store::workspace::LaneSettings;
 use aetheel_turn::{Ending, GuestFailure, TurnRequest, TurnResult};
 
@@ -168,6 +169,7 @@ impl TurnRunner {
             model: result.session.and_then(|session| session.model).or(asked_model),
             usage: result.usage,
             took: result.took,
+            tools: tool_summary(&result.transcript, &self.shared.deps.redactor),
             files,
             offer,
             continuation: None,

@@ -11,6 +11,7 @@ use crate::outlet::{TurnAnswer, messages};
 use aetheel_model::agent::{Action, SessionReady, TurnDone, TurnOutcome};
 use aetheel_model::fold::Transcript;
 use aetheel_model::redact::Redactor;
+use aetheel_model::tool_summary::tool_summary;
 use aetheel_turn::Ending;
 
 /// A turn while its actions are replayed.
@@ -101,6 +102,7 @@ impl<'a> TurnRenderer<'a> {
             model: self.session.and_then(|session| session.model),
             usage,
             took: end.took,
+            tools: tool_summary(&self.shown, self.redactor),
             ..TurnAnswer::from_backend(end.backend)
         };
         answer.cleaned(self.redactor)
