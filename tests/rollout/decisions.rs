@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use aetheel::config::Rollout;
 use aetheel::dispatch::{OfferEffect, OfferRefusal};
+use aetheel::workspace::RolloutNotes;
 use tempfile::TempDir;
 
 use super::scene::{Scene, person, version};
@@ -40,6 +41,21 @@ async fn an_owner_promotes_a_version_with_a_button_once() {
     assert_eq!(rollouts.press(&withdraw.id, &person(true)).await, None, "it is not on rollout");
     assert_eq!(scene.withdrawn(), Vec::<String>::new());
     assert_eq!(Scene::noted(folder.path(), |note| note.is_none()).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollout_that_was_decided_at_once_is_not_saved_again() {
+    let folder = TempDir::new().unwrap();
+    let scene = Scene::new(folder.path(), SHADOW, version(false, 1, "b")).await;
+    let rollouts = &scene.dispatcher.rollouts;
+    for round in 1..=40 {
+        *scene.backends.successor.lock().unwrap() = Some(version(false, 1, "b"));
+        rollouts.follow().await;
+        let offers = scene.notice(round).await.offers;
+        assert!(matches!(rollouts.press(&offers[1].id, &person(true)).await, Some(Ok(_))));
+        let saved = RolloutNotes::read_folder(&folder.path().join("config")).unwrap();
+        assert_eq!(saved, [], "round {round}");
+    }
 }
 
 #[tokio::test]

@@ -67,7 +67,7 @@ impl Rollouts {
             Ok(differences) => self.record(&pair, &ended, differences).await,
             Err(error) => {
                 monitor.skip(&pair, &ended.turn, &with_causes(&error));
-                monitor.save(monitor.note_of(&pair)).await;
+                monitor.save(&pair).await;
             }
         }
         took
@@ -125,7 +125,7 @@ impl Rollouts {
                 "the new version reads a turn differently: {text}"
             );
         }
-        monitor.save(note.clone()).await;
+        monitor.save(pair).await;
         if harmful {
             let version = &pair.successor.descriptor().version;
             tracing::error!(

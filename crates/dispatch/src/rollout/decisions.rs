@@ -169,12 +169,10 @@ impl Rollouts {
             std::mem::replace(count, count.wrapping_add(1))
         };
         let notice = monitor.question(NoticeKind::Began(before), pair, &note);
+        let pair = pair.clone();
         tokio::spawn(async move {
             monitor.post(notice).await;
-            let now = monitor.notes.lock().get(&note.backend).cloned();
-            if let Some(now) = now.filter(|now| now.digest == note.digest) {
-                monitor.save(now).await;
-            }
+            monitor.save(&pair).await;
         });
     }
 

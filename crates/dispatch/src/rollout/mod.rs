@@ -241,7 +241,13 @@ impl RolloutMonitor {
         );
     }
 
-    async fn save(&self, note: RolloutNote) {
+    /// Saves the current note about a rollout, unless it has ended. Waits until a decision is carried
+    /// out, because a decision removes the note.
+    async fn save(&self, pair: &RolloutPair) {
+        let _alone = self.deciding.lock().await;
+        let (backend, digest) = component(pair);
+        let note = self.notes.lock().get(backend).filter(|note| note.digest == digest).cloned();
+        let Some(note) = note else { return };
         if let Err(error) = self.deps.workspace.rollout_notes().save(note).await {
             tracing::error!(
                 error = %with_causes(&error),
