@@ -96,7 +96,10 @@ async fn a_question_is_posted_below_the_draft_and_typing_stops_while_it_waits() 
     turn.ask(&question);
     let message = with_buttons(&local).await;
     let texts = local.texts(CHANNEL);
-    assert_eq!(texts, ["I will build it.", "🔐 **Run the build?**\n-# Bash\n```sh\nmake -j2\n```"]);
+    assert_eq!(
+        texts,
+        ["I will build it.", "🔐 **Run the build?**\n-# Tool: Bash\n```sh\nmake -j2\n```"]
+    );
     assert_eq!(
         local.buttons(message.id),
         ["Allow once", "Always for make", "Deny", "Deny and say why…", "Deny and stop"]

@@ -154,7 +154,7 @@ async fn only_the_author_of_a_prompt_can_answer_its_question_in_discord() {
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "ask make");
     let question = wait_for_question(&local).await;
-    assert_eq!(question.content, format!("🔐 **Run \\`make\\`?** <@{ANN}>\n-# shell"));
+    assert_eq!(question.content, format!("🔐 **Run \\`make\\`?** <@{ANN}>\n-# Tool: shell"));
     local.press(question.id, BOB, "Allow once");
     let word =
         local.wait_for_message(CHANNEL, |text| text.contains("may not answer this question")).await;

@@ -47,7 +47,7 @@ pub(crate) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
         Subject::Permission { .. } => {
             let Some(statement) = question.statement() else { return vec![title] };
             let tool =
-                statement.tool.map(|tool| format!("\n-# {}", escape(&short_line(tool, 100))));
+                statement.tool.map(|tool| format!("\n-# Tool: {}", escape(&short_line(tool, 100))));
             let about = statement.about.map(|about| format!("\n{}", block(about)));
             let (tool, about) = (tool.unwrap_or_default(), about.unwrap_or_default());
             let note = question.collision_note().map(|note| format!("\n⚠️ {note}"));
