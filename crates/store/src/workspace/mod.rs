@@ -28,6 +28,7 @@ mod discord_notes;
 mod documents;
 mod drift;
 mod fields;
+mod file_error;
 mod followed;
 mod gateway_report;
 mod handover;
@@ -91,6 +92,7 @@ pub use components::{
 pub use deliveries::{ClaimResult, Deliveries, DeliveryClaim};
 pub use discord_notes::{ChannelNotes, DiscordNotes};
 pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
+pub use file_error::FileError;
 pub use gateway_report::{GatewayReport, GatewayWork, ServiceUnit};
 pub use heartbeats::{HeartbeatCheck, Heartbeats};
 pub use history::{History, PastConversation};
@@ -129,28 +131,6 @@ use crate::disk::Stamp;
 /// Maximum number of bytes read of a document: the last ones of `memory.md`, and the first ones of
 /// other files.
 pub const DOCUMENT_LIMIT: u64 = 1 << 20;
-
-/// A file or folder that could not be read or written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {doing} `{}`", path.display())]
-pub struct FileError {
-    doing: &'static str,
-    path: PathBuf,
-    #[source]
-    source: std::io::Error,
-}
-
-impl FileError {
-    fn new(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
-        Self { doing, path: path.to_owned(), source }
-    }
-
-    /// Returns the error of the file system.
-    #[must_use]
-    pub fn cause(&self) -> &std::io::Error {
-        &self.source
-    }
-}
 
 /// The configuration folder. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]

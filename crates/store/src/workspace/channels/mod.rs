@@ -4,8 +4,12 @@
 //! Pure except for [`directory`] and [`bind()`]. `docs/configuration.md` has the format.
 
 mod bind;
+mod values;
 
 pub use bind::{UnwritableValue, with_channel, with_project};
+pub use values::{is_label, plain};
+
+use values::{host_tools, names, safety};
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -355,62 +359,6 @@ fn read<'a>(
         }
     }
     (settings, project)
-}
-
-/// Returns whether a text can be a label of a cluster's node.
-#[must_use]
-pub fn is_label(text: &str) -> bool {
-    (1..=64).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
-}
-
-/// Splits names at commas; `none` is an empty list.
-fn names(text: &str) -> Vec<String> {
-    let names = text.split(',').map(|name| name.trim().trim_matches('`').to_lowercase());
-    names.filter(|name| !name.is_empty() && name != "none").collect()
-}
-
-/// Reads the names of tools, separated by commas; `all` and `none` work too. An unknown name is left
-/// out.
-fn host_tools(text: &str, strange: &mut impl FnMut(&str)) -> Vec<HostToolKind> {
-    if text.trim() == "all" {
-        return HostToolKind::ALL.into();
-    }
-    let mut tools = Vec::new();
-    for name in names(text) {
-        match HostToolKind::parse(&name) {
-            Some(tool) if tools.contains(&tool) => {}
-            Some(tool) => tools.push(tool),
-            None => {
-                let known = HostToolKind::ALL.map(HostToolKind::name);
-                let meant = suggestion(&name, known);
-                strange(&format!(
-                    "`host-tools`: {name:?} is not a tool{meant}; it is ignored. The tools are {}",
-                    known.join(", ")
-                ));
-            }
-        }
-    }
-    tools
-}
-
-/// Reads a safety level by its own name or by its name in `PERMISSION_MODE`.
-fn safety(text: &str) -> Option<(Safety, Option<Mode>)> {
-    Some(match text {
-        "ask" | "default" => (Safety::Default, None),
-        "edit" | "acceptEdits" => (Safety::Edit, None),
-        "danger" | "bypassPermissions" => (Safety::Danger, None),
-        "plan" => (Safety::Default, Some(Mode::Plan)),
-        _ => return None,
-    })
-}
-
-/// Returns whether a text can be the name of a model.
-#[must_use]
-pub fn plain(text: &str) -> bool {
-    (1..=200).contains(&text.len())
-        && !text.starts_with('-')
-        && !text.contains(|c: char| c.is_control() || c.is_whitespace())
 }
 
 /// The reason why a directory may not be used.
