@@ -14,8 +14,8 @@ use super::signals::Signals;
 use crate::cli::exit;
 use crate::finding::Finding;
 use crate::plain::with_causes;
+use crate::startup::TAKEN_ADDRESS;
 use crate::startup::settings::OperatorSettings;
-use crate::startup::survey;
 use crate::supervisor::{self, SupervisionGuard};
 use crate::telemetry;
 use crate::terminal::fail;
@@ -65,7 +65,7 @@ impl GatewayProcess {
                 StatusError::Listen { source, .. } => Finding::of_io("addresses", message, source),
                 StatusError::Record(_) => Finding::invalid("addresses", message),
             };
-            settings.faults.push(finding.with_hint(survey::TAKEN_ADDRESS));
+            settings.faults.push(finding.with_hint(TAKEN_ADDRESS));
             None
         });
         let system = ServiceManager::from_environment();

@@ -32,4 +32,4 @@ pub use installer::{InstallError, InstallPlan, Installer, is_component_name};
 pub use loaded::LoadedBackends;
 pub use prepare::PreparedStart;
 pub use purpose::Purpose;
-pub use refusal::StartRefusal;
+pub use refusal::{StartRefusal, TAKEN_ADDRESS};

@@ -3,13 +3,15 @@
 use std::io;
 use std::net::SocketAddr;
 
-use super::survey;
 use crate::cli::exit;
 use crate::config::LogFormat;
 use crate::finding::{Finding, is_passing};
 use crate::plain::with_causes;
 use crate::terminal;
 use crate::workspace::FileError;
+
+/// The operator's next step if an address cannot be bound.
+pub const TAKEN_ADDRESS: &str = "choose another address, or end the program that listens there";
 
 /// A refusal to start.
 pub struct StartRefusal {
@@ -48,7 +50,7 @@ impl StartRefusal {
             error,
         );
         let code = if is_passing(error) { exit::TEMPORARY } else { exit::CONFIG };
-        Self::new(code, vec![finding.with_hint(survey::TAKEN_ADDRESS)])
+        Self::new(code, vec![finding.with_hint(TAKEN_ADDRESS)])
     }
 
     /// Prints the warnings, every reason, and the number of reasons. Returns the exit code.

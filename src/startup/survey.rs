@@ -20,6 +20,7 @@ use crate::plain::{counted, with_causes};
 use crate::process::find_program;
 use crate::sources;
 use crate::startup::LoadedBackends;
+use crate::startup::refusal::TAKEN_ADDRESS;
 use crate::startup::running::gateway_of;
 use crate::turn::Backends as _;
 use crate::web::webhooks::{self, WebhookSecrets};
@@ -27,9 +28,6 @@ use crate::workspace::{
     BudgetFile, Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, LimitFiles, WebhookFile,
     Workspace, channel_directory,
 };
-
-/// The operator's next step if an address cannot be bound.
-pub const TAKEN_ADDRESS: &str = "choose another address, or end the program that listens there";
 
 /// Describes the backends whose agents are not installed here and that nobody asked for: those with
 /// a component of their own by name, and the number of profiles. Returns `None` without any.
