@@ -3,12 +3,36 @@
 
 use super::imported::{ImportedJob, JobSchedule};
 use super::schedule::format_interval;
+use crate::markdown::layout::key_of;
 use crate::markdown::outline::outline;
 use crate::markdown::{CodeFence, MarkdownLine, lines};
 use crate::plain::{clean_text, short_line};
 
 /// Largest number of characters of a name.
 const MAX_NAME_CHARS: usize = 60;
+
+/// Keys of jobs and hooks. A line of an instruction that looked like an entry with one of them would
+/// be reported, because it is not read as an entry.
+const KEYS: [&str; 18] = [
+    "name",
+    "expression",
+    "cron",
+    "schedule",
+    "interval",
+    "every",
+    "channel",
+    "active-hours",
+    "active",
+    "time-zone",
+    "timezone",
+    "zone",
+    "missed",
+    "instruction",
+    "startup",
+    "agent-begin",
+    "agent-stop",
+    "shutdown",
+];
 
 /// Neutralizes a document, so that it can be inserted below a heading: headings become bold lines,
 /// comments are removed, and an open code block is closed.
@@ -75,8 +99,13 @@ pub(super) fn instruction(text: &str) -> String {
     let first = lines.next().unwrap_or_default().trim_start().to_owned();
     lines.fold(first, |text, line| match line.as_str() {
         "" => text + "\n",
+        line if is_entry(line) => text + "\n  \\" + line.trim_start(),
         line => text + "\n  " + line,
     })
+}
+
+fn is_entry(line: &str) -> bool {
+    key_of(line).is_some_and(|key| KEYS.contains(&key.replace([' ', '_'], "-").as_str()))
 }
 
 /// Splits an instruction into words, to compare instructions regardless of whitespace.
@@ -155,7 +184,7 @@ mod tests {
         assert_eq!((job.name.as_str(), job.channel), ("A job", Some(ChannelId::discord(7))));
         assert_eq!(
             words(&job.instruction),
-            words("First: `x` **Hooks** - startup: no code <! -- hidden - channel: <#9> last")
+            words("First: `x` **Hooks** \\- startup: no code <! -- hidden \\- channel: <#9> last")
         );
         assert!(Hook::ALL.iter().all(|hook| Hooks::parse(&text).of(*hook).is_none()));
     }
