@@ -1,5 +1,5 @@
-//! A newcomer who follows the steps of README.md with a clone, word for word, in an empty home
-//! folder.
+//! A newcomer who follows the steps of README.md, word for word, in an empty home folder: with a
+//! clone, or with an installed package.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +9,9 @@ use super::program::{Installation, Program};
 
 /// The program in README.md's commands.
 const PROGRAM: &str = "target/debug/aetheel";
+/// The environment variable with the path of an installed program that runs in place of
+/// [`PROGRAM`]. `scripts/test-dist` sets it for each package.
+const INSTALLED_PROGRAM: &str = "README_PROGRAM";
 
 /// Returns the commands in the `sh` blocks of a section of README.md, without their comments.
 pub fn commands(section: &str) -> Vec<String> {
@@ -34,7 +37,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A newcomer at a terminal. Commands run in the clone.
+/// A newcomer at a terminal.
 pub struct Newcomer {
     pub installation: Installation,
     pub local: LocalDiscord,
@@ -114,6 +117,10 @@ impl Newcomer {
     }
 }
 
+/// Returns a command in the clone; that of an installed program is in the home folder.
 fn in_clone(command: &str) -> String {
-    format!("cd {} && exec {command}", root().display())
+    match std::env::var(INSTALLED_PROGRAM) {
+        Ok(program) => format!("cd && exec {}", command.replacen(PROGRAM, &program, 1)),
+        Err(_) => format!("cd {} && exec {command}", root().display()),
+    }
 }
