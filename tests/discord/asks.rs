@@ -380,13 +380,15 @@ async fn the_text_of_an_agent_cannot_imitate_the_gateway() {
         let question = OpenQuestion { title: IMITATION.to_owned(), subject, ..permission(None) };
         let (_bot, _turn, _, message) = asked(&local, &question).await;
         let text = message.content;
+        let mut in_code = false;
         for (at, line) in text.lines().enumerate() {
             assert!(
                 at == 0 || line.starts_with("> ") || line.starts_with("1\\. "),
                 "line {at} is not a quotation: {text}"
             );
             let inner = line.trim_start_matches("> ");
-            assert!(!inner.starts_with("-#"), "a small line: {text}");
+            in_code ^= inner.starts_with("```");
+            assert!(in_code || !inner.starts_with("-#"), "a small line: {text}");
             assert!(is_plan || !inner.starts_with("# "), "a heading: {text}");
         }
         assert!(!text.contains("](") && text.contains("https://evil.example/a_b"), "{text}");

@@ -223,7 +223,9 @@ async fn the_turn_of_a_hook_runs_no_hooks_and_the_current_file_applies() {
     let order: Vec<&str> = prompts[1..].iter().map(|prompt| purpose(prompt)).collect();
     assert_eq!(order, ["begin", "look", "stop"].repeat(3));
     assert!(prompts[4].contains("(cron) of cron:backup"), "{}", prompts[4]);
-    operator_writes(desk.folder.path(), "# Agents\n");
+    // A shorter file would count only after a moment.
+    let longer = format!("# Agents\n\n{}\n", "No hooks. ".repeat(HOOKS.len() / 10 + 1));
+    operator_writes(desk.folder.path(), &longer);
     desk.ask(7, "no more hooks");
     desk.dispatcher.turns.idle().await;
     assert_eq!(desk.launcher.prompts().len(), prompts.len() + 1);

@@ -441,7 +441,14 @@ async fn a_permission_that_is_withdrawn_while_people_are_asked_no_longer_counts(
         ask(&desk).await;
         let question = desk.collected.questions(1).await.remove(0);
         let reason = if is_operator {
-            allow(&desk, &here("all"));
+            // A shorter file would count only after a moment.
+            allow(
+                &desk,
+                &format!(
+                    "The other channel accepts no work from here any more.\n\n{}",
+                    here("all")
+                ),
+            );
             "accepts no work"
         } else {
             desk.collected.permitted.lock().unwrap().clear();

@@ -252,7 +252,8 @@ async fn the_console_shows_the_same() {
 async fn a_prompt_by_command_is_answered_by_the_chosen_agent_and_a_thread_keeps_it() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("ALLOWED_BACKENDS", "second");
-    let second = Wat::new("second", "second-1");
+    let mut second = Wat::new("second", "second-1");
+    second.descriptor = json!({ "programs": [{ "name": "aetheel" }] });
     second.accepted_in(&installation.path("config"));
     fs::write(installation.backend("second"), second.build()).unwrap();
     let _bot = serving(&installation).await;
