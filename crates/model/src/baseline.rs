@@ -176,17 +176,23 @@ impl Baselines {
         Some(self.0.lock().get(&version).cloned().unwrap_or_default())
     }
 
-    /// Adds a turn. Returns the baseline if it must be saved.
+    /// Returns the baseline of a version, or `None` if it has none.
+    #[must_use]
+    pub fn current(&self, version: &Version) -> Option<Baseline> {
+        self.0.lock().get(version).cloned()
+    }
+
+    /// Adds a turn. Returns its version if the baseline must be saved.
     pub fn add(
         &self,
         backend: &str,
         agent_version: Option<&str>,
         turn: Success<'_>,
-    ) -> Option<(Version, Baseline)> {
+    ) -> Option<Version> {
         let version = version(backend, agent_version)?;
         let mut all = self.0.lock();
         let baseline = all.entry(version.clone()).or_default();
-        let changed = baseline.add(turn).then(|| (version, baseline.clone()));
+        let changed = baseline.add(turn).then_some(version);
         drop_oldest(&mut all, backend);
         changed
     }
@@ -256,7 +262,8 @@ mod tests {
         all.add("b", Some("2"), turn("repaired", true));
         assert!(all.always_answers("b"), "the previous component lost them");
         all.add("b", Some("2"), turn("repaired", false));
-        let (_, saved) = all.add("b", Some("2"), turn("repaired", true)).expect("a change");
+        let version = all.add("b", Some("2"), turn("repaired", true)).expect("a change");
+        let saved = all.current(&version).expect("a baseline");
         assert_eq!((saved.answered, saved.silent), (2, 1));
         assert!(!all.always_answers("b"));
     }

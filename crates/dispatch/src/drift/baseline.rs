@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::DriftMonitor;
-use aetheel_model::baseline::Success;
+use aetheel_model::baseline::{Success, Version};
 use aetheel_model::plain::with_causes;
 use aetheel_turn::{Ending, TurnResult};
 
@@ -29,10 +29,11 @@ impl DriftMonitor {
         };
         let baselines = self.deps.host.agents.baselines();
         let changed = baselines.add(backend, result.agent_version.as_deref(), success);
-        let Some((version, baseline)) = changed else { return };
-        let workspace = self.deps.workspace.clone();
+        let Some(version) = changed else { return };
+        let (workspace, baselines) = (self.deps.workspace.clone(), baselines.clone());
         self.tasks.spawn(async move {
-            if let Err(error) = workspace.baseline_notes().save(version, baseline).await {
+            let current = move |version: &Version| baselines.current(version);
+            if let Err(error) = workspace.baseline_notes().save(version, current).await {
                 tracing::warn!(error = %with_causes(&error), "cannot save state/baselines.md; after a restart it is learned again");
             }
         });

@@ -48,15 +48,21 @@ impl BaselineNotes {
             .collect()
     }
 
-    /// Saves the baseline of a version, and removes the versions of that agent that have been
-    /// unused for longest.
+    /// Saves the current baseline of a version, and removes the versions of that agent that have
+    /// been unused for longest. `current` is called when it is this call's turn to write, so that the
+    /// last of several calls at the same time writes the latest baseline.
     ///
     /// # Errors
     /// [`FileError`]; the file is unchanged.
-    pub async fn save(&self, version: Version, baseline: Baseline) -> Result<(), FileError> {
+    pub async fn save(
+        &self,
+        version: Version,
+        current: impl FnOnce(&Version) -> Option<Baseline> + Send + 'static,
+    ) -> Result<(), FileError> {
         let notes = self.clone();
         blocking(move || {
             let mut ledger = notes.0.lock();
+            let Some(baseline) = current(&version) else { return Ok(()) };
             ledger.refresh()?;
             let entries = std::mem::take(&mut ledger.entries);
             let mut all: BTreeMap<Version, Baseline> = entries
@@ -175,9 +181,12 @@ mod tests {
         let path = folder.path().join("baselines.md");
         let notes = BaselineNotes::open(&path).expect("opened");
         for (name, second) in [("1.0", 1), ("1.1", 2), ("1.2", 3), ("1.1", 4), ("1.3", 5)] {
-            notes.save(version("gemini", name), baseline(second)).await.expect("saved");
+            notes
+                .save(version("gemini", name), move |_| Some(baseline(second)))
+                .await
+                .expect("saved");
         }
-        notes.save(version("codex", "0.1"), baseline(0)).await.expect("saved");
+        notes.save(version("codex", "0.1"), |_| Some(baseline(0))).await.expect("saved");
         let expected = vec![
             (version("codex", "0.1"), baseline(0)),
             (version("gemini", "1.1"), baseline(4)),
