@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::process::test_kill_process;
+use rustix::process::{Signal, test_kill_process};
 use serde_json::Value;
 
 use super::operation::Background;
@@ -290,10 +290,11 @@ async fn recordings_can_be_ignored_and_problems_of_the_running_gateway_do_not_st
 async fn recordings_of_a_component_that_was_rolled_back_do_not_stop_an_upgrade() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
-    let bot = serving(&installation).await;
+    let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
-    drop(bot);
+    bot.signal(Signal::KILL);
+    bot.ended().await;
     // As if a newer component had known another format of the agent's lines.
     change_recordings(&installation, "in", r#"\"text\""#, r#"\"words\""#);
     for file in files(&installation) {

@@ -70,7 +70,11 @@ impl Stand {
     }
 
     fn define(&self, text: &str) {
-        std::fs::write(self.desk.folder.path().join("config/webhooks.md"), text).unwrap();
+        let path = self.desk.folder.path().join("config/webhooks.md");
+        // A shorter file counts only after a moment.
+        let before = std::fs::metadata(&path).map_or(0, |found| found.len() as usize);
+        let padding = "\n".repeat(before.saturating_sub(text.len()));
+        std::fs::write(&path, format!("{text}{padding}")).unwrap();
     }
 
     /// Returns how many turns began, after a last call of our own was processed.

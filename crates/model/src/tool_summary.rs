@@ -302,7 +302,7 @@ mod tests {
         transcript.apply(&end(0, ToolStatus::Ok, None));
         assert_eq!(
             tool_summary(&transcript, &Redactor::new([&secret])).as_deref(),
-            Some("`curl 'url' -H token:xxxxxxxx *** and mor…` ✓")
+            Some("`curl 'url' -H token:xxxxxxxx *** and mo…` ✓")
         );
     }
 }

@@ -376,7 +376,7 @@ mod tests {
     fn a_command_is_shown_whole_in_a_block_it_cannot_end() {
         assert_eq!(
             pieces(&bash("echo ```\n@everyone"), 0),
-            ["🔐 **Run \\*\\*it\\*\\*?**\n-# Bash\n```sh\necho ``\u{200b}`\n@everyone\n```"]
+            ["🔐 **Run \\*\\*it\\*\\*?**\n-# Tool: Bash\n```sh\necho ``\u{200b}`\n@everyone\n```"]
         );
         let long = "x".repeat(5_000);
         let shown = pieces(&bash(&long), 0);
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn a_subject_in_the_title_is_not_repeated_below() {
         let titled = |title: &str| OpenQuestion { title: title.to_owned(), ..bash("ls") };
-        assert_eq!(pieces(&titled("Run `ls`?"), 0), ["🔐 **Run \\`ls\\`?**\n-# Bash"]);
+        assert_eq!(pieces(&titled("Run `ls`?"), 0), ["🔐 **Run \\`ls\\`?**\n-# Tool: Bash"]);
         assert!(pieces(&titled("Run tools?"), 0)[0].contains("```sh\nls\n```"));
         assert!(
             pieces(&titled(&format!("{}`ls`", "x".repeat(400))), 0)[0].contains("```sh\nls\n```"),

@@ -535,7 +535,7 @@ mod tests {
         assert_eq!(idle("0").expect("valid"), None);
         assert_eq!(idle("1500").expect("valid"), Some(Duration::from_millis(1_500)));
         let faults = idle("999").expect_err("too short");
-        assert!(faults[0].message.contains("0 or a whole number from 1000"), "{faults:?}");
+        assert!(faults[0].message.contains("must be 0, or a time from 1s"), "{faults:?}");
     }
 
     #[test]
