@@ -484,7 +484,7 @@ fn the_documentation_lists_every_variable_with_its_default() {
 
 #[test]
 fn the_documentation_lists_every_figure() {
-    let text = fs::read_to_string(root().join("docs/operating.md")).expect("docs/operating.md");
+    let text = fs::read_to_string(root().join("docs/monitoring.md")).expect("docs/monitoring.md");
     let rows = text
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
@@ -504,7 +504,7 @@ fn the_documentation_lists_every_figure() {
             )
         })
         .collect();
-    assert_eq!(documented, wanted, "left: docs/operating.md, right: `FIGURES`");
+    assert_eq!(documented, wanted, "left: docs/monitoring.md, right: `FIGURES`");
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn user(report: &mut DoctorReport, home: Option<&str>, root: bool) {
 fn sandbox(report: &mut DoctorReport, config: &Config) {
     match confinement::probe_sandbox(config) {
         Err(faults) => faults.into_iter().for_each(|fault| {
-            report.add(fault.or_hint("docs/operating.md describes how agents are confined"));
+            report.add(fault.or_hint("docs/sandbox.md describes how agents are confined"));
         }),
         Ok(sandbox) => {
             let missing = confinement::warnings(config, &sandbox);

@@ -215,7 +215,7 @@ const REFUSED_ACCESS: [&str; 6] = [
 pub(crate) fn sandbox_hint(ending: &Ending) -> Option<&'static str> {
     let said = failure_detail(ending)?.to_lowercase();
     REFUSED_ACCESS.iter().any(|words| said.contains(words)).then_some(
-        "the sandbox of agents may have refused this; grant the path with `AGENT_READ` or `AGENT_WRITE` (docs/operating.md, \"The sandbox of agents\")",
+        "the sandbox of agents may have refused this; grant the path with `AGENT_READ` or `AGENT_WRITE` (docs/sandbox.md)",
     )
 }
 

@@ -3,7 +3,7 @@
 //! The rest of the program calls these functions and never names the `metrics` facade. Without a
 //! recorder (`STATUS_ADDRESS` is empty) a call costs next to nothing. Label values come from the
 //! program or the operator (names of backends), never from ids or people's text, so that their
-//! number is limited. `docs/operating.md` lists [`FIGURES`];
+//! number is limited. `docs/monitoring.md` lists [`FIGURES`];
 //! `architecture::the_documentation_lists_every_figure` compares them, and `gateway::status` checks
 //! what is recorded.
 
