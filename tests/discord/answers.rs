@@ -103,6 +103,33 @@ async fn a_long_code_block_is_drafted_and_delivered_in_the_same_pieces() {
 }
 
 #[tokio::test]
+async fn a_table_is_shown_as_aligned_text_when_it_is_complete() {
+    let local = LocalDiscord::start().await;
+    let (_bot, mut turn, _) = asked(&local).await;
+    let before = "The sizes:\n\n";
+    let rows = [
+        "| file | bytes |\n",
+        "|------|------:|\n",
+        "| `a.rs` | 1 |\n",
+        "| **longer.rs** | 20 |\n",
+    ];
+    let after = "\n| is no table.";
+    turn.say(before);
+    local.wait_for_message(CHANNEL, |text| text == "The sizes:").await;
+    for row in rows {
+        turn.say(row);
+    }
+    turn.say(after);
+    let shown = "The sizes:\n\n```\nfile       bytes\n─────────  ─────\na.rs           1\nlonger.rs     20\n```\n\n| is no table.";
+    local.wait_for_message(CHANNEL, |text| text.contains("```")).await;
+    turn.done(&[before, &rows.concat(), after].concat()).await;
+    assert_eq!(local.texts(CHANNEL), [shown]);
+    for (_, draft) in &local.messages(CHANNEL)[0].edits {
+        assert!(shown.starts_with(draft), "a part of the table was shown: {draft}");
+    }
+}
+
+#[tokio::test]
 async fn superfluous_draft_messages_are_deleted() {
     let local = LocalDiscord::start().await;
     let (_bot, mut turn, _) = asked(&local).await;

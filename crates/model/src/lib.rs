@@ -36,4 +36,5 @@ pub mod schedule;
 pub mod split;
 pub mod sse;
 pub mod supervisor;
+pub mod table;
 pub mod tool_summary;

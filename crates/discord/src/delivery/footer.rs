@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::api::MAX_MESSAGE_CHARS;
 use crate::rest::RestError;
+use crate::text::tables::with_tables;
 use aetheel_dispatch::TurnAnswer;
 use aetheel_model::agent::Usage;
 use aetheel_model::config::FooterPart;
@@ -91,7 +92,7 @@ fn money(dollars: f64) -> String {
 
 /// Returns the messages of an answer: the text, and the lines below it.
 pub(crate) fn answer_messages(text: &str, below: &[String]) -> Vec<String> {
-    let mut pieces = split(text, MAX_MESSAGE_CHARS);
+    let mut pieces = split(&with_tables(text), MAX_MESSAGE_CHARS);
     if below.is_empty() {
         return pieces;
     }
@@ -109,7 +110,7 @@ pub(crate) fn answer_messages(text: &str, below: &[String]) -> Vec<String> {
 /// Returns the first messages of a text, at most `most`. If there are more, the last one is cut at
 /// a suitable place and ends with `note`.
 pub(crate) fn first_messages(text: &str, most: usize, note: &str) -> Vec<String> {
-    let mut pieces = split(text, MAX_MESSAGE_CHARS);
+    let mut pieces = split(&with_tables(text), MAX_MESSAGE_CHARS);
     if pieces.len() > most {
         pieces.truncate(most);
         let last = pieces.pop().unwrap_or_default();

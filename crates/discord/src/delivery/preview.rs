@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::footer::{self, answer_messages, first_messages};
 use crate::api::MAX_MESSAGE_CHARS;
 use crate::setup::options::DiscordOptions;
+use crate::text::tables::without_growing_table;
 use aetheel_dispatch::TurnAnswer;
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::{cut, short_line};
@@ -43,7 +44,7 @@ pub(crate) fn preview(
 /// room.
 pub(crate) fn draft(text: &str, status: Option<String>, most: usize) -> Vec<String> {
     // The answer may become a file, so no more messages are posted than can stay.
-    let mut pieces = first_messages(text, most, "The rest follows.");
+    let mut pieces = first_messages(without_growing_table(text), most, "The rest follows.");
     let Some(status) = status else { return pieces };
     let Some(piece) = pieces.last_mut() else { return vec![status] };
     let room = MAX_MESSAGE_CHARS.saturating_sub(piece.chars().count() + 1);

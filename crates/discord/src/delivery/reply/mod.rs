@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, debug};
 
 use super::context::BotContext;
+use super::footer::answer_messages;
 use super::live::{Live, ReplyTarget};
 use super::preview::{draft, status};
 use super::question_messages::{QuestionMessages, QuestionOperation, QuestionOperations};
@@ -29,16 +30,15 @@ use super::queue::DeliveryTurn;
 use super::queue_marker::QueueMarker;
 use super::running::RunningTools;
 use super::typing::Typing;
-use crate::api::MAX_MESSAGE_CHARS;
 use crate::rest::Timeouts;
 use crate::rest::rate_share::Rank;
 use crate::text::quote;
+use crate::text::tables::with_tables;
 use aetheel_dispatch::{
     DeliveryError, OpenQuestion, PriorDelivery, QuestionDismissal, Reply, Settlement, TurnAnswer,
 };
 use aetheel_model::agent::AgentEventKind;
 use aetheel_model::fold::Transcript;
-use aetheel_model::split::split;
 
 /// Pause between two edits. Discord allows about one edit per second in a channel.
 const EDIT_INTERVAL: Duration = Duration::from_millis(1_200);
@@ -263,7 +263,7 @@ impl ReplyWriter {
                     let _ = self
                         .live
                         .show(
-                            &split(&self.remaining_text(&text), MAX_MESSAGE_CHARS),
+                            &answer_messages(&self.remaining_text(&text), &[]),
                             true,
                             DRAFT_TIMEOUTS,
                         )
@@ -318,7 +318,7 @@ impl ReplyWriter {
         // start.
         let timeouts = DRAFT_TIMEOUTS.with_rank(Rank::Answer);
         let Some(text) = self.live.last_frozen_text(timeouts).await else { return false };
-        let stood = !text.is_empty() && before.trim_end().ends_with(&text);
+        let stood = !text.is_empty() && with_tables(before.trim_end()).trim_end().ends_with(&text);
         if stood {
             before.trim_end().clone_into(&mut self.text_above);
         }
@@ -343,7 +343,7 @@ impl ReplyWriter {
             return;
         }
         let (pieces, timeouts) = (
-            split(&self.remaining_text(&before), MAX_MESSAGE_CHARS),
+            answer_messages(&self.remaining_text(&before), &[]),
             DRAFT_TIMEOUTS.with_rank(Rank::Answer),
         );
         let shown = self.live.show(&pieces, true, timeouts).await;
