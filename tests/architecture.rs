@@ -480,6 +480,12 @@ fn the_documentation_lists_every_variable_with_its_default() {
         .map(|variable| (variable.name.to_owned(), variable.default.to_owned()))
         .collect();
     assert_eq!(documented, wanted, "left: docs/configuration.md, right: `VARIABLES`");
+    let (_, below) = text.split_once("\n## Advanced settings\n").expect("the advanced settings");
+    let section = below.split("\n## ").next().unwrap_or_default();
+    for variable in VARIABLES {
+        let is_below = section.contains(&format!("\n| `{variable}` |"));
+        assert_eq!(is_below, variable.advanced, "{variable}: the section \"Advanced settings\"");
+    }
 }
 
 #[test]

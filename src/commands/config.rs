@@ -38,8 +38,9 @@ const OF_LANES: [(&str, &str); 5] = [
 /// code.
 pub(super) fn run(settings: &OperatorSettings, lane: Option<&str>) -> u8 {
     let folder = &settings.config.config_dir;
-    let variables =
-        VARIABLES.iter().map(|row| row.name).filter_map(|name| variable(settings, name));
+    let of_group = |advanced: bool| VARIABLES.iter().filter(move |row| row.advanced == advanced);
+    let rows = of_group(false).chain(of_group(true));
+    let variables = rows.filter_map(|row| variable(settings, row.name));
     print(settings, "settings", variables.collect());
     print(settings, "caps", caps_in_force(folder));
     let Some(text) = lane else { return exit::OK };

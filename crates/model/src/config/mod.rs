@@ -62,7 +62,7 @@ settings! {
             "Backends people may choose besides `AGENT_BACKEND` and, in its own channel, the one `channels.md` names, separated by commas";
         /// The run mode of agents, for all backends and for single ones.
         backend_run: RunModes = "BACKEND_RUN", "", runs(),
-            "`live`, `one-shot`, or a list with names of backends, such as `NAME=one-shot`; unset: each backend's preference";
+            advanced "`live`, `one-shot`, or a list with names of backends, such as `NAME=one-shot`; unset: each backend's preference";
         /// The program of `agent_backend`.
         backend_cli_path: Option<PathBuf> = "BACKEND_CLI_PATH", "", program(),
             "Path of the program of `AGENT_BACKEND`; unset: it is looked up in `PATH`";
@@ -95,7 +95,7 @@ settings! {
             "Largest cost of mending a backend once, in US dollars, for agents that report their cost";
         /// The folder of the sources of backends.
         backend_sources: Option<PathBuf> = "BACKEND_SOURCES", "", program(),
-            "Folder with the sources of the backends, for `aetheel backend mend`: `guest-backends` of a checkout of this release";
+            advanced "Folder with the sources of the backends, for `aetheel backend mend`: `guest-backends` of a checkout of this release";
         /// Credentials for a registry of backends.
         registry_key: Option<RegistryKey> = "REGISTRY_KEY", "", registry_key(),
             "Credentials for a registry of backends, as `USER:PASSWORD@HOST`; unset: those in Docker's `config.json`. Never given to an agent";
@@ -113,10 +113,10 @@ settings! {
             "Tools of the gateway that agents may call, separated by commas: `aetheel_post_file`, `aetheel_ask`, `aetheel_claim`, `aetheel_remind`, `aetheel_schedule`, `aetheel_sleep_until`, `aetheel_list_agents`, `aetheel_handoff`, `aetheel_read_channel`; `all` or `none`. Channels have the first three, and the others only if `channels.md` names them";
         /// Maximum number of calls of the host's tools in one turn.
         host_tools_per_turn: u32 = "HOST_TOOLS_PER_TURN", "30", number(1, 1_000),
-            "Maximum number of calls of the gateway's tools in a turn";
+            advanced "Maximum number of calls of the gateway's tools in a turn";
         /// Maximum number of calls of the host's tools in one lane and hour.
         host_tools_per_hour: u32 = "HOST_TOOLS_PER_HOUR", "120", number(1, 10_000),
-            "Maximum number of calls of the gateway's tools in one conversation and hour";
+            advanced "Maximum number of calls of the gateway's tools in one conversation and hour";
         /// Whether an agent is given the turns of other agents in its conversation.
         switch_recap: bool = "SWITCH_RECAP", "on", one_of(&[("on", true), ("off", false)]),
             "Whether an agent that continues the conversation of another agent is given what was asked, answered and changed: `on` or `off`";
@@ -140,13 +140,13 @@ settings! {
             "How long an agent's question to people stays open before it is refused, in milliseconds";
         /// How long a long-lived agent is kept without a turn.
         link_idle: Duration = "LINK_IDLE_MS", "900000", milliseconds(0),
-            "How long a long-lived agent is kept without a turn, in milliseconds";
+            advanced "How long a long-lived agent is kept without a turn, in milliseconds";
         /// Maximum number of long-lived agents that are kept without a turn.
         links_warm: usize = "LINKS_WARM", "5", number(0, 10_000),
-            "Maximum number of long-lived agents kept without a turn; the one that has been idle longest is ended first";
+            advanced "Maximum number of long-lived agents kept without a turn; the one that has been idle longest is ended first";
         /// The time between the steps of stopping an agent.
         stop_grace: Duration = "STOP_GRACE_MS", "5000", milliseconds(100),
-            "How long an agent has to end after an interrupt, and again after SIGTERM, in milliseconds";
+            advanced "How long an agent has to end after an interrupt, and again after SIGTERM, in milliseconds";
         /// How long running turns may continue at shutdown.
         shutdown_grace: Duration = "SHUTDOWN_GRACE_MS", "120000", milliseconds(0),
             "How long running turns may continue at a shutdown before they are stopped, in milliseconds";
@@ -191,10 +191,10 @@ settings! {
             "Maximum size of all recordings in MiB; beyond it the oldest are removed";
         /// Maximum age of recordings whose answer could not be parsed.
         lost_max_age: Duration = "LOST_MAX_DAYS", "30", days(),
-            "Days that recordings of lost replies are kept, to read them again";
+            advanced "Days that recordings of lost replies are kept, to read them again";
         /// Maximum size of the recordings whose answer could not be parsed, in bytes.
         lost_max_bytes: u64 = "LOST_MAX_MIB", "256", mebibytes(),
-            "Maximum size of such recordings in MiB; beyond it the oldest are removed";
+            advanced "Maximum size of such recordings in MiB; beyond it the oldest are removed";
         /// How long the lines of finished turns are kept, for searches and costs.
         turns_kept: Duration = "TURNS_KEPT_DAYS", "400", days(),
             "Days that each turn's time, person, channel and cost are kept; its texts are removed after `RECORDINGS_MAX_DAYS`";
@@ -203,13 +203,13 @@ settings! {
             "Days that entries of the audit log are kept";
         /// Folder of compiled components, which only the gateway may write to.
         cache_dir: PathBuf = "CACHE_DIR", "~/.cache/aetheel", path(),
-            "Private folder for compiled backends";
+            advanced "Private folder for compiled backends";
         /// Maximum number of turns that run at the same time.
         max_concurrent_queries: usize = "MAX_CONCURRENT_QUERIES", "5", number(1, 1_000),
             "Maximum number of turns that run at the same time";
         /// Maximum number of events that may wait for a lane or a slot.
         max_queue_depth: usize = "MAX_QUEUE_DEPTH", "100", number(1, 1_000_000),
-            "Maximum number of waiting events; more are refused";
+            advanced "Maximum number of waiting events; more are refused";
         /// The treatment of a prompt from an idle lane while all slots are taken.
         busy_policy: BusyPolicy = "BUSY_POLICY", "reject", one_of(&BusyPolicy::WORDS),
             "Treatment of a prompt from an idle channel (one without a turn) while `MAX_CONCURRENT_QUERIES` turns run: `reject` or `queue`";
@@ -222,7 +222,7 @@ settings! {
         /// How long a holder (the process that keeps agents while the gateway restarts) keeps
         /// agents without a gateway.
         agent_hold: Duration = "AGENT_HOLD_SECONDS", "600", seconds(1, 30 * 86_400),
-            "How long a holder that the gateway started keeps agents without a gateway, in seconds";
+            advanced "How long a holder that the gateway started keeps agents without a gateway, in seconds";
         /// The database that several machines share, or `None` if this machine serves alone.
         cluster_url: Option<SecretString> = "CLUSTER_URL", "", secret(),
             "Address of a PostgreSQL database that several machines share; unset: this machine serves the bot alone";
@@ -234,10 +234,10 @@ settings! {
             "Labels of this machine, for `node:` in channels.md, separated by commas, such as `gpu, berlin`";
         /// How long a node may be silent before another one takes over.
         cluster_lease: Duration = "CLUSTER_LEASE_SECONDS", "6", seconds(2, 60),
-            "How long a node of the cluster may be silent before another one takes over, in seconds";
+            advanced "How long a node of the cluster may be silent before another one takes over, in seconds";
         /// How long the agents of a node may continue while it cannot reach the database.
         cluster_turn_lease: Duration = "CLUSTER_TURN_LEASE_SECONDS", "90", seconds(2, 3_600),
-            "How long the agents of a node continue if it cannot reach the cluster's database, in seconds; at least CLUSTER_LEASE_SECONDS";
+            advanced "How long the agents of a node continue if it cannot reach the cluster's database, in seconds; at least CLUSTER_LEASE_SECONDS";
         /// Additional paths that confined agents may read.
         agent_read: Vec<PathBuf> = "AGENT_READ", "", places(),
             "More files and folders that agents in the sandbox may read and execute, absolute or with `~/`, separated by commas";
@@ -246,7 +246,7 @@ settings! {
             "More files and folders that agents in the sandbox may change, absolute or with `~/`, separated by commas";
         /// A command that is placed before the program.
         agent_wrapper: Vec<String> = "AGENT_WRAPPER", "", words(),
-            "Command placed before the agent's program, inside its sandbox, for example `nice`; it is split at blanks";
+            advanced "Command placed before the agent's program, inside its sandbox, for example `nice`; it is split at blanks";
         /// Names of additional variables that agents get.
         agent_env: Vec<String> = "AGENT_ENV", "", list(),
             "Names of more variables of the gateway's environment that agents get, separated by commas";
@@ -277,16 +277,16 @@ settings! {
             "Parts of the line below an answer: `backend`, `model`, `time`, `tokens`, `cost`, separated by commas; `none`: no such line";
         /// The second name of the command `/ask`.
         command_alias: Option<String> = "COMMAND_ALIAS", "", optional(),
-            "Second name of `/ask` and, with `-reset`, of `/reset`; unset: the name of the backend that answers, if its descriptor says so (`own-command`)";
+            advanced "Second name of `/ask` and, with `-reset`, of `/reset`; unset: the name of the backend that answers, if its descriptor says so (`own-command`)";
         /// The URL of Discord, without a trailing slash.
         discord_api_base: String = "DISCORD_API_BASE", "https://discord.com", address(),
-            "Discord's address; for proxies and tests";
+            advanced "Discord's address; for proxies and tests";
         /// Maximum number of requests to Discord in a second; 0 without a limit.
         discord_requests_per_second: usize = "DISCORD_REQUESTS_PER_SECOND", "45", number(0, 1_000_000),
-            "Maximum number of requests to Discord in a second; Discord allows 50; 0: no limit";
+            advanced "Maximum number of requests to Discord in a second; Discord allows 50; 0: no limit";
         /// The number of shards of the bot, or `None` for the number that Discord recommends.
         shards: Option<u32> = "SHARDS", "auto", number_or_auto(1, 1_000),
-            "Connections to Discord's gateway: `auto` (as many as Discord recommends) or a number from 1 to 1000";
+            advanced "Connections to Discord's gateway: `auto` (as many as Discord recommends) or a number from 1 to 1000";
         /// The format of log lines.
         log_format: LogFormat = "LOG_FORMAT", "auto", one_of(&LogFormat::WORDS),
             "`human`, `json`, or `auto`: human on a terminal";

@@ -11,6 +11,8 @@ pub struct SettingVariable {
     pub default: &'static str,
     /// One line for the operator.
     pub meaning: &'static str,
+    /// Whether few installations change it. Lists of settings show it after the others.
+    pub advanced: bool,
 }
 
 impl fmt::Display for SettingVariable {

@@ -5,7 +5,8 @@ use super::setting::SettingVariable;
 
 /// Declares a struct of settings. A row is
 /// `field: Type = "VARIABLE", "default", reader(arguments), "meaning";`, where `reader` is a method
-/// of [`VariableReader`](super::reader::VariableReader). The fields in `also` have no variable of
+/// of [`VariableReader`](super::reader::VariableReader), and `advanced` before the meaning marks a
+/// setting that few installations change. The fields in `also` have no variable of
 /// their own; each has a function that returns its first value.
 macro_rules! settings {
     (
@@ -14,7 +15,7 @@ macro_rules! settings {
             $(
                 $(#[$doc:meta])*
                 $field:ident: $type:ty = $name:literal, $default:literal,
-                    $reader:ident($($argument:expr),*), $meaning:literal;
+                    $reader:ident($($argument:expr),*), $($advanced:ident)? $meaning:literal;
             )*
         }
         $(
@@ -39,6 +40,7 @@ macro_rules! settings {
                     name: $name,
                     default: $default,
                     meaning: $meaning,
+                    advanced: !stringify!($($advanced)?).is_empty(),
                 },
             )*];
 
@@ -65,7 +67,7 @@ pub(in crate::config) use settings;
 
 /// Joins the variables of several structs.
 pub(super) const fn joined<const N: usize>(groups: &[&[SettingVariable]]) -> [SettingVariable; N] {
-    let mut all = [SettingVariable { name: "", default: "", meaning: "" }; N];
+    let mut all = [SettingVariable { name: "", default: "", meaning: "", advanced: false }; N];
     let (mut count, mut group) = (0, 0);
     while group < groups.len() {
         let mut at = 0;

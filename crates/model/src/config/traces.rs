@@ -18,7 +18,7 @@ settings! {
             "Headers for the collector, as `NAME=VALUE`, separated by commas, with special characters as `%2C`. A secret, never given to an agent";
         /// The transport, of which there is one.
         protocol: String = "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", text(),
-            "Protocol of the collector; only `http/protobuf`";
+            advanced "Protocol of the collector; only `http/protobuf`";
         /// The name of this gateway in traces.
         service_name: String = "OTEL_SERVICE_NAME", "aetheel", text(),
             "Name of this gateway in traces";

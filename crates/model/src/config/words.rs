@@ -165,28 +165,28 @@ settings! {
     pub struct ResourceLimits {
         /// Maximum length of a line that is kept completely, in bytes.
         line: usize = "LINE_LIMIT_BYTES", "8388608", number(8 << 20, 1 << 30),
-            "Longest line of agent output that is kept whole, in bytes; can only be raised";
+            advanced "Longest line of agent output that is kept whole, in bytes; can only be raised";
         /// Maximum output of a run, in bytes.
         output: u64 = "OUTPUT_LIMIT_BYTES", "67108864", number(64 << 20, 1 << 40),
-            "Maximum output of a turn, in bytes; beyond it the turn is stopped; can only be raised";
+            advanced "Maximum output of a turn, in bytes; beyond it the turn is stopped; can only be raised";
         /// Maximum text of a prompt, in bytes.
         prompt: usize = "PROMPT_LIMIT_BYTES", "262144", number(256 << 10, 1 << 30),
-            "Longest prompt, in bytes; can only be raised";
+            advanced "Longest prompt, in bytes; can only be raised";
         /// Maximum size of all memories of one guest together, in bytes.
         guest_memory: usize = "GUEST_MEMORY_BYTES", "134217728", number(128 << 20, 4 << 30),
-            "Memory of one backend instance, in bytes; can only be raised";
+            advanced "Memory of one backend instance, in bytes; can only be raised";
         /// Number of guests whose memory is reserved and reused, or `None` for no such pool.
         guest_pool: Option<u32> = "GUEST_POOL", "64", number_or_zero(1_000),
-            "Backend instances whose memory is reserved and reused, which makes short turns cheaper; more get new memory; 0 switches the reuse off";
+            advanced "Backend instances whose memory is reserved and reused, which makes short turns cheaper; more get new memory; 0 switches the reuse off";
         /// Maximum run time of one call into a guest.
         guest_call: Duration = "GUEST_CALL_MS", "1000", milliseconds(1_000),
-            "Processor time of one call into a backend, in milliseconds; can only be raised";
+            advanced "Processor time of one call into a backend, in milliseconds; can only be raised";
         /// Maximum size of a component, in bytes.
         component: u64 = "COMPONENT_LIMIT_BYTES", "50331648", number(48 << 20, 1 << 30),
-            "Largest backend file, in bytes; can only be raised";
+            advanced "Largest backend file, in bytes; can only be raised";
         /// Maximum time to compile a component.
         compile: Duration = "COMPILE_TIMEOUT_MS", "120000", milliseconds(120_000),
-            "Longest time to compile a backend, in milliseconds; can only be raised";
+            advanced "Longest time to compile a backend, in milliseconds; can only be raised";
     }
 }
 

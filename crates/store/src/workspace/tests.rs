@@ -400,10 +400,14 @@ async fn the_starter_files_make_a_complete_prompt() {
 
 #[test]
 fn the_example_settings_are_the_table_of_variables_with_their_defaults() {
-    let expected: Vec<String> = aetheel_model::config::VARIABLES
-        .iter()
-        .flat_map(|v| [format!("# {}", v.meaning), format!("#{}={}", v.name, v.default)])
-        .collect();
+    let rows = |advanced: bool| {
+        aetheel_model::config::VARIABLES
+            .iter()
+            .filter(move |v| v.advanced == advanced)
+            .flat_map(|v| [format!("# {}", v.meaning), format!("#{}={}", v.name, v.default)])
+    };
+    let mark = "# Advanced: few installations change the settings below".to_owned();
+    let expected: Vec<String> = rows(false).chain([mark]).chain(rows(true)).collect();
     let example = include_str!("../../../../config/.env.example");
     let (_, settings) = example.split_once("\n\n").unwrap();
     assert_eq!(settings.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>(), expected);
