@@ -38,9 +38,8 @@ const OWNERS: [(&str, &str); 15] = [
 ];
 
 /// Cycles between modules of one folder. The list may only shrink.
-const CIRCLES: [&str; 5] = [
+const CIRCLES: [&str; 4] = [
     "aetheel::console: editing input outlet reply",
-    "aetheel::console: names session",
     "kit: check golden",
     "model::prompt: marks neutral",
     "store::workspace: channels lane_memory",

@@ -428,9 +428,12 @@ async fn run_console(settings: OperatorSettings) -> u8 {
     } else {
         "warn,aetheel::dispatch=error"
     };
-    if let Err(fault) =
-        telemetry::start(settings.config.log_format, filter, settings.redactor.clone())
-    {
+    // In a pipe, stderr is for people, too, like that of other commands.
+    let format = match settings.config.log_format {
+        LogFormat::Auto => LogFormat::Human,
+        chosen => chosen,
+    };
+    if let Err(fault) = telemetry::start(format, filter, settings.redactor.clone()) {
         fail(&fault.to_string());
         return exit::CONFIG;
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use rustyline::completion::{Completer, FilenameCompleter, Pair, longest_common_prefix, unescape};
 use rustyline::config::BellStyle;
 use rustyline::error::ReadlineError;
-use rustyline::highlight::Highlighter;
+use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::{Hint, Hinter};
 use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
@@ -195,6 +195,12 @@ impl Highlighter for EditorHelper {
         default: bool,
     ) -> Cow<'b, str> {
         if default { Cow::Owned(self.shown.above()) } else { Cow::Borrowed(prompt) }
+    }
+
+    fn highlight_char(&self, _: &str, _: usize, kind: CmdKind) -> bool {
+        // Forced before a submitted line, or a line break in it, is drawn for the last time.
+        self.shown.set_submitted(kind == CmdKind::ForcedRefresh);
+        false
     }
 
     fn highlight_hint<'h>(&self, place: &'h str) -> Cow<'h, str> {

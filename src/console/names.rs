@@ -7,8 +7,8 @@ use tokio::runtime::Handle;
 
 use super::completion::NameKind;
 use super::editing::NameSource;
+use super::help;
 use super::outlet::ConsoleState;
-use super::session;
 use crate::dispatch::{Dispatcher, Setting};
 use crate::event::Lane;
 
@@ -27,7 +27,7 @@ pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<ConsoleState>) -> Arc<
     Arc::new(move |named| {
         let lane = Lane::Console;
         let setting = match named {
-            None => return session::commands().map(str::to_owned).collect(),
+            None => return help::commands().map(str::to_owned).collect(),
             Some(NameKind::Folded) => {
                 return shared.upgrade().map(|shared| shared.folded().names()).unwrap_or_default();
             }

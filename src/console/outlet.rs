@@ -143,9 +143,9 @@ impl ConsoleState {
         self.folded.lock()
     }
 
-    /// Prints text unchanged.
-    pub(super) fn print(&self, text: &str) {
-        self.screen.print(text);
+    /// Prints complete rows unchanged.
+    pub(super) fn print(&self, rows: &str) {
+        self.screen.beside(rows);
     }
 
     /// Prints a line that is not part of the answer.
@@ -155,6 +155,16 @@ impl ConsoleState {
         } else {
             self.screen.beside(&format!("{text}\n"));
         }
+    }
+
+    /// Prints a line that reports a failure or news: below the answer at a terminal, and to stderr
+    /// in a script, which expects only answers on stdout.
+    pub(super) fn report(&self, text: &str) -> io::Result<()> {
+        if self.live {
+            self.print_note(text);
+            return Ok(());
+        }
+        writeln!(io::stderr(), "{text}")
     }
 
     pub(super) fn prompt(&self) {
@@ -193,12 +203,9 @@ impl Outlet for Console {
         let how =
             if notice.text.ends_with("(recoverable)") { " /recover delivers it." } else { "" };
         let text = format!("{}{how}", clean_text(&notice.text));
-        if self.shared.live {
-            self.shared.print_note(&format!("· {text}"));
-            return Ok(());
-        }
-        // A script expects only answers on stdout.
-        writeln!(io::stderr(), "{text}").map_err(|error| DeliveryError::Refused(error.to_string()))
+        self.shared
+            .report(&format!("· {text}"))
+            .map_err(|error| DeliveryError::Refused(error.to_string()))
     }
 }
 

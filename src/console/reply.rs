@@ -91,14 +91,16 @@ impl ConsoleReply {
     fn emit(&mut self, text: &str) {
         if let Some(last) = text.chars().last() {
             self.last_tool = None;
-            self.shared.print(text);
+            self.shared.screen.answer(text);
             self.at_line_start = last == '\n';
         }
     }
 
     fn fresh_line(&mut self) {
-        if !self.at_line_start {
-            self.emit("\n");
+        let is_line_open = !std::mem::replace(&mut self.at_line_start, true);
+        self.shared.screen.end_answer(is_line_open);
+        if is_line_open {
+            self.last_tool = None;
         }
     }
 
@@ -108,7 +110,8 @@ impl ConsoleReply {
         shared.questions.send_modify(|waiting| {
             let Some(text) = change(waiting) else { return };
             self.fresh_line();
-            self.emit(&text);
+            self.shared.print(&text);
+            self.last_tool = None;
             if !waiting.is_empty() {
                 self.shared.prompt();
             }
@@ -124,10 +127,18 @@ impl ConsoleReply {
         self.last_tool = None;
     }
 
+    /// Prints a line that is a failure or news, and in a script not part of the output.
+    fn report(&mut self, text: &str) {
+        self.fresh_line();
+        // Ignored: without stderr there is nobody to report to.
+        let _ = self.shared.report(text);
+        self.last_tool = None;
+    }
+
     fn notice(&mut self, notice: &str) {
         let line = one_line(notice);
         if !self.noticed.contains(&line) {
-            self.aside(&format!("· {line}"));
+            self.report(&format!("· {line}"));
             self.noticed.push(line);
         }
     }
@@ -287,12 +298,12 @@ impl Reply for ConsoleReply {
             self.aside(&format!("📎 {} ({})", file.name, file.path.display()));
         }
         if let Some(failure) = &answer.failure {
-            self.aside(&format!("✗ {failure}"));
+            self.report(&format!("✗ {failure}"));
             if let Some(detail) = &answer.detail {
-                self.aside(&format!("  {}", one_line(detail)));
+                self.report(&format!("  {}", one_line(detail)));
             }
             if answer.offer.is_some() {
-                self.aside("  the agent's output is kept; /recover delivers it once a newer backend can read it");
+                self.report("  the agent's output is kept; /recover delivers it once a newer backend can read it");
             }
         } else if self.shared.live {
             self.aside(&footer(&answer));

@@ -37,8 +37,10 @@ pub(super) struct Screen {
 struct TerminalOutput(Mutex<Box<dyn Write + Send>>);
 
 enum PrintRequest {
-    /// Text that continues the previous text.
-    Text(String),
+    /// Markdown that continues the answer.
+    Answer(String),
+    /// The end of the answer or of a part of it.
+    AnswerEnd,
     /// Complete rows that do not belong to an answer.
     Beside(String),
     /// Redraws the editor's rows, because the status changed.
@@ -59,8 +61,8 @@ pub(super) struct EditorRows {
 #[derive(Default)]
 struct ScreenState {
     rows: RowBuffer,
-    /// The drawn part of the incomplete row.
-    drawn_row: String,
+    /// Whether the line is drawn for the last time.
+    is_submitted: bool,
     status: StatusLine,
     reading: EditorState,
     /// How often the rows were drawn.
@@ -105,9 +107,21 @@ impl Screen {
         Ok(Self { out, colour, line: Some((sender, kept)) })
     }
 
-    /// Prints text unchanged.
-    pub(super) fn print(&self, text: &str) {
-        self.send(PrintRequest::Text(text.to_owned()));
+    /// Prints text of the answer: as Markdown above an editor's line, otherwise unchanged.
+    pub(super) fn answer(&self, text: &str) {
+        self.send(PrintRequest::Answer(text.to_owned()));
+    }
+
+    /// Prints the rest of the answer or of a part of it. `is_line_open` is whether its text does
+    /// not end with a line break.
+    pub(super) fn end_answer(&self, is_line_open: bool) {
+        match &self.line {
+            Some((_, shown)) if shown.state().reading != EditorState::Closed => {
+                self.send(PrintRequest::AnswerEnd)
+            }
+            _ if is_line_open => self.out.write("\n"),
+            _ => {}
+        }
     }
 
     /// Prints complete rows that do not belong to an answer.
@@ -118,7 +132,7 @@ impl Screen {
     /// Prints the prompt if there is no editor.
     pub(super) fn prompt(&self) {
         if self.line.is_none() {
-            self.print(&mark(self.colour));
+            self.out.write(&mark(self.colour));
         }
     }
 
@@ -144,9 +158,7 @@ impl Screen {
         let before = std::mem::replace(&mut state.reading, EditorState::Closed);
         shown.changed.notify_all();
         let gone = if before == EditorState::Drawn { "\r\x1b[J" } else { "" };
-        let drawn = std::mem::take(&mut state.drawn_row);
-        state.rows.discard_shown(&drawn);
-        let rest = state.rows.take();
+        let rest = state.rows.end(size().0);
         drop(state);
         self.out.write(&format!("{gone}{rest}"));
     }
@@ -161,7 +173,7 @@ impl Screen {
             }
             _ => piece,
         };
-        if let PrintRequest::Text(text) | PrintRequest::Beside(text) = piece {
+        if let PrintRequest::Answer(text) | PrintRequest::Beside(text) = piece {
             self.out.write(&text);
         }
     }
@@ -190,7 +202,8 @@ fn forward_to_editor(
         // Combines all waiting requests.
         for piece in std::iter::once(first).chain(pieces.try_iter()) {
             match piece {
-                PrintRequest::Text(text) => whole += &state.rows.add(&text, columns),
+                PrintRequest::Answer(text) => whole += &state.rows.add(&text, columns),
+                PrintRequest::AnswerEnd => whole += &state.rows.end(columns),
                 PrintRequest::Beside(text) => whole += &text,
                 PrintRequest::Redraw => {}
                 PrintRequest::Flush(sender) => done.push(sender),
@@ -223,7 +236,8 @@ fn forward_to_editor(
 
 impl EditorRows {
     pub(super) fn new(colour: bool) -> Self {
-        Self { colour, ..Self::default() }
+        let state = ScreenState { rows: RowBuffer::new(colour), ..ScreenState::default() };
+        Self { colour, state: Mutex::new(state), ..Self::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, ScreenState> {
@@ -243,13 +257,18 @@ impl EditorRows {
     /// Called when the editor has released the terminal. Its rows stay on the screen.
     pub(super) fn end(&self) {
         let mut state = self.state();
-        let drawn = std::mem::take(&mut state.drawn_row);
-        state.rows.discard_shown(&drawn);
+        state.is_submitted = false;
         state.is_too_high = false;
         if state.reading != EditorState::Closed {
             state.reading = EditorState::Idle;
         }
         self.changed.notify_all();
+    }
+
+    /// Sets whether the line is drawn for the last time. The incomplete row above it is then left
+    /// out, because it is printed when it is complete.
+    pub(super) fn set_submitted(&self, is_submitted: bool) {
+        self.state().is_submitted = is_submitted;
     }
 
     /// Lists candidates for a word above the line.
@@ -269,14 +288,13 @@ impl EditorRows {
     /// Returns the row above the line and the prompt.
     pub(super) fn above(&self) -> String {
         let mut state = self.state();
-        let whole = state.rows.partial().replace('\t', "    ");
-        let row = fit_row(&whole, size().0, true);
+        let columns = size().0;
+        let partial = if state.is_submitted { String::new() } else { state.rows.partial(columns) };
+        let row = fit_row(&partial.replace('\t', "    "), columns, true);
         if state.reading == EditorState::Starting {
             state.reading = EditorState::Drawn;
         }
         state.draws += 1;
-        state.drawn_row =
-            if row == whole { state.rows.partial().to_owned() } else { String::new() };
         self.changed.notify_all();
         format!("{row}\n{}", mark(self.colour))
     }
@@ -385,21 +403,24 @@ mod tests {
     #[test]
     fn complete_rows_are_printed_while_the_line_is_drawn_and_the_rest_is_shown_above_it() {
         let (screen, shown, paper) = screen();
-        screen.print("Once upon a ti");
+        screen.answer("Once upon a ti");
         assert!(shown.begin());
         draws(&shown, "Once upon a ti\n> ");
         screen.beside("a line of the log\n");
         paper.says("a line of the log\n");
-        screen.print("me\nthere\twas");
-        paper.says("a line of the log\nOnce upon a time\n");
+        screen.answer("me\n\nthere\twas");
+        paper.says("a line of the log\nOnce upon a time\n\n");
         draws(&shown, "there    was\n> ");
+        // The row is not left above the submitted line, because it is printed when it is complete.
+        shown.set_submitted(true);
+        assert_eq!(shown.above(), "\n> ");
         shown.end();
-        // The drawn row stays on the screen with the submitted line. Nothing is printed until the
-        // next line is drawn.
-        screen.print(" a king\n");
+        // Nothing is printed until the next line is drawn.
+        screen.answer(" a king\n");
+        screen.end_answer(false);
         assert!(shown.begin());
         draws(&shown, "\n> ");
-        paper.says("a line of the log\nOnce upon a time\n a king\n");
+        paper.says("a line of the log\nOnce upon a time\n\nthere\twas a king\n");
     }
 
     #[test]
@@ -408,7 +429,7 @@ mod tests {
         assert!(shown.begin());
         draws(&shown, "\n> ");
         assert_eq!((shown.rows_below("a"), shown.rows_below(&"\n".repeat(500))), (Some(1), None));
-        screen.print("news\n");
+        screen.beside("news\n");
         shown.end();
         assert!(shown.begin());
         draws(&shown, "\n> ");
@@ -418,13 +439,14 @@ mod tests {
     #[test]
     fn nothing_is_lost_when_the_terminal_is_given_back() {
         let (screen, shown, paper) = screen();
-        screen.print("one\ntwo");
+        screen.answer("one\n\ntwo");
         // The editor never started.
         shown.close();
-        paper.says("one\n");
+        paper.says("one\n\n");
         screen.close();
-        screen.print(", three\n");
-        paper.says("one\ntwo, three\n");
+        paper.says("one\n\ntwo\n");
+        screen.answer("three\n");
+        paper.says("one\n\ntwo\nthree\n");
         assert!(!shown.begin());
     }
 }

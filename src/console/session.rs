@@ -9,6 +9,7 @@ use super::audit::{self, note, stop};
 use super::claims;
 use super::error::{LineError, TERMINAL_LINE_BYTES};
 use super::files;
+use super::help::HELP;
 use super::input::{self, TerminalInput};
 use super::names::names;
 use super::outlet::{Console, ConsoleState};
@@ -34,34 +35,6 @@ pub enum SessionEnd {
     /// SIGTERM was received.
     Terminated,
 }
-
-const HELP: &str = "\
-/reset             forget the conversation
-/status            show the backend, its settings and its state
-/queue             show running and waiting prompts
-/sessions [ID]     list conversations, or resume one
-/sessions fork ID  continue a copy of a conversation
-/settings [NAME VALUE]  choose a setting, such as `/settings model opus`
-/compact           shorten the conversation
-/backend [NAME]    show or choose the backend that answers
-/ping [NAME]       ask a backend whether it can work
-/model [NAME]      show or choose its model; `unset` removes a choice, here and below
-/thinking [LEVEL]  show or choose how much it thinks
-/safety [LEVEL]    show or choose what it may do without asking
-/mode [MODE]       show or choose `build` or `plan`
-/project [DIR]     show or choose the folder it works in
-/usage             what the last 14 days used, and the budgets
-/claim             list the reserved files; `/claim PATH... for 2h` reserves some, `/claim release ID` releases them
-/recover           deliver lost replies that can be read now
-/stop              stop the answer (so does Ctrl-C)
-/steer TEXT        tell the agent something while it works
-/file PATH         add a file to the next prompt; `@PATH` in a prompt does it too
-/open [WHAT]       show folded parts of the last answer: output and changes by number, `plan`, `thinking`
-/help              show this help
-/quit              exit (so does Ctrl-D)
-While the agent asks something, your next line is the answer.
-Tab completes commands, names and paths; Ctrl-R searches earlier input. Alt-Enter begins another line; pasted text is one prompt.
-Anything else is a prompt; begin it with a blank if it should start with `/`.";
 
 /// Time limit for an agent to list its sessions.
 const AGENT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
@@ -286,7 +259,8 @@ impl ConsoleSession<'_> {
 
     fn fail(&mut self, why: &str) {
         self.failed += 1;
-        self.shared.print_note(&format!("✗ {why}"));
+        // Ignored: without stderr there is nobody to report to.
+        let _ = self.shared.report(&format!("✗ {why}"));
     }
 
     /// Processes a line. Returns `false` to end the session.
@@ -474,13 +448,6 @@ impl ConsoleSession<'_> {
     fn is_cut(&self, line: &str) -> bool {
         self.shared.live && !self.shared.editing && line.len() >= TERMINAL_LINE_BYTES
     }
-}
-
-/// Returns the commands, each with its `/`.
-pub(super) fn commands() -> impl Iterator<Item = &'static str> {
-    HELP.lines()
-        .filter(|line| line.starts_with('/'))
-        .filter_map(|line| line.split_whitespace().next())
 }
 
 fn is_stop(line: &str) -> bool {

@@ -641,8 +641,10 @@ async fn a_launch_profile_is_a_separate_backend() {
 
 #[tokio::test]
 async fn a_profile_is_loaded_while_the_program_runs_and_an_invalid_one_is_reported() {
-    let installation =
-        with_programs(&[("goose", "true")]).with("GOOSE_KEY", "gk-1").with("LOG_LEVEL", "info");
+    let installation = with_programs(&[("goose", "true")])
+        .with("GOOSE_KEY", "gk-1")
+        .with("LOG_LEVEL", "info")
+        .with("LOG_FORMAT", "json");
     fs::write(installation.backend("acp"), acp(&installation)).unwrap();
     let mut console = installation.start(&["console"]);
     console.logs("console ready").await;
@@ -682,7 +684,9 @@ async fn a_profile_without_component_and_a_component_without_profile_are_differe
 
 #[tokio::test]
 async fn a_backend_loaded_later_is_probed_when_it_is_loaded() {
-    let installation = with_programs(&[("late", "echo late 3.2.1")]).with("LOG_LEVEL", "info");
+    let installation = with_programs(&[("late", "echo late 3.2.1")])
+        .with("LOG_LEVEL", "info")
+        .with("LOG_FORMAT", "json");
     let mut console = installation.start(&["console"]);
     console.logs("console ready").await;
     install(
@@ -707,9 +711,9 @@ async fn a_backend_loaded_later_is_probed_when_it_is_loaded() {
         })
         .await;
     assert!(
-        console.stdout().contains("✗ missing cannot be used here: its program is not installed."),
+        console.stderr().contains("✗ missing cannot be used here: its program is not installed."),
         "{}",
-        console.stdout()
+        console.stderr()
     );
     console.end_input();
     assert_eq!(console.ended().await.code, 1, "one command was refused");
@@ -754,8 +758,10 @@ async fn ping_reports_whether_a_backend_can_work() {
         ended.stderr
     );
     let ended = installation.run(&["console"], "/ping\n/ping missing\n").await;
-    let wanted = "demo is ready; it runs its agent once a turn\n✗ missing cannot be used here: its program is not installed.\n";
-    assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 1), "{}", ended.stderr);
+    let ready = "demo is ready; it runs its agent once a turn\n";
+    assert_eq!((ended.stdout.as_str(), ended.code), (ready, 1), "{}", ended.stderr);
+    let refused = "✗ missing cannot be used here: its program is not installed.\n";
+    assert!(ended.stderr.contains(refused), "{}", ended.stderr);
 }
 
 #[tokio::test]

@@ -57,10 +57,11 @@ async fn nothing_runs_in_a_directory_that_is_not_allowed_and_check_reports_it() 
     for directory in ["../elsewhere", "/", "missing"] {
         let installation = with_channels(&format!("## console\n- directory: `{directory}`\n"));
         let ended = installation.run(&["console"], "hello\n").await;
-        let id = id_of(&ended.stdout, "directory").to_owned();
+        let id = id_of(&ended.stderr, "directory").to_owned();
         let wanted =
             format!("✗ The working directory of this channel cannot be used. (directory, {id})\n");
-        assert_eq!((ended.stdout, ended.code), (wanted, 1), "{}", ended.stderr);
+        assert_eq!((ended.stdout.as_str(), ended.code), ("", 1));
+        assert!(ended.stderr.contains(&wanted), "{}", ended.stderr);
         assert_eq!(installation.recordings().len(), 0);
         let ended = installation.run(&["check"], "").await;
         assert!(
@@ -80,9 +81,10 @@ async fn a_conversation_does_not_follow_its_channel_to_another_directory() {
     fs::write(&channels, "## console\n- directory: site\n").unwrap();
     let ended = installation.run(&["console"], "two\nthree\n").await;
     let wanted = "You said: two\n\nThis is message 1 of our conversation.\n\
-                  · The working directory has changed; this is a new conversation.\n\
                   You said: three\n\nThis is message 2 of our conversation.\n";
     assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 0), "{}", ended.stderr);
+    let news = "· The working directory has changed; this is a new conversation.\n";
+    assert_eq!(ended.stderr.matches(news).count(), 1, "{}", ended.stderr);
 }
 
 #[tokio::test]
@@ -112,13 +114,16 @@ async fn users_choose_within_the_operators_limits_and_choices_persist() {
 Model is the agent's default; there are: `parrot`, `echo` and others the agent knows
 Model is Echo from now on.
 Safety is Edit files; there are: `ask`, `edit`
-✗ The operator does not allow danger here; there are: `ask`, `edit`.
 Safety is Ask before changes from now on.
+";
+    let refused = "\
+✗ The operator does not allow danger here; there are: `ask`, `edit`.
 ✗ Demo agent has no levels of thinking.
 ✗ Demo agent has no mode for planning.
 ✗ \"--evil\" is not the name of a model; there are: `parrot`, `echo` and others the agent knows.
 ";
     assert!(ended.stdout.starts_with(wanted), "{}", ended.stdout);
+    assert!(ended.stderr.contains(refused), "{}", ended.stderr);
     assert_eq!(ended.code, 1);
     let ended = installation
         .run(&["console"], "/model\nhello 2\n/model unset\n/safety unset\nhello 3\n")
@@ -147,15 +152,19 @@ async fn thinking_levels_and_modes_come_from_the_backend() {
     let wanted = "\
 thinker-1
 Thinking is Low from now on.
-✗ There is no level of thinking \"extreme\"; there are: `low`, `max`.
 Mode is Plan only from now on.
 thinker-1
 Mode is Build from now on.
-✗ There is no mode \"fast\"; there are: `build`, `plan`.
 Thinking is Very high from now on.
 thinker-1
 ";
     assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 1), "{}", ended.stderr);
+    for refused in [
+        "✗ There is no level of thinking \"extreme\"; there are: `low`, `max`.\n",
+        "✗ There is no mode \"fast\"; there are: `build`, `plan`.\n",
+    ] {
+        assert!(ended.stderr.contains(refused), "{}", ended.stderr);
+    }
     let settings: Vec<_> =
         start_turns(&installation).iter().map(|start| start["settings"].clone()).collect();
     let chosen: Vec<_> = settings

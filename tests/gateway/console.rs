@@ -34,13 +34,15 @@ This is message 2 of our conversation.
 #[tokio::test]
 async fn failing_prompts_and_unknown_commands_make_the_exit_code_one() {
     let ended = Installation::new().run(CONSOLE, "fail rate-limited\nhello\n").await;
-    let expected = "I begin, and then \n✗ The agent's service is limiting requests. Please try again later.\n  failed on request: rate-limited\n\
-         You said: hello\n\nThis is message 2 of our conversation.\n";
+    let expected =
+        "I begin, and then \nYou said: hello\n\nThis is message 2 of our conversation.\n";
     assert_eq!((ended.stdout.as_str(), ended.code), (expected, 1), "{}", ended.stderr);
+    let reported = "✗ The agent's service is limiting requests. Please try again later.\n  failed on request: rate-limited\n";
+    assert!(ended.stderr.contains(reported), "{}", ended.stderr);
     for wrong in ["/fly\n", "/backend clod\n"] {
         let ended = Installation::new().run(CONSOLE, wrong).await;
-        assert_eq!(ended.code, 1, "{}", ended.stdout);
-        assert!(ended.stdout.starts_with("✗ "), "{}", ended.stdout);
+        assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
+        assert!(ended.stderr.starts_with("✗ "), "{}", ended.stderr);
     }
 }
 
@@ -48,11 +50,11 @@ async fn failing_prompts_and_unknown_commands_make_the_exit_code_one() {
 async fn a_script_can_stop_the_current_answer_and_continues() {
     let installation = Installation::new().with("STOP_GRACE_MS", "200");
     let ended = installation.run(CONSOLE, "hang\n/stop\nhello\n").await;
-    assert!(ended.stdout.contains("Stopped."), "{}\n{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("✗ Stopped."), "{}\n{}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains("You said: hello\n"), "the next line is read: {}", ended.stdout);
     // The end of the input does not come before the answer.
     let ended = installation.run(CONSOLE, "hang\n/stop").await;
-    assert!(ended.stdout.contains("Stopped."), "{}", ended.stdout);
+    assert!(ended.stderr.contains("✗ Stopped."), "{}", ended.stderr);
 }
 
 #[tokio::test]
@@ -84,12 +86,28 @@ async fn a_terminated_console_stops_its_turn_when_the_grace_is_over() {
         Installation::new().with("SHUTDOWN_GRACE_MS", "100").with("LOG_LEVEL", "info");
     let mut console = installation.start(CONSOLE);
     console.type_in("hang\n").await;
-    console.logs("turn begins").await;
+    console.tells("turn begins").await;
     console.signal(Signal::TERM);
     let ended = console.ended().await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stdout.contains("I am restarting"), "{}", ended.stdout);
+    let reported = "✗ The console ended before this was answered. Please ask again in a new one.\n";
+    assert!(ended.stderr.contains(reported), "{}", ended.stderr);
     assert_eq!(console.agents(), []);
+}
+
+#[tokio::test]
+async fn the_log_of_a_script_is_text_unless_json_is_asked_for() {
+    let lines = |ended: &crate::support::program::Ended| {
+        let is_json = |line: &&str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+        let json = ended.stderr.lines().filter(is_json).count();
+        (json, ended.stderr.lines().count() - json)
+    };
+    let installation = Installation::new().with("LOG_LEVEL", "info");
+    let (json, text) = lines(&installation.run(CONSOLE, "hello\n").await);
+    assert!(json == 0 && text > 0, "{json} lines of JSON and {text} of text");
+    let ended = installation.with("LOG_FORMAT", "json").run(CONSOLE, "hello\n").await;
+    let (json, text) = lines(&ended);
+    assert!(json > 0 && text == 0, "{json} lines of JSON and {text} of text");
 }
 
 #[tokio::test]
@@ -97,7 +115,7 @@ async fn an_interrupted_script_ends_with_its_turn_and_code_one() {
     let installation = Installation::new().with("STOP_GRACE_MS", "200").with("LOG_LEVEL", "info");
     let mut console = installation.start(CONSOLE);
     console.type_in("stubborn\nhello\n").await;
-    console.logs("turn begins").await;
+    console.tells("turn begins").await;
     console.signal(Signal::INT);
     let ended = console.ended().await;
     assert_eq!(ended.code, 1, "{}", ended.stderr);
@@ -110,7 +128,7 @@ async fn a_killed_console_leaves_nothing_to_the_next_one() {
     let installation = Installation::new().with("LOG_LEVEL", "info");
     let mut console = installation.start(CONSOLE);
     console.type_in("hang\n").await;
-    console.logs("turn begins").await;
+    console.tells("turn begins").await;
     console.signal(Signal::KILL);
     assert_eq!(console.ended().await.code, 128 + 9);
     let ended = installation.run(CONSOLE, "hello\n").await;

@@ -77,6 +77,21 @@ async fn pasted_text_is_one_prompt_and_text_longer_than_the_screen_is_complete()
 }
 
 #[tokio::test]
+async fn the_markdown_of_an_answer_is_shown_without_its_marks() {
+    let installation = Installation::new();
+    let mut console = start_console(&installation).await;
+    let prompt = "hi **you**\r\r# Plan\r* one & `two`\r\r| a | n |\r|---|--:|\r| long | 1 |";
+    console.type_in(&format!("\x1b[200~{prompt}\x1b[201~\r")).await;
+    wait_for_answer(
+        &console,
+        "You said: hi you\n\nPlan\n• one & `two`\n\na     n\n────  ─\nlong  1\n\nThis is message 1 of our conversation.\n",
+    )
+    .await;
+    console.type_in(END).await;
+    assert_eq!(console.ended().await.code, 0);
+}
+
+#[tokio::test]
 async fn a_line_can_be_edited_and_the_history_survives_a_restart() {
     let installation = Installation::new();
     let mut console = start_console(&installation).await;

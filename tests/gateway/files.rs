@@ -53,7 +53,7 @@ async fn every_prompt_gets_the_current_files_in_labelled_sections() {
     assert!(second.contains("cheerful") && !second.contains("calm"), "{second}");
     assert!(second.contains("## Long-Term Memory\n\n- tea\n- coffee\n"), "{second}");
     assert_eq!(installation.read("memory.md"), "- tea\n- coffee\n");
-    assert_eq!(console.logs("user.md is missing").await["level"], "WARN");
+    console.tells("user.md is missing").await;
     console.end_input();
     assert_eq!(console.ended().await.code, 0);
 }

@@ -112,7 +112,7 @@ async fn a_conversation_waits_for_the_end_of_the_limit_of_each_agent() {
         );
         let later = fs::read_to_string(installation.path("workspace/runs/later"));
         assert_eq!(later.unwrap_or_default(), "again\n", "{backend}: {said} {log}");
-        assert!(!said.contains('✗') && !said.is_empty(), "{backend}: {said}");
+        assert!(!log.contains('✗') && !said.is_empty(), "{backend}: {said} {log}");
     }
 }
 

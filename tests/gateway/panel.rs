@@ -244,7 +244,8 @@ async fn the_console_shows_the_same() {
         ended.stdout
     );
     assert!(lines.iter().any(|line| line.starts_with("Directory: /")), "{}", ended.stdout);
-    assert_eq!(lines.last(), Some(&"✗ Demo agent cannot shorten a conversation."));
+    let refused = "✗ Demo agent cannot shorten a conversation.\n";
+    assert!(ended.stderr.contains(refused), "{}", ended.stderr);
     assert_eq!(ended.code, 1);
 }
 

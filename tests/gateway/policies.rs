@@ -55,8 +55,8 @@ async fn a_denied_request_is_explained_below_the_answer() {
     with_policy(&installation, "test.wasm", &WatPolicy::new("test", "1").build());
     let ended = installation.run(CONSOLE, "ask d\n").await;
     assert!(ended.stdout.contains("Then not, because"), "{}\n{}", ended.stdout, ended.stderr);
-    let notice = "`d` was denied by the policy `test`: because the test says so.";
-    assert!(ended.stdout.contains(notice), "{}", ended.stdout);
+    let notice = "· `d` was denied by the policy `test`: because the test says so.";
+    assert!(ended.stderr.contains(notice), "{}", ended.stderr);
 }
 
 #[tokio::test]

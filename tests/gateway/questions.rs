@@ -31,7 +31,6 @@ I would like to run something. Done, this once.
   1) Allow once
   2) Deny; `deny WHY` says why
   3) Deny and stop
-✗ please answer with one of: allow, deny, stop
   Denied by you: it is mine
 Then not, because: it is mine
 ? I have two questions.
@@ -59,7 +58,6 @@ You answered: colour teal; letters A and C.
   4) Deny and stop
   Denied and stopped by you
 I would like to run something. 
-✗ Stopped.
 ? Shall I go on with this plan?
   | ## The plan
   | 
@@ -73,6 +71,9 @@ I would like to run something.
 There was no answer, so I did not.
 ";
     assert_eq!((ended.stdout.as_str(), ended.code), (expected, 1), "{}", ended.stderr);
+    for reported in ["✗ please answer with one of: allow, deny, stop\n", "✗ Stopped.\n"] {
+        assert!(ended.stderr.contains(reported), "{}", ended.stderr);
+    }
 }
 
 async fn start_console(installation: &Installation) -> Program {

@@ -27,9 +27,9 @@ async fn a_refusing_service_is_reported_by_its_kind() {
         let gateway = LiveGateway::new(ModelServer::answering(refusal).await);
         let said = gateway.talk(&["Hello?"]).await;
         assert!(
-            said.stdout.starts_with(&format!("✗ {}", told.replace("ID", &gateway.last_id()))),
+            said.stderr.contains(&format!("✗ {}", told.replace("ID", &gateway.last_id()))),
             "{status}: {}",
-            said.stdout
+            said.stderr
         );
         assert_eq!(
             (said.stdout.lines().count(), said.code()),
@@ -57,8 +57,9 @@ async fn the_partial_answer_is_shown_with_the_failure_of_the_service() {
         .await,
     );
     let said = gateway.talk(&["Hello?"]).await;
-    let told = "Half an answer.\n✗ The agent's service is overloaded or failing. Please try again later.\n";
-    assert!(said.stdout.starts_with(told), "{}", said.stdout);
+    let told = "✗ The agent's service is overloaded or failing. Please try again later.\n";
+    assert_eq!(said.stdout, "Half an answer.\n");
+    assert!(said.stderr.contains(told), "{}", said.stderr);
     assert_eq!(said.code(), Some(1));
 }
 
@@ -89,7 +90,7 @@ async fn a_silent_model_times_out_and_the_conversation_continues() {
     let mut talk = gateway.start();
     talk.say("One").await;
     talk.say("Two").await;
-    talk.printed("(timeout, ").await;
+    talk.logged("(timeout, ").await;
     assert_eq!(talk.agents(), [""; 0], "the answer comes when the agent is gone");
     talk.say("Three").await;
     let said = talk.ended().await;
@@ -115,7 +116,7 @@ async fn nothing_that_a_command_started_outlives_the_turns_timeout() {
         .with("QUERY_TIMEOUT_MS", "6000");
     let mut talk = gateway.start();
     talk.say("Wait for ever.").await;
-    talk.printed("(timeout, ").await;
+    talk.logged("(timeout, ").await;
     assert_eq!(talk.agents(), [""; 0], "nothing of the run is left when its end is reported");
     assert!(gateway.path("workspace/started").exists(), "the command ran");
     talk.ended().await.fails(&format!(
@@ -144,7 +145,7 @@ async fn an_interrupt_stops_the_answer_and_the_next_prompt_continues() {
 
     let [stopped, next] = &gateway.recordings()[..] else { panic!("two recordings") };
     // Whether the agent had printed the first words by then depends on timing.
-    assert!(said.stdout.ends_with("✗ Stopped.\n"), "{}", said.stdout);
+    assert!(said.stderr.contains("✗ Stopped.\n"), "{}", said.stderr);
     assert_eq!(next.flag("--resume"), stopped.flag("--session-id"));
     let request = gateway.model.request(2).await;
     assert!(
@@ -173,7 +174,12 @@ async fn an_interrupt_between_prompts_and_a_termination_during_one_end_the_gatew
     gate.reached().await;
     talk.signal(Signal::TERM);
     let said = talk.ended().await;
-    said.answers("✗ I am restarting and had to stop here. Please ask again in a minute.\n");
+    said.answers("");
+    assert!(
+        said.stderr.contains("✗ The console ended before this was answered."),
+        "{}",
+        said.stderr
+    );
 }
 
 #[tokio::test]
@@ -290,18 +296,14 @@ async fn an_agent_that_is_missing_for_a_while_fails_only_during_that_time() {
     talk.printed("One.\n").await;
     std::fs::remove_file(&program).unwrap();
     talk.say("Two").await;
-    talk.printed("(agent not found, ").await;
+    talk.logged("(agent not found, ").await;
     install();
     talk.say("Three").await;
     let said = talk.ended().await;
     let told = format!(
-        "One.\n✗ The agent's program is not installed on this machine. Choose another agent with `/settings`, or tell the operator. (agent not found, {})\n",
+        "✗ The agent's program is not installed on this machine. Choose another agent with `/settings`, or tell the operator. (agent not found, {})\n",
         gateway.recordings()[1].header.link
     );
-    assert!(
-        said.stdout.starts_with(&told) && said.stdout.ends_with("\nThree.\n"),
-        "{}",
-        said.stdout
-    );
+    assert!(said.stdout == "One.\nThree.\n" && said.stderr.contains(&told), "{}", said.stdout);
     assert_eq!(gateway.model.requests()[1].prompts(), ["One", "Three"]);
 }

@@ -278,15 +278,22 @@ impl ConsoleOutput {
         );
     }
 
-    /// Fails unless the prompt failed and this was printed.
+    /// Fails unless the prompt failed and this was printed: lines that begin with `✗` or two blanks
+    /// on stderr, and the others on stdout.
     #[track_caller]
-    pub fn fails(&self, stdout: &str) {
+    pub fn fails(&self, printed: &str) {
+        let is_failure = |line: &&str| line.starts_with(['✗', ' ']);
+        let (failures, answers): (Vec<&str>, Vec<&str>) =
+            printed.split_inclusive('\n').partition(is_failure);
         assert_eq!(
             (self.stdout.as_str(), self.code()),
-            (stdout, Some(1)),
+            (answers.concat().as_str(), Some(1)),
             "stderr: {}",
             self.stderr
         );
+        for failure in failures {
+            assert!(self.stderr.contains(failure), "{failure} is missing: {}", self.stderr);
+        }
     }
 }
 

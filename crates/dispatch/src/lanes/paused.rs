@@ -14,7 +14,6 @@ use crate::Shared;
 use crate::budgets::{self, messages as budget_messages, offers};
 use crate::lanes::wait_choices::wait_offers;
 use crate::limits::{CONTINUATION, messages as limit_messages};
-use crate::outlet::messages::PromptRefusal;
 use crate::outlet::{Notice, messages};
 use crate::recovery::restart::notice_target;
 use aetheel_model::budget::AccountUse;
@@ -123,7 +122,7 @@ async fn announce_pause(shared: &Shared, event: &Event, pause: LanePause) {
 /// Refuses an event that is not in the journal, so that the next start does not find it.
 pub(crate) async fn refuse_unjournaled(shared: &Shared, event: &Event) {
     if shared.durability.journal_entry(event).is_none() {
-        shared.delivery.refuse(event, &PromptRefusal::ShuttingDown.to_string()).await;
+        shared.delivery.refuse(event, &messages::shutdown_message(&event.lane)).await;
     }
 }
 

@@ -127,16 +127,30 @@ impl From<Rejection> for PromptRefusal {
     }
 }
 
+/// The message about a prompt of the console that was not answered because the console ended.
+const CONSOLE_ENDED: &str =
+    "The console ended before this was answered. Please ask again in a new one.";
+
+/// Returns the message about an event that the gateway does not keep when it stops.
+#[must_use]
+pub(crate) fn shutdown_message(lane: &Lane) -> String {
+    match lane {
+        Lane::Console => CONSOLE_ENDED.to_owned(),
+        _ => PromptRefusal::ShuttingDown.to_string(),
+    }
+}
+
 /// Returns the message about a turn that failed or was stopped, or `None` for one that completed.
 /// The message includes the next step. If something is broken, it ends with the kind and the turn's
 /// id, for the operator.
 ///
-/// `timeout` is the time limit of the turn, `retry` the failure after which the agent was retrying.
-/// `is_kept` means that the agent's unread output is kept for a newer backend. `docs/messages.md`
-/// lists all messages.
+/// `lane` is the turn's lane if it is known, `timeout` the time limit of the turn, and `retry` the
+/// failure after which the agent was retrying. `is_kept` means that the agent's unread output is
+/// kept for a newer backend. `docs/messages.md` lists all messages.
 #[must_use]
 pub(crate) fn failure_message(
     ending: &Ending,
+    lane: Option<&Lane>,
     timeout: Duration,
     retry: Option<&str>,
     is_kept: bool,
@@ -145,6 +159,7 @@ pub(crate) fn failure_message(
     let (sentence, broken) = match ending {
         Ending::Completed => return None,
         Ending::Interrupted => ("Stopped.".to_owned(), None),
+        Ending::ShutDown if lane == Some(&Lane::Console) => (CONSOLE_ENDED.to_owned(), None),
         Ending::ShutDown => ("I am restarting and had to stop here. Please ask again in a minute.".to_owned(), None),
         Ending::TimedOut if retry.is_some() => (
             format!("Query timed out after {}; the agent's service kept failing. Please try again later.", span(timeout)),
@@ -375,7 +390,8 @@ mod tests {
     }
 
     fn message(ending: &Ending) -> String {
-        failure_message(ending, Duration::from_secs(120), None, true, "ab12").expect("a failure")
+        failure_message(ending, None, Duration::from_secs(120), None, true, "ab12")
+            .expect("a failure")
     }
 
     #[test]
@@ -464,9 +480,11 @@ mod tests {
         ];
         let numbers = |text: String| text.replace(['0', '1'], "N");
         let unkept = Ending::Backend(GuestFailure::Trapped(String::new()));
-        let unkept =
-            failure_message(&unkept, Duration::ZERO, None, false, "x").map(|text| plain(&text));
-        let others = unkept.into_iter().chain([plain(&paused_message("AGENT"))]);
+        let unkept = failure_message(&unkept, None, Duration::ZERO, None, false, "x")
+            .map(|text| plain(&text));
+        let others = unkept
+            .into_iter()
+            .chain([plain(&paused_message("AGENT")), shutdown_message(&Lane::Console)]);
         for text in failures
             .chain(others)
             .chain(refusals.iter().map(|refusal| numbers(refusal.to_string())))
@@ -478,7 +496,8 @@ mod tests {
     #[test]
     fn messages_contain_times() {
         assert!(message(&Ending::TimedOut).starts_with("Query timed out after 120 s, the limit"));
-        let hour = failure_message(&Ending::TimedOut, Duration::from_secs(3_600), None, false, "x");
+        let hour =
+            failure_message(&Ending::TimedOut, None, Duration::from_secs(3_600), None, false, "x");
         assert!(hour.is_some_and(|text| text.starts_with("Query timed out after 60 min,")));
         let limited = Ending::Agent(AgentFailure {
             kind: FailureKind::RateLimited,
@@ -486,6 +505,9 @@ mod tests {
             retry_after_ms: Some(1500),
         });
         assert!(message(&limited).contains("Try again in 1.5 s."));
-        assert_eq!(failure_message(&Ending::Completed, Duration::ZERO, None, false, "x"), None);
+        assert_eq!(
+            failure_message(&Ending::Completed, None, Duration::ZERO, None, false, "x"),
+            None
+        );
     }
 }

@@ -153,6 +153,7 @@ impl TurnRunner {
         TurnAnswer {
             failure: messages::failure_message(
                 &result.ending,
+                Some(&event.lane),
                 self.shared.deps.host.query_timeout,
                 result.transcript.retry(),
                 offer.is_some(),

@@ -49,7 +49,14 @@ impl TurnRunner {
         let stopped = *stop.borrow();
         if let Some(reason) = stopped {
             let timeout = self.shared.deps.host.query_timeout;
-            let failure = messages::failure_message(&reason.into(), timeout, None, false, id);
+            let failure = messages::failure_message(
+                &reason.into(),
+                Some(&event.lane),
+                timeout,
+                None,
+                false,
+                id,
+            );
             return TurnAnswer {
                 failure,
                 ..TurnAnswer::from_backend(self.shared.deps.choices.backend.clone())

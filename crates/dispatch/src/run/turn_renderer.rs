@@ -93,6 +93,7 @@ impl<'a> TurnRenderer<'a> {
             text: said.unwrap_or_else(|| self.shown.text()),
             failure: messages::failure_message(
                 &ending,
+                None,
                 end.timeout,
                 self.shown.retry(),
                 false,

@@ -289,7 +289,7 @@ settings! {
             advanced "Connections to Discord's gateway: `auto` (as many as Discord recommends) or a number from 1 to 1000";
         /// The format of log lines.
         log_format: LogFormat = "LOG_FORMAT", "auto", one_of(&LogFormat::WORDS),
-            "`human`, `json`, or `auto`: human on a terminal";
+            "`human`, `json`, or `auto`: human on a terminal and for `aetheel console`";
         /// The minimum level of log lines, or a filter of the `tracing` library.
         log_level: String = "LOG_LEVEL", "info", text(),
             "Minimum log level (libraries log warnings), or a filter such as `aetheel=debug,info`";
