@@ -11,6 +11,15 @@ use aetheel::config::LogFormat;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    match aetheel::commands::complete() {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::from(aetheel::cli::exit::OK),
+        Err(error) => {
+            // A failure cannot be reported without a terminal.
+            let _ = error.print();
+            return ExitCode::from(aetheel::cli::exit::USAGE);
+        }
+    }
     match aetheel::cli::parse() {
         Ok(cli) => ExitCode::from(aetheel::commands::run(cli)),
         Err(error) => {

@@ -36,6 +36,7 @@ pub enum BackendCommand {
         #[command(flatten)]
         common: Common,
         /// Backend to check, instead of AGENT_BACKEND
+        #[arg(value_name = "BACKEND")]
         name: Option<String>,
     },
     /// Describe a backend: descriptor, contract, imports, size, and use of its limits
@@ -160,6 +161,7 @@ pub enum BackendCommand {
         #[command(flatten)]
         common: Common,
         /// The backend
+        #[arg(value_name = "BACKEND")]
         name: String,
         /// Folder with the sources: `guest-backends` of a checkout, or the project of the backend;
         /// by default BACKEND_SOURCES
@@ -314,6 +316,7 @@ pub enum BackendCommand {
         #[command(flatten)]
         common: Common,
         /// The backend
+        #[arg(value_name = "BACKEND")]
         name: String,
         /// Accept them without a question
         #[arg(long, short)]
@@ -325,6 +328,7 @@ pub enum BackendCommand {
         #[command(flatten)]
         common: Common,
         /// The backend
+        #[arg(value_name = "BACKEND")]
         name: String,
     },
     /// Show how a new version on rollout reads turns, compared with the serving one
@@ -333,6 +337,7 @@ pub enum BackendCommand {
         #[command(flatten)]
         common: Common,
         /// The backend
+        #[arg(value_name = "BACKEND")]
         name: String,
     },
     /// Let a new version on rollout serve now
@@ -341,6 +346,7 @@ pub enum BackendCommand {
         #[command(flatten)]
         common: Common,
         /// The backend
+        #[arg(value_name = "BACKEND")]
         name: String,
     },
     /// Drop a new version on rollout; its file is renamed
@@ -349,6 +355,7 @@ pub enum BackendCommand {
         #[command(flatten)]
         common: Common,
         /// The backend
+        #[arg(value_name = "BACKEND")]
         name: String,
     },
 }

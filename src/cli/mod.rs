@@ -72,7 +72,7 @@ pub enum CliCommand {
         #[command(flatten)]
         common: Common,
         /// Backend to talk to, instead of AGENT_BACKEND
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "BACKEND")]
         backend: Option<String>,
     },
     /// Check configuration, folders, backends and agent without starting anything

@@ -4,6 +4,7 @@ mod audit;
 mod backend;
 mod check;
 mod cluster;
+mod completing;
 mod config;
 mod costs;
 mod doctor;
@@ -27,6 +28,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use self::backend::rollout::RolloutAction;
+pub use self::completing::complete;
 use self::listing::BackendListing;
 use crate::app::{self, audit as audit_log, recovery, tool_server};
 use crate::cli::{

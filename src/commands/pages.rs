@@ -4,11 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use clap::builder::Resettable;
-use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
 
-use crate::cli::{Cli, exit};
+use super::completing::{described, write_registration};
+use crate::cli::exit;
 use crate::terminal::fail;
 
 /// The supported shells, each with the path of its completion file.
@@ -79,22 +78,20 @@ pub(super) fn run(share: &Path) -> u8 {
 /// Prints the completions of a shell. Returns the exit code.
 pub(super) fn completions(shell: Shell) -> u8 {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut described(), "aetheel", &mut text);
+    if let Err(error) = write_registration(shell, &mut text) {
+        fail(&error.to_string());
+        return exit::FAILED;
+    }
     // Write errors are ignored: stdout may be closed.
     let _ = io::stdout().write_all(&text);
     exit::OK
-}
-
-/// Returns the command line without hidden commands.
-fn described() -> Command {
-    shown(&Cli::command()).version(env!("CARGO_PKG_VERSION"))
 }
 
 fn write(share: &Path) -> io::Result<()> {
     let manual = share.join("man/man1");
     fs::create_dir_all(&manual)?;
     let command = described();
-    clap_mangen::generate_to(command.clone(), &manual)?;
+    clap_mangen::generate_to(command, &manual)?;
     for page in fs::read_dir(&manual)? {
         let path = page?.path();
         // The text after the help of a command contains its examples.
@@ -106,35 +103,33 @@ fn write(share: &Path) -> io::Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let mut file = File::create(path)?;
-        clap_complete::generate(shell, &mut command.clone(), "aetheel", &mut file);
+        write_registration(shell, &mut File::create(path)?)?;
     }
     Ok(())
 }
 
-/// Returns a command without hidden subcommands and arguments, which shells would otherwise
-/// complete.
-fn shown(command: &Command) -> Command {
-    // `CliCommand::new` needs a static name. The leak is harmless, because the program ends soon.
-    let name: &'static str = command.get_name().to_owned().leak();
-    Command::new(name)
-        .about(Resettable::from(command.get_about().cloned()))
-        .long_about(Resettable::from(command.get_long_about().cloned()))
-        .after_help(Resettable::from(command.get_after_help().cloned()))
-        .args(command.get_arguments().filter(|argument| !argument.is_hide_set()).cloned())
-        .subcommands(command.get_subcommands().filter(|one| !one.is_hide_set()).map(shown))
-        .subcommand_required(command.is_subcommand_required_set())
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::{Command, CommandFactory as _};
+
     use super::*;
+    use crate::cli::Cli;
 
     #[test]
     fn visible_commands_have_pages_and_completions_and_hidden_ones_do_not() {
         let share = tempfile::tempdir().expect("a folder");
         write(share.path()).expect("written");
         let read = |name: &str| fs::read_to_string(share.path().join(name)).unwrap_or_default();
+        for (_, name) in SHELLS {
+            assert!(read(name).contains("AETHEEL_COMPLETE"), "{name}");
+        }
+        let words = ["aetheel", ""].map(Into::into).to_vec();
+        let completed: Vec<String> =
+            clap_complete::engine::complete(&mut described(), words, 1, None)
+                .expect("the names of commands")
+                .iter()
+                .map(|candidate| candidate.get_value().display().to_string())
+                .collect();
         let command = Cli::command();
         let of =
             |hidden: bool| command.get_subcommands().filter(move |one| one.is_hide_set() == hidden);
@@ -143,9 +138,7 @@ mod tests {
                 read(&format!("man/man1/aetheel-{shown}.1")).contains(".SH SYNOPSIS"),
                 "{shown}"
             );
-            for (_, name) in SHELLS {
-                assert!(read(name).contains(shown), "{shown} in {name}");
-            }
+            assert!(completed.iter().any(|name| name == shown), "{shown} is not completed");
         }
         assert!(read("man/man1/aetheel-backend-install.1").contains("\\-\\-pin"));
         let page = read("man/man1/aetheel-doctor.1");
@@ -155,12 +148,7 @@ mod tests {
         assert!(of(true).count() >= 2);
         for hidden in of(true).map(Command::get_name) {
             assert_eq!(read(&format!("man/man1/aetheel-{hidden}.1")), "", "{hidden}");
-            for (_, name) in SHELLS {
-                let text = read(name);
-                let mut words =
-                    text.split(|letter: char| !letter.is_alphanumeric() && letter != '-');
-                assert!(words.all(|word| word != hidden), "{hidden} in {name}");
-            }
+            assert!(completed.iter().all(|name| name != hidden), "{hidden} is completed");
         }
     }
 }

@@ -82,6 +82,27 @@ async fn quiet_prints_only_problems_and_verbose_logs_more() {
 }
 
 #[tokio::test]
+async fn a_shell_completes_the_names_of_backends_and_channels() {
+    let mut installation = Installation::new().with("AETHEEL_COMPLETE", "bash");
+    let channels = "## channel 1099511627776123456\n- backend: demo\n";
+    std::fs::write(installation.path("config/channels.md"), channels).unwrap();
+    for (words, wanted) in [
+        (&["backend", "rollback", ""][..], "demo"),
+        (&["console", "--backend", "d"], "demo"),
+        (&["config", ""], "channel:1099511627776123456"),
+        (&["backend", "dev", "--live", ""], "1099511627776123456"),
+        (&["audit", "show", "--lane", "con"], "console"),
+        (&["doc"], "doctor"),
+    ] {
+        installation = installation.with("_CLAP_COMPLETE_INDEX", &words.len().to_string());
+        let asked = [&["--", "aetheel"], words].concat();
+        let ended = installation.run(&asked, "").await;
+        assert_eq!(ended.code, 0, "{words:?}: {ended:?}");
+        assert!(ended.stdout.lines().any(|name| name == wanted), "{words:?}: {ended:?}");
+    }
+}
+
+#[tokio::test]
 async fn agents_that_nobody_installed_take_one_line_of_a_check() {
     let installation = Installation::new();
     for name in ["codex", "opencode"] {

@@ -1,8 +1,11 @@
 //! Lists the limits in force, each with the line of the file that says so. `docs/configuration.md`
 //! describes how the limits of a channel and of its project are combined.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::bindings::SavedBinding;
+use super::ledger::LedgerFile;
 use super::{BudgetFile, Channels, DOCUMENT_LIMIT, kept_copy};
 use crate::disk::read_ordinary;
 use aetheel_model::budget::BudgetRules;
@@ -69,6 +72,19 @@ pub fn lane_settings_in_force(folder: &Path, lane: &Lane) -> Vec<SettingInForce>
             source: format!("{}:{}", file.name, entry.line),
         })
         .collect()
+}
+
+/// Returns the lanes of `channels.md`, and those with a saved session or setting. Blocks.
+#[must_use]
+pub fn known_lanes(folder: &Path) -> BTreeSet<Lane> {
+    let file = LimitFile::read(folder, "channels.md", |_| false);
+    let mut lanes: BTreeSet<Lane> =
+        Channels::parse(&file.text).lanes().map(|(lane, _)| lane.clone()).collect();
+    let sessions = LedgerFile::<SavedBinding>::open(&folder.join("state/sessions.md"), "");
+    // A file that cannot be read has no lanes to offer.
+    lanes
+        .extend(sessions.iter().flat_map(|file| file.entries.keys().map(|(lane, _)| lane.clone())));
+    lanes
 }
 
 #[cfg(test)]

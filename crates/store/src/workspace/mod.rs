@@ -97,7 +97,7 @@ pub use gateway_report::{GatewayReport, GatewayWork, ServiceUnit};
 pub use heartbeats::{HeartbeatCheck, Heartbeats};
 pub use history::{History, PastConversation};
 pub use hooks::{Hook, HookInstruction, Hooks};
-pub use in_force::{SettingInForce, caps_in_force, lane_settings_in_force};
+pub use in_force::{SettingInForce, caps_in_force, known_lanes, lane_settings_in_force};
 pub use inspection::{StateFile, inspect};
 pub use jobs::{CronJob, CronJobs};
 pub use journal::{Journal, JournalEntry, LineStore, OFFER_SPAN_MS, PendingSave};
