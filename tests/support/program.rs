@@ -51,7 +51,9 @@ impl Installation {
             // Compiled once for all tests.
             ("CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled-backends").to_owned()),
             ("AGENT_BACKEND", "demo".to_owned()),
-            // Only a few tests check the footers of answers.
+            // `init` does not write this. About 80 assertions in 32 files compare whole
+            // messages, and the default footer contains the duration of the turn. The tests of
+            // footers set it.
             ("FOOTER", "none".to_owned()),
             // The settings that `aetheel init` writes.
             ("PERMISSION_MODE", RECOMMENDED_PERMISSION.mode.to_owned()),
