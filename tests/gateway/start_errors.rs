@@ -593,7 +593,8 @@ async fn a_budget_of_an_unknown_name_refuses_a_start() {
             "project \"site\" of `b`",
             "schedule \"nightly\" of `c`",
         ] {
-            assert!(ended.stderr.contains(part), "{part} is missing in {}", ended.stderr);
+            let faults = ended.faults();
+            assert!(faults.contains(part), "{part} is missing in {faults}");
         }
         assert!(!ended.stderr.contains("`d`"), "{}", ended.stderr);
     }
