@@ -161,7 +161,7 @@ fn section_parts(parts: &[OutlineSection]) -> impl Iterator<Item = &OutlineSecti
     let mut inside = None;
     parts.iter().filter(move |part| {
         let is_section = TITLES.contains(&clean_name(&part.title).to_lowercase().as_str());
-        if !inside.is_some_and(|level| part.level > level) {
+        if inside.is_none_or(|level| part.level <= level) {
             inside = (is_section && part.level > 0).then_some(part.level);
         }
         inside.is_some()
