@@ -3,6 +3,8 @@
 #![allow(missing_docs, reason = "the targets call these")]
 
 mod guest;
+#[path = "../../crates/store/src/workspace/layout_files.rs"]
+mod layout_files;
 
 use std::collections::HashMap;
 
@@ -10,7 +12,9 @@ use aetheel_model::budget::BudgetRules;
 use aetheel_model::agent::{Descriptor, Safety, Spawn};
 use aetheel_model::lines::{FramedLine, LineSplitter};
 use aetheel_model::{prompt, split, sse};
-use aetheel_store::workspace;
+use aetheel_store::workspace::{
+    self, BackendNotes, Channels, CronJobs, Heartbeats, Hook, Hooks, Profiles, Webhooks,
+};
 use aetheel_turn::plan::{ARGUMENT_LIMIT, ValueSources, check};
 use aetheel_turn::recording::ParsedRecording;
 
@@ -112,59 +116,43 @@ pub fn splitting(data: &[u8]) {
     assert!(pieces.iter().map(|piece| solid(piece)).sum::<usize>() >= solid(&text), "text is lost");
 }
 
-/// An edit of the layout of a valid file changes nothing, or is a fault. The first bytes choose the
-/// file, the line and the edit; the others are the edit.
+/// An edit of the layout of a valid file changes nothing, or is a fault after which nothing else is
+/// set. The first bytes choose the file, the line and the edit; the others are the edit.
 pub fn layout(data: &[u8]) {
     let [file, line, edit, rest @ ..] = data else { return };
-    let file = &LAYOUT_FILES[usize::from(*file) % LAYOUT_FILES.len()];
+    let file = &layout_files::FILES[usize::from(*file) % layout_files::FILES.len()];
     let lines: Vec<&str> = file.text.lines().collect();
     let line = usize::from(*line) % lines.len();
     // Only characters that change the layout and not the values.
-    let marks: String = rest.iter().map(|byte| LAYOUT_MARKS[usize::from(*byte) % LAYOUT_MARKS.len()]).collect();
+    let marks: String =
+        rest.iter().map(|byte| LAYOUT_MARKS[usize::from(*byte) % LAYOUT_MARKS.len()]).collect();
     let old = lines[line];
-    let new = match edit % 6 {
+    let new = match edit % 7 {
         0 => format!("{marks}{old}"),
         1 => format!("{marks}{}", old.trim_start_matches(['#', '-', ' '])),
         2 => format!("{marks}\n{old}"),
         3 => format!("{old}\n{marks}"),
         4 => format!("\u{feff}{old}"),
+        5 => old.replacen(": ", &format!("{marks}: "), 1),
         _ => format!("<!-- {old} -->"),
     };
-    let text: Vec<&str> =
-        lines.iter().enumerate().map(|(at, old)| if at == line { new.as_str() } else { old }).collect();
-    let (wanted, faults) = (file.read)(file.text);
-    assert!(faults.is_empty(), "{faults:?}");
-    let (found, faults) = (file.read)(&(text.join("\n") + "\n"));
-    assert!(found == wanted || !faults.is_empty(), "{new:?} changes {wanted} to {found}");
+    let text: Vec<&str> = lines
+        .iter()
+        .enumerate()
+        .map(|(at, old)| if at == line { new.as_str() } else { old })
+        .collect();
+    let wanted = (file.read)(file.text);
+    assert!(wanted.faults.is_empty(), "{wanted:?}");
+    let found = (file.read)(&(text.join("\n") + "\n"));
+    let is_safe = match found.faults.is_empty() {
+        true => found.items == wanted.items,
+        false => file.may_change || found.items.iter().all(|item| wanted.items.contains(item)),
+    };
+    assert!(is_safe, "{}: {new:?} changes {wanted:#?} to {found:#?}", file.name);
 }
 
-struct LayoutFile {
-    text: &'static str,
-    /// Returns what the file limits, and its faults.
-    read: fn(&str) -> (String, Vec<String>),
-}
-
-const LAYOUT_MARKS: [&str; 12] =
-    ["#", "##", " ", "  ", "\t", "-", "- ", "> ", "```", "~~~", "<!--", "* "];
-
-const LAYOUT_FILES: [LayoutFile; 2] = [
-    LayoutFile {
-        text: "# Budgets\n\n## team\n- cap: $5 a day\n- cap: 9 turns a week\n\n## people\n- person: each\n- cap: 2M tokens a day\n",
-        read: |text| {
-            let mut read = BudgetRules::parse(text);
-            read.caps.iter_mut().for_each(|cap| cap.line = 0);
-            (format!("{:?}", read.caps), read.faults)
-        },
-    },
-    LayoutFile {
-        text: "# Channels\n\n## project site\n- safety: ask\n\n## channel 42\n- project: site\n- mode: plan\n\n## channel 43\n- require-mention: yes\n",
-        read: |text| {
-            let read = workspace::Channels::parse(text);
-            let lanes: Vec<_> = read.lanes().collect();
-            (format!("{lanes:?}"), [read.warnings.clone(), read.faults.clone()].concat())
-        },
-    },
-];
+const LAYOUT_MARKS: [&str; 14] =
+    ["#", "##", " ", "  ", "\t", "-", "- ", "> ", "```", "~~~", "<!--", "* ", "**", "`"];
 
 /// The operator's files may contain anything: they are read, with warnings, in linear time.
 pub fn documents(data: &[u8]) {

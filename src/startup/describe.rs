@@ -12,7 +12,7 @@ use crate::plain::short_line;
 use crate::schedule::Cron;
 use crate::sources;
 use crate::turn::Backends as _;
-use crate::workspace::{AgentSchedule, CronTimes, Workspace, caps_in_force};
+use crate::workspace::{AgentSchedule, CronTimes, Workspace};
 
 /// Largest length of the reasons why an installed agent cannot work. `aetheel backend list` shows
 /// all of them.
@@ -47,10 +47,7 @@ impl PreparedStart {
             ),
             Finding::ok("agent version", self.findings.version.as_deref().unwrap_or("unknown")),
         ];
-        let caps = caps_in_force(&self.config.config_dir).len();
-        let lanes = self.workspace.channels().await.lanes().count();
-        let limits = format!("caps in budgets.md: {caps}; channels in channels.md: {lanes}");
-        lines.push(Finding::ok("limits (`aetheel config` lists them)", limits));
+        lines.push(survey::limits_in_force(&self.config.config_dir));
         let (mut idle, mut profiles) = (Vec::new(), 0);
         for name in
             self.agents.names().into_iter().filter(|name| *name != self.config.agent_backend)

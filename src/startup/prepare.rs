@@ -147,7 +147,10 @@ impl PreparedStart {
                     findings = loaded.agents.examine_default(name).await;
                     found.extend(findings.iter().flat_map(|findings| findings.of_default(name)));
                     found.extend(unknown::backends(&config, &loaded.agents));
-                    found.extend(survey::budget_names(&config, &loaded.agents));
+                    let names = workspace.iter();
+                    found.extend(names.flat_map(|workspace| {
+                        survey::budget_names(&config, workspace, &loaded.agents)
+                    }));
                 }
                 Err(undecided) => {
                     unknown_argument = undecided.code == exit::USAGE
@@ -261,10 +264,9 @@ impl PreparedStart {
         &mut self,
         waits: impl FnOnce(),
     ) -> Result<(Lock, Option<Cluster>), StartRefusal> {
-        let lock = self.workspace.lock().map_err(|held| {
-            let code =
-                if matches!(held, LockError::Other { .. }) { exit::LOCKED } else { exit::CONFIG };
-            StartRefusal::because(code, held.to_string())
+        let lock = self.workspace.lock().map_err(|held| match &held {
+            LockError::Other { .. } => StartRefusal::because(exit::LOCKED, held.to_string()),
+            LockError::Failed { source, .. } => StartRefusal::of_io(&held.to_string(), source),
         })?;
         self.workspace.sweep_leftovers();
         let (journal, cluster) =

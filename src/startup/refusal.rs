@@ -37,9 +37,13 @@ impl StartRefusal {
 
     /// Creates a refusal because a file of `CONFIG_DIR` cannot be used.
     pub fn of_file(error: &FileError) -> Self {
-        let message = format!("CONFIG_DIR: {}", with_causes(error));
-        let code = if is_passing(error.cause()) { exit::TEMPORARY } else { exit::CONFIG };
-        Self::new(code, vec![Finding::of_io("CONFIG_DIR", message, error.cause())])
+        Self::of_io(&with_causes(error), error.cause())
+    }
+
+    /// Creates a refusal because CONFIG_DIR cannot be used for this reason and cause.
+    pub fn of_io(why: &str, cause: &io::Error) -> Self {
+        let code = if is_passing(cause) { exit::TEMPORARY } else { exit::CONFIG };
+        Self::new(code, vec![Finding::of_io("CONFIG_DIR", format!("CONFIG_DIR: {why}"), cause)])
     }
 
     /// Creates a refusal because an address cannot be bound.

@@ -7,6 +7,7 @@ use std::fs::DirBuilder;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::agent::Safety;
 use crate::agents::AgentRegistry;
@@ -25,8 +26,8 @@ use crate::startup::running::gateway_of;
 use crate::turn::Backends as _;
 use crate::web::webhooks::{self, WebhookSecrets};
 use crate::workspace::{
-    BudgetFile, Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, LimitFiles, WebhookFile,
-    Workspace, channel_directory,
+    BudgetFile, Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, KnownNames, LimitFiles,
+    WebhookFile, Workspace, caps_in_force, channel_directory, faults_of_channels, lanes_in_force,
 };
 
 /// Describes the backends whose agents are not installed here and that nobody asked for: those with
@@ -76,69 +77,76 @@ pub fn files(config: &Config, secrets: &WebhookSecrets) -> Vec<Finding> {
 /// force, otherwise a start is refused.
 pub fn channels_faults(workspace: &Workspace) -> Vec<Finding> {
     let (faults, has_earlier) = LimitFiles::of(workspace).channels_faults();
-    let finding = |fault: String| match has_earlier {
-        true => Finding::left_out(
+    limit_faults("channels.md", faults, has_earlier, CHANNELS_FORMAT)
+}
+
+/// Returns how many limits are in force, and the faults of `channels.md`. [`budgets`] returns those of
+/// `budgets.md`.
+pub fn limits(config: &Config) -> Vec<Finding> {
+    let folder = &config.config_dir;
+    let mut findings = match faults_of_channels(folder) {
+        Ok((faults, has_earlier)) => {
+            limit_faults("channels.md", faults, has_earlier, CHANNELS_FORMAT)
+        }
+        Err(error) => vec![Finding::of_io(
             "channels.md",
-            format!("{fault}; the last content without faults stays in force"),
-        ),
-        false => Finding::invalid("channels.md", fault)
-            .with_hint("docs/configuration.md describes the format"),
+            format!("CONFIG_DIR: {}", with_causes(&error)),
+            error.cause(),
+        )],
     };
-    faults.into_iter().map(finding).collect()
+    findings.push(limits_in_force(folder));
+    findings
+}
+
+/// Returns how many caps and channels have limits in force.
+pub fn limits_in_force(folder: &Path) -> Finding {
+    let (caps, lanes) = (caps_in_force(folder).len(), lanes_in_force(folder));
+    let limits = format!("caps in budgets.md: {caps}; channels in channels.md: {lanes}");
+    Finding::ok("limits (`aetheel config` lists them)", limits)
 }
 
 /// The subject of findings about `budgets.md`.
 pub const BUDGETS: &str = "budgets";
 
-/// Returns the problems in `budgets.md`. A start with problems is refused, because a cap could be
-/// missing.
+/// Returns the faults of `budgets.md`. With earlier caps, these stay in force, otherwise a start is
+/// refused, because a cap could be missing.
 pub fn budgets(config: &Config) -> Vec<Finding> {
-    let faults = match BudgetFile::new(&config.config_dir).require() {
-        Ok(faults) => faults,
+    match BudgetFile::new(&config.config_dir).require() {
+        Ok((faults, has_earlier)) => limit_faults(BUDGETS, faults, has_earlier, BUDGETS_FORMAT),
         Err(error) => {
             let message = format!("CONFIG_DIR: {}", with_causes(&error));
-            return vec![Finding::of_io(BUDGETS, message, error.cause())];
-        }
-    };
-    let hint = "docs/budgets.md describes the format";
-    faults.into_iter().map(|fault| Finding::invalid(BUDGETS, fault).with_hint(hint)).collect()
-}
-
-/// Returns the problems of `budgets.md` with names that nothing here has. Their caps would never
-/// apply.
-pub fn budget_names(config: &Config, agents: &AgentRegistry) -> Vec<Finding> {
-    let rules = BudgetRules::parse(&text(config, "budgets.md"));
-    let channels = Channels::parse(&text(config, "channels.md"));
-    let heartbeats = Heartbeats::parse(&text(config, "heartbeat.md"));
-    let jobs = CronJobs::parse(&text(config, "agents.md"));
-    let known = |key: &str| -> Vec<String> {
-        match key {
-            "project" => channels.projects().map(str::to_owned).collect(),
-            "backend" => agents.names(),
-            _ => {
-                let checks = heartbeats.checks.iter().map(|check| check.name.clone());
-                checks.chain(jobs.jobs.iter().map(|job| job.name.clone())).collect()
-            }
-        }
-    };
-    let mut faults = Vec::new();
-    for cap in &rules.caps {
-        for (key, name) in cap.names() {
-            let known = known(key);
-            if !known.iter().any(|known| known == name) {
-                let meant = nearest(name, known.iter().map(String::as_str));
-                let hint = meant.map_or_else(
-                    || format!("correct the name, or remove the budget `{}`", cap.name),
-                    |meant| format!("did you mean `{meant}`?"),
-                );
-                let message =
-                    format!("budgets.md: the {key} {name:?} of `{}` does not exist", cap.name);
-                faults.push(Finding::invalid(BUDGETS, message).with_hint(hint));
-            }
+            vec![Finding::of_io(BUDGETS, message, error.cause())]
         }
     }
-    faults.dedup();
-    faults
+}
+
+/// Returns the same for names in `budgets.md` that nothing here has, and lets the file be compared
+/// with the known names from now on.
+pub fn budget_names(
+    config: &Config,
+    workspace: &Workspace,
+    agents: &Arc<AgentRegistry>,
+) -> Vec<Finding> {
+    let agents = Arc::clone(agents);
+    let known = KnownNames::new(&config.config_dir, move || agents.names());
+    let before = workspace.budgets().faults();
+    let (mut faults, has_earlier) = workspace.budgets().check_names(known);
+    faults.retain(|fault| !before.contains(fault));
+    limit_faults(BUDGETS, faults, has_earlier, BUDGETS_FORMAT)
+}
+
+const CHANNELS_FORMAT: &str = "docs/configuration.md describes the format";
+const BUDGETS_FORMAT: &str = "docs/budgets.md describes the format";
+
+fn limit_faults(subject: &str, faults: Vec<String>, has_earlier: bool, hint: &str) -> Vec<Finding> {
+    let finding = |fault: String| match has_earlier {
+        true => Finding::left_out(
+            subject,
+            format!("{fault}; the last content without faults stays in force"),
+        ),
+        false => Finding::invalid(subject, fault).with_hint(hint),
+    };
+    faults.into_iter().map(finding).collect()
 }
 
 /// Returns warnings about heartbeats and cron jobs without a channel for their answers.
@@ -231,7 +239,8 @@ pub async fn components(loaded: &LoadedBackends) -> Vec<Finding> {
     loaded.refused.iter().cloned().chain(ignored).collect()
 }
 
-/// Returns the channels for answers in `agents.md` and `heartbeat.md`, each with the file's name.
+/// Returns the channels for answers in `agents.md` and `heartbeat.md`, and those of `budgets.md`, each
+/// with the file's name.
 pub fn channels(config: &Config) -> Vec<(ChannelId, &'static str)> {
     let (agents, heartbeats) = (text(config, "agents.md"), text(config, "heartbeat.md"));
     let hooks = Hooks::parse(&agents);
@@ -240,10 +249,13 @@ pub fn channels(config: &Config) -> Vec<(ChannelId, &'static str)> {
     let of_jobs = CronJobs::parse(&agents).jobs.into_iter().filter_map(|job| job.channel);
     let of_heartbeats =
         Heartbeats::parse(&heartbeats).checks.into_iter().filter_map(|check| check.channel);
+    let of_budgets = BudgetRules::parse(&text(config, "budgets.md")).channels();
+    let of_budgets = of_budgets.into_iter().map(|id| (id, "budgets.md"));
     of_hooks
         .chain(of_jobs)
         .map(|id| (id, "agents.md"))
         .chain(of_heartbeats.map(|id| (id, "heartbeat.md")))
+        .chain(of_budgets)
         .collect()
 }
 

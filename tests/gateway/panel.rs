@@ -201,6 +201,41 @@ async fn a_status_keeps_commands_and_addresses_and_usage_has_the_cap_of_the_pers
 }
 
 #[tokio::test]
+async fn a_status_shows_the_limits_in_force_and_owners_see_the_lines_that_say_so() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let write = |name: &str, text: &str| {
+        fs::write(installation.path("config").join(name), text).unwrap();
+    };
+    write(
+        "budgets.md",
+        "## people\n- person: each\n- cap: 50 turns a day\n\n## others\n- channel: 1099511627776123456\n- cap: 1 turns a day\n",
+    );
+    write("channels.md", &format!("## channel {CHANNEL}\n- safety: ask\n"));
+    let _bot = serving(&installation).await;
+    let status = async |person| run_command(&local, CHANNEL, person, "status", None).await;
+    let limits = ["safety: ask", "budget people: 50 turns a day, person: each", "tools: "];
+    let of_member = status(ANN).await;
+    for limit in limits {
+        assert!(of_member.contains(&format!("**Limit:** {limit}")), "{limit}: {of_member}");
+    }
+    assert!(!of_member.contains("budgets.md") && !of_member.contains("others"), "{of_member}");
+    let of_owner = status(OWNER).await;
+    for source in ["channels.md:2", "budgets.md:3", "ALLOWED\\_TOOLS"] {
+        assert!(of_owner.contains(source), "{source}: {of_owner}");
+    }
+    // With a fault, the earlier lines stay in force.
+    let copied = || installation.read("state/in-force/channels.md").contains("safety: ask");
+    local.wait_for("the copy", |_| copied().then_some(())).await;
+    write("channels.md", &format!("### channel {CHANNEL}\n- safety: edit\n"));
+    let mut shown = String::new();
+    while !shown.contains("state/in-force/channels.md:2") {
+        shown = status(OWNER).await;
+    }
+    assert!(shown.contains("safety: ask"), "{shown}");
+}
+
+#[tokio::test]
 async fn the_queue_is_shown_to_users_and_the_directory_only_to_owners() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);

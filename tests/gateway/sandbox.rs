@@ -144,6 +144,8 @@ async fn a_confined_agent_of_an_ordinary_user_cannot_open_the_gateways_files_or_
         "config/state/audit",
         "config/state/audit/lock",
         "config/state/audit-head.md",
+        "config/state/in-force",
+        "config/state/in-force/channels.md",
         "recordings",
         "cache",
         "projects/theirs",

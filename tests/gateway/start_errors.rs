@@ -596,7 +596,7 @@ async fn a_budget_of_an_unknown_name_refuses_a_start() {
             let faults = ended.faults();
             assert!(faults.contains(part), "{part} is missing in {faults}");
         }
-        assert!(!ended.stderr.contains("`d`"), "{}", ended.stderr);
+        assert!(!ended.faults().contains("`d`"), "{}", ended.stderr);
     }
 }
 

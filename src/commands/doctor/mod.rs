@@ -51,6 +51,7 @@ pub(super) async fn examine(settings: OperatorSettings, wish: DoctorOptions) -> 
         let hint = "correct the line; until then, that entry is ignored";
         report.add(Finding { level: FindingLevel::Warning, ..finding }.or_hint(hint));
     }
+    survey::limits(config).into_iter().for_each(|finding| report.add(finding));
     survey::without_channel(config).into_iter().for_each(|finding| report.add(finding));
     let backends =
         agents::examine(&mut report, config, variables, &settings.unknown_variables).await;
@@ -85,11 +86,8 @@ fn settings(report: &mut DoctorReport, settings: &OperatorSettings) {
         );
     }
     for warning in &settings.warnings {
-        report.warning(
-            "settings",
-            warning.to_string(),
-            "docs/configuration.md describes how env files are read",
-        );
+        report
+            .add(warning.clone().or_hint("docs/configuration.md describes how env files are read"));
     }
     let folder = &settings.folder;
     let says = format!("{}: {}", folder.path.display(), folder.reason);

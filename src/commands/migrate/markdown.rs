@@ -3,7 +3,7 @@
 
 use super::imported::{ImportedJob, JobSchedule};
 use super::schedule::format_interval;
-use crate::markdown::layout::key_of;
+use crate::markdown::layout::{is_failed_heading, key_of};
 use crate::markdown::outline::outline;
 use crate::markdown::{CodeFence, MarkdownLine, lines};
 use crate::plain::{clean_text, short_line};
@@ -92,14 +92,16 @@ pub(super) fn heading_name(text: &str) -> String {
 
 /// Formats an instruction for an entry `instruction:`. Lines after the first are indented.
 pub(super) fn instruction(text: &str) -> String {
-    let clean = clean_text(text).replace(['\u{2028}', '\u{2029}'], "\n");
+    let clean = clean_text(text).replace(['\u{2028}', '\u{2029}'], "\n").replace('\u{fffd}', "?");
     // Readers take a code block for an example and ignore it, so its fences are removed.
     let kept = clean.trim().lines().filter(|line| CodeFence::opened_by(line).is_none());
     let mut lines = kept.map(inert_line);
     let first = lines.next().unwrap_or_default().trim_start().to_owned();
     lines.fold(first, |text, line| match line.as_str() {
         "" => text + "\n",
-        line if is_entry(line) => text + "\n  \\" + line.trim_start(),
+        line if is_entry(line) || is_failed_heading(&format!("  {line}")) => {
+            text + "\n  \\" + line.trim_start()
+        }
         line => text + "\n  " + line,
     })
 }

@@ -18,7 +18,7 @@ use self::unconfigured::UnconfiguredFolders;
 use crate::cli::Common;
 use crate::cluster::Cluster;
 use crate::config::{self, AUTO, Config, VARIABLES};
-use crate::finding::Finding;
+use crate::finding::{Finding, FindingLevel};
 use crate::otel::TraceOptions;
 use crate::process;
 use crate::redact::{Redactor, is_secret_name};
@@ -159,7 +159,10 @@ pub fn read(
     let repaired = if repairs && !found.is_unreadable { file_modes::repair(&config) } else { None };
     let (webhook_secrets, more) = webhooks::take_secrets(&config, &mut variables);
     faults.extend(more);
-    faults.extend(survey::budgets(&config));
+    let (left_out, refused): (Vec<_>, Vec<_>) = survey::budgets(&config)
+        .into_iter()
+        .partition(|finding| finding.level == FindingLevel::LeftOut);
+    faults.extend(refused);
     secrets.extend(webhooks::redacted_forms(&webhook_secrets));
     if let Some(url) = variables.get("CLUSTER_URL") {
         secrets.extend(
@@ -189,7 +192,8 @@ pub fn read(
     let unplaced = origins.iter().filter(|(name, _)| !ours(name)).cloned().collect();
     let SourceValues { warnings, secret_files, is_unreadable, .. } = found;
     let warnings = warnings.into_iter().map(|text| Finding::warning("settings", text));
-    let warnings = warnings.chain(repaired).chain(readable_by_others(&secret_files)).collect();
+    let warnings = warnings.chain(repaired).chain(left_out);
+    let warnings = warnings.chain(readable_by_others(&secret_files)).collect();
     OperatorSettings {
         config,
         copied_backends,

@@ -28,7 +28,7 @@ pub(crate) async fn watch(shared: Weak<Shared>, monitor: Arc<BudgetMonitor>) {
             () = monitor.deps.clock.sleep(CHECK_INTERVAL) => false,
         };
         let Some(shared) = shared.upgrade() else { return };
-        report_emptied_files(&monitor).await;
+        follow_files(&monitor).await;
         let is_awaited = monitor.cluster.take_awaited();
         let is_due = is_changed || is_awaited || !monitor.ledger.lock().is_idle();
         if is_due && monitor.refresh().await {
@@ -47,9 +47,12 @@ pub(crate) async fn watch(shared: Weak<Shared>, monitor: Arc<BudgetMonitor>) {
     }
 }
 
-/// Warns the operator that a file with limits became empty.
-async fn report_emptied_files(monitor: &BudgetMonitor) {
-    for file in LimitFiles::of(&monitor.deps.workspace).take_emptied() {
+/// Reads the files with limits again, so that the log has a fault soon after the file was saved, and
+/// warns the operator that one became empty.
+async fn follow_files(monitor: &BudgetMonitor) {
+    let workspace = &monitor.deps.workspace;
+    drop((workspace.channels().await, workspace.budgets().rules().await));
+    for file in LimitFiles::of(workspace).take_emptied() {
         tracing::warn!(file, "the file became empty; its limits are no longer in force");
         monitor.post(Notice::for_operator(messages::emptied(file), None)).await;
     }

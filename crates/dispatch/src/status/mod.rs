@@ -1,11 +1,12 @@
 //! The status of a lane: its backend and settings, its running turn and its waiting events.
 //!
 //! This module only reads. [`overview`] has the status of all lanes, [`backends`] that of all
-//! backends, which owners can roll back, [`usage`] has the sums of a lane, and [`render`] formats a
-//! status. The module `channel` has
+//! backends, which owners can roll back, [`usage`] has the sums of a lane, [`limits`] the operator's
+//! limits for it, and [`render`] formats a status. The module `channel` has
 //! the settings that people may choose. Tested by `tests/dispatch/view.rs`.
 
 pub(super) mod backends;
+mod limits;
 pub(super) mod overview;
 pub(super) mod render;
 pub(super) mod transcripts;
@@ -33,7 +34,7 @@ use aetheel_model::agent::descriptor::{Descriptor, Feature};
 use aetheel_model::config::reads_only;
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::figures;
-use aetheel_store::workspace::SessionId;
+use aetheel_store::workspace::{SessionId, SettingInForce};
 use aetheel_turn::{Backends, Host};
 
 /// The longest time to wait for the answer whether a backend can work.
@@ -72,6 +73,8 @@ pub struct LaneStatus {
     pub warnings: (Vec<String>, Vec<String>),
     /// Whether agents may use no tool that changes anything.
     pub reads_only: bool,
+    /// The settings and caps that the operator set for the lane.
+    pub limits: Vec<SettingInForce>,
 }
 
 impl LaneStatus {
@@ -210,6 +213,7 @@ impl Observer {
             muted: WarningMutes::new(shared.clone()).status(lane),
             warnings: (warnings, for_owners),
             reads_only: reads_only(&shared.deps.choices.allowed_tools),
+            limits: limits::of_lane(shared, lane, &subject),
             backend: name,
         }
     }

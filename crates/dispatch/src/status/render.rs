@@ -10,12 +10,16 @@ use crate::channel::sessions::{Conversation, ConversationList, short_id};
 use crate::lanes::EventSummary;
 use aetheel_model::config::READS_ONLY_IN_CHAT;
 use aetheel_model::plain::one_line;
+use aetheel_store::workspace::SettingInForce;
 
 /// The maximum number of lines of a list, so that it fits into one message.
 const LINE_LIMIT: usize = 15;
 
 /// The maximum number of waiting prompts in a status.
 const STATUS_LINE_LIMIT: usize = 5;
+
+/// The maximum number of limits in a status.
+const MAX_STATUS_LIMITS: usize = 10;
 
 /// A line about a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +92,21 @@ pub fn status_rows(view: &LaneStatus, owner: bool, now: Timestamp) -> Vec<Status
     let (for_all, for_owners) = &view.warnings;
     let warnings = for_all.iter().chain(for_owners.iter().filter(|_| owner));
     rows.extend(warnings.map(|warning| StatusRow::new("", format!("⚠️ {warning}"))));
+    rows.extend(limit_rows(view, owner));
+    rows
+}
+
+/// Returns the operator's limits. Only owners see the files and lines that say so.
+fn limit_rows(view: &LaneStatus, owner: bool) -> Vec<StatusRow> {
+    let row = |limit: &SettingInForce| {
+        let source = if owner { format!(" ({})", limit.source) } else { String::new() };
+        StatusRow::new("Limit", format!("{}: {}{source}", limit.name, one_line(&limit.value)))
+    };
+    let mut rows: Vec<StatusRow> = view.limits.iter().take(MAX_STATUS_LIMITS).map(row).collect();
+    if view.limits.len() > MAX_STATUS_LIMITS {
+        let more = view.limits.len() - MAX_STATUS_LIMITS;
+        rows.push(StatusRow::new("", format!("and {more} more; `aetheel config` lists all")));
+    }
     rows
 }
 

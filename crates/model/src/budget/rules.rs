@@ -209,6 +209,19 @@ impl BudgetCap {
         Some(BudgetAccount(account))
     }
 
+    /// Returns whether the cap applies to turns of some person with the other properties of this turn.
+    #[must_use]
+    pub fn may_apply(&self, subject: &BudgetSubject) -> bool {
+        self.filters.iter().all(|(dimension, filter)| {
+            let values = subject.values(*dimension);
+            match filter {
+                _ if *dimension == BudgetDimension::Person => true,
+                BudgetFilter::Each => !values.is_empty(),
+                BudgetFilter::Only(only) => values.iter().any(|value| only.contains(value)),
+            }
+        })
+    }
+
     /// Returns the filters for people, such as `, person: each`. Empty without filters.
     #[must_use]
     pub fn describe_filters(&self) -> String {
@@ -248,6 +261,7 @@ impl BudgetCap {
 const LAYOUT: SectionLayout<'static> = SectionLayout {
     is_known: &|key| key == "cap" || BudgetDimension::parse(key).is_some(),
     may_repeat: &|_| true,
+    aliases: &[],
     has_prompt: false,
 };
 
@@ -275,7 +289,9 @@ impl BudgetRules {
         let mut names = BTreeSet::new();
         for section in &sections {
             let name = section.title.to_lowercase();
-            if name.is_empty() || name.contains(char::is_whitespace) {
+            // The use of a budget counts for its name, so that marks of markdown would begin a new one.
+            let is_strange = |c: char| c.is_whitespace() || "*#~[]<>:\"'".contains(c);
+            if name.is_empty() || name.contains(is_strange) {
                 rules.faults.push(fault(section.line, &"the name of a budget must be one word"));
             }
             if !names.insert(name.clone()) {
@@ -286,6 +302,17 @@ impl BudgetRules {
             rules.faults.extend(faults.iter().map(|(line, error)| fault(*line, error)));
         }
         rules
+    }
+
+    /// Returns the channels that the filters select.
+    #[must_use]
+    pub fn channels(&self) -> BTreeSet<ChannelId> {
+        let filters = self.caps.iter().filter_map(|cap| cap.filters.get(&BudgetDimension::Channel));
+        let names = filters.filter_map(|filter| match filter {
+            BudgetFilter::Each => None,
+            BudgetFilter::Only(names) => Some(names),
+        });
+        names.flatten().filter_map(|name| name.parse().ok()).collect()
     }
 
     fn add(&mut self, name: &str, section: &Section) -> Vec<(usize, CapError)> {

@@ -5,6 +5,8 @@
 
 use std::collections::HashSet;
 
+use crate::config::nearest;
+
 use super::{CodeFence, KeyValue, MarkdownLine, MarkdownLines, OpenBlock, lines};
 
 /// The reason why a line is not read, or not as the operator meant it.
@@ -76,6 +78,8 @@ pub struct SectionLayout<'a> {
     pub is_known: &'a dyn Fn(&str) -> bool,
     /// Returns whether a key may occur several times in a section.
     pub may_repeat: &'a dyn Fn(&str) -> bool,
+    /// Keys with the same meaning as another key, each with that key.
+    pub aliases: &'a [(&'a str, &'a str)],
     /// Whether the prose of a section is a prompt, which may have headings of its own.
     pub has_prompt: bool,
 }
@@ -90,7 +94,8 @@ struct SectionState {
 }
 
 impl SectionLayout<'_> {
-    /// Returns the faults of a file in the order of their lines.
+    /// Returns the faults of a file in the order of their lines. A heading with a fault may be an
+    /// entry of the section before it.
     #[must_use]
     pub fn faults(&self, text: &str) -> Vec<LayoutFault> {
         let mut faults = block_faults(text, self.is_known, HiddenHeadings::AreFaults);
@@ -106,7 +111,9 @@ impl SectionLayout<'_> {
                 }
                 MarkdownLine::Text(line) if is_section(&line) => {
                     section = Some(SectionState::default());
-                    None
+                    // Such as `## - safety: ask`.
+                    let key = key_of(&line).filter(|key| (self.is_known)(key));
+                    key.map(MarkdownError::NotAnEntry)
                 }
                 MarkdownLine::Text(line) => self.read(&line, section.as_mut()),
             };
@@ -141,11 +148,32 @@ impl SectionLayout<'_> {
         if section.has_ended || (self.has_prompt && section.has_prose) {
             return Some(MarkdownError::AfterProse(key));
         }
-        if !section.keys.insert(key.clone()) && !(self.may_repeat)(&key) {
+        let meaning = self.aliases.iter().find(|(alias, _)| *alias == key);
+        let meaning = meaning.map_or(key.as_str(), |(_, same)| *same);
+        if !section.keys.insert(meaning.to_owned()) && !(self.may_repeat)(&key) {
             return Some(MarkdownError::Repeated(key));
         }
         None
     }
+}
+
+/// Returns a fault for each entry whose key is not one of `keys`, but similar to one of them.
+#[must_use]
+pub fn misspelled_keys(entries: &[KeyValue], keys: &[&str]) -> Vec<LayoutFault> {
+    let entries = entries.iter().map(|entry| (entry.line, entry.key.as_str()));
+    entries.filter_map(|(line, key)| Some((line, misspelled(key, keys)?))).collect()
+}
+
+/// Returns the fault of a key that is not one of `keys`, but similar to one of them.
+#[must_use]
+pub fn misspelled(key: &str, keys: &[&str]) -> Option<MarkdownError> {
+    if keys.contains(&key) {
+        return None;
+    }
+    let meant = nearest(key, keys.iter().copied())?;
+    // Short words are similar by chance.
+    let is_similar = strsim::osa_distance(key, meant) <= (meant.len() / 3).max(1);
+    is_similar.then(|| MarkdownError::Misspelled { key: key.to_owned(), meant: meant.to_owned() })
 }
 
 /// Returns whether a line begins a section.

@@ -2,9 +2,7 @@
 //! read as such. The rest of the file is prose for the agent and may contain anything. Pure.
 
 use aetheel_model::config::nearest;
-use aetheel_model::markdown::layout::{
-    HiddenHeadings, block_faults, is_failed_heading, is_underline,
-};
+use aetheel_model::markdown::layout::{is_failed_heading, is_underline};
 use aetheel_model::markdown::outline::{OutlineSection, TextLine, outline};
 
 /// A section of `agents.md` that the gateway reads.
@@ -71,11 +69,4 @@ impl AgentsSection<'_> {
         let what = format!("this is not a heading; write `## {}` at the margin", self.titles[0]);
         failed.map(|(line, _)| (line.number, what.clone())).collect()
     }
-}
-
-/// Returns a line for each fence or comment without an end, and for each character that is not
-/// text. A complete comment may contain an example.
-pub(super) fn unfinished_blocks(file: &str, text: &str) -> Vec<String> {
-    let faults = block_faults(text, &|_| false, HiddenHeadings::AreAllowed).into_iter();
-    faults.map(|(line, fault)| format!("{file} line {line}: {fault}")).collect()
 }

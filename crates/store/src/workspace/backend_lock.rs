@@ -6,9 +6,20 @@ use std::path::{Path, PathBuf};
 
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::{WORLD_READABLE_MODE, read_ordinary, replace_for, text_of};
+use aetheel_model::markdown::layout::SectionLayout;
 use aetheel_model::markdown::sections::{Section, sections};
 
 const FILE: &str = "backends.lock.md";
+
+const KEYS: [&str; 4] = ["from", "sha256", "cases", "proven-with"];
+
+/// The layout of the file.
+const LAYOUT: SectionLayout<'static> = SectionLayout {
+    is_known: &|key| KEYS.contains(&key),
+    may_repeat: &|_| false,
+    aliases: &[],
+    has_prompt: false,
+};
 
 const HEADING: &str = "# Backends from registries
 
@@ -123,7 +134,8 @@ fn section(entry: &LockedBackend) -> String {
 
 fn parse(text: &str) -> Result<Vec<LockedBackend>, BackendLockError> {
     let (sections, strange) = sections(text);
-    if let Some((line, reason)) = strange.into_iter().next() {
+    let layout = LAYOUT.faults(text).into_iter().map(|(line, error)| (line, error.to_string()));
+    if let Some((line, reason)) = strange.into_iter().chain(layout).next() {
         return Err(BackendLockError::Invalid { line, reason });
     }
     sections.iter().map(read_section).collect()
@@ -131,9 +143,8 @@ fn parse(text: &str) -> Result<Vec<LockedBackend>, BackendLockError> {
 
 fn read_section(section: &Section) -> Result<LockedBackend, BackendLockError> {
     let mut values = [None, None, None, None];
-    let keys = ["from", "sha256", "cases", "proven-with"];
     for entry in &section.entries {
-        let Some(at) = keys.iter().position(|key| *key == entry.key) else {
+        let Some(at) = KEYS.iter().position(|key| *key == entry.key) else {
             let reason = format!("`{}` is unknown here", entry.key);
             return Err(BackendLockError::Invalid { line: entry.line, reason });
         };
@@ -183,6 +194,8 @@ mod tests {
         for (text, says) in [
             ("## a.wasm\n\n- from: oci://h/n:1\n", "line 1: `sha256` is missing"),
             ("## a.wasm\n\n- sha256: 1\n- form: x\n", "line 4: `form` is unknown"),
+            ("### a.wasm\n- from: x\n- sha256: 1\n", "line 1: this heading begins no section"),
+            ("## a.wasm\n- from: x\n  - cases: y\n- sha256: 1\n", "line 3: `cases` is not read"),
         ] {
             std::fs::write(folder.path().join(FILE), text).expect("written");
             let error = BackendLock::read(folder.path()).expect_err(text).to_string();

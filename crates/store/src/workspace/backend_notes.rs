@@ -79,6 +79,7 @@ const LAYOUT: SectionLayout<'static> = SectionLayout {
             || capability::parse(key, "").is_some()
     },
     may_repeat: &|key| key != "rotate",
+    aliases: &[],
     has_prompt: false,
 };
 
@@ -97,6 +98,12 @@ impl BackendNotes {
             .extend(layout.map(|(line, fault)| format!("backends.md line {line}: {fault}")));
         for section in &sections {
             let backend = section.title.to_lowercase();
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            if !backend.chars().all(is_plain) {
+                let (line, title) = (section.line, &section.title);
+                let fault = format!("{title:?} is not the name of a backend");
+                notes.warnings.push(format!("backends.md line {line}: {fault}"));
+            }
             for entry in &section.entries {
                 if let Err(fault) = notes.read(&backend, entry) {
                     notes

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::budget_names::KnownNames;
 use super::followed::FollowedFile;
 use super::{FileError, blocking, kept_copy};
 use aetheel_model::budget::BudgetRules;
@@ -26,15 +27,32 @@ impl BudgetFile {
         Self(Arc::new(Mutex::new(file)))
     }
 
-    /// Makes sure that the file was read completely or does not exist. Returns its faults, with
-    /// which the gateway must not start. Blocks.
+    /// Makes sure that the file was read completely or does not exist. Returns its faults, because
+    /// of which it is not in force, and whether earlier caps are in force instead. Without these,
+    /// the gateway must not start with faults. Blocks.
     ///
     /// # Errors
     /// [`FileError`] if the file exists but cannot be read.
-    pub fn require(&self) -> Result<Vec<String>, FileError> {
+    pub fn require(&self) -> Result<(Vec<String>, bool), FileError> {
         let mut file = self.0.lock();
         file.require()?;
-        Ok(file.last_faults().to_vec())
+        Ok((file.last_faults().to_vec(), !file.value().caps.is_empty()))
+    }
+
+    /// Returns the faults because of which the present content is not in force.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        self.0.lock().last_faults().to_vec()
+    }
+
+    /// Refuses contents that name projects, backends or schedules which do not exist, from now on.
+    /// Returns the names that the present content has, and whether earlier caps are in force
+    /// instead. Blocks.
+    #[must_use]
+    pub fn check_names(&self, known: KnownNames) -> (Vec<String>, bool) {
+        let mut file = self.0.lock();
+        file.add_check(move |rules| known.faults(rules));
+        (file.last_faults().to_vec(), !file.value().caps.is_empty())
     }
 
     /// Returns the caps, read again if the file changed.
@@ -46,6 +64,12 @@ impl BudgetFile {
             file.value()
         })
         .await
+    }
+
+    /// Returns the caps in force, and the name of the file that contains them.
+    pub(super) fn in_force(&self) -> (Arc<BudgetRules>, String) {
+        let file = self.0.lock();
+        (file.value(), file.in_force().1)
     }
 
     /// Returns whether the file became empty or was deleted since the last call.
@@ -69,7 +93,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("budgets.md");
         let file = BudgetFile::new(folder.path());
-        assert_eq!(file.require().expect("no file"), [""; 0]);
+        assert_eq!(file.require().expect("no file"), (vec![], false));
         assert!(file.rules().await.caps.is_empty());
         std::fs::write(&path, "## all\n- cap: $5 a day\n").expect("written");
         assert_eq!(file.rules().await.caps.len(), 1);

@@ -1,5 +1,6 @@
 //! A file that other programs or people write, and that is read again when it changes.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,8 +38,21 @@ pub(super) struct FollowedFile<T> {
     /// Whether the file became empty; see [`FollowedFile::take_emptied`].
     is_emptied: bool,
     copy: Option<KeptCopy>,
+    check: Option<ContentCheck<T>>,
+    /// Whether the last complete read has only faults of the check. They end when another file
+    /// changes.
+    has_failed_check: bool,
     /// Returns the present time.
     now: fn() -> SystemTime,
+}
+
+/// Returns why a content without faults of its own must not replace an earlier one.
+struct ContentCheck<T>(Box<dyn Fn(&T) -> Vec<String> + Send>);
+
+impl<T> fmt::Debug for ContentCheck<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ContentCheck")
+    }
 }
 
 /// The last content without faults on disk, for the next process.
@@ -67,6 +81,8 @@ impl<T> FollowedFile<T> {
             last_faults: Vec::new(),
             is_emptied: false,
             copy: None,
+            check: None,
+            has_failed_check: false,
             now: SystemTime::now,
         }
     }
@@ -75,14 +91,33 @@ impl<T> FollowedFile<T> {
     /// `copy`, and is the first value if the file has faults then.
     pub(super) fn keeping_good(mut self, faults: fn(&T) -> &[String], copy: PathBuf) -> Self {
         self.faults = faults;
-        if let Ok(text) = read_ordinary(&copy, DOCUMENT_LIMIT).and_then(text_of) {
-            let value = (self.parse)(&text);
-            if faults(&value).is_empty() {
-                (self.value, self.text) = (Arc::new(value), text);
+        self.copy = Some(KeptCopy { path: copy, is_updated: false });
+        self.take_copy();
+        self
+    }
+
+    /// Replaces the value by the copy. Without a copy that has no faults, the value is that of an
+    /// empty file.
+    fn take_copy(&mut self) {
+        let copy = self.copy.iter().find_map(|copy| {
+            let text = read_ordinary(&copy.path, DOCUMENT_LIMIT).and_then(text_of).ok()?;
+            (self.faults)(&(self.parse)(&text)).is_empty().then_some(text)
+        });
+        self.text = copy.unwrap_or_default();
+        self.value = Arc::new((self.parse)(&self.text));
+    }
+
+    /// Adds a check that depends on other files. If the present content fails it, the copy stays in
+    /// force.
+    pub(super) fn add_check(&mut self, check: impl Fn(&T) -> Vec<String> + Send + 'static) {
+        if self.last_faults.is_empty() {
+            self.last_faults = check(&self.value);
+            self.has_failed_check = !self.last_faults.is_empty();
+            if self.has_failed_check {
+                self.take_copy();
             }
         }
-        self.copy = Some(KeptCopy { path: copy, is_updated: false });
-        self
+        self.check = Some(ContentCheck(Box::new(check)));
     }
 
     /// Lets later changes update the copy.
@@ -144,7 +179,8 @@ impl<T> FollowedFile<T> {
     /// Returns `None` if the file keeps changing.
     fn try_refresh(&mut self) -> io::Result<Option<()>> {
         let stamp = stable_read::stamp(&self.path);
-        if self.read && stamp.as_ref().is_ok_and(|stamp| *stamp == self.stamp) {
+        let is_same = self.read && stamp.as_ref().is_ok_and(|stamp| *stamp == self.stamp);
+        if is_same && !self.has_failed_check {
             self.missing_since = None;
             return Ok(Some(()));
         }
@@ -155,7 +191,12 @@ impl<T> FollowedFile<T> {
             expected: self.stamp.is_some(),
             ours: self.own_stamp,
             now: self.now,
-            shrinks_below: if self.is_changing { u64::MAX } else { self.text.len() as u64 },
+            // Only files with limits wait, because others set nothing while they are empty.
+            shrinks_below: match (&self.copy, self.is_changing) {
+                (None, _) => 0,
+                (Some(_), true) => u64::MAX,
+                (Some(_), false) => self.text.len() as u64,
+            },
         };
         let (text, stamp) = match stable_read::read(&[want]).pop() {
             Some(ReadOutcome::Whole(whole)) => {
@@ -178,14 +219,19 @@ impl<T> FollowedFile<T> {
     /// Returns whether a missing file was there a moment ago.
     fn is_being_replaced(&mut self) -> bool {
         let was_there = !self.text.is_empty() || self.stamp.is_some();
-        was_there && self.missing_since.get_or_insert_with(Instant::now).elapsed() < SHRINK_TIMEOUT
+        was_there
+            && self.copy.is_some()
+            && self.missing_since.get_or_insert_with(Instant::now).elapsed() < SHRINK_TIMEOUT
     }
 
     fn take(&mut self, text: String, stamp: Option<Stamp>) {
-        let is_new = !self.read || stamp != self.stamp;
+        let is_new = !self.read || stamp != self.stamp || self.has_failed_check;
         (self.read, self.stamp) = (true, stamp);
         let value = (self.parse)(&text);
         self.last_faults = (self.faults)(&value).to_vec();
+        let check = self.check.as_ref().filter(|_| self.last_faults.is_empty());
+        self.last_faults.extend(check.iter().flat_map(|check| (check.0)(&value)));
+        self.has_failed_check = check.is_some() && !self.last_faults.is_empty();
         if !self.last_faults.is_empty() {
             return;
         }
@@ -222,14 +268,15 @@ impl<T> FollowedFile<T> {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
+    /// Returns the text in force, and the name of the file that contains it.
+    pub(super) fn in_force(&self) -> (&str, String) {
+        let folder = if self.last_faults.is_empty() { "" } else { "state/in-force/" };
+        (&self.text, format!("{folder}{}", self.name()))
+    }
+
     /// Returns the faults because of which the last complete content is not in force.
     pub(super) fn last_faults(&self) -> &[String] {
         &self.last_faults
-    }
-
-    /// Returns whether the value is that of the copy or of an earlier content.
-    pub(super) fn has_good(&self) -> bool {
-        !self.text.is_empty()
     }
 
     /// Returns whether the file became empty or was deleted since the last call.
@@ -276,7 +323,8 @@ mod tests {
     fn a_file_that_shrinks_counts_after_a_moment_and_never_with_a_fault() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("it.md");
-        let mut followed = FollowedFile::new(path.clone(), str::len);
+        let mut followed = FollowedFile::new(path.clone(), str::len)
+            .keeping_good(|_| &[], folder.path().join("none.md"));
         std::fs::write(&path, "abcdef").expect("written");
         assert_eq!((followed.refresh(), *followed.value()), (true, 6));
         let file = std::fs::OpenOptions::new().write(true).open(&path).expect("opened");
@@ -312,7 +360,6 @@ mod tests {
         let mut next = new();
         next.require().expect("read");
         assert_eq!((next.last_faults().len(), next.text.as_str()), (1, "good"));
-        assert!(next.has_good());
         std::fs::write(&path, "good again").expect("written");
         assert!(next.refresh());
         assert_eq!((next.last_faults().len(), next.text.as_str()), (0, "good again"));

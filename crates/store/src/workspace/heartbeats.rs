@@ -8,10 +8,9 @@ use std::collections::HashSet;
 use jiff::tz::TimeZone;
 
 use super::fields::{FieldError, clean_name, parse_channel, parse_time_zone};
-use super::unread_entries::{entry_faults, unread_entries};
-use aetheel_model::config::nearest;
+use super::unread_entries::{entry_faults, ignored_entries, unread_entries};
 use aetheel_model::id::ChannelId;
-use aetheel_model::markdown::layout::{HiddenHeadings, LayoutFault, MarkdownError, block_faults};
+use aetheel_model::markdown::layout::{HiddenHeadings, LayoutFault, block_faults};
 use aetheel_model::markdown::outline::{
     OutlineSection, SettingsBlock, TextLine, outline, parse_block, parse_entry,
 };
@@ -19,6 +18,13 @@ use aetheel_model::schedule::{ActiveHours, ActiveHoursError, Heartbeat, Heartbea
 
 const KEYS: [&str; 8] =
     ["interval", "every", "channel", "active-hours", "active", "time-zone", "timezone", "zone"];
+/// Keys with the same meaning as another key, each with that key.
+const ALIASES: [(&str, &str); 4] = [
+    ("every", "interval"),
+    ("active", "active-hours"),
+    ("timezone", "time-zone"),
+    ("zone", "time-zone"),
+];
 
 /// A check that runs at an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,27 +59,26 @@ impl Heartbeats {
     pub fn parse(text: &str) -> Self {
         let (mut heartbeats, mut names) = (Self::default(), HashSet::new());
         let mut layout = block_faults(text, &is_known, HiddenHeadings::AreFaults);
-        for part in outline(text) {
+        let parts = outline(text);
+        for (index, part) in parts.iter().enumerate() {
             let block = parse_block(&part.body, &KEYS);
-            layout.extend(layout_faults(&part, &block));
+            layout.extend(layout_faults(part, &block));
             let has_instruction = |line: &TextLine| {
                 parse_entry(&line.text).is_some_and(|(key, ..)| key == "instruction")
             };
             if block.entries.is_empty() && !part.body.iter().any(has_instruction) {
                 continue;
             }
-            for (line, key) in &block.unknown {
-                heartbeats.warnings.push(format!(
-                    "heartbeat.md line {line}: `{key}` is unknown here; it is ignored"
-                ));
-            }
+            heartbeats.warnings.extend(ignored_entries("heartbeat.md", &block, &KEYS));
+            // A fault may hide when or where the check runs.
+            let end = parts.get(index + 1).map_or(usize::MAX, |next| next.line);
+            let has_faults = layout.iter().any(|(line, _)| (part.line..=end).contains(line));
             let name = clean_name(&part.title);
-            let check = check(&part, &name, block).and_then(|check| {
-                if names.insert(name.to_lowercase()) {
-                    Ok(check)
-                } else {
-                    Err(CheckError::DuplicateName)
+            let check = check(part, &name, block).and_then(|check| {
+                if !names.insert(name.to_lowercase()) {
+                    return Err(CheckError::DuplicateName);
                 }
+                if has_faults { Err(CheckError::HasFaults) } else { Ok(check) }
             });
             match check {
                 Ok(check) => heartbeats.checks.push(check),
@@ -101,14 +106,7 @@ fn is_known(key: &str) -> bool {
 fn layout_faults(part: &OutlineSection, block: &SettingsBlock) -> Vec<LayoutFault> {
     let read = block.entries.iter().map(|entry| entry.line).collect();
     let mut faults = unread_entries(part, &read, &KEYS);
-    faults.extend(entry_faults(&block.entries));
-    if block.entries.is_empty() {
-        let misspelled = block.unknown.iter().filter_map(|(line, key)| {
-            let meant = nearest(key, KEYS)?.to_owned();
-            Some((*line, MarkdownError::Misspelled { key: key.clone(), meant }))
-        });
-        faults.extend(misspelled);
-    }
+    faults.extend(entry_faults(block, &KEYS, &ALIASES));
     faults
 }
 
@@ -117,6 +115,8 @@ fn layout_faults(part: &OutlineSection, block: &SettingsBlock) -> Vec<LayoutFaul
 enum CheckError {
     #[error("it has no heading that names it")]
     NameMissing,
+    #[error("it has a line that is not read")]
+    HasFaults,
     #[error("there is an earlier one of this name")]
     DuplicateName,
     #[error("it has no `interval`")]
@@ -282,14 +282,14 @@ Nothing to see here.
             ),
             ("- interval: 400d\n- instruction: x", "longer than a year"),
         ];
-        let mut text = String::from("## Good\n- interval: 1m\n- intervall: 3\n- instruction: x\n");
+        let mut text = String::from("## Good\n- interval: 1m\n- colour: blue\n- instruction: x\n");
         bad.iter()
             .enumerate()
             .for_each(|(number, (body, _))| text.push_str(&format!("## Bad {number}\n{body}\n")));
         text.push_str("## good\n- interval: 1m\n- instruction: x\n");
         let heartbeats = Heartbeats::parse(&text);
         assert_eq!(intervals(&heartbeats), [("Good", "every 60 s".into())]);
-        let faults = ["`intervall` is unknown here"]
+        let faults = ["`colour` is unknown here"]
             .into_iter()
             .chain(bad.map(|(_, fault)| fault))
             .chain(["earlier one of this name"]);

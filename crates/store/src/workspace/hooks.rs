@@ -4,11 +4,14 @@
 //! Pure. `docs/hooks.md` has the format.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::agents_layout::AgentsSection;
 use super::fields::parse_channel;
 use aetheel_model::id::ChannelId;
-use aetheel_model::markdown::layout::key_of;
+use aetheel_model::markdown::layout::{
+    HiddenHeadings, MarkdownError, block_faults, is_failed_heading, key_of,
+};
 use aetheel_model::markdown::outline::{
     ListItem, OutlineSection, TextLine, descendants, outline, strip_bullet,
 };
@@ -62,35 +65,26 @@ pub struct HookInstruction {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
     instructions: BTreeMap<Hook, HookInstruction>,
+    /// The lines of each hook.
+    lines: BTreeMap<Hook, Range<usize>>,
+    /// The lines with a fault.
+    faults: Vec<usize>,
     /// A line for each part that could not be read.
     pub warnings: Vec<String>,
 }
 
 impl Hooks {
-    /// Parses the text of `agents.md`. Invalid parts are ignored with a warning.
+    /// Parses the text of `agents.md`. A hook with an invalid part is left out with a warning.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut hooks = Self::default();
         let parts = outline(text);
+        let line_after = |line: usize| parts.iter().map(|part| part.line).find(|next| *next > line);
         for index in (0..parts.len())
             .filter(|index| parts[*index].plain_title().eq_ignore_ascii_case("hooks"))
         {
             hooks.unread(&parts[index], &|key| Hook::by_name(key).is_some());
-            for item in parts[index].items() {
-                match Hook::by_name(&item.key) {
-                    Some(hook) if !item.value.is_empty() => {
-                        hooks.put(
-                            hook,
-                            HookInstruction { text: item.value, channel: None },
-                            item.line,
-                        );
-                    }
-                    Some(hook) => {
-                        hooks.warn(item.line, &format!("`{}` has no instruction", hook.name()));
-                    }
-                    None => hooks.unknown(&item.key, item.line),
-                }
-            }
+            hooks.read_items(parts[index].items(), line_after(parts[index].line));
             for part in descendants(&parts, index) {
                 let title = part.plain_title();
                 let Some(hook) = Hook::by_name(&title) else {
@@ -106,7 +100,8 @@ impl Hooks {
                     );
                     hooks.warn(part.line, &fault);
                 } else {
-                    hooks.put(hook, instruction, part.line);
+                    let end = line_after(part.line).unwrap_or(usize::MAX);
+                    hooks.put(hook, instruction, part.line..end);
                 }
             }
         }
@@ -116,8 +111,45 @@ impl Hooks {
             is_item: &|line| is_entry_of(&line.text, &|key| Hook::by_name(key).is_some()),
             word: "hook",
         };
+        hooks.leave_out_faulty(text);
         hooks.warnings.extend(section.faults(text));
         hooks
+    }
+
+    /// Reads the list items of the section, which ends before the line `end`.
+    fn read_items(&mut self, items: Vec<ListItem>, end: Option<usize>) {
+        let begins: Vec<usize> = items.iter().map(|item| item.line).collect();
+        for (index, item) in items.into_iter().enumerate() {
+            let end = begins.get(index + 1).copied().or(end).unwrap_or(usize::MAX);
+            match Hook::by_name(&item.key) {
+                Some(hook) if !item.value.is_empty() => {
+                    let instruction = HookInstruction { text: item.value, channel: None };
+                    self.put(hook, instruction, item.line..end);
+                }
+                Some(hook) => {
+                    self.warn(item.line, &format!("`{}` has no instruction", hook.name()));
+                }
+                None => self.unknown(&item.key, item.line),
+            }
+        }
+    }
+
+    /// Removes the hooks with a line that is not read, because it may belong to their instruction or
+    /// name their channel.
+    fn leave_out_faulty(&mut self, text: &str) {
+        let blocks = block_faults(text, &|_| false, HiddenHeadings::AreAllowed);
+        let faults: Vec<usize> =
+            self.faults.drain(..).chain(blocks.into_iter().map(|(line, _)| line)).collect();
+        for (hook, lines) in std::mem::take(&mut self.lines) {
+            if faults.iter().any(|line| lines.contains(line)) {
+                self.instructions.remove(&hook);
+                self.warn(
+                    lines.start,
+                    &format!("hook {} is left out: it has a line that is not read", hook.name()),
+                );
+            }
+        }
+        self.faults.clear();
     }
 
     /// Warns of the lines of a part that are written like entries but are not list items.
@@ -126,6 +158,10 @@ impl Hooks {
             let key = key_of(text).filter(|key| is_known(key));
             if let Some(key) = key.filter(|_| strip_bullet(text).is_none()) {
                 self.warn(*number, &format!("`{key}` is not read; begin the line with `- {key}:`"));
+            }
+            let title = text.trim_matches(|c: char| c.is_whitespace() || "#>`:".contains(c));
+            if is_failed_heading(text) && Hook::by_name(title).is_some() {
+                self.warn(*number, &MarkdownError::NotAHeading.to_string());
             }
         }
     }
@@ -142,24 +178,23 @@ impl Hooks {
             match item.key.to_lowercase().as_str() {
                 "instruction" => instruction.text = item.value,
                 "channel" if item.value.is_empty() => {
-                    self.warn(item.line, "`channel` has no value; the output channel is used");
+                    self.warn(item.line, "`channel` has no value")
                 }
                 "channel" => match parse_channel(trim_backticks(&item.value)) {
                     Ok(channel) => instruction.channel = Some(channel),
-                    Err(fault) => {
-                        self.warn(item.line, &format!("{fault}; the output channel is used"))
-                    }
+                    Err(fault) => self.warn(item.line, &fault.to_string()),
                 },
-                other => self.warn(item.line, &format!("`{other}` is unknown here; it is ignored")),
+                other => self.warn(item.line, &format!("`{other}` is unknown here")),
             }
         }
         instruction
     }
 
-    fn put(&mut self, hook: Hook, instruction: HookInstruction, line: usize) {
+    fn put(&mut self, hook: Hook, instruction: HookInstruction, lines: Range<usize>) {
         if self.instructions.insert(hook, instruction).is_some() {
-            self.warn(line, &format!("there is an earlier hook {}; this one is used", hook.name()));
+            self.warn(lines.start, &format!("there is an earlier hook {}", hook.name()));
         }
+        self.lines.insert(hook, lines);
     }
 
     fn unknown(&mut self, name: &str, line: usize) {
@@ -168,6 +203,7 @@ impl Hooks {
     }
 
     fn warn(&mut self, line: usize, fault: &str) {
+        self.faults.push(line);
         self.warnings.push(format!("agents.md line {line}: {fault}"));
     }
 }
@@ -219,7 +255,7 @@ mod tests {
             "# Hooks\n- begin: x\n- startup: One\n## agent_boot\n- instruction: x\n## startup\n- instruction: Two\n- channel: general\n\
 - when: later\n## shutdown\nSay goodbye.\n## agent_stop\n- instruction: Three\n",
         );
-        assert_eq!(told(&hooks), [("startup", "Two", None), ("agent_stop", "Three", None)]);
+        assert_eq!(told(&hooks), [("agent_stop", "Three", None)]);
         let lines: Vec<_> = hooks
             .warnings
             .iter()
@@ -227,7 +263,7 @@ mod tests {
             .collect();
         assert_eq!(
             lines,
-            [2, 4, 8, 9, 6, 10].map(|line| format!("agents.md line {line}")),
+            [2, 4, 8, 9, 6, 10, 6].map(|line| format!("agents.md line {line}")),
             "{:?}",
             hooks.warnings
         );
@@ -238,6 +274,7 @@ mod tests {
             "`when`",
             "earlier",
             "instruction",
+            "left out",
         ]) {
             assert!(warning.contains(part), "{warning}");
         }

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::bindings::SavedBinding;
 use super::ledger::LedgerFile;
-use super::{BudgetFile, Channels, DOCUMENT_LIMIT, kept_copy};
+use super::{BudgetFile, Channels, DOCUMENT_LIMIT, LimitFiles, kept_copy};
 use crate::disk::read_ordinary;
-use aetheel_model::budget::BudgetRules;
+use aetheel_model::budget::{BudgetCap, BudgetRules, BudgetSubject};
 use aetheel_model::event::Lane;
 
 /// A setting or limit, and where it is written.
@@ -50,26 +50,42 @@ pub fn caps_in_force(folder: &Path) -> Vec<SettingInForce> {
     let file = LimitFile::read(folder, BudgetFile::NAME, |text| {
         !BudgetRules::parse(text).faults.is_empty()
     });
-    let caps = BudgetRules::parse(&file.text).caps.into_iter();
-    caps.map(|cap| SettingInForce {
+    let caps = BudgetRules::parse(&file.text).caps;
+    caps.iter().map(|cap| cap_in_force(cap, &file.name)).collect()
+}
+
+fn cap_in_force(cap: &BudgetCap, file: &str) -> SettingInForce {
+    SettingInForce {
         name: cap.name.clone(),
         value: format!("{}{}", cap.describe(), cap.describe_filters()),
-        source: format!("{}:{}", file.name, cap.line),
-    })
-    .collect()
+        source: format!("{file}:{}", cap.line),
+    }
+}
+
+/// Returns the number of lanes with settings in `channels.md`. Blocks.
+#[must_use]
+pub fn lanes_in_force(folder: &Path) -> usize {
+    Channels::parse(&channels(folder).text).lanes().count()
+}
+
+fn channels(folder: &Path) -> LimitFile {
+    LimitFile::read(folder, "channels.md", |text| !Channels::parse(text).faults.is_empty())
 }
 
 /// Returns the settings of a lane in `channels.md`, its own before those of its project. Blocks.
 #[must_use]
 pub fn lane_settings_in_force(folder: &Path, lane: &Lane) -> Vec<SettingInForce> {
-    let file =
-        LimitFile::read(folder, "channels.md", |text| !Channels::parse(text).faults.is_empty());
-    let entries = Channels::entries(&file.text, lane).into_iter();
+    let file = channels(folder);
+    lane_entries(&file.text, &file.name, lane)
+}
+
+fn lane_entries(text: &str, file: &str, lane: &Lane) -> Vec<SettingInForce> {
+    let entries = Channels::entries(text, lane).into_iter();
     entries
         .map(|entry| SettingInForce {
             name: entry.key.clone(),
             value: entry.text().to_owned(),
-            source: format!("{}:{}", file.name, entry.line),
+            source: format!("{file}:{}", entry.line),
         })
         .collect()
 }
@@ -77,14 +93,37 @@ pub fn lane_settings_in_force(folder: &Path, lane: &Lane) -> Vec<SettingInForce>
 /// Returns the lanes of `channels.md`, and those with a saved session or setting. Blocks.
 #[must_use]
 pub fn known_lanes(folder: &Path) -> BTreeSet<Lane> {
-    let file = LimitFile::read(folder, "channels.md", |_| false);
     let mut lanes: BTreeSet<Lane> =
-        Channels::parse(&file.text).lanes().map(|(lane, _)| lane.clone()).collect();
+        Channels::parse(&channels(folder).text).lanes().map(|(lane, _)| lane.clone()).collect();
     let sessions = LedgerFile::<SavedBinding>::open(&folder.join("state/sessions.md"), "");
     // A file that cannot be read has no lanes to offer.
     lanes
         .extend(sessions.iter().flat_map(|file| file.entries.keys().map(|(lane, _)| lane.clone())));
     lanes
+}
+
+impl LimitFiles {
+    /// Returns the settings of a lane in `channels.md`, before those of the channel of a thread.
+    #[must_use]
+    pub fn of_lane(&self, lane: &Lane, parent: Option<&Lane>) -> Vec<SettingInForce> {
+        let channels = self.workspace.channels.lock();
+        let (text, name) = channels.in_force();
+        let mut settings = lane_entries(text, &name, lane);
+        for setting in parent.into_iter().flat_map(|parent| lane_entries(text, &name, parent)) {
+            if settings.iter().all(|own| own.name != setting.name) {
+                settings.push(setting);
+            }
+        }
+        settings
+    }
+
+    /// Returns the caps that apply to the turns of a lane, for some person.
+    #[must_use]
+    pub fn caps(&self, subject: &BudgetSubject) -> Vec<SettingInForce> {
+        let (rules, name) = self.budgets.in_force();
+        let caps = rules.caps.iter().filter(|cap| cap.may_apply(subject));
+        caps.map(|cap| cap_in_force(cap, &name)).collect()
+    }
 }
 
 #[cfg(test)]

@@ -1,104 +1,9 @@
-//! A slip of layout in an operator's file never drops a setting without a fault.
+//! A slip of layout in an operator's file never drops or loosens a setting without a fault.
 
-use super::{Channels, CronJobs, Heartbeats, Hook, Hooks, Profiles, Webhooks};
-use aetheel_model::budget::BudgetRules;
-
-/// The settings of a file without the numbers of lines, and its faults.
-type LimitReading = (String, Vec<String>);
-
-struct OperatorFile {
-    name: &'static str,
-    text: &'static str,
-    read: fn(&str) -> LimitReading,
-}
-
-const FILES: [OperatorFile; 7] = [
-    OperatorFile {
-        name: "budgets.md",
-        text: "# Budgets\n\nFor people.\n\n## team\n- cap: $5 a day\n- cap: 9 turns a week\n\n## people\n\nEach person.\n\n- person: each\n- cap: 2M tokens a day\n",
-        read: budgets,
-    },
-    OperatorFile {
-        name: "channels.md",
-        text: "# Channels\n\n## project site\n- safety: ask\n- backends: codex, gemini\n\n## channel #site 42\n- project: site\n- mode: plan\n- host-tools: none\n\n## channel 43\n- require-mention: yes\n- safety: edit\n",
-        read: channels,
-    },
-    OperatorFile {
-        name: "heartbeat.md",
-        text: "# Heartbeats\n\n## Inbox\n- interval: 30m\n- active hours: 08:00-22:00\n- channel: 42\n- instruction: Look for mail.\n\n## Disk\n- interval: 2h\n\nIs the disk full?\n",
-        read: heartbeats,
-    },
-    OperatorFile {
-        name: "agents.md",
-        text: "# Agents\n\n- Be brief.\n\n## Cron Jobs\n\n- `0 9 * * 1-5`: Summarise.\n\n### Morning\n- expression: 0 8 * * *\n- channel: 42\n- instruction: Say good morning.\n",
-        read: jobs,
-    },
-    OperatorFile {
-        name: "agents.md",
-        text: "# Agents\n\n- Be brief.\n\n## Hooks\n\n- startup: Say hello.\n- shutdown: Say goodbye.\n\n### agent_stop\n- channel: 42\n- instruction: Tidy up.\n",
-        read: hooks,
-    },
-    OperatorFile {
-        name: "webhooks.md",
-        text: "# Webhooks\n\n## ci\n- scheme: github\n- secret: CI_SECRET\n- events: push\n- limit: 5/min burst 1\n\nReport the push.\n\n## deploy\n- scheme: bearer\n- secret: DEPLOY_SECRET\n- limit: 1/min\n- instruction: Say it.\n",
-        read: webhooks,
-    },
-    OperatorFile {
-        name: "acp.md",
-        text: "# ACP agents\n\n## goose\n\nTested.\n\n- command: `goose acp`\n- credentials: GOOSE_KEY\n- modes: default=ask\n\n## other\n- command: other\n- own-sandbox: no\n- modes: default=ask\n",
-        read: profiles,
-    },
-];
-
-fn budgets(text: &str) -> LimitReading {
-    let mut read = BudgetRules::parse(text);
-    read.caps.iter_mut().for_each(|cap| cap.line = 0);
-    (format!("{:?}", read.caps), read.faults)
-}
-
-fn channels(text: &str) -> LimitReading {
-    let read = Channels::parse(text);
-    let lanes: Vec<_> = read.lanes().collect();
-    (format!("{lanes:?}"), [read.warnings.clone(), read.faults.clone()].concat())
-}
-
-fn heartbeats(text: &str) -> LimitReading {
-    let read = Heartbeats::parse(text);
-    let checks = read.checks.iter().map(|check| {
-        // Without its heading, a check is named after the heading before it.
-        format!("{} {:?} {:?}", check.heartbeat, check.channel, check.zone)
-    });
-    (checks.collect::<Vec<_>>().join("\n"), read.warnings)
-}
-
-fn jobs(text: &str) -> LimitReading {
-    let read = CronJobs::parse(text);
-    let jobs = read.jobs.iter().map(|job| {
-        // Without its heading, a job is named after its instruction.
-        format!("{} {:?} {:?}", job.expression, job.channel, job.missed)
-    });
-    (jobs.collect::<Vec<_>>().join("\n"), read.warnings)
-}
-
-fn hooks(text: &str) -> LimitReading {
-    let read = Hooks::parse(text);
-    let all = Hook::ALL.map(|hook| read.of(hook).map(|hook| (hook.channel, hook.text.clone())));
-    (format!("{all:?}"), [read.warnings, CronJobs::parse(text).warnings].concat())
-}
-
-fn webhooks(text: &str) -> LimitReading {
-    let read = Webhooks::parse(text);
-    let all = read.all.values().map(|webhook| {
-        let (secrets, events) = (&webhook.secrets, &webhook.events);
-        format!("{} {:?} {secrets:?} {events:?} {:?}", webhook.name, webhook.scheme, webhook.rate)
-    });
-    (all.collect::<Vec<_>>().join("\n"), read.warnings)
-}
-
-fn profiles(text: &str) -> LimitReading {
-    let read = Profiles::parse(text);
-    (format!("{:?}", read.all), read.warnings)
-}
+use super::layout_files::{
+    FILES, LimitReading, OperatorFile, budgets, channels, heartbeats, hooks, jobs, profiles,
+    webhooks,
+};
 
 /// Edits of one line, by their name. `None` if the edit does not apply to the line.
 type Edit = (&'static str, fn(&str) -> Option<String>);
@@ -111,7 +16,7 @@ fn entry(line: &str) -> Option<&str> {
     line.strip_prefix("- ").filter(|entry| entry.contains(": "))
 }
 
-const EDITS: [Edit; 47] = [
+const EDITS: [Edit; 60] = [
     ("level 1", |line| Some(format!("# {}", heading(line)?))),
     ("level 2", |line| Some(format!("## {}", heading(line)?))),
     ("level 3", |line| Some(format!("### {}", heading(line)?))),
@@ -161,6 +66,33 @@ const EDITS: [Edit; 47] = [
     ("after an open fence", |line| Some(format!("```\n{line}"))),
     ("after an open fence of tildes", |line| Some(format!("~~~\n{line}"))),
     ("a carriage return", |line| Some(format!("{line}\r- x"))),
+    ("a star", |line| Some(format!("* {}", entry(line)?))),
+    ("a plus", |line| Some(format!("+ {}", entry(line)?))),
+    ("two spaces after the bullet", |line| Some(format!("-  {}", entry(line)?))),
+    ("a space before the colon", |line| {
+        Some(format!("- {}", entry(line)?.replacen(": ", " : ", 1)))
+    }),
+    ("no space after the colon", |line| Some(format!("- {}", entry(line)?.replacen(": ", ":", 1)))),
+    ("a quoted key", |line| Some(format!("- \"{}", entry(line)?.replacen(": ", "\": ", 1)))),
+    ("a key in capitals", |line| {
+        let (key, value) = entry(line)?.split_once(": ")?;
+        (!key.starts_with('`')).then(|| format!("- {}: {value}", key.to_uppercase()))
+    }),
+    ("a missing character", |line| {
+        let entry = entry(line)?;
+        (!entry.starts_with('`')).then(|| format!("- {}{}", &entry[..1], &entry[2..]))
+    }),
+    ("a double character", |line| {
+        let entry = entry(line)?;
+        (!entry.starts_with('`')).then(|| format!("- {}{entry}", &entry[..1]))
+    }),
+    ("signs after the heading", |line| heading(line).map(|_| format!("{line} ##"))),
+    ("a colon after the heading", |line| heading(line).map(|_| format!("{line}:"))),
+    ("a bold heading", |line| {
+        let (signs, title) = line.split_once(' ').filter(|_| heading(line).is_some())?;
+        Some(format!("{signs} **{title}**"))
+    }),
+    ("a repeated heading", |line| heading(line).map(|_| format!("{line}\n{line}"))),
 ];
 
 /// Returns whether a line sets something.
@@ -168,12 +100,21 @@ fn is_setting(line: &str) -> bool {
     heading(line).is_some() || entry(line).is_some()
 }
 
+/// Returns whether a changed file is read as before, or has a fault and sets nothing else.
+fn is_safe(file: &OperatorFile, wanted: &LimitReading, found: &LimitReading) -> bool {
+    let is_allowed = |item: &String| file.may_change || wanted.items.contains(item);
+    match found.faults.is_empty() {
+        true => found.items == wanted.items,
+        false => found.items.iter().all(is_allowed),
+    }
+}
+
 #[test]
-fn an_edit_of_one_lines_layout_changes_nothing_or_is_a_fault() {
-    let (mut tried, mut silent) = (0, Vec::new());
+fn an_edit_of_one_lines_layout_changes_nothing_or_is_a_fault_and_loosens_nothing() {
+    let (mut tried, mut failed) = (0, Vec::new());
     for file in &FILES {
-        let (wanted, faults) = (file.read)(file.text);
-        assert_eq!(faults, [""; 0], "{}", file.name);
+        let wanted = (file.read)(file.text);
+        assert_eq!(wanted.faults, [""; 0], "{}", file.name);
         for (number, line) in (1..).zip(file.text.lines()).filter(|(_, line)| is_setting(line)) {
             for (name, edit) in &EDITS {
                 // `agents.md` may contain complete comments.
@@ -185,16 +126,17 @@ fn an_edit_of_one_lines_layout_changes_nothing_or_is_a_fault() {
                     .zip(file.text.lines())
                     .map(|(at, other)| if at == number { edited.as_str() } else { other })
                     .collect();
-                let (found, faults) = (file.read)(&(text.join("\n") + "\n"));
+                let found = (file.read)(&(text.join("\n") + "\n"));
                 tried += 1;
-                if found != wanted && faults.is_empty() {
-                    silent.push(format!("{} line {number}, {name}: {line:?}\n{found}", file.name));
+                if !is_safe(file, &wanted, &found) {
+                    failed
+                        .push(format!("{} line {number}, {name}: {line:?}\n{found:#?}", file.name));
                 }
             }
         }
     }
-    assert!(silent.is_empty(), "{} of {tried} are silent:\n{}", silent.len(), silent.join("\n"));
-    assert!(tried > 1_000, "{tried}");
+    assert!(failed.is_empty(), "{} of {tried}:\n{}", failed.len(), failed.join("\n"));
+    assert!(tried > 1_800, "{tried}");
 }
 
 /// Edits of a whole file.
@@ -211,12 +153,12 @@ const WHOLE: [(&str, fn(&str) -> String); 7] = [
 #[test]
 fn an_edit_of_a_whole_file_changes_nothing_or_is_a_fault() {
     for file in &FILES {
-        let (wanted, _) = (file.read)(file.text);
+        let wanted = (file.read)(file.text);
         for (name, edit) in &WHOLE {
-            let (found, faults) = (file.read)(&edit(file.text));
-            assert!(found == wanted || !faults.is_empty(), "{} {name}: {found}", file.name);
+            let found = (file.read)(&edit(file.text));
+            assert!(is_safe(file, &wanted, &found), "{} {name}: {found:#?}", file.name);
             if name.starts_with("a byte") || name.contains("Windows") {
-                assert_eq!((found, faults), (wanted.clone(), vec![]), "{} {name}", file.name);
+                assert_eq!(found.faults, [""; 0], "{} {name}", file.name);
             }
         }
     }
@@ -224,8 +166,8 @@ fn an_edit_of_a_whole_file_changes_nothing_or_is_a_fault() {
 
 #[test]
 fn unknown_sections_and_misspelled_keys_are_faults() {
-    let silent = |(read, text): &(fn(&str) -> LimitReading, &str)| read(text).1.is_empty();
-    let cases: [(fn(&str) -> LimitReading, &str); 10] = [
+    let silent = |(read, text): &(fn(&str) -> LimitReading, &str)| read(text).faults.is_empty();
+    let cases: [(fn(&str) -> LimitReading, &str); 18] = [
         (heartbeats, "## Inbox\n- intervall: 30m\n- instruction: Look.\n"),
         (heartbeats, "## Inbox\n- instruction: Look.\n"),
         (jobs, "## Cron\n- `0 9 * * *`: Look.\n"),
@@ -236,6 +178,14 @@ fn unknown_sections_and_misspelled_keys_are_faults() {
         (webhooks, "### ci\n- scheme: bearer\n- secret: A_SECRET\n\nDo.\n"),
         (channels, "## chanel\n- safety: ask\n"),
         (channels, "## channel 5\n- saftey: ask\n"),
+        (channels, "## channel 5\n- safety: ask\n## channel 5\n- mode: plan\n"),
+        (channels, "## project p\n- safety: ask\n## project P\n- mode: plan\n"),
+        (channels, "## channel 5\n- safety: ask\n- permission-mode: danger\n"),
+        (heartbeats, "## Inbox\n- interval: 30m\n- every: 2m\n- instruction: Look.\n"),
+        (webhooks, "## ci\n- scheme: bearer\n- secret: A_SECRET\n- limits: 1/min\n\nDo.\n"),
+        (budgets, "## **team**\n- cap: $5 a day\n"),
+        (budgets, "## team\n- cap: $5 a day\n## Team\n- cap: $9 a week\n"),
+        (profiles, "## goose\n- command: goose acp\n- mode: default=ask\n"),
     ];
     let silent: Vec<_> = cases.iter().filter(|case| silent(case)).map(|(_, text)| text).collect();
     assert!(silent.is_empty(), "{silent:#?}");
@@ -244,15 +194,15 @@ fn unknown_sections_and_misspelled_keys_are_faults() {
 #[test]
 fn prose_with_headings_of_its_own_and_lists_is_accepted() {
     let ci = "# Webhooks\n\n## ci\n- scheme: bearer\n- secret: A_SECRET\n\n### Steps\n\n1. Look.\n   - note: twice\n\n```\n- limit: 1/min\n```\n";
-    assert_eq!(webhooks(ci).1, [""; 0]);
+    assert_eq!(webhooks(ci).faults, [""; 0]);
     let prose = "# Agents\n\n## Hooks of git\n\nThey run before a commit.\n\n## Cron\n\nDo not edit crontabs.\n- startup: run `npm ci` first\n";
-    assert_eq!(hooks(prose).1, [""; 0]);
+    assert_eq!(hooks(prose).faults, [""; 0]);
     for (read, text) in [
         (heartbeats as fn(&str) -> LimitReading, include_str!("../../../../config/heartbeat.md")),
         (hooks, include_str!("../../../../config/agents.md")),
         (profiles, include_str!("../../../../config/acp.md")),
         (budgets, include_str!("../../../../config/budgets.md")),
     ] {
-        assert_eq!(read(text).1, [""; 0]);
+        assert_eq!(read(text).faults, [""; 0]);
     }
 }

@@ -17,6 +17,7 @@ mod baselines;
 mod bindings;
 mod blobs;
 mod boot;
+mod budget_names;
 mod budget_notes;
 mod budgets;
 mod channels;
@@ -78,6 +79,7 @@ pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use baselines::BaselineNotes;
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use boot::BootReport;
+pub use budget_names::KnownNames;
 pub use budget_notes::BudgetNotes;
 pub use budgets::BudgetFile;
 pub use channels::{
@@ -97,12 +99,14 @@ pub use gateway_report::{GatewayReport, GatewayWork, ServiceUnit};
 pub use heartbeats::{HeartbeatCheck, Heartbeats};
 pub use history::{History, PastConversation};
 pub use hooks::{Hook, HookInstruction, Hooks};
-pub use in_force::{SettingInForce, caps_in_force, known_lanes, lane_settings_in_force};
+pub use in_force::{
+    SettingInForce, caps_in_force, known_lanes, lane_settings_in_force, lanes_in_force,
+};
 pub use inspection::{StateFile, inspect};
 pub use jobs::{CronJob, CronJobs};
 pub use journal::{Journal, JournalEntry, LineStore, OFFER_SPAN_MS, PendingSave};
 pub use lane_memory::{MemoryLocation, MemoryScope, format_notes, place as memory_place};
-pub use limit_files::LimitFiles;
+pub use limit_files::{LimitFiles, faults_of_channels};
 pub use live::{LiveAnswer, LiveFolder, LiveHandover, LiveVersionFile};
 pub use lock::{Lock, LockError, LockOwner, locked_by};
 pub use lost::{LostState, LostTurn, LostTurns};
@@ -125,6 +129,7 @@ use aetheel_model::event::{Lane, Sequence};
 use aetheel_model::prompt::{Document, Documents};
 use documents::KnownDocument;
 use followed::FollowedFile;
+use limit_files::channels_file;
 
 use crate::disk::Stamp;
 
@@ -209,10 +214,7 @@ impl Workspace {
                 memory_stamp: Mutex::default(),
                 notes_stamps: Mutex::default(),
                 known_documents: Mutex::default(),
-                channels: Mutex::new(
-                    FollowedFile::new(folder.join("channels.md"), Channels::parse)
-                        .keeping_good(|read| &read.faults, kept_copy(&folder, "channels.md")),
-                ),
+                channels: Mutex::new(channels_file(&folder)),
                 hooks: Mutex::new(FollowedFile::new(folder.join("agents.md"), Hooks::parse)),
                 heartbeats: Mutex::new(FollowedFile::new(
                     folder.join("heartbeat.md"),
@@ -225,7 +227,7 @@ impl Workspace {
             inner.hooks.lock().require()?;
             inner.heartbeats.lock().require()?;
             inner.jobs.lock().require()?;
-            budgets.require()?;
+            let _ = budgets.require()?;
             inner.require_documents()?;
             let inner = Arc::new(inner);
             Ok(Self {
@@ -488,6 +490,10 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
+#[cfg(test)]
+use aetheel_model::budget::BudgetRules;
+#[cfg(test)]
+mod layout_files;
 #[cfg(test)]
 mod layout_tests;
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //!
 //! Pure except for [`WebhookFile`]. `docs/webhooks.md` has the format.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::FileError;
 use super::followed::FollowedFile;
 use aetheel_model::id::ChannelId;
 use aetheel_model::markdown::KeyValue;
-use aetheel_model::markdown::layout::SectionLayout;
+use aetheel_model::markdown::layout::{SectionLayout, misspelled_keys};
 use aetheel_model::markdown::sections::{Section, sections};
 
 /// Size limit of an instruction, in bytes, because it is part of the prompt of every call.
@@ -112,6 +112,7 @@ impl WebhookFile {
 const LAYOUT: SectionLayout<'static> = SectionLayout {
     is_known: &|key| KEYS.contains(&key),
     may_repeat: &|_| false,
+    aliases: &[("events", "event"), ("secrets", "secret")],
     has_prompt: true,
 };
 
@@ -129,29 +130,33 @@ impl Webhooks {
             let section = sections.iter().rev().find(|section| section.line <= line);
             section.and_then(|section| section.prose_line).is_some_and(|prose| prose <= line)
         };
+        let mut layout = LAYOUT.faults(text);
+        for section in &sections {
+            let prose = section.prose_line.unwrap_or(usize::MAX);
+            let before = section.entries.iter().take_while(|entry| entry.line < prose);
+            layout.extend(misspelled_keys(&before.cloned().collect::<Vec<_>>(), &KEYS));
+        }
+        let layout = layout.into_iter().map(|(line, fault)| (line, fault.to_string()));
         // The line is not repeated, because it may contain a secret.
         let strange = strange.iter().filter(|(line, _)| !in_prose(*line));
-        webhooks.warnings.extend(strange.map(|(line, _)| {
-            format!("webhooks.md line {line}: this is not `key: value`; it is ignored")
-        }));
-        let layout = LAYOUT.faults(text);
-        webhooks
-            .warnings
-            .extend(layout.iter().map(|(line, fault)| format!("webhooks.md line {line}: {fault}")));
+        let strange = strange.map(|(line, _)| (*line, "this is not `key: value`".to_owned()));
+        let faults: Vec<(usize, String)> = layout.chain(strange).collect();
+        let lines = faults.iter().map(|(line, fault)| format!("webhooks.md line {line}: {fault}"));
+        webhooks.warnings.extend(lines);
+        let mut names = HashSet::new();
         for (index, section) in sections.iter().enumerate() {
-            // A fault may hide a limit of the webhook.
             let end = sections.get(index + 1).map_or(usize::MAX, |next| next.line);
-            if layout.iter().any(|(line, _)| (section.line..end).contains(line)) {
-                continue;
-            }
-            match Webhook::read(section, &mut webhooks.warnings) {
-                Ok(webhook) => {
-                    let name = webhook.name.clone();
-                    if webhooks.all.insert(name.clone(), webhook).is_some() {
-                        let line = section.line;
-                        webhooks.warnings.push(format!("webhooks.md line {line}: there is an earlier webhook `{name}`; this one is used"));
-                    }
+            // A fault may hide a limit of the webhook.
+            let has_faults = faults.iter().any(|(line, _)| (section.line..=end).contains(line));
+            let read = Webhook::read(section, &mut webhooks.warnings).and_then(|webhook| {
+                if !names.insert(&section.title) {
+                    webhooks.all.remove(&webhook.name);
+                    return Err(WebhookError::DuplicateName);
                 }
+                if has_faults { Err(WebhookError::HasFaults) } else { Ok(webhook) }
+            });
+            match read {
+                Ok(webhook) => drop(webhooks.all.insert(webhook.name.clone(), webhook)),
                 Err(fault) => {
                     let (line, title) =
                         (section.line, section.title.chars().take(64).collect::<String>());
@@ -200,6 +205,10 @@ enum WebhookError {
     InstructionMissing,
     #[error("its instruction is longer than {INSTRUCTION} bytes")]
     InstructionTooLong,
+    #[error("there is an earlier one of this name, which is left out, too")]
+    DuplicateName,
+    #[error("it has a line that is not read, which may be a limit")]
+    HasFaults,
 }
 
 impl Webhook {

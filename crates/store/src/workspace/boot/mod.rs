@@ -4,6 +4,8 @@
 //! Owns the check of the files at the start, and `state/boot.md`, which exists once the first start
 //! is over. An existing file is never changed. `docs/hooks.md` has the format.
 
+mod layout;
+
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -17,6 +19,10 @@ use aetheel_model::markdown::outline::{OutlineSection, descendants, outline};
 const REQUIRED: [&str; 2] = ["soul.md", "identity.md"];
 /// Files that it also creates, with only a heading, if there is no `boot.md`.
 const OPTIONAL: [&str; 4] = ["agents.md", "user.md", "memory.md", "tools.md"];
+
+/// The titles of lists of files, and those of the instructions for the first start, in lower case.
+const LIST_TITLES: [&str; 4] = ["required", "required files", "optional", "optional files"];
+const INSTRUCTION_TITLES: [&str; 3] = ["instructions", "first run", "first start"];
 
 const MARK: &str = "# Boot
 
@@ -65,7 +71,7 @@ impl Boot {
                     boot.list(part, |boot| &mut boot.required);
                 }
                 "optional" | "optional files" => boot.list(part, |boot| &mut boot.optional),
-                "instructions" | "first run" | "first start" if !instructed => {
+                title if INSTRUCTION_TITLES.contains(&title) && !instructed => {
                     instructed = true;
                     let text = descendants(&parts, index)
                         .iter()
@@ -82,6 +88,7 @@ impl Boot {
         for part in parts.iter().filter(|part| part.plain_title().to_lowercase().ends_with(".md")) {
             boot.content(part);
         }
+        boot.warnings.extend(layout::layout_faults(text, &parts));
         boot
     }
 

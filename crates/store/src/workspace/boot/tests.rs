@@ -155,3 +155,30 @@ fn an_error_names_the_file_that_cannot_be_created_or_is_not_a_regular_one() {
     let error = boot(folder.path(), false).unwrap_err();
     assert!(error.to_string().contains("use") && error.to_string().contains("soul.md"), "{error}");
 }
+
+#[test]
+fn a_line_that_is_not_read_is_reported() {
+    assert_eq!(Boot::parse(BOOT).warnings, [""; 0]);
+    assert_eq!(Boot::parse(include_str!("../../../../../config/boot.md")).warnings, [""; 0]);
+    let slips = [
+        ("## Required\n\n- soul", "##Required\n\n- soul", 3),
+        ("## Required\n\n- soul", " ## Required\n\n- soul", 3),
+        ("## Required\n\n- soul", "Required\n---\n\n- soul", 3),
+        ("## Required\n\n- soul", "**Required**\n\n- soul", 3),
+        ("## Required\n\n- soul", "## Requird\n\n- soul", 3),
+        ("- soul.md", "  - soul.md", 5),
+        ("- soul.md", "-soul.md", 5),
+        ("- soul.md", "soul.md", 5),
+        ("- soul.md", "<!-- \n- soul.md", 5),
+        ("## Optional\n", "##Optional\n", 9),
+        ("## First run", "##First run", 26),
+        ("## First run", "## First runn", 26),
+        ("```markdown\n# Rules", "````markdown\n# Rules", 18),
+    ];
+    for (line, slip, number) in slips {
+        assert!(BOOT.contains(line), "{line}");
+        let warnings = Boot::parse(&BOOT.replacen(line, slip, 1)).warnings;
+        let place = format!("boot.md line {number}: ");
+        assert!(warnings.iter().any(|warning| warning.starts_with(&place)), "{slip}: {warnings:?}");
+    }
+}

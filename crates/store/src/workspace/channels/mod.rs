@@ -1,34 +1,32 @@
 //! `channels.md`: the project, backend and settings of each channel. The operator's file; only
 //! `/project` writes to it.
 //!
-//! Pure except for [`directory`] and [`bind()`]. `docs/configuration.md` has the format.
+//! Pure except for [`directory()`] and [`bind()`]. `docs/configuration.md` has the format.
 
 mod bind;
+mod directory;
 mod values;
 
 pub use bind::{UnwritableValue, with_channel, with_project};
+pub use directory::{DirectoryError, directory};
 pub use values::{is_label, plain};
 
 use values::{host_tools, names, safety};
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::os::fd::AsRawFd as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
-
-use rustix::fs::{Mode as FileMode, OFlags, ResolveFlags, open, openat2};
-use rustix::io::Errno;
 
 use super::heartbeats::parse_interval;
 use super::lane_memory::MemoryScope;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::{Stamp, read_ordinary, replace, text_of};
 use aetheel_model::agent::{Mode, Safety};
-use aetheel_model::config::{CollisionMode, HostToolKind, nearest, suggestion};
+use aetheel_model::config::{CollisionMode, HostToolKind, suggestion};
 use aetheel_model::event::Lane;
 use aetheel_model::markdown::KeyValue;
-use aetheel_model::markdown::layout::SectionLayout;
+use aetheel_model::markdown::layout::{MarkdownError, SectionLayout, misspelled};
 use aetheel_model::markdown::sections::{Section, sections};
 
 /// The operator's settings for a lane, or for a project.
@@ -84,6 +82,7 @@ pub struct Channels {
 const LAYOUT: SectionLayout<'static> = SectionLayout {
     is_known: &|key| key == "thinking" || ENTRIES.contains(&key),
     may_repeat: &|_| false,
+    aliases: &[("thinking", "effort"), ("permission-mode", "safety")],
     has_prompt: false,
 };
 
@@ -108,7 +107,10 @@ impl Channels {
                         .push(format!("channels.md line {}: a project has no `project`", of.line));
                 }
                 if projects.insert(name.to_lowercase(), settings).is_some() {
-                    warnings.push(format!("channels.md line {}: there is an earlier project {name:?}; this one is used", section.line));
+                    faults.push(format!(
+                        "channels.md line {}: there is an earlier project {name:?}; write one section",
+                        section.line
+                    ));
                 }
             } else {
                 match lane(&section.title) {
@@ -141,13 +143,16 @@ impl Channels {
                 }
             }
             if channels.lanes.insert(lane.clone(), settings).is_some() {
-                warnings.push(format!(
-                    "channels.md line {}: there is an earlier section of {lane}; this one is used",
+                faults.push(format!(
+                    "channels.md line {}: there is an earlier section of {lane}; write one section",
                     section.line
                 ));
             }
         }
-        faults.extend(sections.iter().flat_map(misspelled_keys));
+        for entry in sections.iter().flat_map(|section| &section.entries) {
+            let fault = misspelled_limit(&entry.key);
+            faults.extend(fault.map(|fault| format!("channels.md line {}: {fault}", entry.line)));
+        }
         (channels.warnings, channels.faults) = (warnings, faults);
         channels.projects = projects;
         channels
@@ -265,18 +270,9 @@ const LIMITS: [&str; 9] = [
     "safety",
 ];
 
-/// Returns the limit that a misspelled key probably means.
-fn misspelled_limit(key: &str) -> Option<&'static str> {
-    nearest(key, LIMITS).filter(|_| !(LAYOUT.is_known)(key))
-}
-
-/// Returns a fault for each entry whose key is probably that of a limit.
-fn misspelled_keys(section: &Section) -> impl Iterator<Item = String> {
-    section.entries.iter().filter_map(|entry| {
-        let meant = misspelled_limit(&entry.key)?;
-        let (line, key) = (entry.line, &entry.key);
-        Some(format!("channels.md line {line}: `{key}` is unknown here; did you mean `{meant}`?"))
-    })
+/// Returns the fault of a key that is probably a misspelled limit.
+fn misspelled_limit(key: &str) -> Option<MarkdownError> {
+    misspelled(key, &LIMITS).filter(|_| !(LAYOUT.is_known)(key))
 }
 
 /// Returns the settings of a section, and its entry that names a project.
@@ -331,7 +327,10 @@ fn read<'a>(
             },
             "collisions" => match CollisionMode::WORDS.iter().find(|(word, _)| *word == text) {
                 Some((_, mode)) => settings.collisions = Some(*mode),
-                None => strange("`collisions` is not `warn`, `ask` or `off`; it is ignored"),
+                None => {
+                    strange("`collisions` is not `warn`, `ask` or `off`; `ask` is used");
+                    settings.collisions = Some(CollisionMode::Ask);
+                }
             },
             "shared-directory" => match text {
                 "yes" => settings.shared_directory = Some(true),
@@ -340,11 +339,15 @@ fn read<'a>(
             },
             "host-tools" => settings.host_tools = Some(host_tools(text, &mut strange)),
             "node" if is_label(text) => settings.node = Some(text.to_owned()),
-            "node" => strange(
-                "`node` is a label of `NODE_LABELS`: letters, digits, `.`, `_` and `-`; it is ignored",
-            ),
+            "node" => {
+                let what =
+                    "`node` is not a label of `NODE_LABELS`: letters, digits, `.`, `_` and `-`";
+                strange(&format!("{what}; nothing runs here"));
+                settings.fault = Some(format!("channels.md line {}: {what}", entry.line));
+            }
             "mode" => match text {
-                "build" => settings.mode = Some(Mode::Build),
+                // `permission-mode` may have said `plan`.
+                "build" => settings.mode = settings.mode.or(Some(Mode::Build)),
                 "plan" => settings.mode = Some(Mode::Plan),
                 _ => {
                     strange("`mode` is neither `build` nor `plan`; `plan` is used");
@@ -359,92 +362,6 @@ fn read<'a>(
         }
     }
     (settings, project)
-}
-
-/// The reason why a directory may not be used.
-#[derive(Debug, thiserror::Error)]
-pub enum DirectoryError {
-    /// The directory does not exist, or its links cannot be resolved.
-    #[error("directory {}: {source}", path.display())]
-    Unreachable {
-        /// The directory that was looked for.
-        path: PathBuf,
-        /// The error of the file system.
-        source: std::io::Error,
-    },
-    /// The path is that of a file.
-    #[error("{} is not a directory", .0.display())]
-    NotADirectory(PathBuf),
-    /// A part of the path below the root is a symbolic link, which an agent could have made.
-    #[error("directory {} contains a symbolic link below PROJECT_ROOTS; name the directory that it leads to, or move that directory here", .0.display())]
-    Link(PathBuf),
-    /// The directory is below none of the allowed ones.
-    #[error("directory {} is not below PROJECT_ROOTS ({})", directory.display(), listed(roots))]
-    OutsideRoots {
-        /// The directory with its links resolved.
-        directory: PathBuf,
-        /// The allowed directories.
-        roots: Vec<PathBuf>,
-    },
-}
-
-fn listed(paths: &[PathBuf]) -> String {
-    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    paths.join(", ")
-}
-
-/// Returns the directory that a text names. It must exist below one of the roots. The links of a
-/// root are resolved, but below it no link is followed, because agents can make links there. A
-/// relative directory starts from the first root. Blocks while it accesses the file system.
-///
-/// # Errors
-/// [`DirectoryError`] if there is no such directory, or it is below none of the roots.
-pub fn directory(
-    text: &str,
-    roots: &[PathBuf],
-    home: Option<&str>,
-) -> Result<PathBuf, DirectoryError> {
-    let path = match (text.strip_prefix("~/"), home) {
-        (Some(rest), Some(home)) => Path::new(home).join(rest),
-        _ => roots.first().map_or_else(|| PathBuf::from(text), |root| root.join(text)),
-    };
-    let mut refusal = None;
-    for root in roots {
-        let Ok(real) = root.canonicalize() else { continue };
-        let below = path.strip_prefix(root).or_else(|_| path.strip_prefix(&real));
-        let Ok(below) = below else { continue };
-        match open_below(&real, below) {
-            Ok(found) => return Ok(found),
-            Err(error) => refusal = refusal.or(Some(error)),
-        }
-    }
-    Err(match refusal {
-        None | Some(Errno::XDEV) => {
-            DirectoryError::OutsideRoots { directory: path, roots: roots.to_vec() }
-        }
-        Some(Errno::LOOP) => DirectoryError::Link(path),
-        Some(Errno::NOTDIR) => DirectoryError::NotADirectory(path),
-        Some(error) => DirectoryError::Unreachable { path, source: error.into() },
-    })
-}
-
-/// Opens a directory below a root, and returns its path without links.
-fn open_below(root: &Path, below: &Path) -> Result<PathBuf, Errno> {
-    let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = open(root, flags, FileMode::empty())?;
-    let no_links = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    loop {
-        match openat2(&root, below, flags, FileMode::empty(), no_links) {
-            // Something was renamed while the kernel resolved the path.
-            Err(Errno::AGAIN) => {}
-            Err(error) => return Err(error),
-            Ok(found) => {
-                let found = std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()));
-                return found.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
-            }
-        }
-    }
 }
 
 /// Changes the entries of a lane in the file and nothing else. Blocks while it accesses the file

@@ -161,7 +161,8 @@ fn a_channel_is_pinned_to_nodes_by_itself_or_by_its_project() {
     let node = |id| channels.of(&Lane::Channel(ChannelId::discord(id))).node;
     assert_eq!(node(7).as_deref(), Some("gpu"));
     assert_eq!(node(8).as_deref(), Some("berlin"));
-    assert_eq!(node(9), None);
+    let unplaced = channels.of(&Lane::Channel(ChannelId::discord(9)));
+    assert!(unplaced.node.is_none() && unplaced.fault.is_some(), "{unplaced:?}");
     assert!(channels.warnings[0].contains("NODE_LABELS"), "{:?}", channels.warnings);
 }
 
@@ -176,7 +177,7 @@ fn collisions_and_shared_directories_are_set_by_channels_or_their_projects() {
     };
     assert_eq!(of(7), (Some(CollisionMode::Ask), Some(true)));
     assert_eq!(of(8), (Some(CollisionMode::Off), Some(false)));
-    assert_eq!(of(9), (None, None));
+    assert_eq!(of(9), (Some(CollisionMode::Ask), None));
     let warnings = channels.warnings.join("\n");
     assert!(warnings.contains("is not `warn`, `ask` or `off`"), "{warnings}");
     assert!(warnings.contains("is neither `yes` nor `no`"), "{warnings}");

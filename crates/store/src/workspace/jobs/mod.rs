@@ -6,12 +6,14 @@ use std::collections::HashSet;
 
 use jiff::tz::TimeZone;
 
-use super::agents_layout::{AgentsSection, unfinished_blocks};
+use super::agents_layout::AgentsSection;
 use super::fields::{FieldError, clean_name, parse_channel, parse_time_zone};
-use super::unread_entries::{entry_faults, unread_entries};
+use super::unread_entries::{entry_faults, ignored_entries, unread_entries};
 use aetheel_model::id::ChannelId;
 use aetheel_model::markdown::KeyValue;
-use aetheel_model::markdown::layout::{LayoutFault, MarkdownError, key_of};
+use aetheel_model::markdown::layout::{
+    HiddenHeadings, LayoutFault, MarkdownError, block_faults, key_of,
+};
 use aetheel_model::markdown::outline::{
     OutlineSection, SettingsBlock, TextLine, outline, parse_block, parse_entry, strip_bullet,
 };
@@ -27,6 +29,13 @@ const KEYS: [&str; 9] = [
     "timezone",
     "zone",
     "missed",
+];
+/// Keys with the same meaning as another key, each with that key.
+const ALIASES: [(&str, &str); 4] = [
+    ("cron", "expression"),
+    ("schedule", "expression"),
+    ("timezone", "time-zone"),
+    ("zone", "time-zone"),
 ];
 /// Maximum length, in characters, of the name that is made from the instruction of a job without a
 /// name.
@@ -86,12 +95,20 @@ impl CronJobs {
         let (mut read, mut names) = (Self::default(), HashSet::new());
         let parts = outline(text);
         let drafts = drafts(&parts);
-        let layout = layout_warnings(&parts, &drafts);
+        let mut layout = layout_faults(&parts, &drafts);
+        // A complete comment may contain an example.
+        layout.extend(block_faults(text, &|_| false, HiddenHeadings::AreAllowed));
+        let begins: Vec<usize> = drafts
+            .iter()
+            .map(|draft| draft.line)
+            .chain(parts.iter().map(|part| part.line))
+            .collect();
         for draft in drafts {
-            for (line, key) in &draft.block.unknown {
-                read.warnings
-                    .push(format!("agents.md line {line}: `{key}` is unknown here; it is ignored"));
-            }
+            read.warnings.extend(ignored_entries("agents.md", &draft.block, &KEYS));
+            let after = begins.iter().filter(|line| **line > draft.line);
+            let end = after.min().copied().unwrap_or(usize::MAX);
+            // A fault may hide when or where the job runs.
+            let has_faults = layout.iter().any(|(line, _)| (draft.line..=end).contains(line));
             let given = draft
                 .block
                 .entries
@@ -113,11 +130,10 @@ impl CronJobs {
                 called.clone()
             };
             let job = job(draft, &called).and_then(|job| {
-                if names.insert(called.to_lowercase()) {
-                    Ok(job)
-                } else {
-                    Err(JobError::DuplicateName)
+                if !names.insert(called.to_lowercase()) {
+                    return Err(JobError::DuplicateName);
                 }
+                if has_faults { Err(JobError::HasFaults) } else { Ok(job) }
             });
             match job {
                 Ok(job) => read.jobs.push(job),
@@ -132,9 +148,10 @@ impl CronJobs {
             is_item: &|line| is_unread_job(&line.text),
             word: "cron",
         };
-        read.warnings.extend(layout);
+        let layout = layout.into_iter();
+        let lines = layout.map(|(line, fault)| format!("agents.md line {line}: {fault}"));
+        read.warnings.extend(lines);
         read.warnings.extend(section.faults(text));
-        read.warnings.extend(unfinished_blocks("agents.md", text));
         read
     }
 }
@@ -168,13 +185,13 @@ fn section_parts(parts: &[OutlineSection]) -> impl Iterator<Item = &OutlineSecti
     })
 }
 
-/// Returns a warning for each line of the section that is written like a job or an entry but was
-/// not read as one.
-fn layout_warnings(parts: &[OutlineSection], drafts: &[JobDraft]) -> Vec<String> {
+/// Returns a fault for each line of the section that is written like a job or an entry but was not
+/// read as one.
+fn layout_faults(parts: &[OutlineSection], drafts: &[JobDraft]) -> Vec<LayoutFault> {
     let blocks = || drafts.iter().map(|draft| &draft.block);
     let read = blocks().flat_map(|block| &block.entries).map(|entry| entry.line).collect();
     let mut faults: Vec<LayoutFault> =
-        blocks().flat_map(|block| entry_faults(&block.entries)).collect();
+        blocks().flat_map(|block| entry_faults(block, &KEYS, &ALIASES)).collect();
     for part in section_parts(parts) {
         faults.extend(unread_entries(part, &read, &KEYS));
         let unread = part.body.iter().filter(|line| {
@@ -184,8 +201,7 @@ fn layout_warnings(parts: &[OutlineSection], drafts: &[JobDraft]) -> Vec<String>
         });
         faults.extend(unread.map(|line| (line.number, MarkdownError::NotAnItem)));
     }
-    let lines = faults.into_iter();
-    lines.map(|(line, fault)| format!("agents.md line {line}: {fault}")).collect()
+    faults
 }
 
 /// Returns a draft for each heading and each list item of the section.
@@ -347,6 +363,8 @@ fn looks_like_expression(text: &str) -> bool {
 enum JobError {
     #[error("there is an earlier one of this name")]
     DuplicateName,
+    #[error("it has a line that is not read")]
+    HasFaults,
     #[error("`missed` is neither `run-once` nor `skip`: {0:?}")]
     InvalidPolicy(String),
     #[error("it has no cron expression, such as `0 9 * * 1-5`")]

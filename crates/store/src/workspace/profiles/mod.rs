@@ -19,7 +19,7 @@ use aetheel_model::agent::descriptor::{
     Credential, DescriptorChoice, DescriptorError, Expands, Feature, Flag, FlagValue, Program,
     StateAccess, StatePath,
 };
-use aetheel_model::markdown::layout::SectionLayout;
+use aetheel_model::markdown::layout::{SectionLayout, misspelled_keys};
 use aetheel_model::markdown::sections::{Section, sections};
 
 /// How one agent is started, and its capabilities.
@@ -96,6 +96,7 @@ impl ProfileFile {
 const LAYOUT: SectionLayout<'static> = SectionLayout {
     is_known: &|key| KEYS.contains(&key),
     may_repeat: &|key| key == "set",
+    aliases: &[],
     has_prompt: false,
 };
 
@@ -122,15 +123,21 @@ impl Profiles {
     pub fn parse(text: &str) -> Self {
         let mut profiles = Self::default();
         let (sections, strange) = sections(text);
-        profiles.warnings.extend(
-            strange.into_iter().map(|(line, fault)| format!("acp.md line {line}: {fault}")),
-        );
-        let layout = LAYOUT.faults(text).into_iter();
-        profiles
-            .warnings
-            .extend(layout.map(|(line, fault)| format!("acp.md line {line}: {fault}")));
-        for section in &sections {
-            match Profile::read(section, &mut profiles.warnings) {
+        let mut layout = LAYOUT.faults(text);
+        let misspelled = sections.iter().flat_map(|part| misspelled_keys(&part.entries, &KEYS));
+        layout.extend(misspelled);
+        let layout = layout.into_iter().map(|(line, fault)| (line, fault.to_string()));
+        let faults: Vec<(usize, String)> = strange.into_iter().chain(layout).collect();
+        let lines = faults.iter().map(|(line, fault)| format!("acp.md line {line}: {fault}"));
+        profiles.warnings.extend(lines);
+        for (index, section) in sections.iter().enumerate() {
+            let end = sections.get(index + 1).map_or(usize::MAX, |next| next.line);
+            // A fault may hide how the agent is limited.
+            let has_faults = faults.iter().any(|(line, _)| (section.line..=end).contains(line));
+            let read = Profile::read(section, &mut profiles.warnings).and_then(|profile| {
+                if has_faults { Err(ProfileError::HasFaults) } else { Ok(profile) }
+            });
+            match read {
                 Ok(profile) => {
                     let name = profile.name.clone();
                     if profiles.all.insert(name.clone(), profile).is_some() {
@@ -157,6 +164,8 @@ enum ProfileError {
     QuoteMissing(String),
     #[error("it has no `command`")]
     CommandMissing,
+    #[error("it has a line that is not read, which may be a limit")]
+    HasFaults,
     #[error(transparent)]
     Descriptor(#[from] DescriptorError),
 }
@@ -164,6 +173,7 @@ enum ProfileError {
 impl Profile {
     fn read(section: &Section, warnings: &mut Vec<String>) -> Result<Self, ProfileError> {
         let mut profile = Self { name: section.title.to_lowercase(), ..Self::default() };
+        let mut has_lost_limit = false;
         for entry in &section.entries {
             let mut strange = |what: String| {
                 warnings.push(format!("acp.md line {}: {what}; it is ignored", entry.line))
@@ -187,7 +197,10 @@ impl Profile {
                 "own-sandbox" => match entry.text() {
                     "yes" => profile.own_sandbox = true,
                     "no" => profile.own_sandbox = false,
-                    other => strange(format!("`own-sandbox` {other:?} is neither `yes` nor `no`")),
+                    other => {
+                        strange(format!("`own-sandbox` {other:?} is neither `yes` nor `no`"));
+                        has_lost_limit = true;
+                    }
                 },
                 "set" => {
                     for item in entry.list() {
@@ -205,9 +218,12 @@ impl Profile {
                             Some((level @ ("default" | "edit" | "danger" | "plan"), mode)) => {
                                 profile.modes.insert(level.to_owned(), mode.trim().to_owned());
                             }
-                            _ => strange(format!(
-                                "{item:?} is not a level (`default`, `edit`, `danger`, `plan`), `=` and a mode"
-                            )),
+                            _ => {
+                                strange(format!(
+                                    "{item:?} is not a level (`default`, `edit`, `danger`, `plan`), `=` and a mode"
+                                ));
+                                has_lost_limit = true;
+                            }
                         }
                     }
                 }
@@ -240,6 +256,9 @@ impl Profile {
         }
         if profile.program.is_empty() {
             return Err(ProfileError::CommandMissing);
+        }
+        if has_lost_limit {
+            return Err(ProfileError::HasFaults);
         }
         // Checked now, so that the operator learns of a fault before the agent is used.
         profile.check()?;

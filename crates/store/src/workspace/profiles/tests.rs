@@ -141,7 +141,7 @@ fn invalid_parts_are_reported_with_their_line_and_the_rest_is_used() {
         "line 14",
         "line 15",
         "line 16",
-        "line 17: there is an earlier profile",
+        "line 10: profile \"good\" is left out: it has a line that is not read",
     ] {
         assert!(
             profiles.warnings.iter().any(|warning| warning.contains(part)),
