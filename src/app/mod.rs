@@ -18,6 +18,7 @@ pub mod service_manager;
 mod shutdown;
 mod signals;
 mod start;
+mod token_claim;
 pub mod tool_server;
 mod webhooks;
 

@@ -14,7 +14,8 @@ use super::process::GatewayProcess;
 use super::service_manager::Watchdog;
 use super::webhooks::BoundWebhooks;
 use super::{
-    audit, budgets, critical_task_ended, dashboard, mending, recovery, rollouts, tool_server,
+    audit, budgets, critical_task_ended, dashboard, mending, recovery, rollouts, token_claim,
+    tool_server,
 };
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
@@ -103,6 +104,7 @@ impl Connected {
             // The previous process may have ended before it noted a message from the journal.
             notes.note_seen(channel, message);
         }
+        token_claim::claim(&prepared.config);
         tracing::info!(address = options.api_base, "connecting to discord");
         let connecting = Discord::connect(options, notes);
         let discord =

@@ -579,3 +579,19 @@ async fn errors_in_the_settings_of_a_node_are_reported_together_and_without_its_
     assert!(output.contains("CLUSTER_URL is not the URL"), "{output}");
     assert!(output.contains("AGENT_HOLDER is `off`") && !output.contains("hunter2"), "{output}");
 }
+
+#[tokio::test]
+async fn a_start_waits_for_a_read_only_database_and_a_refused_user_is_named() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let one = node(&local, &postgres, "one");
+    postgres.read_only(true);
+    let first = one.start(&["run"]);
+    first.logs("the database of the cluster cannot be reached; waiting for it").await;
+    postgres.read_only(false);
+    first.logs("aetheel is ready").await;
+    let url = postgres.url().replace("user=aetheel", "user=nobody-here");
+    let two = node(&local, &postgres, "two").with("CLUSTER_URL", &url);
+    let ended = two.run(&["run"], "").await;
+    assert_eq!(ended.code, 69, "{ended:?}");
+    assert!(ended.stderr.contains("nobody-here"), "{ended:?}");
+}

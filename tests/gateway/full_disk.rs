@@ -115,6 +115,12 @@ impl ConfigDir {
         Self { keeper, folder }
     }
 
+    fn take_all_space(&self) {
+        let filler = fs::OpenOptions::new().create(true).append(true).open(self.at("filler"));
+        let error = filler.unwrap().write_all(&vec![0; 4 << 20]).expect_err("it is full");
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    }
+
     /// Returns the path of a file in that file system, for a process outside the namespace.
     fn at(&self, name: &str) -> PathBuf {
         let folder = self.folder.strip_prefix("/").unwrap().join(name);
@@ -131,9 +137,7 @@ impl Disk for ConfigDir {
     }
 
     fn fill(&self, _: &Program) {
-        let filler = fs::OpenOptions::new().create(true).append(true).open(self.at("filler"));
-        let error = filler.unwrap().write_all(&vec![0; 4 << 20]).expect_err("it is full");
-        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+        self.take_all_space();
     }
 
     fn make_room(&self) {
@@ -352,4 +356,31 @@ async fn a_turn_that_waits_for_a_full_disk_can_be_stopped() {
     release(&installation, 2);
     local.wait_for_message(OTHER, |text| text.contains("Answer 2.")).await;
     assert_eq!(count_notes(&installation)["asked 1"], 1);
+}
+
+#[tokio::test]
+async fn a_start_on_a_full_disk_ends_with_75_and_names_the_folder() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let disk = ConfigDir::mounted(&installation);
+    // At the first start, and at one after the gateway has used the folder.
+    for _ in 0..2 {
+        disk.take_all_space();
+        let ended = disk.start(&installation).ended().await;
+        assert_eq!(ended.code, 75, "{ended:?}");
+        let folder = disk.folder.display().to_string();
+        let reason = |line: &str| {
+            line.contains("CONFIG_DIR")
+                && line.contains(&folder)
+                && line.contains("No space left on device")
+        };
+        assert!(ended.stderr.lines().any(reason), "{ended:?}");
+        assert!(ended.stderr.contains("free some space"), "{ended:?}");
+        assert!(!ended.stderr.contains("chown"), "{ended:?}");
+        disk.make_room();
+        let mut gateway = disk.start(&installation);
+        gateway.logs("aetheel is ready").await;
+        gateway.signal(Signal::TERM);
+        assert_eq!(gateway.ended().await.code, 0);
+    }
 }

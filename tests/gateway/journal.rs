@@ -23,6 +23,16 @@ async fn a_second_gateway_with_the_same_folder_ends_with_73_and_names_the_first(
 }
 
 #[tokio::test]
+async fn a_second_gateway_with_the_same_token_is_reported() {
+    let local = LocalDiscord::start().await;
+    let (one, two) = (installed(&local), installed(&local));
+    let first = serving(&one).await;
+    let warning = "another gateway on this machine uses the same bot token";
+    let _second = serving(&two).await.logs(warning).await;
+    assert!(!first.stderr().contains(warning), "{}", first.stderr());
+}
+
+#[tokio::test]
 async fn a_running_prompt_and_those_waiting_behind_it_are_answered_after_a_kill() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);

@@ -26,7 +26,7 @@ use crate::finding::Finding;
 use crate::lease::Lease;
 use crate::plain::with_causes;
 use crate::supervisor;
-use crate::workspace::{Journal, Lock, Workspace, is_label};
+use crate::workspace::{BindingsError, FileError, Journal, Lock, Workspace, is_label};
 
 /// State file with the machine's identity, because two machines may have the same name by mistake.
 const IDENTITY: &str = "node.md";
@@ -114,8 +114,8 @@ async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, StartRe
     let url = config.cluster_url.as_ref().ok_or_else(|| missing("CLUSTER_URL"))?;
     let token = config.discord_bot_token.as_ref().ok_or_else(|| missing("DISCORD_BOT_TOKEN"))?;
     let identity = read_or_create_identity(workspace.folder()).map_err(|error| {
-        let why = format!("CONFIG_DIR: cannot save the node's identity: {}", with_causes(&error));
-        StartRefusal::because(exit::CONFIG, why)
+        let why = format!("cannot save the node's identity: {}", with_causes(&error));
+        StartRefusal::of_io(&why, &error)
     })?;
     let options = NodeOptions {
         name: node_name(config),
@@ -172,12 +172,11 @@ pub async fn export(config: &Config) -> Result<usize, StartRefusal> {
     let text = retry_while_away(async || lines.read().await).await?;
     let path = workspace.folder().join("state").join(LOCAL_JOURNAL);
     replace(&path, text.as_bytes()).map_err(|error| {
-        let why = format!(
-            "cannot write {}: {}; the cluster keeps everything",
-            path.display(),
-            with_causes(&error)
-        );
-        StartRefusal::because(exit::CONFIG, why)
+        let (path, why) = (path.display(), with_causes(&error));
+        StartRefusal::of_io(
+            &format!("cannot write {path}: {why}; the cluster keeps everything"),
+            &error,
+        )
     })?;
     cluster.dissolve().await.map_err(refused)?;
     Ok(text.lines().count())
@@ -209,9 +208,9 @@ async fn import_local_state(
 ) -> Result<JournalLines, StartRefusal> {
     let state = workspace.folder().join("state");
     let failed = |error: io::Error| {
-        StartRefusal::because(
-            exit::CONFIG,
-            format!("CONFIG_DIR: cannot take over state files: {}", with_causes(&error)),
+        StartRefusal::of_io(
+            &format!("cannot take over state files: {}", with_causes(&error)),
+            &error,
         )
     };
     let mut lines = cluster.journal();
@@ -267,9 +266,9 @@ async fn forget_moved_lanes(
         lanes = gone.len(),
         "another node has channels that this one moved to it before it ended; removing their data here"
     );
-    let failed = |error: &dyn std::error::Error| {
-        let why = format!("CONFIG_DIR: cannot remove moved channels: {}", with_causes(error));
-        StartRefusal::because(exit::CONFIG, why)
+    let failed = |error: &FileError| {
+        let why = format!("cannot remove moved channels: {}", with_causes(error));
+        StartRefusal::of_io(&why, error.cause())
     };
     for lane in gone.iter() {
         if let Lane::Channel(channel) = lane {
@@ -284,7 +283,10 @@ async fn forget_moved_lanes(
     notes.save().await.map_err(|error| failed(&error))?;
     let theirs = Arc::clone(&gone);
     let given = workspace.forget_lanes(Arc::new(move |lane: &Lane| theirs.contains(lane))).await;
-    given.map_err(|error| failed(&error))?;
+    given.map_err(|error| match error {
+        BindingsError::File(error) => failed(&error),
+        error => StartRefusal::because(exit::SOFTWARE, with_causes(&error)),
+    })?;
     if !journal.forget_lanes(|lane| gone.contains(lane)).await {
         let why = "CLUSTER_URL: the journal cannot be written; this node starts again".to_owned();
         return Err(StartRefusal::because(exit::TEMPORARY, why));

@@ -5,9 +5,7 @@ use std::io;
 use tokio::runtime::Handle;
 
 use super::refused;
-use crate::cli::exit;
 use crate::cluster::{ClusterError, JournalLines};
-use crate::plain::with_causes;
 use crate::startup::StartRefusal;
 use crate::workspace::{FileError, LineStore};
 
@@ -41,13 +39,14 @@ pub(super) fn journal_refused(error: &FileError) -> StartRefusal {
         .and_then(|source| source.downcast_ref::<ClusterError>());
     match source {
         Some(error) => refused(error.clone()),
-        None => StartRefusal::because(exit::CONFIG, format!("CLUSTER_URL: {}", with_causes(error))),
+        None => StartRefusal::of_file(error),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::exit;
     use crate::workspace::Workspace;
 
     struct Failing(ClusterError);
