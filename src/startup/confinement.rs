@@ -30,6 +30,9 @@ const CONFINERS: &[&str] = &[
 /// are not confined.
 pub fn fence(config: &Config, sandbox: &Sandbox) -> Option<ReachPolicy> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let agent_folders = std::iter::once(&config.workspace_dir)
+        .chain(&config.project_roots)
+        .chain(&config.agent_write);
     let hidden = [&config.config_dir, &config.recordings_dir, &config.cache_dir]
         .into_iter()
         .chain(&config.secret_files);
@@ -40,6 +43,7 @@ pub fn fence(config: &Config, sandbox: &Sandbox) -> Option<ReachPolicy> {
         read_only: std::iter::once(absolute(&config.backends_dir))
             .chain(shipped::folder())
             .collect(),
+        agent_folders: agent_folders.map(|path| absolute(path)).collect(),
     })
 }
 
@@ -67,12 +71,13 @@ pub fn probe_sandbox(config: &Config) -> Result<Sandbox, Vec<Finding>> {
     if let Some(fence) = fence(config, &sandbox) {
         let check = |setting: &str, write: &[PathBuf], read: &[PathBuf]| {
             let (write, read) = (write.to_vec(), read.to_vec());
-            let ReachPolicy { hidden, read_only: kept, .. } = fence.clone();
+            let ReachPolicy { hidden, read_only: kept, agent_folders, .. } = fence.clone();
             let reach = crate::turn::Reach {
                 write,
                 read,
                 hidden,
                 read_only: kept,
+                agent_folders,
                 ..crate::turn::Reach::default()
             };
             sandbox.check(&reach).err().map(|fault| {
@@ -190,6 +195,46 @@ mod tests {
                 && told[0].message.contains("AGENT_SANDBOX=off"),
             "{told:?}"
         );
+    }
+
+    #[test]
+    fn a_link_in_a_folder_of_agents_is_refused_with_its_setting() {
+        let Some(_) = landlock() else { return };
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        for name in ["config", "work/inner", "target"] {
+            std::fs::create_dir_all(folder.path().join(name)).expect("made");
+        }
+        for link in ["work/link", "link"] {
+            std::os::unix::fs::symlink(at("target"), at(link)).expect("linked");
+        }
+        let faults = |setting: &str, place: &str| {
+            let mut set = vec![
+                ("CONFIG_DIR", at("config")),
+                ("RECORDINGS_DIR", at("recordings")),
+                ("CACHE_DIR", at("cache")),
+                ("PROJECT_ROOTS", at("work")),
+                ("WORKSPACE_DIR", at("work/inner")),
+            ];
+            set.retain(|(name, _)| *name != setting);
+            set.push((setting, at(place)));
+            let set: Vec<(&str, &str)> = set.iter().map(|(n, value)| (*n, &value[..])).collect();
+            probe_sandbox(&config(&set)).err().unwrap_or_default()
+        };
+        for setting in ["AGENT_READ", "AGENT_WRITE", "WORKSPACE_DIR"] {
+            for place in ["link", "work/inner"] {
+                assert_eq!(faults(setting, place), [], "{setting} {place}");
+            }
+            let found = faults(setting, "work/link");
+            assert_eq!(found.len(), 1, "{setting}: {found:?}");
+            let message = &found[0].message;
+            assert!(
+                message.starts_with(setting)
+                    && message.contains(&at("work/link"))
+                    && message.contains("name the path without this link"),
+                "{message}"
+            );
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::confinement;
 use crate::agents::AgentRegistry;
 use crate::config::Config;
 use crate::process::Sandbox;
-use crate::turn::{Host, ToolLimits};
+use crate::turn::{AgentFolders, Host, ToolLimits};
 
 /// Returns the settings of agents, from those of the operator.
 #[must_use]
@@ -24,8 +24,9 @@ pub fn host_of(
         mounts: sandbox.allows_mounts(),
         reach_policy: confinement::fence(config, sandbox),
         wrapper: config.agent_wrapper.clone(),
-        // Its links are the operator's. They are resolved once, before an agent could make others.
-        cwd: std::fs::canonicalize(&config.workspace_dir)
+        // The operator's links are resolved once. Later, none is followed.
+        cwd: AgentFolders::resolve(&config.project_roots)
+            .path_without_links(&config.workspace_dir)
             .or_else(|_| std::path::absolute(&config.workspace_dir))
             .unwrap_or_else(|_| config.workspace_dir.clone()),
         query_timeout: config.query_timeout,

@@ -1,5 +1,5 @@
-//! Tests of agents whose working directory is replaced by a link while they start: nothing outside
-//! of it is granted, under Landlock and under bubblewrap.
+//! Tests of agents whose working directory, or another granted path, is replaced by a link while
+//! they start: nothing outside of it is granted, under Landlock and under bubblewrap.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Exit, Pipe};
+use aetheel::agent::{Exit, Pipe, Signal};
 use aetheel::process::Custody;
-use aetheel::turn::{LaunchError, Launcher as _};
+use aetheel::turn::{Launch, LaunchError, Launcher as _};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::confined::{Machine, confining};
-use super::{read_all, run};
+use super::confined::{Machine, as_ordinary_user, confining, is_root, succeeding};
+use super::{line, read_all, run, stop};
 
 /// Agents that are started while the directory is exchanged.
 const STARTS: usize = 200;
@@ -42,9 +42,19 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Starts an agent in the exchanged directory. Returns whether it ran.
-async fn try_start(custody: &Custody, machine: &Machine) -> bool {
-    let mut process = match custody.launch(machine.launch(SCRIPT)).await {
+/// Returns the launch of an agent to which the folder `workspace/shared` is granted too. Other
+/// agents work in `workspace`.
+fn with_shared_folder(machine: &Machine) -> Launch {
+    let script = format!("cd $M/workspace/shared && {{ {SCRIPT}; }}; echo end");
+    let mut launch = machine.launch(&script);
+    launch.reach.write.push(machine.at("workspace/shared"));
+    launch.reach.agent_folders.push(machine.at("workspace"));
+    launch
+}
+
+/// Starts an agent. Returns whether it ran.
+async fn try_start(custody: &Custody, launch: Launch) -> bool {
+    let mut process = match custody.launch(launch).await {
         Ok(process) => process,
         Err(LaunchError::Start { source, .. }) => {
             assert!(source.to_string().contains("symbolic link"), "{source}");
@@ -55,7 +65,7 @@ async fn try_start(custody: &Custody, machine: &Machine) -> bool {
     let output = read_all(&mut process).await;
     let said = output.text(Pipe::Stdout);
     if output.how == Some(Exit::Code(0)) {
-        assert_eq!(said, ["end"], "it has read files outside");
+        assert!(said.iter().all(|line| *line == "end"), "it has read files outside: {said:?}");
         return true;
     }
     // bubblewrap has mounted the target of the link, or found no directory.
@@ -63,21 +73,21 @@ async fn try_start(custody: &Custody, machine: &Machine) -> bool {
     false
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// Starts agents while `exchanged` is exchanged with links to `targets`, as fast as possible.
 #[expect(clippy::disallowed_methods, reason = "a scoped thread exchanges the paths meanwhile")]
-async fn a_directory_that_is_exchanged_with_a_link_grants_nothing_outside() {
+fn attack(exchanged: &str, targets: &[&str], launch: impl Fn(&Machine) -> Launch) {
     let limit = std::env::var(SECONDS).ok().map(|text| text.parse().expect("a number of seconds"));
     for custody in confining() {
-        for target in TARGETS {
+        for target in targets {
             let machine = Machine::new();
-            let (project, link) =
-                (machine.at("workspace/project"), machine.at("workspace/swapped"));
+            let (path, link) = (machine.at(exchanged), machine.at("workspace/swapped"));
+            fs::create_dir_all(&path).unwrap();
             symlink(machine.at(target), &link).unwrap();
             let stop = AtomicBool::new(false);
             let (mut started, mut refused) = (0, 0);
             std::thread::scope(|scope| {
                 let _stop = StopOnDrop(&stop);
-                scope.spawn(|| exchange(&project, &link, &stop));
+                scope.spawn(|| exchange(&path, &link, &stop));
                 let begun = Instant::now();
                 let is_enough = |starts: usize| match limit {
                     Some(seconds) => begun.elapsed() >= Duration::from_secs(seconds),
@@ -86,7 +96,7 @@ async fn a_directory_that_is_exchanged_with_a_link_grants_nothing_outside() {
                 tokio::task::block_in_place(|| {
                     tokio::runtime::Handle::current().block_on(async {
                         while !is_enough(started + refused) {
-                            match try_start(&custody, &machine).await {
+                            match try_start(&custody, launch(&machine)).await {
                                 true => started += 1,
                                 false => refused += 1,
                             }
@@ -94,11 +104,66 @@ async fn a_directory_that_is_exchanged_with_a_link_grants_nothing_outside() {
                     });
                 });
             });
-            println!("{target}: {started} started, {refused} refused ({custody:?})");
+            println!("{exchanged}, {target}: {started} started, {refused} refused ({custody:?})");
             for folder in ["home/.ssh", "config/state", "workspace"] {
                 assert!(!machine.at(folder).join("planted").exists(), "{target}: {folder}");
             }
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_is_exchanged_with_a_link_grants_nothing_outside() {
+    attack("workspace/project", &TARGETS, |machine| machine.launch(SCRIPT));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_granted_folder_that_is_exchanged_with_a_link_grants_nothing_outside() {
+    attack("workspace/shared", &TARGETS[..1], with_shared_folder);
+}
+
+#[tokio::test]
+async fn a_granted_path_through_a_link_of_an_agent_is_refused_with_its_path() {
+    for custody in confining() {
+        let machine = Machine::new();
+        let shared = machine.at("workspace/shared");
+        symlink(machine.at("home/.ssh"), &shared).unwrap();
+        for is_written in [true, false] {
+            let mut launch = with_shared_folder(&machine);
+            if !is_written {
+                launch.reach.read = launch.reach.write.split_off(3);
+            }
+            let refused = custody.launch(launch).await.unwrap_err();
+            let LaunchError::Start { source, .. } = &refused else { panic!("{refused:?}") };
+            let text = source.to_string();
+            assert!(text.contains(shared.to_str().unwrap()) && text.contains("name the path"));
+        }
+        // The operator's links are followed.
+        symlink(machine.at("home/.ssh"), machine.at("home/keys")).unwrap();
+        let mut launch = machine.launch("cat $M/home/.ssh/id");
+        launch.reach.read.push(machine.at("home").join("keys"));
+        let output = run(&custody, launch).await;
+        assert_eq!(output.text(Pipe::Stdout), ["SECRET"], "{}", output.tail);
+    }
+}
+
+#[tokio::test]
+async fn a_mount_of_an_agent_is_invisible_to_the_gateway_and_to_the_next_agent() {
+    let mount = "unshare --user --map-root-user --mount sh -c '\
+        mount --bind $M/home/.agent $M/workspace/project; \
+        [ -e $M/workspace/project/state ] && echo mounted; echo ready; sleep 1000'";
+    let tries = ["grep -q mine mine", "[ -e state ]", "cat $M/home/.ssh/id"];
+    for custody in confining() {
+        let machine = Machine::new();
+        fs::write(machine.at("home/.agent/state"), "").unwrap();
+        let script = format!("{mount} || {{ echo ready; sleep 1000; }}");
+        let mut agent = custody.launch(machine.launch(&script)).await.unwrap();
+        line(&mut agent, "ready").await;
+        assert_eq!(fs::read_to_string(machine.at("workspace/project/mine")).unwrap(), "mine\n");
+        let launch = |script: &str| machine.launch(script);
+        assert_eq!(succeeding(&custody, launch, &tries).await, [0], "{custody:?}");
+        stop(&agent, Signal::Kill, Duration::ZERO);
+        read_all(&mut agent).await;
     }
 }
 
@@ -119,5 +184,13 @@ async fn a_directory_that_was_replaced_by_a_link_is_refused_with_its_path() {
             let output = run(&custody, machine.launch(SCRIPT)).await;
             assert_eq!(output.text(Pipe::Stdout), ["end"], "{}", output.tail);
         }
+    }
+}
+
+#[test]
+fn the_same_holds_for_an_ordinary_user() {
+    // If not root, the other tests already ran as an ordinary user.
+    if is_root() {
+        as_ordinary_user("process::replaced_directory::", "the_same_holds", 5, &[]);
     }
 }

@@ -15,6 +15,7 @@
 //!   transcript. `crash` checks whether a link could be rebuilt from one. `conservation` detects
 //!   answers that were lost. `comparison` compares how two versions of a backend read a turn.
 
+mod agent_folders;
 mod audience;
 mod blob;
 mod clock;
@@ -43,6 +44,7 @@ mod tools;
 pub mod transcript;
 mod working_directory;
 
+pub use agent_folders::{AgentFolders, LinkError};
 pub use audience::{Answerer, AskCloseReason, Audience, Judgement};
 pub use blob::Blob;
 pub use driver::{Steering, TurnRequest, run};

@@ -32,6 +32,9 @@ pub struct Reach {
     pub hidden: Vec<PathBuf>,
     /// Paths that cannot be written, even if a path above them can.
     pub read_only: Vec<PathBuf>,
+    /// Folders in which agents work. A link in one of them is not followed, because an agent could
+    /// have made it.
+    pub agent_folders: Vec<PathBuf>,
     /// Whether the agent confines its own commands by mounts, which some sandboxes do not allow.
     pub own_sandbox: bool,
 }
@@ -47,6 +50,8 @@ pub struct ReachPolicy {
     pub hidden: Vec<PathBuf>,
     /// The gateway's own files that are not secret, such as the folder of components.
     pub read_only: Vec<PathBuf>,
+    /// Folders in which agents work.
+    pub agent_folders: Vec<PathBuf>,
 }
 
 impl ReachPolicy {
@@ -63,6 +68,7 @@ impl ReachPolicy {
             write: self.write.clone(),
             hidden: self.hidden.clone(),
             read_only: self.read_only.clone(),
+            agent_folders: self.agent_folders.clone(),
             own_sandbox: descriptor.own_sandbox,
             ..Reach::default()
         };

@@ -5,11 +5,12 @@
 //! resolved path is never followed through a link again: the directory is always opened here, and
 //! its descriptor is used for checks, rules and files.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
 /// The reason why a working directory cannot be used.
@@ -58,27 +59,78 @@ impl WorkingDirectory {
             }
         };
         let handle = openat2(CWD, path, flags, Mode::empty(), no_links).map_err(failed)?;
-        let number = handle.as_raw_fd();
         let named = path.to_owned();
-        match std::fs::read_link(format!("/proc/self/fd/{number}")) {
+        match std::fs::read_link(descriptor_path(&handle)) {
             Ok(path) => Ok(Self { named, path, handle }),
             Err(source) => Err(WorkingDirectoryError::Unreachable { path: named, source }),
         }
+    }
+
+    /// Opens a file below the directory for reading, without waiting for a pipe. Symbolic links are
+    /// followed as long as they do not lead out of the directory.
+    ///
+    /// # Errors
+    /// The error of the system call: [`Errno::XDEV`] or [`Errno::LOOP`] if the path leads out of
+    /// the directory.
+    pub fn open_file(&self, below: &Path) -> Result<File, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        loop {
+            match openat2(&self.handle, below, flags, Mode::empty(), beneath) {
+                // Something was renamed while the kernel resolved the path.
+                Err(Errno::AGAIN) => {}
+                opened => return opened.map(File::from),
+            }
+        }
+    }
+
+    /// Returns the path below the directory to which a path leads, without links. The part that does
+    /// not exist is kept.
+    ///
+    /// # Errors
+    /// The error of the system call: [`Errno::XDEV`] if the path leads out of the directory.
+    pub fn resolve(&self, below: &Path) -> Result<PathBuf, Errno> {
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let (mut known, mut missing) = (below, Vec::new());
+        loop {
+            let part = if known.as_os_str().is_empty() { Path::new(".") } else { known };
+            match openat2(&self.handle, part, flags, Mode::empty(), beneath) {
+                Ok(found) => {
+                    let found = std::fs::read_link(descriptor_path(&found));
+                    let found =
+                        found.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+                    let below = found.strip_prefix(&self.path).map_err(|_| Errno::XDEV)?;
+                    return Ok(missing
+                        .iter()
+                        .rev()
+                        .fold(below.to_owned(), |path, name| path.join(name)));
+                }
+                // Something was renamed while the kernel resolved the path.
+                Err(Errno::AGAIN) => {}
+                Err(error @ (Errno::NOENT | Errno::NOTDIR)) => {
+                    let (Some(parent), Some(name)) = (known.parent(), known.file_name()) else {
+                        return Err(error);
+                    };
+                    missing.push(name.to_owned());
+                    known = parent;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns a path that leads to the opened directory while this value exists, wherever an agent
+    /// moves the directory.
+    #[must_use]
+    pub fn descriptor_path(&self) -> PathBuf {
+        descriptor_path(&self.handle)
     }
 
     /// Returns the path as it was asked for.
     #[must_use]
     pub fn named(&self) -> &Path {
         &self.named
-    }
-
-    /// Returns the numbers of device and inode, as `stat -c %d:%i` prints them. No directory has
-    /// this identity if the system does not return them.
-    #[must_use]
-    pub fn identity(&self) -> String {
-        fstat(&self.handle)
-            .map(|found| format!("{}:{}", found.st_dev, found.st_ino))
-            .unwrap_or_default()
     }
 
     /// Returns the path of the opened directory, for comparisons and messages.
@@ -92,6 +144,10 @@ impl WorkingDirectory {
     pub fn handle(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
     }
+}
+
+fn descriptor_path(handle: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()))
 }
 
 #[cfg(test)]

@@ -84,6 +84,9 @@ struct WireReach {
     hidden: Vec<WireString>,
     #[serde(rename = "kept")]
     read_only: Vec<WireString>,
+    /// A gateway of an earlier version does not send it.
+    #[serde(default)]
+    agent_folders: Vec<WireString>,
     own_sandbox: bool,
 }
 
@@ -97,6 +100,7 @@ impl From<Launch> for WireLaunch {
                 write: raws(&reach.write),
                 hidden: raws(&reach.hidden),
                 read_only: raws(&reach.read_only),
+                agent_folders: raws(&reach.agent_folders),
                 own_sandbox: reach.own_sandbox,
             },
             run: launch.run,
@@ -135,6 +139,7 @@ impl From<WireLaunch> for Launch {
                 write: paths(reach.write),
                 hidden: paths(reach.hidden),
                 read_only: paths(reach.read_only),
+                agent_folders: paths(reach.agent_folders),
                 own_sandbox: reach.own_sandbox,
             },
         }

@@ -2,11 +2,14 @@
 //! (bwrap(1)).
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use super::BubblewrapError;
 use super::grants::Grants;
+use super::system_paths::OpenedPath;
 use crate::find_program;
 use aetheel_turn::WorkingDirectory;
 
@@ -19,10 +22,9 @@ const BASE: &[&str] = &["--unshare-pid", "--unshare-ipc", "--die-with-parent", "
 const KERNEL_SETTINGS: [&str; 8] =
     ["acpi", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger"];
 
-/// A shell script that executes its arguments if the working directory is the one that `$0`
-/// identifies.
-const COMPARE: &str = r#"[ "$(command -p stat -c %d:%i .)" = "$0" ] && exec "$@"
-echo "the working directory was replaced while the sandbox was set up; send the prompt again" >&2
+/// The end of a shell script that executes its arguments if the output of `stat` is `$0`.
+const COMPARE: &str = r#")" = "$0" ] && exec "$@"
+echo "a directory was replaced while the sandbox was set up; send the prompt again" >&2
 exit 1"#;
 
 /// Finds bubblewrap and checks that it works for this user. It needs user namespaces, which some
@@ -86,13 +88,27 @@ pub(super) fn arguments(
     // The folder of a link need not be mounted, so the program's real path is used.
     let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     all.extend([cwd.path().into(), "--".into()]);
-    // bubblewrap has followed the path again, so what it has mounted is compared with the directory
-    // that was checked, before the agent starts.
-    if granted.write.contains(cwd.path()) {
-        let identity = cwd.identity();
-        all.extend(["/bin/sh", "-c", COMPARE, &identity].map(OsString::from));
+    if !granted.exchangeable.is_empty() {
+        all.extend(comparison(&granted.exchangeable, cwd));
     }
     all.push(program.into());
     all.extend(arguments.iter().cloned());
     all
+}
+
+/// Returns the beginning of a command that executes the rest of it if these paths lead to the opened
+/// files. bubblewrap follows the paths again, so what it has mounted is compared with what was
+/// checked.
+fn comparison(opened: &[Arc<OpenedPath>], cwd: &WorkingDirectory) -> [OsString; 4] {
+    let mut script = b"[ \"$(command -p stat -c %d:%i".to_vec();
+    for opened in opened {
+        let is_cwd = opened.path == cwd.path();
+        let path: &[u8] = if is_cwd { b"." } else { opened.path.as_os_str().as_bytes() };
+        script.extend(b" '");
+        script.extend(path.split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&br"'\''"[..]));
+        script.push(b'\'');
+    }
+    script.extend(COMPARE.as_bytes());
+    let identities: Vec<String> = opened.iter().map(|opened| opened.identity()).collect();
+    ["/bin/sh".into(), "-c".into(), OsString::from_vec(script), identities.join("\n").into()]
 }

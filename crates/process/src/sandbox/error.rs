@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::NEEDED;
 use crate::ProgramError;
+use aetheel_turn::LinkError;
 
 /// The reason why agents cannot be confined. The texts are for operators and contain the causes.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +51,9 @@ pub enum SandboxError {
         /// The path of the gateway.
         own: PathBuf,
     },
+    /// A granted path leads through a link that an agent may have made.
+    #[error(transparent)]
+    Link(LinkError),
     /// The kernel refuses the ruleset.
     #[error("the kernel refuses the Landlock rules: {0}")]
     Ruleset(landlock::RulesetError),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::system_paths::OpenedPath;
 use super::{SandboxError, installation, system_paths};
-use aetheel_turn::{Reach, WorkingDirectory};
+use aetheel_turn::{AgentFolders, LinkError, Reach, WorkingDirectory};
 
 /// Granted paths, without links. Each existed when the grants were computed.
 #[derive(Debug, Default)]
@@ -17,15 +17,20 @@ pub(super) struct Grants {
     pub(super) write: BTreeSet<PathBuf>,
     /// Handles of some of these paths.
     pub(super) opened: Vec<Arc<OpenedPath>>,
+    /// Handles of the working directory and of the paths in folders in which agents work. An agent
+    /// may exchange them at any time.
+    pub(super) exchangeable: Vec<Arc<OpenedPath>>,
 }
 
 /// Computes the grants of a program.
 ///
 /// A path below another writable path is not resolved, because an agent may have replaced it by a
-/// link to any other path. For the same reason, the working directory is the opened one.
+/// link to any other path. For the same reason, the working directory is the opened one, and no
+/// link is followed in a folder in which agents work.
 ///
 /// # Errors
-/// [`SandboxError`] if a path would be granted that contains a hidden path, or is inside one.
+/// [`SandboxError`] if a path would be granted that contains a hidden path, or is inside one, or
+/// that leads through a link that an agent may have made.
 pub(super) fn compute(
     reach: &Reach,
     program: &Path,
@@ -35,6 +40,7 @@ pub(super) fn compute(
     let resolved =
         |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| resolve(path)).collect() };
     let (hidden, read_only) = (resolved(&reach.hidden), resolved(&reach.read_only));
+    let folders = AgentFolders::resolve(&reach.agent_folders);
     let mut granted = Grants::default();
     let mut write: Vec<&PathBuf> = reach.write.iter().collect();
     write.sort();
@@ -43,7 +49,7 @@ pub(super) fn compute(
         if asked.iter().any(|wider| wanted.starts_with(wider)) {
             continue;
         }
-        let Some(opened) = open_granted(wanted, cwd) else { continue };
+        let Some(opened) = open_granted(wanted, cwd, &folders)? else { continue };
         let place = opened.path.clone();
         let is_same = |own: &PathBuf| opened.is_same_file(own);
         if let Some(own) = hidden
@@ -65,11 +71,13 @@ pub(super) fn compute(
         if asked.iter().any(|wider| wanted.starts_with(wider)) {
             continue;
         }
-        let Ok(place) = fs::canonicalize(wanted) else { continue };
-        if let Some(own) = hidden.iter().find(|own| place.starts_with(own)) {
+        let Some(opened) = open_granted(wanted, cwd, &folders)? else { continue };
+        if let Some(own) = hidden.iter().find(|own| opened.path.starts_with(own)) {
             return Err(SandboxError::ReadsOwnFiles { granted: wanted.clone(), own: own.clone() });
         }
-        grant_around(&place, &hidden, &mut granted.read);
+        if grant_around(&opened.path, &hidden, &mut granted.read) {
+            granted.opened.push(Arc::new(opened));
+        }
     }
     for folder in system_paths::FOLDERS.iter().filter_map(|name| system_paths::get(name)) {
         if grant_around(&folder.path, &hidden, &mut granted.read) {
@@ -81,16 +89,51 @@ pub(super) fn compute(
     for place in programs.flat_map(|program| installation::paths_of(program, path)) {
         grant_around(&place, &hidden, &mut granted.read);
     }
+    granted.open_exchangeable(|place| {
+        folders.contain(place) || cwd.is_some_and(|cwd| cwd.path() == place)
+    });
     Ok(granted)
 }
 
-/// Opens a path that is to be granted, or returns `None` if it does not exist. Links are followed,
-/// but not in the working directory.
-fn open_granted(wanted: &Path, cwd: Option<&WorkingDirectory>) -> Option<OpenedPath> {
+impl Grants {
+    /// Opens the paths that an agent may exchange. A path that was exchanged meanwhile is not
+    /// granted.
+    fn open_exchangeable(&mut self, is_exchangeable: impl Fn(&Path) -> bool) {
+        let (opened, exchangeable) = (&self.opened, &mut self.exchangeable);
+        let mut open = |place: &PathBuf| {
+            if !is_exchangeable(place) {
+                return true;
+            }
+            let known = opened.iter().find(|opened| opened.path == *place).cloned();
+            let found = known.or_else(|| OpenedPath::open(place.clone()).ok().map(Arc::new));
+            let is_there = found.is_some();
+            exchangeable.extend(found);
+            is_there
+        };
+        self.read.retain(&mut open);
+        self.write.retain(open);
+        self.opened.extend(self.exchangeable.iter().cloned());
+    }
+}
+
+/// Opens a path that is to be granted. Returns `None` if it does not exist, or if something was
+/// exchanged meanwhile.
+///
+/// # Errors
+/// [`SandboxError::Link`]
+fn open_granted(
+    wanted: &Path,
+    cwd: Option<&WorkingDirectory>,
+    folders: &AgentFolders,
+) -> Result<Option<OpenedPath>, SandboxError> {
     let is_named = |cwd: &&WorkingDirectory| cwd.named() == wanted || cwd.path() == wanted;
-    match cwd.filter(is_named) {
-        Some(cwd) => OpenedPath::of_directory(cwd).ok(),
-        None => OpenedPath::open(fs::canonicalize(wanted).ok()?).ok(),
+    if let Some(cwd) = cwd.filter(is_named) {
+        return Ok(OpenedPath::of_directory(cwd).ok());
+    }
+    match folders.path_without_links(wanted) {
+        Ok(path) => Ok(OpenedPath::open(path).ok()),
+        Err(LinkError::Unreachable(_)) => Ok(None),
+        Err(error @ LinkError::MadeByAgent { .. }) => Err(SandboxError::Link(error)),
     }
 }
 

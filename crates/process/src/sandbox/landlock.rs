@@ -117,7 +117,7 @@ mod tests {
         let granted = Grants {
             read: paths(&["/usr", "/usr/bin", "/srv/a", "/srv/a/b", "/srv/w/c", "/srv/w2"]),
             write: paths(&["/srv/w", "/srv/a/b"]),
-            opened: Vec::new(),
+            ..Grants::default()
         };
         let needed: Vec<&str> = granted
             .read

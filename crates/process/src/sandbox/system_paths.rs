@@ -91,6 +91,14 @@ impl OpenedPath {
         Ok(Self { path: cwd.path().to_owned(), handle, is_folder: true })
     }
 
+    /// Returns the numbers of device and inode, as `stat -c %d:%i` prints them. No file has this
+    /// identity if the system does not return them.
+    pub(super) fn identity(&self) -> String {
+        fstat(&self.handle)
+            .map(|found| format!("{}:{}", found.st_dev, found.st_ino))
+            .unwrap_or_default()
+    }
+
     /// Returns whether a path leads to this file, possibly through another mount.
     pub(super) fn is_same_file(&self, path: &Path) -> bool {
         match (fstat(&self.handle), stat(path)) {

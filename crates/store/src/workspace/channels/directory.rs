@@ -54,7 +54,10 @@ pub fn directory(
         _ => roots.first().map_or_else(|| PathBuf::from(text), |root| root.join(text)),
     };
     let mut refusal = None;
-    for root in roots {
+    // The path of a root below another root may contain links of an agent.
+    let is_below =
+        |root: &&PathBuf| roots.iter().any(|other| root != &other && root.starts_with(other));
+    for root in roots.iter().filter(|root| !is_below(root)) {
         let Ok(real) = root.canonicalize() else { continue };
         let below = path.strip_prefix(root).or_else(|_| path.strip_prefix(&real));
         let Ok(below) = below else { continue };

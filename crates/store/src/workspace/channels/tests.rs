@@ -151,6 +151,13 @@ fn a_directory_outside_the_roots_is_refused_however_it_is_reached() {
     std::os::unix::fs::symlink(at("roots"), at("linked")).unwrap();
     let found = directory("site", &[at("linked")], home).expect("a root may be a link");
     assert_eq!(found, site);
+    // An agent that works in the outer root can replace the inner one.
+    for roots in [[at("roots"), at("roots/link")], [at("roots/link"), at("roots")]] {
+        std::fs::create_dir_all(at("outside/site")).unwrap();
+        let path = at("roots/link/site");
+        let refused = directory(path.to_str().unwrap(), &roots, home).unwrap_err().to_string();
+        assert!(refused.contains("contains a symbolic link"), "{refused}");
+    }
 }
 
 #[test]
