@@ -229,3 +229,17 @@ async fn files_that_fail_or_have_a_wrong_size_are_named_and_the_turn_continues()
         "no turn began in vain"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_file_is_stored_in_a_directory_that_was_replaced_by_a_link() {
+    let (desk, found) = desk(Some("files"), &[("pdf", b"%PDF-1.7\0")]).await;
+    let at = |name: &str| desk.folder.path().join(name);
+    std::fs::create_dir(at("elsewhere")).unwrap();
+    std::fs::rename(at("workspace"), at("moved")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", at("workspace")).unwrap();
+    desk.dispatcher.intake.submit(with("look", vec![file("a.pdf", "pdf")])).unwrap();
+    let answer = desk.collected.answers(1).await.remove(0).1;
+    assert_eq!(answer.notices, ["\"a.pdf\" was not taken: it could not be saved."]);
+    assert_eq!(std::fs::read_dir(at("elsewhere")).unwrap().count(), 0);
+    assert!(found.lock().unwrap().iter().all(|(_, files)| files.is_empty()));
+}

@@ -2,7 +2,8 @@
 //!
 //! Every agent may read its working directory at every safety level. The agent may also write
 //! there, so files get names that the gateway chooses and are opened without following symbolic
-//! links. The folder is removed when the [`TempDir`] is dropped.
+//! links, and the working directory is opened once. The folder is removed when the [`TempDir`] is
+//! dropped.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,7 +11,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+use aetheel_turn::WorkingDirectory;
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
 
 const PREFIX: &str = ".aetheel-files-";
 /// The age from which folders of turns that ended in a crash are removed.
@@ -18,7 +20,10 @@ const LEFTOVER_AGE_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// A private folder. Its methods block.
 pub(super) struct TempDir {
+    directory: WorkingDirectory,
+    name: String,
     folder: OwnedFd,
+    /// The path for the agent.
     path: PathBuf,
     files: usize,
 }
@@ -27,18 +32,15 @@ impl TempDir {
     /// Creates a folder below a directory. Only this user can read it, and git ignores it.
     ///
     /// # Errors
-    /// The error of the system call.
+    /// The error of the system call, or that the directory was replaced by a link.
     pub(super) fn make(directory: &Path) -> std::io::Result<Self> {
-        remove_leftovers(directory);
+        let path = directory;
+        let directory = WorkingDirectory::open(path).map_err(std::io::Error::other)?;
+        remove_leftovers(&directory);
         let name = format!("{PREFIX}{}", uuid::Uuid::new_v4().simple());
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let parent = openat(CWD, directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        mkdirat(&parent, &name, Mode::RWXU)?;
-        let temp_dir = Self {
-            folder: openat(&parent, &name, flags, Mode::empty())?,
-            path: directory.join(name),
-            files: 0,
-        };
+        mkdirat(directory.handle(), &name, Mode::RWXU)?;
+        let folder = open_folder(&directory, &name)?;
+        let temp_dir = Self { path: path.join(&name), directory, name, folder, files: 0 };
         temp_dir.write(".gitignore", b"*\n")?;
         Ok(temp_dir)
     }
@@ -47,13 +49,11 @@ impl TempDir {
     /// longer exists.
     pub(super) fn of_file(file: &Path) -> Option<Self> {
         let path = file.parent()?;
-        if !path.file_name()?.to_string_lossy().starts_with(PREFIX) {
-            return None;
-        }
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = openat(CWD, path, flags, Mode::empty()).ok()?;
+        let name = path.file_name()?.to_str().filter(|name| name.starts_with(PREFIX))?.to_owned();
+        let directory = WorkingDirectory::open(path.parent()?).ok()?;
+        let folder = open_folder(&directory, &name).ok()?;
         // The count does not matter, because no more files are added to this folder.
-        Some(Self { folder, path: path.to_owned(), files: 0 })
+        Some(Self { path: path.to_owned(), directory, name, folder, files: 0 })
     }
 
     /// Writes a file and returns its path. `extension` must be plain.
@@ -76,12 +76,18 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        remove(&self.path);
+        remove(&self.directory, &self.name);
     }
 }
 
-fn remove_leftovers(directory: &Path) {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+/// Opens a folder below a directory, but no symbolic link to one.
+fn open_folder(directory: &WorkingDirectory, name: &str) -> std::io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(directory.handle(), name, flags, Mode::empty())?)
+}
+
+fn remove_leftovers(directory: &WorkingDirectory) {
+    let entries = std::fs::read_dir(directory.descriptor_path()).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
         let age = entry
             .metadata()
@@ -89,14 +95,15 @@ fn remove_leftovers(directory: &Path) {
             .ok()
             .and_then(|modified| modified.elapsed().ok());
         if age.is_some_and(|age| age > LEFTOVER_AGE_LIMIT) {
-            remove(&entry.path());
+            remove(directory, &entry.file_name());
         }
     }
 }
 
-fn remove(path: &Path) {
-    match std::fs::remove_dir_all(path) {
+fn remove(directory: &WorkingDirectory, name: impl AsRef<Path>) {
+    match std::fs::remove_dir_all(directory.descriptor_path().join(&name)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            let path = directory.path().join(name);
             tracing::warn!(path = %path.display(), %error, "cannot remove the files of a turn; remove them by hand");
         }
         _ => {}
@@ -105,7 +112,7 @@ fn remove(path: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 
@@ -141,5 +148,28 @@ mod tests {
         File::open(&old).and_then(|folder| folder.set_modified(before)).expect("dated back");
         drop(TempDir::make(directory.path()).expect("made"));
         assert_eq!((old.exists(), young.exists()), (false, true));
+    }
+
+    #[test]
+    fn nothing_is_written_or_removed_through_a_directory_that_was_replaced_by_a_link() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        for name in ["work", "home", "home/.aetheel-files-old"] {
+            std::fs::create_dir(at(name)).expect("made");
+        }
+        let before = std::time::SystemTime::now() - LEFTOVER_AGE_LIMIT * 2;
+        File::open(at("home/.aetheel-files-old"))
+            .and_then(|folder| folder.set_modified(before))
+            .expect("dated back");
+        let mut temp_dir = TempDir::make(&at("work")).expect("made");
+        let file = temp_dir.put("txt", b"text").expect("put");
+        std::fs::rename(at("work"), at("moved")).expect("moved");
+        symlink("home", at("work")).expect("linked");
+        TempDir::make(&at("work")).err().expect("a link is refused");
+        assert!(TempDir::of_file(&file).is_none());
+        temp_dir.put("txt", b"more").expect("put into the directory that was opened");
+        drop(temp_dir);
+        let names = |name: &str| std::fs::read_dir(at(name)).expect("readable").count();
+        assert_eq!((names("home"), names("moved")), (1, 0));
     }
 }

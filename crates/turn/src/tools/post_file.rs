@@ -1,12 +1,10 @@
 //! The tool `aetheel_post_file`: a file of the working directory becomes part of the answer.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use serde::Deserialize;
 
@@ -70,17 +68,7 @@ impl PostFile {
         let unreadable = |error: io::Error| PostFileError::Unreadable(path.clone(), error);
         let inside = self.relative_to(cwd).ok_or_else(|| PostFileError::Outside(path.clone()))?;
         let folder = WorkingDirectory::open(cwd)?;
-        // A pipe must not block, and a terminal must not become ours.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let opened = loop {
-            match openat2(folder.handle(), &inside, flags, Mode::empty(), beneath) {
-                // Something was renamed while the kernel resolved the path.
-                Err(Errno::AGAIN) => {}
-                other => break other,
-            }
-        };
-        let file = opened.map(File::from).map_err(|error| match error {
+        let file = folder.open_file(&inside).map_err(|error| match error {
             Errno::XDEV | Errno::LOOP => PostFileError::Outside(path.clone()),
             Errno::NOENT | Errno::NOTDIR => PostFileError::Missing(path.clone()),
             Errno::NXIO => PostFileError::NotAFile(path.clone()),
@@ -147,9 +135,10 @@ fn media_type(path: &Path) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::symlink;
 
-    use rustix::fs::FileType;
+    use rustix::fs::{FileType, Mode};
 
     use super::*;
 

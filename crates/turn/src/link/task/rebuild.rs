@@ -473,13 +473,11 @@ impl LinkTask {
 
 /// Reads the contents of a turn's files from the paths at which they were stored for the agent.
 async fn blobs(start: &StartTurn) -> Vec<Blob> {
-    let mut blobs = Vec::new();
-    for part in &start.parts {
-        if let PromptPart::Image(file) | PromptPart::File(file) = part
-            && let Ok(bytes) = tokio::fs::read(&file.path).await
-        {
-            blobs.push(Blob { key: file.blob, bytes: bytes.into() });
-        }
-    }
-    blobs
+    let parts = start.parts.clone();
+    let attachment = |part: &PromptPart| match part {
+        PromptPart::Image(file) | PromptPart::File(file) => Blob::stored(file),
+        PromptPart::Text(_) => None,
+    };
+    let read = move || parts.iter().filter_map(attachment).collect();
+    tokio::task::spawn_blocking(read).await.unwrap_or_default()
 }
