@@ -28,7 +28,7 @@ use aetheel_model::event::Lane;
 use aetheel_model::id::UserId;
 use aetheel_model::plain::{short_line, with_causes};
 use aetheel_store::workspace::ClaimChangeError;
-use aetheel_turn::{ClaimAction, ClaimCall};
+use aetheel_turn::{ClaimAction, ClaimCall, WorkingDirectory};
 
 /// The maximum length of a person's name and of a reason, in characters.
 const MAX_NAME: usize = 80;
@@ -385,18 +385,18 @@ fn note_claims(kind: AuditKind, author: &ClaimAuthor, by: &'static str, claims: 
 
 async fn resolve(checkout: CheckoutPlace, texts: Vec<String>) -> Result<ResolvedPaths, ClaimError> {
     let resolve = move || {
-        let resolved = paths::resolve(&checkout.directory, &texts)?;
-        let directory = checkout.identity(&resolved.directory);
-        Ok(ResolvedPaths { directory, ..resolved })
+        let directory = WorkingDirectory::open(&checkout.directory);
+        let directory = directory.map_err(|_| ClaimError::Directory)?;
+        let paths = paths::resolve(&directory, &texts)?;
+        Ok(ResolvedPaths { directory: checkout.identity(&directory), paths })
     };
-    let resolved: Result<_, ClaimRefusal> =
-        tokio::task::spawn_blocking(resolve).await.map_err(|_| ClaimError::Directory)?;
-    Ok(resolved?)
+    tokio::task::spawn_blocking(resolve).await.map_err(|_| ClaimError::Directory)?
 }
 
 /// Returns the identity of a working directory.
 async fn identity(checkout: CheckoutPlace) -> Result<PathBuf, ClaimError> {
-    let identity = move || Some(checkout.identity(&checkout.directory.canonicalize().ok()?));
+    let identity =
+        move || Some(checkout.identity(&WorkingDirectory::open(&checkout.directory).ok()?));
     let found = tokio::task::spawn_blocking(identity).await;
     found.ok().flatten().ok_or(ClaimError::Directory)
 }

@@ -1,10 +1,11 @@
 //! The paths of a claim, resolved in a working directory.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use aetheel_model::claim::{ClaimPattern, ClaimRefusal, MAX_CLAIM_PATHS, PatternError};
+use aetheel_turn::WorkingDirectory;
 
-/// Paths below a working directory, all without links.
+/// The identity of a working directory, and paths below it without links.
 #[derive(Debug)]
 pub(super) struct ResolvedPaths {
     pub(super) directory: PathBuf,
@@ -18,54 +19,33 @@ pub(super) fn split(text: &str) -> Vec<String> {
     parts.map(str::to_owned).collect()
 }
 
-/// Resolves paths. Links are followed up to the first name with `*`, so that a claim covers the
-/// files that are written. Blocks.
+/// Returns paths without links. Links are followed up to the first name with `*`, so that a claim
+/// covers the files that are written. Blocks.
 ///
 /// # Errors
 /// [`ClaimRefusal`] if a path is not valid or leads out of the directory.
-pub(super) fn resolve(directory: &Path, texts: &[String]) -> Result<ResolvedPaths, ClaimRefusal> {
+pub(super) fn resolve(
+    directory: &WorkingDirectory,
+    texts: &[String],
+) -> Result<Vec<ClaimPattern>, ClaimRefusal> {
     if texts.len() > MAX_CLAIM_PATHS {
         return Err(ClaimRefusal::TooManyPaths);
     }
-    let outside = |text: &str| PatternError::Outside(text.to_owned());
-    let Ok(real) = directory.canonicalize() else {
-        return Err(outside(&directory.to_string_lossy()).into());
-    };
     let mut paths = Vec::new();
     for text in texts {
-        // An agent may know its working directory by either path.
-        let parsed = ClaimPattern::parse(text, directory).or_else(|error| match error {
-            PatternError::Outside(_) => ClaimPattern::parse(text, &real),
-            other => Err(other),
-        })?;
+        let parsed = ClaimPattern::parse(text, directory.path())?;
         let (literal, rest) = parsed.literal_part();
-        let found = real_path(&real.join(&literal));
-        let below = found.strip_prefix(&real).map_err(|_| outside(text))?;
+        let below = directory.resolve(&literal).map_err(|_| PatternError::Outside(text.clone()))?;
         let names = below.iter().map(|name| name.to_string_lossy().into_owned());
         let names: Vec<String> = names.chain(rest.into_iter().map(str::to_owned)).collect();
-        paths.push(ClaimPattern::parse(&names.join("/"), &real).map_err(|error| match error {
+        let pattern = ClaimPattern::parse(&names.join("/"), directory.path());
+        paths.push(pattern.map_err(|error| match error {
             // A link leads to the working directory.
             PatternError::Empty => PatternError::Everything(text.clone()),
             other => other,
         })?);
     }
-    Ok(ResolvedPaths { directory: real, paths })
-}
-
-/// Returns a path without links. The part that does not exist is kept.
-fn real_path(path: &Path) -> PathBuf {
-    let mut missing = Vec::new();
-    let mut known = path;
-    loop {
-        if let Ok(found) = known.canonicalize() {
-            return missing.into_iter().rev().fold(found, |path, name| path.join(name));
-        }
-        let (Some(parent), Some(name)) = (known.parent(), known.file_name()) else {
-            return path.to_owned();
-        };
-        missing.push(name);
-        known = parent;
-    }
+    Ok(paths)
 }
 
 #[cfg(test)]
@@ -85,8 +65,8 @@ mod tests {
         symlink("../two", directory.join("out")).expect("linked");
         symlink(".", directory.join("self")).expect("linked");
         symlink("loop", directory.join("loop")).expect("linked");
-        symlink(&directory, folder.path().join("alias")).expect("linked");
-        let of = |directory: &Path, text: &str| resolve(directory, &[text.to_owned()]);
+        let opened = WorkingDirectory::open(&directory).expect("opened");
+        let of = |text: &str| resolve(&opened, &[text.to_owned()]);
         for (text, expected) in [
             ("link/a.rs", "src/a.rs"),
             ("link", "src"),
@@ -94,20 +74,18 @@ mod tests {
             ("new/deep/a.rs", "new/deep/a.rs"),
             ("self/src", "src"),
         ] {
-            let resolved = of(&directory, text).expect(text);
-            assert_eq!(resolved.paths[0].as_str(), expected, "{text}");
+            let resolved = of(text).expect(text);
+            assert_eq!(resolved[0].as_str(), expected, "{text}");
         }
-        for text in ["out", "out/a", "out/*", "../two", "self", "/etc/passwd"] {
-            assert!(matches!(of(&directory, text), Err(ClaimRefusal::Pattern(_))), "{text}");
+        for text in
+            ["out", "out/a", "out/*", "out/missing", "../two", "self", "loop", "/etc/passwd"]
+        {
+            assert!(matches!(of(text), Err(ClaimRefusal::Pattern(_))), "{text}");
         }
-        let alias = folder.path().join("alias");
-        for absolute in [alias.join("src"), directory.join("src")] {
-            let resolved = of(&alias, &absolute.to_string_lossy()).expect("inside");
-            assert_eq!(resolved.paths[0].as_str(), "src");
-            assert_eq!(resolved.directory, directory.canonicalize().expect("exists"));
-        }
+        let absolute = directory.join("src");
+        assert_eq!(of(&absolute.to_string_lossy()).expect("inside")[0].as_str(), "src");
         let many = vec!["x".to_owned(); 10_000];
-        assert!(matches!(resolve(&directory, &many), Err(ClaimRefusal::TooManyPaths)));
+        assert!(matches!(resolve(&opened, &many), Err(ClaimRefusal::TooManyPaths)));
     }
 
     #[test]

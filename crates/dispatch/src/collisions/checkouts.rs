@@ -5,10 +5,12 @@
 //! (`shared-directory: yes`), both belong to the same project, and both have the same inode number,
 //! which a copy does not have.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::fstat;
+
 use aetheel_store::workspace::LaneSettings;
+use aetheel_turn::WorkingDirectory;
 
 /// The beginning of the identity of a shared directory. No absolute path begins with it.
 const SHARED: &str = "shared:";
@@ -29,15 +31,15 @@ impl CheckoutPlace {
         Self { directory: directory.to_owned(), project: project.cloned() }
     }
 
-    /// Returns the identity of the directory, given without links. Blocks.
-    pub(crate) fn identity(&self, real: &Path) -> PathBuf {
-        let Some(project) = &self.project else { return real.to_owned() };
-        match real.metadata() {
-            Ok(metadata) => {
+    /// Returns the identity of the opened directory. Blocks.
+    pub(crate) fn identity(&self, opened: &WorkingDirectory) -> PathBuf {
+        let Some(project) = &self.project else { return opened.path().to_owned() };
+        match fstat(opened.handle()) {
+            Ok(found) => {
                 let project = project.replace('/', "-");
-                PathBuf::from(format!("{SHARED}{project}:{}", metadata.ino()))
+                PathBuf::from(format!("{SHARED}{project}:{}", found.st_ino))
             }
-            Err(_) => real.to_owned(),
+            Err(_) => opened.path().to_owned(),
         }
     }
 }
@@ -60,7 +62,8 @@ mod tests {
             ..LaneSettings::default()
         };
         let of = |settings: &LaneSettings, is_cluster, path: &Path| {
-            CheckoutPlace::of(path, settings, is_cluster).identity(path)
+            let opened = WorkingDirectory::open(path).expect("opened");
+            CheckoutPlace::of(path, settings, is_cluster).identity(&opened)
         };
         let shared = settings(Some("site"), Some(true));
         let identity = of(&shared, true, folder.path());

@@ -34,6 +34,7 @@ use aetheel_model::file_use::{FileAccess, LaneFileUse};
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::short_line;
 use aetheel_store::workspace::LaneSettings;
+use aetheel_turn::WorkingDirectory;
 
 /// The number of uses that may wait for the task. Further ones are dropped and logged.
 const WAITING_USES: usize = 10_000;
@@ -245,9 +246,9 @@ fn resolve(checkout: &CheckoutPlace, path: &str) -> Option<(PathBuf, PathBuf)> {
         let folder = path.parent()?.canonicalize().ok()?;
         Some(folder.join(path.file_name()?))
     })?;
-    let cwd = cwd.canonicalize().ok()?;
-    let below = found.strip_prefix(&cwd).ok()?;
-    let identity = checkout.identity(&cwd);
+    let opened = WorkingDirectory::open(cwd).ok()?;
+    let below = found.strip_prefix(opened.path()).ok()?;
+    let identity = checkout.identity(&opened);
     let file = identity.join(below);
     Some((identity, file))
 }
