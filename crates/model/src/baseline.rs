@@ -176,7 +176,7 @@ impl Baselines {
         Some(self.0.lock().get(&version).cloned().unwrap_or_default())
     }
 
-    /// Returns the baseline of a version, or `None` if it has none.
+    /// Returns the baseline of a version, or `None` if no turn of it was added.
     #[must_use]
     pub fn current(&self, version: &Version) -> Option<Baseline> {
         self.0.lock().get(version).cloned()
