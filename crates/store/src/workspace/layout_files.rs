@@ -109,9 +109,10 @@ pub(crate) fn jobs(text: &str) -> LimitReading {
 
 pub(crate) fn hooks(text: &str) -> LimitReading {
     let read = Hooks::parse(text);
-    let items = Hook::ALL.iter().filter_map(|hook| {
-        read.of(*hook).map(|read| format!("{hook:?} {:?} {}", read.channel, read.text))
-    });
+    // Lines may be added to an instruction.
+    let items = Hook::ALL
+        .iter()
+        .filter_map(|hook| read.of(*hook).map(|read| format!("{hook:?} {:?}", read.channel)));
     let items = items.collect();
     LimitReading { items, faults: [read.warnings, CronJobs::parse(text).warnings].concat() }
 }
