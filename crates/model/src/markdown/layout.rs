@@ -176,9 +176,9 @@ pub fn misspelled(key: &str, keys: &[&str]) -> Option<MarkdownError> {
     is_similar.then(|| MarkdownError::Misspelled { key: key.to_owned(), meant: meant.to_owned() })
 }
 
-/// Returns whether a line begins a section.
+/// Returns whether a line begins a section. The name of a section contains a letter or a digit.
 fn is_section(line: &str) -> bool {
-    line.strip_prefix("## ").is_some_and(|title| !title.trim().is_empty())
+    line.strip_prefix("## ").is_some_and(|title| title.contains(char::is_alphanumeric))
 }
 
 /// Returns whether a line is written like a heading that begins no section. Headings at the margin

@@ -46,8 +46,11 @@ pub(super) struct FollowedFile<T> {
     now: fn() -> SystemTime,
 }
 
+/// Returns the faults of a content that depend on other files.
+type CheckFn<T> = dyn Fn(&T) -> Vec<String> + Send;
+
 /// Returns why a content without faults of its own must not replace an earlier one.
-struct ContentCheck<T>(Box<dyn Fn(&T) -> Vec<String> + Send>);
+struct ContentCheck<T>(Box<CheckFn<T>>);
 
 impl<T> fmt::Debug for ContentCheck<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
