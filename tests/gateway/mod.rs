@@ -61,6 +61,7 @@ mod questions;
 mod readme;
 mod recovery;
 mod reload;
+mod replaced_directory;
 mod report;
 mod rollout;
 mod sandbox;
