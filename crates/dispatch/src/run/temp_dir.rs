@@ -95,7 +95,7 @@ fn remove_leftovers(directory: &WorkingDirectory) {
             .ok()
             .and_then(|modified| modified.elapsed().ok());
         if age.is_some_and(|age| age > LEFTOVER_AGE_LIMIT) {
-            remove(directory, &entry.file_name());
+            remove(directory, entry.file_name());
         }
     }
 }

@@ -140,7 +140,9 @@ fn an_edit_of_one_lines_layout_changes_nothing_or_is_a_fault_and_loosens_nothing
 }
 
 /// Edits of a whole file.
-const WHOLE: [(&str, fn(&str) -> String); 7] = [
+type WholeEdit = (&'static str, fn(&str) -> String);
+
+const WHOLE: [WholeEdit; 7] = [
     ("a byte order mark", |text| format!("\u{feff}{text}")),
     ("line feeds of Windows", |text| text.replace('\n', "\r\n")),
     ("line feeds of an old Macintosh", |text| text.replace('\n', "\r")),
@@ -166,8 +168,9 @@ fn an_edit_of_a_whole_file_changes_nothing_or_is_a_fault() {
 
 #[test]
 fn unknown_sections_and_misspelled_keys_are_faults() {
-    let silent = |(read, text): &(fn(&str) -> LimitReading, &str)| read(text).faults.is_empty();
-    let cases: [(fn(&str) -> LimitReading, &str); 18] = [
+    type Case = (fn(&str) -> LimitReading, &'static str);
+    let silent = |(read, text): &Case| read(text).faults.is_empty();
+    let cases: [Case; 18] = [
         (heartbeats, "## Inbox\n- intervall: 30m\n- instruction: Look.\n"),
         (heartbeats, "## Inbox\n- instruction: Look.\n"),
         (jobs, "## Cron\n- `0 9 * * *`: Look.\n"),
