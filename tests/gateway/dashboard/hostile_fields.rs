@@ -128,7 +128,7 @@ async fn reserved_files_are_shown_harmless_and_released_by_people_of_the_channel
 async fn names_of_budgets_and_waiting_prompts_are_shown_harmless() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
-    let name = EVIL.replace("%20", "/") + &"w".repeat(700);
+    let name = format!("x{}{}", EVIL.replace("%20", "/"), "w".repeat(700));
     let budgets = format!("## {name}\n- cap: 1 turns a day\n");
     fs::write(installation.path("config/budgets.md"), budgets).unwrap();
     let _bot = serving(&installation).await;

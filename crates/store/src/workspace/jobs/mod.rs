@@ -166,11 +166,19 @@ fn is_expression_entry(line: &TextLine) -> bool {
     key_of(&line.text).is_some_and(is_expression) && value.parse::<Cron>().is_ok()
 }
 
-/// Returns whether a line is written like a job.
+/// Returns whether a line is written like a job, whatever its bullet and its backticks.
 fn is_unread_job(line: &str) -> bool {
+    let is_cron = |text: &str| text.trim().parse::<Cron>().is_ok();
     let text = line.trim_start();
     let text = strip_bullet(text).unwrap_or(text);
-    split_expression(text).is_some_and(|head| head.expression.parse::<Cron>().is_ok())
+    if split_expression(text).is_some_and(|head| is_cron(&head.expression)) {
+        return true;
+    }
+    let plain = line.replace('`', "");
+    let Some((head, _)) = plain.split_once(':') else { return false };
+    let is_mark = |c: char| c.is_whitespace() || "#>-+_~|".contains(c);
+    let head = head.trim_start_matches(is_mark);
+    is_cron(head) || is_cron(head.trim_start_matches(|c| is_mark(c) || c == '*'))
 }
 
 /// Returns the parts of the section: its heading and those below it.
