@@ -211,7 +211,10 @@ impl Hooks {
 /// Returns whether a part is written like that of a hook.
 fn is_hook_part(part: &OutlineSection) -> bool {
     let is_instruction = |line: &TextLine| is_entry_of(&line.text, &|key| key == "instruction");
-    Hook::by_name(&part.plain_title()).is_some() && part.body.iter().any(is_instruction)
+    let title = part.plain_title();
+    // Marks before the name make it another heading than the operator meant.
+    let name = title.trim_start_matches(|c: char| c.is_whitespace() || "#>*+-_~`".contains(c));
+    Hook::by_name(name).is_some() && part.body.iter().any(is_instruction)
 }
 
 fn is_entry_of(line: &str, is_known: &dyn Fn(&str) -> bool) -> bool {

@@ -216,6 +216,7 @@ impl Webhook {
     #[must_use]
     pub fn is_name(text: &str) -> bool {
         (1..=64).contains(&text.len())
+            && !text.starts_with('-')
             && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     }
 
