@@ -290,9 +290,9 @@ impl BudgetRules {
         for section in &sections {
             let name = section.title.to_lowercase();
             // The use of a budget counts for its name, so that marks of markdown would begin a new one.
-            let is_strange = |c: char| c.is_whitespace() || "*#~".contains(c);
+            let is_strange = |c: char| c.is_whitespace() || "*#~:".contains(c);
             if !name.starts_with(char::is_alphanumeric) || name.contains(is_strange) {
-                let text = "the name of a budget must be one word, which begins with a letter or a digit and has no `*`, `#` or `~`";
+                let text = "the name of a budget must be one word, which begins with a letter or a digit and has no `*`, `#`, `~` or `:`";
                 rules.faults.push(fault(section.line, &text));
             }
             if !names.insert(name.clone()) {
