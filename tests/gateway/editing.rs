@@ -144,6 +144,10 @@ async fn an_answer_streams_above_the_input_line_and_ctrl_c_stops_it() {
 #[tokio::test]
 async fn log_lines_appear_above_the_input_line() {
     let installation = Installation::new().with("LOG_LEVEL", "info").with("LOG_FORMAT", "json");
+    // Nothing that another test left behind is logged here.
+    let temporary = installation.path("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let installation = installation.with("TMPDIR", &temporary.display().to_string());
     let mut console = start_console(&installation).await;
     console.type_in("slow 2\r").await;
     wait_for_text(&console, "\n> \nDemo agent · answering ").await;
