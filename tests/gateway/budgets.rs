@@ -47,24 +47,6 @@ async fn an_owner_raises_a_cap_with_a_button_and_a_member_cannot() {
 }
 
 #[tokio::test]
-async fn usage_shows_the_cap_of_the_person_who_asks() {
-    let local = LocalDiscord::start().await;
-    let installation = installed(&local);
-    fs::create_dir_all(installation.path("config")).unwrap();
-    let budgets = "## each\n- person: each\n- cap: 5 turns a month\n";
-    fs::write(installation.path("config/budgets.md"), budgets).unwrap();
-    let _bot = serving(&installation).await;
-    local.mention(CHANNEL, ANN, "one");
-    local.wait_for_message(CHANNEL, |text| text.contains("You said: one")).await;
-    let usage =
-        async |person| local.answer_to(local.slash(CHANNEL, person, "usage", None)).await.content;
-    let own = usage(ANN).await;
-    assert!(own.contains("Budget each: ") && own.contains("1 turn of 5 turns a month"), "{own}");
-    let others = usage(OWNER).await;
-    assert!(others.contains("0 turns of 5 turns a month"), "{others}");
-}
-
-#[tokio::test]
 async fn two_machines_share_a_cap_and_a_button_of_one_lets_the_other_continue() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let machine = |name: &str, label: &str| {
