@@ -12,6 +12,7 @@ use crate::delegated::PendingCall;
 use aetheel_model::event::AgentCause;
 use aetheel_model::plain::{hex, short_line, with_causes};
 use aetheel_model::schedule::Cron;
+use aetheel_model::shown_time::shown_date;
 use aetheel_store::workspace::{AgentSchedule, CronTimes};
 use aetheel_turn::{LaterTurn, RepeatedTurn};
 
@@ -23,6 +24,8 @@ const MAX_NAME: usize = 80;
 const MIN_INTERVAL: SignedDuration = SignedDuration::from_mins(15);
 /// Number of times of a schedule of which the intervals are checked.
 const CHECKED_TIMES: usize = 300;
+/// Number of times of a schedule that people see.
+const SHOWN_TIMES: usize = 3;
 /// How late a single turn may begin, because no gateway ran at its time.
 const MAX_LATE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
@@ -106,21 +109,30 @@ pub(super) async fn schedule(
     let zone = request.time_zone.clone().unwrap_or_else(|| "UTC".to_owned());
     let times = CronTimes { expression: request.cron.trim().to_owned(), zone };
     let days = request.days.map_or(USUAL_DAYS, i64::from).clamp(1, MAX_AHEAD_DAYS);
-    let until = now + SignedDuration::from_hours(24 * days);
+    let until = whole_second(now + SignedDuration::from_hours(24 * days));
     let (cron, zone) = parse(&times)?;
     let next = cron.next(now, &zone).filter(|next| *next <= until);
     let next = next.ok_or(HostCallError::Never(days))?;
     check_intervals(&cron, &zone, next, until)?;
     let entry = entry(shared, pending, AgentCause::Schedule, (next, until), &request.text)?;
-    let CronTimes { expression, zone } = &times;
     let what = format!(
-        "May the agent work on this by itself at the times `{expression}` ({zone}), for {days} days?"
+        "May the agent work on this by itself: {}, until {}?",
+        repetition(&cron, &zone, next),
+        shown_date(until)
     );
     let by = approval::ask(shared, pending, &what, &request.text).await?;
     let allowed_by = Some(short_line(&by, MAX_NAME)).filter(|by| !by.is_empty());
     let entry = AgentSchedule { cron: Some(times), allowed_by, ..entry };
     save(shared, entry.clone()).await?;
     Ok(done(&entry))
+}
+
+/// Returns the first times of a schedule, for people.
+fn repetition(cron: &Cron, zone: &TimeZone, first: Timestamp) -> String {
+    let times = std::iter::successors(Some(first), |last| cron.next(*last, zone));
+    let times: Vec<String> = times.take(SHOWN_TIMES).map(shown_date).collect();
+    let more = if times.len() == SHOWN_TIMES { " and so on" } else { "" };
+    format!("{}{more}", times.join(", "))
 }
 
 /// Parses the times of a schedule.
@@ -189,7 +201,12 @@ fn time(
     if ahead < MIN_AHEAD || ahead > longest {
         return Err(HostCallError::OutOfRange(range));
     }
-    Ok(at)
+    Ok(whole_second(at))
+}
+
+/// Returns a time without its fraction of a second, which nobody needs.
+fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 /// Returns the entry that the call has saved before.
