@@ -197,7 +197,7 @@ impl FoundCollisions {
         (used, person): (&LaneFileUse, Option<String>),
         repeated: bool,
     ) -> Option<Lane> {
-        let claim = claims.against(path, &Claimant { lane: used.lane.clone(), person })?;
+        let claim = claims.against(path, &Claimant::new(used.lane.clone(), person))?;
         let key = (claim.id.clone(), used.lane.clone(), path.to_owned());
         if self.breaches.len() >= MAX_BREACHES || !self.breaches.insert(key) || repeated {
             return None;
@@ -226,7 +226,7 @@ impl FoundCollisions {
         let author = None;
         let access = FileAccess::Write;
         let here = LaneFileUse { lane: lane.clone(), author, access, at_ms: time.boot_ms };
-        let claimant = Claimant { lane: lane.clone(), person };
+        let claimant = Claimant::new(lane.clone(), person);
         let mut places = Vec::new();
         for (cwd, path) in resolved {
             let mut others: Vec<FileInterest> = claims
