@@ -36,7 +36,7 @@ guests: setup ## build the backends and put the changed ones into backends/
 
 demo: guests ## talk to the scripted demo agent in this terminal; needs no key
 	cargo build --bins
-	@mkdir -p target/demo && cd target/demo && ../debug/aetheel console --backend demo
+	@scripts/demo
 
 install: guests ## build a release and install it with its backends; PREFIX=~/.local
 	cargo build --release --bins
