@@ -27,6 +27,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{RunOutput, SOON, line, living, pids, read_all, sh, stop};
+use crate::support::needs;
 
 /// A holder that runs in this process.
 struct Served {
@@ -676,8 +677,12 @@ fn in_namespace(program: &str) -> Command {
 
 #[tokio::test]
 async fn a_holder_in_another_pid_namespace_detaches_and_refuses_clients_that_it_cannot_see() {
-    if !in_namespace("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: this machine allows no PID namespaces");
+    let status = in_namespace("true").status();
+    let found = match status {
+        Ok(status) if status.success() => Ok(()),
+        other => Err(format!("`unshare --pid` fails: {other:?}")),
+    };
+    if !needs::met("namespaces", found, "allow user and PID namespaces") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
