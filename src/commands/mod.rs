@@ -428,7 +428,7 @@ async fn run_console(settings: OperatorSettings) -> u8 {
     let filter = if chosen || settings.variables.contains_key("LOG_LEVEL") {
         settings.config.log_level.as_str()
     } else {
-        "warn,aetheel::dispatch=error"
+        "warn,aetheel_dispatch=error"
     };
     // In a pipe, stderr is for people, too, like that of other commands.
     let format = match settings.config.log_format {
