@@ -124,6 +124,8 @@ impl LinkTask {
         self.processes.set_command_counts(std::mem::take(&mut notes.commands));
         self.checkpoints.add_inputs(notes.replayed);
         self.rebuilding = false;
+        // The recording does not show whether the agent has its tools.
+        self.body_sources.forget_addressed();
         self.carry_out_all();
         self.resume_turns(&mut notes, now);
         let sessions = self.turns.sessions.iter().map(|(key, session)| OpenSession {
