@@ -63,6 +63,7 @@ impl Links {
                 tracing::error!(%broken, "restoring a link failed unexpectedly; this is a bug of aetheel");
             }
         }
+        self.0.tool_endpoints.set_restoring(false);
         hand_offs
     }
 

@@ -159,7 +159,6 @@ impl LinkTask {
                 notes.pending_spawns.retain(|spawn| spawn.proc != failed.proc);
             }
             Input::Line(line) => {
-                self.served.forget_results();
                 *notes.line_counts.entry(line.proc).or_default() += 1;
                 self.count_output(line.text.len() as u64 + 1);
             }

@@ -12,6 +12,7 @@ use super::LinkTask;
 use crate::link::LinkReport;
 use crate::link::action_error::ActionError;
 use crate::link::calls::{CallState, FileRead, OpenedCall};
+use crate::link::served;
 use crate::recording::EntryKind;
 use crate::tool_endpoints::{EndpointRequest, ServedCall, ToolReply};
 use crate::tools::{CallKey, ToolError, answer_text, delegated_result};
@@ -239,9 +240,9 @@ impl LinkTask {
         }
     }
 
-    /// Carries out a call that arrived at the MCP server, or waits for an identical one whose client
-    /// is gone.
+    /// Carries out a call that arrived at the MCP server, unless its request was repeated.
     fn serve_call(&mut self, call: ServedCall) {
+        let Err(call) = self.served.attach(call) else { return };
         let running = self.turns.of_session(call.session).filter(|open| !open.done);
         let Some(turn) = running.map(|open| open.turn) else {
             let (tool, reason) = (one_line(&call.name), ToolError::TurnNotOpen.to_string());
@@ -250,10 +251,9 @@ impl LinkTask {
             let _ = call.reply_tx.send(ToolReply { text: reason, failed: true });
             return;
         };
-        let Err(call) = self.served.claim(turn.turn, call) else { return };
-        let ServedCall { name, input, reply_tx, .. } = call;
+        let ServedCall { number, name, input, reply_tx, .. } = call;
         let (session, turn) = (turn.session, turn.turn);
-        let request = ToolRequest { call: self.served.next_key(), session, turn, name, input };
+        let request = ToolRequest { call: served::key(number), session, turn, name, input };
         self.recording.host(EntryKind::Called(request.clone()));
         self.served.add(request.clone(), reply_tx);
         self.tool_request(&request);
