@@ -64,6 +64,7 @@ impl Links {
             }
         }
         self.0.tool_endpoints.set_restoring(false);
+        self.retire_idle();
         hand_offs
     }
 

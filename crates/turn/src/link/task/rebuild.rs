@@ -461,9 +461,9 @@ impl LinkTask {
         }
         self.renew_span();
         self.ack_recorded();
-        if notes.turns.iter().any(|turn| !turn.asks.is_empty()) {
-            // While a question is open nothing new is recorded, so confirm again that the gateway
-            // is alive.
+        if notes.turns.is_empty() || notes.turns.iter().any(|turn| !turn.asks.is_empty()) {
+            // While the agent is idle or waits for people nothing new is recorded, so confirm again
+            // that the gateway is alive.
             self.processes.repeat_acks();
         }
         if self.turns.is_empty() {
