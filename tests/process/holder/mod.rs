@@ -762,3 +762,18 @@ fn a_wrong_command_line_is_refused_in_the_form_of_the_log() {
     let line: serde_json::Value = serde_json::from_slice(&refused.stderr).unwrap();
     assert!(line["message"].as_str().unwrap().contains("--nonsense"), "{line}");
 }
+
+#[tokio::test]
+async fn the_next_holder_of_a_folder_has_the_tool_relay_at_the_same_port() {
+    let served = Served::new();
+    let port = served.gateway().await.tool_port();
+    assert!(port.is_some());
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    served.stop.cancel();
+    timeout(SOON, served.task).await.unwrap().unwrap().unwrap();
+    fs::rename(served.folder.path().join("state"), &state).unwrap();
+    let next = Served::with(|options| options.state.clone_from(&state));
+    assert_eq!(gateway(&state).await.tool_port(), port);
+    next.end().await;
+}

@@ -35,8 +35,8 @@ pub(super) async fn remind(
     request: &LaterTurn,
 ) -> Result<String, HostCallError> {
     let done = |entry: &AgentSchedule| {
-        let at = entry.next.map(|at| at.to_string()).unwrap_or_default();
-        format!("You get a turn at {at}. Its id is `{}`.", entry.id)
+        let at = shown_time(entry.next);
+        format!("A reminder is set for {at}.\nYou get a turn then. Its id is `{}`.", entry.id)
     };
     if let Some(entry) = known(shared, pending) {
         return Ok(done(&entry));
@@ -58,8 +58,8 @@ pub(super) async fn sleep(
     request: &LaterTurn,
 ) -> Result<String, HostCallError> {
     let done = |entry: &AgentSchedule| {
-        let at = entry.next.map(|at| at.to_string()).unwrap_or_default();
-        format!("The work is continued at {at} (id `{}`). End your turn now.", entry.id)
+        let at = shown_time(entry.next);
+        format!("The work continues at {at}.\nEnd your turn now. The id is `{}`.", entry.id)
     };
     if let Some(entry) = known(shared, pending) {
         return Ok(done(&entry));
@@ -90,9 +90,9 @@ pub(super) async fn schedule(
     request: &RepeatedTurn,
 ) -> Result<String, HostCallError> {
     let done = |entry: &AgentSchedule| {
-        let (next, until) = (entry.next.map(|at| at.to_string()).unwrap_or_default(), entry.until);
+        let (next, until) = (shown_time(entry.next), shown_time(Some(entry.until)));
         format!(
-            "Scheduled as `{}`: the first turn is at {next}, the last before {until}.",
+            "A schedule is set: the first turn is at {next}, the last before {until}.\nIts id is `{}`.",
             entry.id
         )
     };
@@ -121,6 +121,12 @@ pub(super) async fn schedule(
     let entry = AgentSchedule { cron: Some(times), allowed_by, ..entry };
     save(shared, entry.clone()).await?;
     Ok(done(&entry))
+}
+
+/// Returns a time without fractions of a second.
+fn shown_time(at: Option<Timestamp>) -> String {
+    let whole = at.and_then(|at| Timestamp::from_second(at.as_second()).ok());
+    whole.map(|at| at.to_string()).unwrap_or_default()
 }
 
 /// Parses the times of a schedule.
