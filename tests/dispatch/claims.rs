@@ -328,7 +328,7 @@ async fn people_are_asked_before_an_agent_writes_a_file_of_another_conversation(
             office.begin(2, Some(4), &format!("{ask}\ntool file_write a.rs"));
             let (note, labels) = answer(&office, 1, AskDecision::Deny(None)).await;
             assert!(note.contains(said), "{first}, {ask}: {note}");
-            let wanted = ["Write anyway", "Decline; `deny WHY` says why", "Deny and stop"];
+            let wanted = ["Write anyway", "Deny; `deny WHY` says why", "Deny and stop"];
             assert_eq!(labels, wanted);
             office.end_turn().await;
             assert_eq!(office.warnings().await, [], "{first}, {ask}: nothing was written");

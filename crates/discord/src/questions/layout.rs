@@ -252,8 +252,8 @@ pub(crate) fn rows(question: &OpenQuestion, step: usize) -> Value {
                 row.push(button(PressChoice::Skip(step), 2, "Skip"));
             }
             row.extend([
-                button(PressChoice::Deny, 2, "Decline"),
-                button(PressChoice::Stop, 4, "Decline and stop"),
+                button(PressChoice::Deny, 2, "Deny"),
+                button(PressChoice::Stop, 4, "Deny and stop"),
             ]);
             rows.push(json!({"type": 1, "components": row}));
             Value::Array(rows)

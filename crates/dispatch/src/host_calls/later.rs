@@ -38,8 +38,8 @@ pub(super) async fn remind(
     request: &LaterTurn,
 ) -> Result<String, HostCallError> {
     let done = |entry: &AgentSchedule| {
-        let at = entry.next.map(|at| at.to_string()).unwrap_or_default();
-        format!("You get a turn at {at}. Its id is `{}`.", entry.id)
+        let at = shown_time(entry.next);
+        format!("A reminder is set for {at}.\nYou get a turn then. Its id is `{}`.", entry.id)
     };
     if let Some(entry) = known(shared, pending) {
         return Ok(done(&entry));
@@ -61,8 +61,8 @@ pub(super) async fn sleep(
     request: &LaterTurn,
 ) -> Result<String, HostCallError> {
     let done = |entry: &AgentSchedule| {
-        let at = entry.next.map(|at| at.to_string()).unwrap_or_default();
-        format!("The work is continued at {at} (id `{}`). End your turn now.", entry.id)
+        let at = shown_time(entry.next);
+        format!("The work continues at {at}.\nEnd your turn now. The id is `{}`.", entry.id)
     };
     if let Some(entry) = known(shared, pending) {
         return Ok(done(&entry));
@@ -93,9 +93,9 @@ pub(super) async fn schedule(
     request: &RepeatedTurn,
 ) -> Result<String, HostCallError> {
     let done = |entry: &AgentSchedule| {
-        let (next, until) = (entry.next.map(|at| at.to_string()).unwrap_or_default(), entry.until);
+        let (next, until) = (shown_time(entry.next), shown_time(Some(entry.until)));
         format!(
-            "Scheduled as `{}`: the first turn is at {next}, the last before {until}.",
+            "A schedule is set: the first turn is at {next}, the last before {until}.\nIts id is `{}`.",
             entry.id
         )
     };
@@ -109,7 +109,7 @@ pub(super) async fn schedule(
     let zone = request.time_zone.clone().unwrap_or_else(|| "UTC".to_owned());
     let times = CronTimes { expression: request.cron.trim().to_owned(), zone };
     let days = request.days.map_or(USUAL_DAYS, i64::from).clamp(1, MAX_AHEAD_DAYS);
-    let until = whole_second(now + SignedDuration::from_hours(24 * days));
+    let until = now + SignedDuration::from_hours(24 * days);
     let (cron, zone) = parse(&times)?;
     let next = cron.next(now, &zone).filter(|next| *next <= until);
     let next = next.ok_or(HostCallError::Never(days))?;
@@ -133,6 +133,12 @@ fn repetition(cron: &Cron, zone: &TimeZone, first: Timestamp) -> String {
     let times: Vec<String> = times.take(SHOWN_TIMES).map(shown_date).collect();
     let more = if times.len() == SHOWN_TIMES { " and so on" } else { "" };
     format!("{}{more}", times.join(", "))
+}
+
+/// Returns a time without fractions of a second.
+fn shown_time(at: Option<Timestamp>) -> String {
+    let whole = at.and_then(|at| Timestamp::from_second(at.as_second()).ok());
+    whole.map(|at| at.to_string()).unwrap_or_default()
 }
 
 /// Parses the times of a schedule.
@@ -201,12 +207,7 @@ fn time(
     if ahead < MIN_AHEAD || ahead > longest {
         return Err(HostCallError::OutOfRange(range));
     }
-    Ok(whole_second(at))
-}
-
-/// Returns a time without its fraction of a second, which nobody needs.
-fn whole_second(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
+    Ok(at)
 }
 
 /// Returns the entry that the call has saved before.
