@@ -95,9 +95,8 @@ impl TurnRunner {
                 false if continues => Some(self.shared.budgets.resume(&id, &subject).await),
                 false => None,
             };
-            if needs_agent {
-                end_wait_of(&self.shared, &event);
-            }
+            // A previous process may have ended before the notice of a wait was edited.
+            end_wait_of(&self.shared, &event);
             let reply = ReplyHandle::new(kept.open_reply(&*self.shared.deps.outlet, &event));
             if let Some(answer) = answer {
                 self.note_turn_of_earlier(&event, &answer);
