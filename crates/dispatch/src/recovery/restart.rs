@@ -276,7 +276,7 @@ impl Recovery {
             journal.restore(entry);
             tracing::error!(
                 event = sequence,
-                "cannot record in state/queue.md that an event runs again"
+                "cannot record in the queue that an event runs again"
             );
             return Err(OfferRefusal::NotSaved);
         }
