@@ -16,6 +16,7 @@ mod chaos;
 mod chaos_cluster;
 mod choices;
 mod cluster;
+mod cluster_database;
 mod cluster_files;
 mod cluster_tls;
 mod cluster_tools;

@@ -18,6 +18,7 @@ use crate::dispatch::{ImportedEvents, LaneTransfer, Observer, Settings};
 use crate::event::{Lane, LaneFilter};
 use crate::figures;
 use crate::plain::with_causes;
+use crate::startup::clustering::DISCORD_FILE;
 use crate::turn::Backends;
 use crate::workspace::Workspace;
 
@@ -28,8 +29,6 @@ const COMPARE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long moving a lane waits for messages that are being processed. After that, the lane is
 /// tried again later.
 const IN_FLIGHT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The state file of the Discord adapter.
-const DISCORD_FILE: &str = "discord.md";
 
 /// Takes lanes over from other nodes and gives lanes away.
 pub(super) struct LaneMover {

@@ -168,10 +168,7 @@ impl ClusterNode {
             Poster::new(cluster.clone(), discord.clone(), workspace.clone(), unposted.clone());
         let (to_post, posting) = mpsc::unbounded_channel();
         supervisor::spawn_finite("discord events", unposted.clone().follow(ends.events, to_post));
-        supervisor::spawn_finite(
-            "waiting notices",
-            unposted.report(discord.clone(), cluster.database_away()),
-        );
+        supervisor::spawn_finite("waiting notices", unposted.report(discord.clone()));
         supervisor::spawn_finite("messages to other nodes", poster.run(posting));
         let movers = LaneMover {
             cluster: cluster.clone(),
