@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aetheel::cluster::{Cluster, ClusterError, JoinKind, NodeOptions};
+use aetheel::cluster::{Cluster, ClusterError, JoinKind, LaneOwner, NodeOptions};
 use aetheel::id::ChannelId;
 use aetheel::lease::{Lease, boot_ms};
 
@@ -46,6 +46,7 @@ async fn opened(node: &Cluster) -> Vec<String> {
         loop {
             let opened = node.open_waiting_lanes(&waiting()).await.unwrap();
             if !opened.is_empty() {
+                node.release_lanes(&opened);
                 return opened;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -71,6 +72,7 @@ async fn taken_over(postgres: &Postgres) -> (Cluster, Cluster) {
     for _ in 0..2 {
         assert_eq!(bob.ack_handover(&left, &begun).await.unwrap(), ["channel:2"]);
     }
+    bob.release_lanes(&["channel:2".to_owned()]);
     (ann, bob)
 }
 
@@ -146,6 +148,13 @@ async fn a_lane_with_a_begun_turn_is_opened_when_the_turn_lease_has_expired() {
     for _ in 0..2 {
         assert_eq!(bob.open_waiting_lanes(&waiting()).await.unwrap(), ["channel:1"]);
     }
+    // The events that waited are not in the queue yet.
+    assert_eq!(bob.owner_of(ChannelId::discord(1)).await, Ok(LaneOwner::Moving));
+    bob.post(&[letter("channel:2", "next")]).await.unwrap();
+    assert_eq!(bodies(&receive(&mut inbox).await), ["next"]);
+    assert!(!bob.has_open_lane("channel:1"));
+    bob.release_lanes(&waiting());
+    assert_eq!(bob.owner_of(ChannelId::discord(1)).await, Ok(LaneOwner::ThisNode));
     assert_eq!(bodies(&receive(&mut inbox).await), ["waits"]);
     assert_eq!(bob.waiting_lanes().await.unwrap(), []);
 }

@@ -176,3 +176,42 @@ async fn the_author_learns_that_the_database_cannot_store_a_message() {
     assert_eq!((answers(&local, OTHER, "first"), answers(&local, OTHER, "xyzzy")), (1, 0));
 }
 
+#[tokio::test]
+async fn after_a_takeover_earlier_prompts_come_first_although_the_database_is_slow() {
+    const CHANNELS: u64 = 6;
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let one = node(&local, &postgres, "one").with("MAX_CONCURRENT_QUERIES", "6");
+    let mut first = connected(&one).await;
+    for channel in CROWD..CROWD + CHANNELS {
+        local.mention(channel, ANN, "hello");
+        local.wait_for_message(channel, |text| text.contains("You said: hello")).await;
+    }
+    let folder = link_folder();
+    let (two, _link) = slow_node(&local, &postgres, "two", folder.path());
+    let two = two.with("MAX_CONCURRENT_QUERIES", "6");
+    let second = serving(&two).await;
+    for channel in CROWD..CROWD + CHANNELS {
+        local.mention(channel, ANN, "slow 600");
+        local.wait_for_message(channel, |text| text.contains("Second 1.")).await;
+        local.mention(channel, ANN, "waited");
+    }
+    let journal = || postgres.ask("select string_agg(lines, '') from aetheel.journal");
+    let waiting = || journal().matches("waited").count() as u64 == CHANNELS;
+    local.wait_for("the waiting prompts", |_| waiting().then_some(())).await;
+    first.signal(Signal::KILL);
+    first.ended().await;
+    // No node is logged in. The node that takes over reads these from the channels.
+    for channel in CROWD..CROWD + CHANNELS {
+        local.mention(channel, ANN, "closed");
+    }
+    second.logs(GOES_ON).await;
+    for channel in CROWD..CROWD + CHANNELS {
+        local.wait_for_message(channel, |text| text.contains("You said: closed")).await;
+        let texts = local.texts(channel).join("\n");
+        let place = |prompt: &str| texts.find(&format!("You said: {prompt}"));
+        assert!(place("waited") < place("closed") && place("waited").is_some(), "{texts}");
+    }
+    assert_eq!(node_of(&postgres, CROWD), "two");
+    assert_eq!(agents(&one), []);
+}
+

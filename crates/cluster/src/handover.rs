@@ -124,10 +124,13 @@ impl Cluster {
     }
 
     /// Acknowledges a handover after it was saved in this node's journal and files. Deletes the
-    /// handover, opens its lanes and releases their messages. Lanes in which turns had `begun` stay
+    /// handover and opens its lanes in the database. Lanes in which turns had `begun` stay
     /// closed while an agent on the other machine may still run in them
     /// ([`Cluster::open_waiting_lanes`]). Returns the lanes of the handover that are open now. A
     /// repeated call returns the same, so it can follow a call whose result is unknown.
+    ///
+    /// This process delivers no message of these lanes and reports them as moving until
+    /// [`Cluster::release_lanes`] is called, so that their earlier events come first.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
@@ -139,14 +142,14 @@ impl Cluster {
         let values: [(SqlValue<'_>, Type); 2] =
             [(&handover.id, Type::INT8), (&begun, Type::TEXT_ARRAY)];
         let statement = "select from aetheel.taken_in($1, $2, $3, $4, $5)";
-        self.inner.fenced(statement, &values).await?;
-        self.mark_open(&handover.roots).await
+        self.open_held(&handover.roots, statement, &values).await
     }
 
     /// Opens taken-over lanes in which no agent of the other machine can run any more: its lease
     /// for turns has expired, or its next process reported that the agents have ended. Returns
-    /// the lanes among `waiting` that are open now. A repeated call returns the same, so it can
-    /// follow a call whose result is unknown.
+    /// the lanes among `waiting` that are open now, which are held back as by
+    /// [`Cluster::ack_handover`]. A repeated call returns the same, so it can follow a call whose
+    /// result is unknown.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
@@ -154,12 +157,24 @@ impl Cluster {
         &self,
         waiting: &[String],
     ) -> Result<Vec<String>, ClusterError> {
-        self.inner.fenced("select from aetheel.open_waited($1, $2, $3)", &[]).await?;
-        self.mark_open(waiting).await
+        self.open_held(waiting, "select from aetheel.open_waited($1, $2, $3)", &[]).await
     }
 
-    /// Marks the lanes among `roots` as open that the database says are open here. Returns them.
-    async fn mark_open(&self, roots: &[String]) -> Result<Vec<String>, ClusterError> {
+    /// Holds lanes back in this process and runs a statement that may open them. Returns the lanes
+    /// that the database says are open here.
+    async fn open_held(
+        &self,
+        roots: &[String],
+        statement: &str,
+        values: &[(SqlValue<'_>, Type)],
+    ) -> Result<Vec<String>, ClusterError> {
+        {
+            let mut lanes = self.inner.lanes.lock();
+            for root in roots {
+                lanes.hold(root);
+            }
+        }
+        self.inner.fenced(statement, values).await?;
         let statement = "select root from aetheel.lane
              where bot = $1 and node = $2 and root = any ($4) and open and not held
                and exists (select from aetheel.node
@@ -167,12 +182,17 @@ impl Cluster {
              order by root";
         let values: [(SqlValue<'_>, Type); 1] = [(&roots, Type::TEXT_ARRAY)];
         let rows = self.inner.fenced(statement, &values).await?;
-        let roots: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// Begins to deliver the messages of lanes that [`Cluster::ack_handover`] or
+    /// [`Cluster::open_waiting_lanes`] returned. The events that wait in these lanes must be in the
+    /// queue before.
+    pub fn release_lanes(&self, roots: &[String]) {
         if !roots.is_empty() {
             self.inner.lanes.lock().import(roots.iter().cloned().collect());
             self.inner.mail_notify.notify_one();
         }
-        Ok(roots)
     }
 
     /// Reports that this machine's agents have ended or are about to, except those of turns that
@@ -220,14 +240,8 @@ impl Cluster {
             (&names, Type::TEXT_ARRAY),
             (&bodies, Type::TEXT_ARRAY),
         ];
-        let rows = self
-            .inner
-            .fenced("select aetheel.hand_over($1, $2, $3, $4, $5, $6, $7)", &values)
-            .await?;
-        let heir: Option<String> = rows.first().and_then(|row| row.get(0));
-        if heir.is_none() && !held_before {
-            self.inner.let_go(root).await?;
-        }
-        Ok(heir)
+        let statement = format!("select aetheel.{function}($1, $2, $3, $4, $5, $6, $7)");
+        let rows = self.inner.fenced(&statement, &values).await?;
+        Ok(rows.first().and_then(|row| row.get(0)))
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::mail::{InFlightMessages, InboxGate, patiently};
+use super::mail::{InFlightMessages, patiently};
 use super::node_digests;
 use super::waiting_lanes::WaitingLanes;
 use tokio::sync::watch;
@@ -39,7 +39,6 @@ pub(super) struct LaneMover {
     pub(super) workspace: Workspace,
     pub(super) discord: Discord,
     pub(super) in_flight: InFlightMessages,
-    pub(super) gate: InboxGate,
     /// Largest number of turns that run at the same time.
     pub(super) slots: usize,
     pub(super) backends: Arc<dyn Backends>,
@@ -95,8 +94,6 @@ impl LaneMover {
         if waiting.is_empty() {
             return;
         }
-        // The waiting events run before any new message of these lanes is processed.
-        let _closed = self.gate.write().await;
         let opened = patiently!(self.cluster.open_waiting_lanes(&waiting)).unwrap_or_default();
         if !opened.is_empty() {
             tracing::info!(
@@ -105,6 +102,7 @@ impl LaneMover {
             );
         }
         self.waiting.begin(&opened);
+        self.cluster.release_lanes(&opened);
     }
 
     /// Returns the digests of the operator's files and of the components.
@@ -178,8 +176,6 @@ impl LaneMover {
         let mut taken = self.transfer.accepted_messages();
         taken.retain(|(channel, _)| handed(*channel));
         channels.extend(self.discord.mark_handled(&taken));
-        // The imported events run before any new message of these lanes is processed.
-        let _closed = self.gate.write().await;
         let begun_lanes = self.transfer.begun_lanes();
         let has_begun = |row: &&LaneRow| begun_lanes.iter().any(|lane| row.has(lane));
         let begun: Vec<String> =
@@ -201,8 +197,10 @@ impl LaneMover {
         self.waiting.add(&waiting, later);
         self.waiting.begin(&opened);
         now.begin();
-        // Reads the messages that people wrote while no node had these channels.
+        // Reads the messages that people wrote while no node had these channels, before any new
+        // message there is processed.
         self.discord.catch_up(channels);
+        self.cluster.release_lanes(&opened);
     }
 
     /// Moves the lanes that are idle to other nodes. Returns how many lanes are left.

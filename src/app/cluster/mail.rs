@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, RwLock, mpsc};
+use tokio::sync::{Notify, mpsc};
 
 use super::unposted::Unposted;
 use crate::cluster::{Cluster, ClusterError, ClusterMessage, Inbox, ReceivedMessage};
@@ -254,13 +254,8 @@ impl InFlightMessages {
     }
 }
 
-/// Locked for writing while lanes are imported from another node, so that no message of these lanes
-/// is processed before the import is complete.
-pub(super) type InboxGate = Arc<RwLock<()>>;
-
 /// Receives the messages for this node and passes them to Discord's reader or the dispatcher.
 pub(super) struct InboxReader {
-    pub(super) gate: InboxGate,
     pub(super) discord: mpsc::UnboundedSender<(GatewayEvent, Receipt)>,
     pub(super) intake: Intake,
     pub(super) file_neighbours: FileNeighbours,
@@ -292,7 +287,6 @@ impl InboxReader {
                     continue;
                 }
             };
-            let _open = self.gate.read().await;
             for letter in letters {
                 let root = letter.root.clone().unwrap_or_default();
                 self.in_flight.add(&root);

@@ -36,7 +36,7 @@ use tokio::task::JoinHandle;
 pub use self::budget_table::ClusterBudgetTable;
 use self::lane_moves::LaneMover;
 pub(super) use self::leader::LeaderOnly;
-use self::mail::{InFlightMessages, InboxGate, InboxReader, Poster, patiently};
+use self::mail::{InFlightMessages, InboxReader, Poster, patiently};
 use self::router::ClusterRouter;
 use self::unposted::Unposted;
 use self::waiting_lanes::WaitingLanes;
@@ -161,8 +161,7 @@ impl ClusterNode {
         (workspace, discord): (&Workspace, &Discord),
         (backends, slots): (Arc<dyn Backends>, usize),
     ) {
-        let (cluster, hands, gate) =
-            (self.cluster.clone(), self.in_flight.clone(), InboxGate::default());
+        let (cluster, hands) = (self.cluster.clone(), self.in_flight.clone());
         let unposted = Unposted::default();
         let poster =
             Poster::new(cluster.clone(), discord.clone(), workspace.clone(), unposted.clone());
@@ -178,7 +177,6 @@ impl ClusterNode {
             workspace: workspace.clone(),
             discord: discord.clone(),
             in_flight: hands.clone(),
-            gate: Arc::clone(&gate),
             slots,
             backends,
             waiting: std::mem::take(&mut self.waiting),
@@ -187,7 +185,6 @@ impl ClusterNode {
         self.mover = Some(supervisor::spawn("lane moves", movers.run(self.leadership.subscribe())));
         let inbox = cluster.inbox();
         let reader = InboxReader {
-            gate,
             discord: ends.messages,
             intake: dispatcher.intake.clone(),
             file_neighbours: dispatcher.file_neighbours.clone(),
