@@ -207,6 +207,22 @@ async fn a_node_learns_that_another_one_became_the_leader() {
 }
 
 #[tokio::test]
+async fn a_node_joins_a_slow_database() {
+    let postgres = Postgres::start();
+    let folder = tempfile::Builder::new().prefix("link").tempdir_in("/tmp").unwrap();
+    let link = Link::to_postgres(folder.path(), postgres.folder());
+    link.set(Way::Slow);
+    // The lease of the default configuration.
+    let options = with_turns("ann", Duration::from_secs(6));
+    let url = postgres.url_by(folder.path());
+    let joining = Cluster::join(&url, options);
+    let ann = tokio::time::timeout(TIMEOUT, joining).await.expect("no repeated attempts").unwrap();
+    let mut renewed = ann.lease().watch();
+    tokio::time::timeout(TIMEOUT, renewed.changed()).await.expect("a renewal").unwrap();
+    assert!(ann.lease().is_valid());
+}
+
+#[tokio::test]
 async fn a_slow_database_makes_no_node_leave() {
     let postgres = Postgres::start();
     // The lease of the default configuration.

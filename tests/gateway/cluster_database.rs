@@ -215,3 +215,15 @@ async fn after_a_takeover_earlier_prompts_come_first_although_the_database_is_sl
     assert_eq!(agents(&one), []);
 }
 
+#[tokio::test]
+async fn a_node_serves_with_a_database_of_200_milliseconds() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let folder = link_folder();
+    let (one, _link) = slow_node(&local, &postgres, "one", folder.path());
+    let first = connected(&one).await;
+    local.mention(OTHER, ANN, "hello");
+    local.wait_for_message(OTHER, |text| text.contains("You said: hello")).await;
+    let waits = |line: &serde_json::Value| line["message"] == WAITS;
+    assert!(!first.log().iter().any(waits), "no attempt to join failed");
+}
+

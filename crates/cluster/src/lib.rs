@@ -266,11 +266,9 @@ impl Cluster {
         let database = Database::parse(url, options.lease / RENEWALS_PER_LEASE)?;
         let mut warned = None;
         loop {
-            let asked_ms = boot_ms();
             match Self::try_join(&database, &options).await.map_err(ClusterError::on_first_connect)
             {
-                Ok((start, joined, roots)) => {
-                    let membership = Membership::new((start, joined), asked_ms, &options);
+                Ok((membership, roots)) => {
                     let inner = Arc::new(ClusterState::new(database, options, membership));
                     inner.lanes.lock().mark_open(roots);
                     membership::spawn_renewals(&inner);
@@ -292,14 +290,19 @@ impl Cluster {
         }
     }
 
+    /// Joins the cluster once. Returns the membership and the open lanes of the node. No lease
+    /// limits the calls before the last but one, so a slow database only makes them longer.
     async fn try_join(
         database: &Database,
         options: &NodeOptions,
-    ) -> Result<(i64, JoinKind, Vec<String>), ClusterError> {
-        database.prepare().await?;
-        clocks::compare_clocks(database).await?;
-        let (start, joined) = membership::register(database, options).await?;
-        Ok((start, joined, lanes::open_lanes(database, options, None).await?))
+    ) -> Result<(Membership, Vec<String>), ClusterError> {
+        let patient = database.another_connection(BULK_TIMEOUT);
+        patient.prepare().await?;
+        clocks::compare_clocks(&patient).await?;
+        let asked_ms = boot_ms();
+        let registered = membership::register(&patient, options).await?;
+        let membership = Membership::new(registered, asked_ms, options);
+        Ok((membership, lanes::open_lanes(&patient, options, None).await?))
     }
 
     /// Returns the node's name.
