@@ -227,3 +227,25 @@ async fn a_node_serves_with_a_database_of_200_milliseconds() {
     assert!(!first.log().iter().any(waits), "no attempt to join failed");
 }
 
+#[tokio::test]
+async fn an_idle_node_that_is_terminated_is_taken_over_without_waiting_for_its_lease() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let one = node(&local, &postgres, "one");
+    let first = connected(&one).await;
+    // The test would time out before this lease ends.
+    let two = node(&local, &postgres, "two")
+        .with("NODE_LABELS", "gpu")
+        .with("CLUSTER_LEASE_SECONDS", "60")
+        .with("CLUSTER_TURN_LEASE_SECONDS", "60");
+    let mut second = serving(&two).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;
+    assert_eq!(node_of(&postgres, CHANNEL), "two");
+    second.signal(Signal::TERM);
+    let ended = second.ended().await;
+    assert!(ended.stderr.contains("this node has left the cluster"), "{}", ended.stderr);
+    first.logs(GOES_ON).await;
+    local.mention(CHANNEL, ANN, "and now");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: and now")).await;
+    assert_eq!(node_of(&postgres, CHANNEL), "one");
+}
