@@ -18,6 +18,7 @@ mod choices;
 mod cluster;
 mod cluster_database;
 mod cluster_files;
+mod cluster_returns;
 mod cluster_tls;
 mod cluster_tools;
 mod components;

@@ -196,25 +196,47 @@ impl Cluster {
     }
 
     /// Reports that this machine's agents have ended or are about to, except those of turns that
-    /// this node still has. Other nodes can then open the lanes that they took over from this
-    /// machine.
+    /// this node still has, and those in the `wanted` lanes. Other nodes can then open the lanes
+    /// that they took over from this machine, and give the wanted ones back
+    /// ([`Cluster::give_back`]). While this machine lives, wanted lanes are not opened elsewhere
+    /// before another report leaves them out.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn report_agents_ended(&self) -> Result<(), ClusterError> {
+    pub async fn report_agents_ended(&self, wanted: &[String]) -> Result<(), ClusterError> {
         let inner = &self.inner;
         // Time for the agents to end.
         let moment = (inner.options.lease / SEND_RATIO.1).as_secs_f64();
         let statement = "ended as (
                  update aetheel.lane
-                 set waits_until = least(waits_until,
-                                         clock_timestamp() + make_interval(secs => $5))
+                 set wanted = not open and root = any ($6),
+                     waits_until = case when root = any ($6) then waits_until
+                         else least(waits_until, clock_timestamp() + make_interval(secs => $5)) end
                  from me where lane.bot = $1 and lane.waits_for = $4
              )
              select from me";
-        let values: [(SqlValue<'_>, Type); 2] =
-            [(&inner.options.identity, Type::TEXT), (&moment, Type::FLOAT8)];
+        let values: [(SqlValue<'_>, Type); 3] = [
+            (&inner.options.identity, Type::TEXT),
+            (&moment, Type::FLOAT8),
+            (&wanted, Type::TEXT_ARRAY),
+        ];
         inner.write(statement, &values).await
+    }
+
+    /// Gives a lane that this node has not opened back to the machine that wants it, with its
+    /// journal lines and files. Returns the name of the lane's node after the call, or `None`,
+    /// without changing anything, if the lane stays here. The call can be repeated. A lane is
+    /// either given back or opened ([`Cluster::open_waiting_lanes`]), never both.
+    ///
+    /// # Errors
+    /// Returns a [`ClusterError`]. After [`ClusterError::Away`] the lane may have been given back.
+    pub async fn give_back(
+        &self,
+        root: &str,
+        journal: &str,
+        files: &[(String, String)],
+    ) -> Result<Option<String>, ClusterError> {
+        self.send_lane("give_back", root, journal, files).await
     }
 
     /// Transfers an idle lane with its journal lines and files to the most suitable other node.
@@ -232,6 +254,21 @@ impl Cluster {
     ) -> Result<Option<String>, ClusterError> {
         // No event of the lane may begin here from now on, whatever the result of the transfer.
         let held_before = self.inner.lanes.lock().hold(root);
+        let heir = self.send_lane("hand_over", root, journal, files).await?;
+        if heir.is_none() && !held_before {
+            self.inner.let_go(root).await?;
+        }
+        Ok(heir)
+    }
+
+    /// Calls a function of the database that transfers a lane.
+    async fn send_lane(
+        &self,
+        function: &str,
+        root: &str,
+        journal: &str,
+        files: &[(String, String)],
+    ) -> Result<Option<String>, ClusterError> {
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
         let bodies: Vec<&str> = files.iter().map(|(_, body)| body.as_str()).collect();
         let values: [(SqlValue<'_>, Type); 4] = [

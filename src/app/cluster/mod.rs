@@ -11,6 +11,7 @@
 //! | [`lane_moves`] | takes over lanes from other nodes, and gives lanes away |
 //! | [`router`] | sends events of webhooks and schedules to the node that has the lane |
 //! | [`node_digests`] | digests of files and components that should be the same on all nodes |
+//! | [`returning_lanes`] | lanes that other nodes give back, because their agents continued here |
 //! | [`leader`] | leadership: the login to Discord and the schedules |
 //! | [`unposted`] | events from Discord that are not in the database yet |
 //! | [`waiting_lanes`] | lanes that stay closed until agents on another machine have ended |
@@ -21,11 +22,12 @@ mod lane_moves;
 mod leader;
 mod mail;
 mod node_digests;
+mod returning_lanes;
 mod router;
 mod unposted;
 mod waiting_lanes;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,13 +39,14 @@ pub use self::budget_table::ClusterBudgetTable;
 use self::lane_moves::LaneMover;
 pub(super) use self::leader::LeaderOnly;
 use self::mail::{InFlightMessages, InboxReader, Poster, patiently};
+use self::returning_lanes::ReturningLanes;
 use self::router::ClusterRouter;
 use self::unposted::Unposted;
 use self::waiting_lanes::WaitingLanes;
 use crate::cli::exit;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, LaneRow};
 use crate::discord::{Discord, EventSharing, GatewayEvent, Receipt};
-use crate::dispatch::{Dispatcher, Recovery, Router};
+use crate::dispatch::{Dispatcher, LaneTransfer, Recovery, Router};
 use crate::event::Lane;
 use crate::lease::Lease;
 use crate::process::holder::HeldLauncher;
@@ -70,6 +73,8 @@ pub(super) struct ClusterNode {
     mover: Option<JoinHandle<()>>,
     /// Lanes that an earlier process of this node took over and that are still closed.
     waiting: WaitingLanes,
+    /// Lanes that other nodes are to give back.
+    returning: ReturningLanes,
 }
 
 /// The node's ends of the channels that connect it with Discord.
@@ -107,19 +112,28 @@ impl ClusterNode {
         let fence = supervisor::spawn("fence", exit_when_lease_ends(lease));
         let seat = Arc::new(watch::Sender::new(false));
         let (hands, reader, mover) = (InFlightMessages::default(), None, None);
-        let waiting = WaitingLanes::default();
-        Ok(Self { cluster, fence, leadership: seat, in_flight: hands, reader, mover, waiting })
+        let (waiting, returning) = (WaitingLanes::default(), ReturningLanes::new(Vec::new()));
+        let (leadership, in_flight) = (seat, hands);
+        Ok(Self { cluster, fence, leadership, in_flight, reader, mover, waiting, returning })
     }
 
     /// Continues the events of the previous process, except in lanes in which agents of another
-    /// machine may still run. Then reports to the cluster that all other agents of this machine
-    /// have ended. Returns the same as [`Recovery::recover`].
-    pub(super) async fn recover(&mut self, recovery: &Recovery) -> bool {
+    /// machine may still run. Then reports to the cluster which lanes are to be given back, because
+    /// the agents of their turns continue here, and that all other agents of this machine have
+    /// ended. Returns the same as [`Recovery::recover`].
+    pub(super) async fn recover(&mut self, recovery: &Recovery, transfer: &LaneTransfer) -> bool {
         let lanes = patiently!(self.cluster.waiting_lanes()).unwrap_or_default();
+        let taken = patiently!(self.cluster.lanes_waiting_for_this_machine()).unwrap_or_default();
+        let continuing = transfer.continuing_lanes();
+        let continues = |row: &LaneRow| continuing.iter().any(|lane| row.has(lane));
+        let wanted: Vec<LaneRow> = taken.into_iter().filter(continues).collect();
         let closed = |lane: &Lane| lanes.iter().any(|row| row.has(lane));
-        let (later, saved) = recovery.recover_except(closed).await;
+        let returning = |lane: &Lane| wanted.iter().any(|row| row.has(lane));
+        let (later, saved) = recovery.recover_except(closed, returning).await;
         self.waiting.add(&lanes, later);
-        patiently!(self.cluster.report_agents_ended());
+        let roots: Vec<String> = wanted.iter().map(|row| row.root.clone()).collect();
+        patiently!(self.cluster.report_agents_ended(&roots));
+        self.returning = ReturningLanes::new(wanted);
         saved
     }
 
@@ -180,6 +194,8 @@ impl ClusterNode {
             slots,
             backends,
             waiting: std::mem::take(&mut self.waiting),
+            returning: std::mem::replace(&mut self.returning, ReturningLanes::new(Vec::new())),
+            notified: HashSet::new(),
             imported: HashMap::new(),
         };
         self.mover = Some(supervisor::spawn("lane moves", movers.run(self.leadership.subscribe())));
