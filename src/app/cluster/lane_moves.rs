@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::mail::{InFlightMessages, patiently};
 use super::node_digests;
-use super::returning_lanes::{ReturningLanes, Settlement};
+use super::returning_lanes::{ReturnDecisions, ReturningLanes};
 use super::waiting_lanes::WaitingLanes;
 use tokio::sync::watch;
 
@@ -97,7 +97,8 @@ impl LaneMover {
 
     /// Ends the agents of lanes that other nodes do not give back.
     async fn settle_returning(&mut self) {
-        let Some(Settlement { kept, lost }) = self.returning.settle(&self.cluster).await else {
+        let Some(ReturnDecisions { kept, lost }) = self.returning.settle(&self.cluster).await
+        else {
             return;
         };
         for row in &lost {

@@ -16,7 +16,7 @@ pub(super) struct ReturningLanes {
 }
 
 /// The decisions about lanes that were to be given back.
-pub(super) struct Settlement {
+pub(super) struct ReturnDecisions {
     /// Lanes that this node has again, or may still get.
     pub(super) kept: Vec<LaneRow>,
     /// Lanes that another node has opened, or did not give back in time.
@@ -30,7 +30,7 @@ impl ReturningLanes {
 
     /// Returns the current decisions, or `None` if no lane is to be given back. The last call
     /// withdraws the request for lanes that still wait.
-    pub(super) async fn settle(&mut self, cluster: &Cluster) -> Option<Settlement> {
+    pub(super) async fn settle(&mut self, cluster: &Cluster) -> Option<ReturnDecisions> {
         if self.lanes.is_empty() {
             return None;
         }
@@ -48,6 +48,6 @@ impl ReturningLanes {
         if !is_late {
             self.lanes.clone_from(&kept);
         }
-        Some(Settlement { kept, lost })
+        Some(ReturnDecisions { kept, lost })
     }
 }
