@@ -119,6 +119,7 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "holder-killed", "the holder of the agents is killed, then alive", [], Service, holder::killed;
     "holder-replaced", "the holder is replaced, then the gateway is killed and upgraded in mid-answer", [], Service, holder::then_the_gateway;
     "agent-terminated", "an agent that is ended from outside, then alive", [], Service, holder::agent_terminated;
+    "agent-terminated-first", "an agent that is ended from outside in its first turn, then alive", [], Service, holder::agent_terminated_at_first;
     "prompt-flags", "prompts that look like flags", [], Talk, prompts::flags;
     "prompt-file", "`@file` is not read", [], Talk, prompts::file;
     "prompt-command", "`/command` is not carried out", [], Talk, prompts::command;
