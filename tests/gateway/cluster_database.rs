@@ -110,7 +110,7 @@ async fn nodes_that_end_while_the_database_refuses_wait_for_it_and_answer_every_
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     postgres.create_team();
     let url = postgres.team_url(postgres.folder());
-    let one = team_node(&local, &postgres, &url, "one");
+    let one = team_node(&local, &postgres, &url, "one").with("CLUSTER_TURN_LEASE_SECONDS", "15");
     let mut first = connected(&one).await;
     local.mention(OTHER, ANN, "hello");
     local.wait_for_message(OTHER, |text| text.contains("You said: hello")).await;
@@ -140,7 +140,9 @@ async fn a_prompt_that_a_replaced_leader_could_not_pass_on_is_answered() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let folder = link_folder();
     let link = Link::to_postgres(folder.path(), postgres.folder());
-    let one = node(&local, &postgres, "one").with("CLUSTER_URL", &postgres.url_by(folder.path()));
+    let one = node(&local, &postgres, "one")
+        .with("CLUSTER_URL", &postgres.url_by(folder.path()))
+        .with("CLUSTER_TURN_LEASE_SECONDS", "15");
     let mut first = connected(&one).await;
     local.mention(OTHER, ANN, "hello");
     local.wait_for_message(OTHER, |text| text.contains("You said: hello")).await;

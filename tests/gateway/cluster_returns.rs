@@ -43,7 +43,8 @@ async fn an_answer_that_was_finished_after_the_lease_is_delivered_once() {
     let second = serving(&two).await;
     first.logs("a channel returns to its machine, whose agent continues").await;
     local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
-    local.wait_for_message(CHANNEL, |text| text.contains("You said: and then")).await;
+    let next = local.wait_for_message(CHANNEL, |text| text.contains("You said: and then")).await;
+    assert!(next.content.contains("message 3 of our conversation"), "{}", next.content);
     assert_eq!(node_of(&postgres, CHANNEL), "two");
     let texts = local.texts(CHANNEL);
     assert_eq!(texts.iter().filter(|text| text.contains("There.")).count(), 1, "{texts:?}");

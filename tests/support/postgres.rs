@@ -207,11 +207,10 @@ impl Postgres {
             Refusal::Connections => self.ask("alter database team allow_connections false"),
             Refusal::Rights => self.ask_team("revoke all on schema aetheel from team"),
         };
-        if refusal != Refusal::Rights {
-            self.ask(
-                "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'team'",
-            );
-        }
+        // A connection that was just opened may not be listed yet.
+        let cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity
+             where backend_type = 'client backend' and usename is distinct from 'aetheel'";
+        while refusal != Refusal::Rights && self.ask(cut) != "0" {}
     }
 
     /// Undoes [`Postgres::refuse_team`].

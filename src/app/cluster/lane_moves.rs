@@ -103,7 +103,10 @@ impl LaneMover {
         };
         for row in &lost {
             let lane = row.root.as_str();
-            tracing::warn!(lane, "another node continues with a channel; its agent here is ended");
+            tracing::warn!(
+                lane,
+                "another node continues with a channel; its agents here are ended"
+            );
             self.forget(row).await;
         }
         self.transfer.end_continued_turns(|lane| kept.iter().any(|row| row.has(lane)));

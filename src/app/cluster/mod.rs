@@ -112,7 +112,7 @@ impl ClusterNode {
         let fence = supervisor::spawn("fence", exit_when_lease_ends(lease));
         let seat = Arc::new(watch::Sender::new(false));
         let (hands, reader, mover) = (InFlightMessages::default(), None, None);
-        let (waiting, returning) = (WaitingLanes::default(), ReturningLanes::new(Vec::new()));
+        let (waiting, returning) = (WaitingLanes::default(), ReturningLanes::default());
         let (leadership, in_flight) = (seat, hands);
         Ok(Self { cluster, fence, leadership, in_flight, reader, mover, waiting, returning })
     }
@@ -126,14 +126,14 @@ impl ClusterNode {
         let taken = patiently!(self.cluster.lanes_waiting_for_this_machine()).unwrap_or_default();
         let continuing = transfer.continuing_lanes();
         let continues = |row: &LaneRow| continuing.iter().any(|lane| row.has(lane));
-        let wanted: Vec<LaneRow> = taken.into_iter().filter(continues).collect();
+        let (wanted, lost): (Vec<LaneRow>, Vec<LaneRow>) = taken.into_iter().partition(continues);
         let closed = |lane: &Lane| lanes.iter().any(|row| row.has(lane));
         let returning = |lane: &Lane| wanted.iter().any(|row| row.has(lane));
         let (later, saved) = recovery.recover_except(closed, returning).await;
         self.waiting.add(&lanes, later);
         let roots: Vec<String> = wanted.iter().map(|row| row.root.clone()).collect();
         patiently!(self.cluster.report_agents_ended(&roots));
-        self.returning = ReturningLanes::new(wanted);
+        self.returning = ReturningLanes::new(wanted, lost);
         saved
     }
 
@@ -194,7 +194,7 @@ impl ClusterNode {
             slots,
             backends,
             waiting: std::mem::take(&mut self.waiting),
-            returning: std::mem::replace(&mut self.returning, ReturningLanes::new(Vec::new())),
+            returning: std::mem::take(&mut self.returning),
             notified: HashSet::new(),
             imported: HashMap::new(),
         };

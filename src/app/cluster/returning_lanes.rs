@@ -10,9 +10,12 @@ use crate::cluster::{Cluster, LaneRow};
 const RETURN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The lanes that other nodes are to give back to this machine.
+#[derive(Default)]
 pub(super) struct ReturningLanes {
     lanes: Vec<LaneRow>,
-    since: Instant,
+    /// Lanes that wait for this machine, but none of whose turns continues here.
+    lost: Vec<LaneRow>,
+    since: Option<Instant>,
 }
 
 /// The decisions about lanes that were to be given back.
@@ -24,17 +27,17 @@ pub(super) struct ReturnDecisions {
 }
 
 impl ReturningLanes {
-    pub(super) fn new(lanes: Vec<LaneRow>) -> Self {
-        Self { lanes, since: Instant::now() }
+    pub(super) fn new(lanes: Vec<LaneRow>, lost: Vec<LaneRow>) -> Self {
+        Self { lanes, lost, since: Some(Instant::now()) }
     }
 
     /// Returns the current decisions, or `None` if no lane is to be given back. The last call
     /// withdraws the request for lanes that still wait.
     pub(super) async fn settle(&mut self, cluster: &Cluster) -> Option<ReturnDecisions> {
-        if self.lanes.is_empty() {
+        if self.lanes.is_empty() && self.lost.is_empty() {
             return None;
         }
-        let is_late = self.since.elapsed() > RETURN_TIMEOUT;
+        let is_late = self.since.is_none_or(|since| since.elapsed() > RETURN_TIMEOUT);
         if is_late {
             patiently!(cluster.report_agents_ended(&[]));
         }
@@ -42,9 +45,10 @@ impl ReturningLanes {
         let waiting = patiently!(cluster.lanes_waiting_for_this_machine())?;
         let mine = patiently!(cluster.my_lanes())?;
         let is_in = |rows: &[LaneRow], row: &LaneRow| rows.iter().any(|one| one.root == row.root);
-        let (kept, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut self.lanes)
+        let (kept, mut lost): (Vec<_>, Vec<_>) = std::mem::take(&mut self.lanes)
             .into_iter()
             .partition(|row| is_in(&mine, row) || !is_late && is_in(&waiting, row));
+        lost.append(&mut self.lost);
         if !is_late {
             self.lanes.clone_from(&kept);
         }

@@ -203,7 +203,8 @@ fn refused(error: ClusterError) -> StartRefusal {
 }
 
 /// Continues with this node's journal from the database, and imports the journal that its machine
-/// had without a cluster.
+/// had without a cluster. The lines of a replaced node's state files stay:
+/// [`forget_moved_lanes`] removes those of lanes that another node has.
 async fn import_local_state(
     cluster: &Cluster,
     workspace: &Workspace,
@@ -223,12 +224,6 @@ async fn import_local_state(
             node = cluster.name(),
             "another node took over the channels of this one, which starts without channels"
         );
-        // The notes about Discord stay: messages that waited for the database when the previous
-        // process ended are found by them. The notes about channels that another node has are
-        // removed later in the start.
-        for name in LANE_FILES.into_iter().filter(|name| *name != DISCORD_FILE) {
-            replace(&state.join(name), b"").map_err(failed)?;
-        }
     } else if own.is_some() || cluster.join_kind() == JoinKind::First {
         let lanes = local_lanes(workspace).await;
         retry_while_away(async || cluster.claim(&lanes).await).await?;
@@ -262,8 +257,11 @@ async fn forget_moved_lanes(
     known.extend(questions.iter().map(|(_, channel, _)| Lane::Channel(*channel)));
     known.retain(|lane| !lane.is_local());
     let known: Vec<Lane> = known.into_iter().collect();
-    let gone =
-        Arc::new(retry_while_away(async || cluster.lanes_of_other_nodes(&known).await).await?);
+    let mut gone = retry_while_away(async || cluster.lanes_of_other_nodes(&known).await).await?;
+    // Other nodes may give these back, with turns whose agents still run here.
+    let waiting = retry_while_away(async || cluster.lanes_waiting_for_this_machine().await).await?;
+    gone.retain(|lane| !waiting.iter().any(|row| row.has(lane)));
+    let gone = Arc::new(gone);
     if gone.is_empty() {
         return Ok(());
     }
