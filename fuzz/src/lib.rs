@@ -8,8 +8,8 @@ mod layout_tests_files;
 
 use std::collections::HashMap;
 
-use aetheel_model::budget::BudgetRules;
 use aetheel_model::agent::{Descriptor, Safety, Spawn};
+use aetheel_model::budget::BudgetRules;
 use aetheel_model::lines::{FramedLine, LineSplitter};
 use aetheel_model::{prompt, split, sse};
 use aetheel_store::workspace::{
