@@ -72,8 +72,9 @@ impl Bench {
     }
 
     /// Tests the component as a contributor would: `test` passes for all recordings, of which there
-    /// are at least `least`, and `check` finds nothing with every `step`th of them.
-    pub fn passes(&self, least: usize, step: usize) {
+    /// are at least `least`, and `check` finds nothing with every `step`th of them. Returns how often
+    /// `check` handed the state over to a new guest.
+    pub fn passes(&self, least: usize, step: usize) -> u64 {
         let tested = self.run(&["test", self.component(), "cases", "--json"]);
         assert_eq!(tested.code, Some(0), "{tested:?}");
         assert!(tested.json()["passed"].as_u64().unwrap() >= least as u64, "{tested:?}");
@@ -88,6 +89,8 @@ impl Bench {
         assert_eq!(checked.code, Some(0), "{:#?}", checked.findings());
         let areas = checked.json()["areas"].clone();
         assert!(areas[0]["trials"].as_u64().unwrap() > 12 * cases.len() as u64, "{areas}");
+        let handover = areas.as_array().unwrap().iter().find(|area| area["name"] == "handover");
+        handover.unwrap()["trials"].as_u64().unwrap()
     }
 
     /// Runs `aetheel backend COMMAND` in the folder.

@@ -102,7 +102,7 @@ fn runs() -> Vec<Case> {
 fn passes_the_kit(lang: &str) {
     let Some(wasm) = component(lang) else { return };
     // An interpreter needs a long time for thousands of attempts.
-    Bench::with_cases(&wasm, "gemini", is_for_examples).passes(40, 8);
+    let _ = Bench::with_cases(&wasm, "gemini", is_for_examples).passes(40, 8);
 }
 
 async fn same_as_shipped(lang: &str) {

@@ -214,9 +214,8 @@ fn a_warning_for_the_operator_is_logged_and_not_shown() {
 fn files_that_are_read_and_written_are_tools_with_their_path() {
     for kind in ["file_read", "file_write"] {
         let item = json!({"id": "i", "type": kind, "path": "src/a.rs"});
-        let lines = ["item.started", "item.completed"].map(|stage| {
-            line(Pipe::Stdout, &json!({"type": stage, "item": item}).to_string())
-        });
+        let lines = ["item.started", "item.completed"]
+            .map(|stage| line(Pipe::Stdout, &json!({"type": stage, "item": item}).to_string()));
         let actions = run::<Backend>(start("hi"), lines.to_vec());
         let tools: Vec<_> = events(&actions)
             .filter_map(|event| match event {
@@ -319,8 +318,7 @@ fn a_state_without_the_number_of_requests_counts_from_one() {
     let mut play = play("live-init-prompt-streaming");
     play.start(live("first"));
     until_done(&mut play);
-    let state: serde_json::Value =
-        serde_json::from_str(&play.backend().save().unwrap()).unwrap();
+    let state: serde_json::Value = serde_json::from_str(&play.backend().save().unwrap()).unwrap();
     let mut old = state.as_object().unwrap().clone();
     old.insert("form".to_owned(), json!(2));
     old.remove("calls").expect("the number");
