@@ -1,16 +1,18 @@
 //! Tests of the shipped backends as components: for every recording they return the actions that
 //! the native tests expect, however the inputs are batched.
 
+use std::sync::Arc;
+
 use aetheel::agent::{Action, HostCommand, Input, Safety, Spawn, StartTurn, TimedInput};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
 use aetheel::config::ResourceLimits;
-use aetheel::turn::Backends as _;
+use aetheel::turn::{Backend, Backends as _};
 
 use crate::support::built;
 use crate::support::recordings::{actions, cases, inputs};
 
-/// Passes every recording of a backend to its component, with three batch sizes.
-async fn same_as_native(name: &str, least: usize) {
+/// Loads a shipped component.
+async fn shipped(name: &str) -> Arc<dyn Backend> {
     let backends = tempfile::tempdir().unwrap();
     std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm")))
         .unwrap();
@@ -19,7 +21,12 @@ async fn same_as_native(name: &str, least: usize) {
         RegistryOptions::new(backends.path()),
     )
     .await;
-    let backend = registry.get(name).unwrap_or_else(|| panic!("{reports:?}"));
+    registry.get(name).unwrap_or_else(|| panic!("{reports:?}"))
+}
+
+/// Passes every recording of a backend to its component, with three batch sizes.
+async fn same_as_native(name: &str, least: usize) {
+    let backend = shipped(name).await;
     let cases = cases(name);
     for case in &cases {
         let (expected, inputs, path) = (actions(case), inputs(case), case.path.display());
@@ -57,15 +64,7 @@ components! {
 
 /// Returns the programs that are started for a first and a resumed turn, one-shot and long-lived.
 async fn spawned(name: &str) -> Vec<Spawn> {
-    let backends = tempfile::tempdir().unwrap();
-    std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm")))
-        .unwrap();
-    let (registry, reports) = Registry::start(
-        Engine::new(&ResourceLimits::default(), None).unwrap(),
-        RegistryOptions::new(backends.path()),
-    )
-    .await;
-    let backend = registry.get(name).unwrap_or_else(|| panic!("{reports:?}"));
+    let backend = shipped(name).await;
     let mut spawned = Vec::new();
     for (one_shot, native_id) in [(true, None), (true, Some(())), (false, None), (false, Some(()))]
     {
@@ -95,6 +94,60 @@ async fn no_argument_of_any_agent_contains_a_prompt() {
                 !seen.contains("words-of"),
                 "{name}: other users of the machine can read it: {seen}"
             );
+        }
+    }
+}
+
+/// Returns the programs, files and messages to the agent that a component asks for.
+async fn asked_for(backend: &Arc<dyn Backend>, inputs: Vec<TimedInput>) -> Vec<String> {
+    let mut guest = backend.open().await.unwrap();
+    let mut asked = Vec::new();
+    for input in inputs {
+        let reaches_the_agent = |action: &Action| {
+            matches!(
+                action,
+                Action::Spawn(_) | Action::PutFile(_) | Action::Write(_) | Action::Http(_)
+            )
+        };
+        let actions = guest.handle(vec![input]).await.unwrap();
+        asked.extend(actions.iter().filter(|it| reaches_the_agent(it)).map(|it| format!("{it:?}")));
+    }
+    asked
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_allowed_tools_reaches_every_agent_in_both_modes() {
+    for (name, tool) in [
+        ("claude", "Read"),
+        ("codex", "web_search"),
+        ("opencode", "read"),
+        ("droid", "Read"),
+        ("gemini", "read_file"),
+    ] {
+        let (backend, cases) = (shipped(name).await, cases(name));
+        for one_shot in [true, false] {
+            let mut tried = 0;
+            for case in &cases {
+                let usual = inputs(case);
+                let mut limited = usual.clone();
+                let Some(Input::Command(HostCommand::StartTurn(start))) =
+                    limited.first_mut().map(|timed| &mut timed.input)
+                else {
+                    continue;
+                };
+                if start.one_shot != one_shot || !start.settings.allowed_tools.is_empty() {
+                    continue;
+                }
+                start.settings.allowed_tools = vec![tool.to_owned()];
+                let (usual, limited) =
+                    (asked_for(&backend, usual).await, asked_for(&backend, limited).await);
+                assert_ne!(usual, limited, "{}: the agent has all tools", case.path.display());
+                tried += 1;
+                if tried == 5 {
+                    break;
+                }
+            }
+            assert_eq!(tried, 5, "{name}, one-shot: {one_shot}");
         }
     }
 }

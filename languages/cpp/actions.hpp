@@ -61,6 +61,7 @@ class Actions {
     void unrecognised(std::string_view what, std::string_view path, std::string_view output);
 
     const std::vector<Action> &all() const { return all_; }
+    Action &last() { return all_.back(); }
 
   private:
     std::vector<Action> all_;

@@ -130,7 +130,7 @@ impl Connected {
             tool_server::open(&config, &dispatcher, Some(&state), held.as_ref()).await;
         dispatcher.recovery.restore_agents().await;
         let saved = match &mut place {
-            Some(place) => place.recover(&dispatcher.recovery).await,
+            Some(place) => place.recover(&dispatcher.recovery, &dispatcher.transfer).await,
             None => dispatcher.recovery.recover().await,
         };
         if saved && let Some(held) = &held {

@@ -340,6 +340,15 @@ pub enum BackendCommand {
         #[arg(value_name = "BACKEND")]
         name: String,
     },
+    /// Show the rollouts that have ended, with the differences that were found
+    History {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// The backend; without it, all backends are shown
+        #[arg(value_name = "BACKEND")]
+        name: Option<String>,
+    },
     /// Let a new version on rollout serve now
     Promote {
         /// Settings shared by all commands.

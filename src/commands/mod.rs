@@ -140,6 +140,11 @@ pub fn run(cli: Cli) -> u8 {
         CliCommand::Backend(BackendCommand::Rollout { common, name }) => {
             on_rollout(&common, name, RolloutAction::Show)
         }
+        CliCommand::Backend(BackendCommand::History { common, name }) => {
+            with_settings(&common, None, |settings| {
+                backend::rollout::history(&settings.config, name.as_deref())
+            })
+        }
         CliCommand::Backend(BackendCommand::Promote { common, name }) => {
             on_rollout(&common, name, RolloutAction::Promote)
         }

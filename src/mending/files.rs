@@ -49,18 +49,21 @@ impl SourceFolderError {
 
 /// Whether links are followed. They are in the operator's folder, and refused in an agent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkPolicy {
+pub enum LinkPolicy<'a> {
     /// A link counts as its target.
     Followed,
     /// A link is an error.
     Refused,
+    /// A link that this folder of the operator has too, with the same target, counts as what the
+    /// operator's link leads to. Any other link is an error.
+    AsIn(&'a Path),
 }
 
 /// Reads all files of a folder, without those that compilers write. Blocks.
 ///
 /// # Errors
 /// [`SourceFolderError`] with the first file or folder that cannot be used.
-pub fn read(folder: &Path, links: LinkPolicy) -> Result<SourceFiles, SourceFolderError> {
+pub fn read(folder: &Path, links: LinkPolicy<'_>) -> Result<SourceFiles, SourceFolderError> {
     let mut files = SourceFiles::new();
     read_into(folder, "", links, &mut files)?;
     Ok(files)
@@ -69,18 +72,26 @@ pub fn read(folder: &Path, links: LinkPolicy) -> Result<SourceFiles, SourceFolde
 fn read_into(
     folder: &Path,
     prefix: &str,
-    links: LinkPolicy,
+    links: LinkPolicy<'_>,
     files: &mut SourceFiles,
 ) -> Result<(), SourceFolderError> {
     for entry in fs::read_dir(folder).map_err(|error| SourceFolderError::read(folder, error))? {
-        let path = entry.map_err(|error| SourceFolderError::read(folder, error))?.path();
-        let found = match links {
-            LinkPolicy::Followed => fs::metadata(&path),
-            LinkPolicy::Refused => fs::symlink_metadata(&path),
-        };
-        let found = found.map_err(|error| SourceFolderError::read(&path, error))?;
+        let mut path = entry.map_err(|error| SourceFolderError::read(folder, error))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let below = if prefix.is_empty() { name.clone() } else { format!("{prefix}/{name}") };
+        let mut links = links;
+        if let LinkPolicy::AsIn(original) = links {
+            let original = original.join(&below);
+            let target = fs::read_link(&path).ok();
+            if target.is_some() && target == fs::read_link(&original).ok() {
+                (path, links) = (original, LinkPolicy::Followed);
+            }
+        }
+        let found = match links {
+            LinkPolicy::Followed => fs::metadata(&path),
+            LinkPolicy::Refused | LinkPolicy::AsIn(_) => fs::symlink_metadata(&path),
+        };
+        let found = found.map_err(|error| SourceFolderError::read(&path, error))?;
         if found.is_dir() {
             if !OUTPUT_FOLDERS.contains(&name.as_str()) {
                 read_into(&path, &below, links, files)?;
@@ -157,5 +168,27 @@ mod tests {
         assert!(package_of(&files, root, "b").unwrap_err().to_string().contains("b/Cargo.toml"));
         symlink("/etc/hostname", root.join("a/src/link.rs")).unwrap();
         assert!(matches!(read(root, LinkPolicy::Refused), Err(SourceFolderError::Kind(_))));
+    }
+
+    #[test]
+    fn a_copy_may_have_the_links_of_the_original_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let [original, copy] = ["original", "copy"].map(|name| folder.path().join(name));
+        fs::create_dir(folder.path().join("wit")).unwrap();
+        fs::write(folder.path().join("wit/types.wit"), "interface").unwrap();
+        for root in [&original, &copy] {
+            fs::create_dir(root).unwrap();
+            symlink("../wit", root.join("wit")).unwrap();
+        }
+        // The copy may be anywhere: the link is that of the operator.
+        let moved = tempfile::tempdir().unwrap();
+        symlink("../wit", moved.path().join("wit")).unwrap();
+        for root in [copy.as_path(), moved.path()] {
+            let files = read(root, LinkPolicy::AsIn(&original)).unwrap();
+            assert_eq!(files, read(&original, LinkPolicy::Followed).unwrap());
+        }
+        symlink("/etc", moved.path().join("etc")).unwrap();
+        let refused = read(moved.path(), LinkPolicy::AsIn(&original));
+        assert!(matches!(refused, Err(SourceFolderError::Kind(_))));
     }
 }

@@ -76,6 +76,8 @@ pub enum BuildFailure {
 
 /// A place where candidates of one backend are built, one after the other.
 pub struct Workshop {
+    /// The operator's folder of sources.
+    pub source: PathBuf,
     /// The operator's sources.
     pub original: SourceFiles,
     /// The folder of the backend's package below them; empty for a project with one backend.
@@ -115,6 +117,7 @@ impl Workshop {
         let home = home.or_else(|| Some(Path::new(variables.get("HOME")?).join(".cargo")));
         let crates = home.map(|home| home.join("registry")).filter(|path| path.is_dir());
         let (source, backend) = (source.to_owned(), backend.to_owned());
+        let folder = source.clone();
         let prefix = custody.scratch();
         let registry = crates.clone();
         let opened = move || -> Result<_, WorkshopError> {
@@ -150,7 +153,8 @@ impl Workshop {
         .into();
         variables.extend(more.iter().map(|(name, value)| ((*name).into(), (*value).into())));
         let readable = [Some(sysroot), crates].into_iter().flatten().collect();
-        Ok(Self { original, package, readable, scratch, cargo, custody, hidden, variables })
+        let source = folder;
+        Ok(Self { source, original, package, readable, scratch, cargo, custody, hidden, variables })
     }
 
     /// Returns the folder of the backend's own sources, for example `gemini/src`.
@@ -258,6 +262,8 @@ async fn sysroot(
         named.into_iter().filter_map(|name| Some((name.to_owned(), variables.get(name)?.clone())));
     let programs = home("CARGO_HOME", ".cargo").map(|home| home.join("bin"));
     let read = programs.into_iter().chain(home("RUSTUP_HOME", ".rustup"));
+    let read =
+        read.chain(variables.get("PATH").into_iter().flat_map(|path| compiler_folders(path)));
     let launch = Launch {
         run: "mend-toolchain".to_owned(),
         proc: 1,
@@ -281,6 +287,17 @@ async fn sysroot(
         Ok(_) | Err(LaunchError::NotFound(_)) => Err(WorkshopError::NoToolchain(source.to_owned())),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the folders that the first `rustc` of PATH needs: its own, that of the file to which it
+/// links, and the libraries beside that.
+fn compiler_folders(path: &str) -> Vec<PathBuf> {
+    let all = std::env::split_paths(path).map(|folder| folder.join("rustc"));
+    let Some(found) = all.into_iter().find(|file| file.is_file()) else { return Vec::new() };
+    let real = fs::canonicalize(&found).unwrap_or_else(|_| found.clone());
+    let own = [found.parent(), real.parent()].into_iter().flatten().map(Path::to_owned);
+    let libraries = real.parent().and_then(Path::parent).map(|root| root.join("lib"));
+    own.chain(libraries.filter(|folder| folder.is_dir())).collect()
 }
 
 /// Runs a program to its end. Returns its exit and the last lines of its output.

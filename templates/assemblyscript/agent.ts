@@ -1,7 +1,7 @@
 // Parses a line of output. Fields may be missing or have another type.
 
 import * as c from "./contract";
-import { Json, Kind } from "./json";
+import { Json, Kind, quoted } from "./json";
 
 export function prompt(parts: c.Part[]): string {
   const texts: string[] = [];
@@ -24,6 +24,36 @@ export function isId(text: string): bool {
   const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
   for (let at = 0; at < text.length; at++) if (!letters.includes(text.charAt(at))) return false;
   return text.length >= 1 && text.length <= 128 && !text.startsWith("-");
+}
+
+/** Reports the fields that a line lacks. Without a report, their loss would go unnoticed. */
+export function missing(said: Json, raw: string): c.EventKind[] {
+  const type = text(said, "type");
+  const out: c.EventKind[] = [];
+  if (type == "session") need(said, "id", "id", Kind.Text, raw, out);
+  else if (type == "text") need(said, "text", "text", Kind.Text, raw, out);
+  else if (type == "error") need(said, "message", "message", Kind.Text, raw, out);
+  else if (type == "done") need(said, "usage", "usage", Kind.Object, raw, out);
+  else if (type == "tool-result") {
+    need(said, "id", "id", Kind.Text, raw, out);
+    need(said, "output", "output", Kind.Text, raw, out);
+  } else if (type == "tool") {
+    need(said, "id", "id", Kind.Text, raw, out);
+    need(said, "name", "name", Kind.Text, raw, out);
+    need(said, "input", "input", Kind.Object, raw, out);
+    const given = said.field("input");
+    const name = text(said, "name");
+    const target = name == "shell" ? "command" : name == "read" || name == "edit" ? "path" : "";
+    if (given !== null && given.kind == Kind.Object && target != "") need(given, target, `input.${target}`, Kind.Text, raw, out);
+  }
+  return out;
+}
+
+function need(given: Json, field: string, path: string, kind: Kind, raw: string, out: c.EventKind[]): void {
+  const value = given.field(field);
+  if (value !== null && value.kind == kind) return;
+  const difference = value === null || value.kind == Kind.Null ? c.Difference.Missing : c.Difference.Changed;
+  out.push(new c.EventKindUnrecognised(new c.Unrecognised(difference, `no ${quoted(path)} in its line`, path, raw.slice(0, 500))));
 }
 
 export function toolStart(said: Json): c.ToolStart {

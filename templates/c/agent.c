@@ -71,6 +71,45 @@ static struct result done(json said) {
     return result;
 }
 
+// Reports a field that a line lacks. Without a report, its loss would go unnoticed.
+static void need(json value, bool there, struct text type, const char *path, struct text raw, struct actions *out) {
+    if (there) return;
+    struct buffer what = {0};
+    buffer_add(&what, TEXT("no `"));
+    buffer_add(&what, text_of(path));
+    buffer_add(&what, TEXT("` in a line of type "));
+    buffer_quote(&what, type);
+    add_unrecognised(out, given(&what), path, raw);
+    out->at[out->count - 1].val.event.kind.val.unrecognised.difference =
+        json_is_null(value) ? AETHEEL_BACKEND_TYPES_DIFFERENCE_MISSING : AETHEEL_BACKEND_TYPES_DIFFERENCE_CHANGED;
+}
+
+static bool is_text(json value) { return value.length && value.at[0] == '"'; }
+
+// The fields that each type of line always has.
+static const struct {
+    const char *type, *field;
+    bool is_object;
+} FIELDS[] = {{"session", "id", false},  {"text", "text", false}, {"error", "message", false},
+              {"done", "usage", true},    {"tool", "id", false},   {"tool", "name", false},
+              {"tool", "input", true},    {"tool-result", "id", false}, {"tool-result", "output", false}};
+
+static void report_missing(json said, struct text raw, struct actions *out) {
+    struct buffer type = {0};
+    json_string(json_field(said, "type"), &type);
+    for (size_t at = 0; at < sizeof FIELDS / sizeof *FIELDS; at++) {
+        if (!text_equals(buffer_text(&type), FIELDS[at].type)) continue;
+        json value = json_field(said, FIELDS[at].field);
+        need(value, FIELDS[at].is_object ? json_is_object(value) : is_text(value), buffer_text(&type), FIELDS[at].field, raw, out);
+    }
+    for (size_t at = 0; at < sizeof TOOLS / sizeof *TOOLS; at++) {
+        json input = json_field(said, "input"), target = json_field(input, TOOLS[at].target);
+        if (!text_equals(buffer_text(&type), "tool") || !json_is(json_field(said, "name"), TOOLS[at].name) || !json_is_object(input)) continue;
+        need(target, is_text(target), buffer_text(&type), TOOLS[at].target, raw, out);
+    }
+    buffer_clear(&type);
+}
+
 bool agent_line(const aetheel_backend_types_line_t *line, struct actions *out, struct result *result) {
     struct text raw = text_trim((struct text){(const char *)line->text.ptr, line->text.len});
     struct buffer text = {0};
@@ -81,6 +120,7 @@ bool agent_line(const aetheel_backend_types_line_t *line, struct actions *out, s
         add_unrecognised(out, copied(what), "", raw);
         return false;
     }
+    report_missing(said, raw, out);
     type = json_field(said, "type");
     if (json_is(type, "done")) {
         *result = done(said);
@@ -95,7 +135,7 @@ bool agent_line(const aetheel_backend_types_line_t *line, struct actions *out, s
     if (json_is(type, "session")) {
         json_string(json_field(said, "id"), &text);
         if (!is_native_id(buffer_text(&text))) {
-            add_unrecognised(out, copied(TEXT("session line without an id")), "id", raw);
+            add_unrecognised(out, copied(TEXT("session line without a valid id")), "id", raw);
             buffer_clear(&text);
             return false;
         }

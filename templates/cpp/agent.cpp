@@ -48,6 +48,34 @@ void tool(const Json &said, Actions &out) {
     start.input = copied(std::string_view(shown));
 }
 
+// The fields that each type of line always has.
+constexpr struct {
+    std::string_view type, field;
+    bool is_object = false;
+} fields[] = {{"session", "id"}, {"text", "text"},        {"error", "message"},  {"done", "usage", true},   {"tool", "id"},
+              {"tool", "name"},  {"tool", "input", true}, {"tool-result", "id"}, {"tool-result", "output"}};
+
+// Reports the fields that a line lacks. Without a report, their loss would go unnoticed.
+void report_missing(const Json &said, std::string_view raw, Actions &out) {
+    std::string type = said.text("type").value_or("");
+    auto need = [&](const Json &value, bool there, const std::string &path) {
+        if (there) return;
+        out.unrecognised("no `" + path + "` in a line of type " + quoted(type), path, raw);
+        out.last().val.event.kind.val.unrecognised.difference =
+            value.is_null() ? AETHEEL_BACKEND_TYPES_DIFFERENCE_MISSING : AETHEEL_BACKEND_TYPES_DIFFERENCE_CHANGED;
+    };
+    for (const auto &field : fields) {
+        if (field.type != type) continue;
+        Json value = said[field.field];
+        need(value, field.is_object ? value.is_object() : value.text().has_value(), std::string(field.field));
+    }
+    Json input = said["input"];
+    for (const auto &tool : tools) {
+        if (type != "tool" || !said.says("name", tool.name) || !input.is_object()) continue;
+        need(input[tool.target], input.text(tool.target).has_value(), "input." + std::string(tool.target));
+    }
+}
+
 Result done(const Json &said) {
     Result result = Result::of(said["stopped"].is_true() ? OUTCOME(INTERRUPTED) : OUTCOME(COMPLETED));
     Json usage = said["usage"];
@@ -68,13 +96,14 @@ std::optional<Result> agent_line(const aetheel_backend_types_line_t &line, Actio
         out.unrecognised(line.truncated ? "line longer than the limit" : "line that is not a JSON object", "", raw);
         return std::nullopt;
     }
+    report_missing(said, raw, out);
     std::string type = said.text("type").value_or("");
     if (type == "done") return done(said);
     if (type == "error") return Result::failed(FAILURE(OTHER), said.text("message").value_or(""));
     if (type == "session") {
         std::string id = said.text("id").value_or("");
         if (!is_native_id(id)) {
-            out.unrecognised("session line without an id", "id", raw);
+            out.unrecognised("session line without a valid id", "id", raw);
             return std::nullopt;
         }
         auto &ready = out.add(ACTION(SESSION_READY)).val.session_ready;

@@ -23,6 +23,43 @@ var tools = map[string]struct{ kind, target string }{
 	"shell": {"bash", "command"}, "read": {"file_read", "path"}, "edit": {"file_edit", "path"},
 }
 
+// fields has the fields that each type of line always has: texts and objects.
+var fields = map[string]struct{ texts, objects []string }{
+	"session": {texts: []string{"id"}}, "text": {texts: []string{"text"}}, "error": {texts: []string{"message"}},
+	"tool":        {texts: []string{"id", "name"}, objects: []string{"input"}},
+	"tool-result": {texts: []string{"id", "output"}}, "done": {objects: []string{"usage"}},
+}
+
+// reportMissing reports the fields that a line lacks. Without a report, their loss would go
+// unnoticed.
+func reportMissing(said object, raw string, out *emitter) {
+	kind := said.text("type")
+	report := func(path string, value any) {
+		difference := t.Difference(t.Difference_Changed)
+		if value == nil {
+			difference = t.Difference_Missing
+		}
+		what := fmt.Sprintf("no `%s` in a line of type %q", path, kind)
+		out.event(t.MakeEventKindUnrecognised(t.Unrecognised{
+			Difference: difference, What: what, Path: w.Some(path), Sample: head(raw, sampleBytes),
+		}))
+	}
+	for _, field := range fields[kind].texts {
+		if !said.has(field) {
+			report(field, said[field])
+		}
+	}
+	for _, field := range fields[kind].objects {
+		if said.object(field) == nil {
+			report(field, said[field])
+		}
+	}
+	input, target := said.object("input"), tools[said.text("name")].target
+	if kind == "tool" && input != nil && target != "" && !input.has(target) {
+		report("input."+target, input[target])
+	}
+}
+
 // agentLine handles a line of output, for both ways to run the agent. It returns the end of the
 // turn if the line has it.
 func agentLine(line t.Line, out *emitter) (turnResult, bool) {
@@ -39,10 +76,11 @@ func agentLine(line t.Line, out *emitter) (turnResult, bool) {
 		out.unrecognised(what, "", raw)
 		return turnResult{}, false
 	}
+	reportMissing(said, raw, out)
 	switch kind := said.text("type"); kind {
 	case "session":
 		if !nativeID.MatchString(said.text("id")) {
-			out.unrecognised("session line without an id", "id", raw)
+			out.unrecognised("session line without a valid id", "id", raw)
 			break
 		}
 		out.add(t.MakeActionSessionReady(t.SessionReady{

@@ -7,6 +7,16 @@ const TOOLS = new Map([
   ["edit", ["file_edit", "path"]],
 ]);
 
+// The fields that each type of line always has: texts and objects.
+const FIELDS = {
+  session: [["id"], []],
+  text: [["text"], []],
+  tool: [["id", "name"], ["input"]],
+  "tool-result": [["id", "output"], []],
+  done: [[], ["usage"]],
+  error: [["message"], []],
+};
+
 export function prompt(parts) {
   return parts.map((part) => (part.tag === "text" ? part.val : part.val.path)).join("\n\n");
 }
@@ -58,6 +68,30 @@ function isObject(value) {
  */
 export function text(value) {
   return typeof value === "string" ? value.toWellFormed() : "";
+}
+
+/**
+ * Reports the fields that a line lacks. Without a report, their loss would go unnoticed.
+ */
+export function missing(said, raw) {
+  const type = text(said.type);
+  const [texts, objects] = Object.hasOwn(FIELDS, type) ? FIELDS[type] : [[], []];
+  const needed = texts.map((field) => [field, said[field], typeof said[field] === "string"]);
+  for (const field of objects) needed.push([field, said[field], isObject(said[field])]);
+  const [, target] = TOOLS.get(text(said.name)) ?? ["", ""];
+  if (type === "tool" && isObject(said.input) && target !== "") {
+    needed.push([`input.${target}`, said.input[target], typeof said.input[target] === "string"]);
+  }
+  const lacking = needed.filter(([, , there]) => !there);
+  return lacking.map(([path, value]) => ({
+    tag: "unrecognised",
+    val: {
+      difference: value === undefined || value === null ? "missing" : "changed",
+      what: `no \`${path}\` in a line of type ${JSON.stringify(type)}`,
+      path,
+      sample: raw.slice(0, 500).toWellFormed(),
+    },
+  }));
 }
 
 export function toolStart(said) {

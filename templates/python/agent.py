@@ -9,6 +9,19 @@ from wit_world.imports import types as t
 TOOLS = {"shell": ("bash", "command"), "read": ("file_read", "path"), "edit": ("file_edit", "path")}
 
 
+# The fields that each type of line always has: texts and objects.
+FIELDS: dict[str, tuple[list[str], list[str]]] = {
+    "session": (["id"], []),
+    "text": (["text"], []),
+    "tool": (["id", "name"], ["input"]),
+    "tool-result": (["id", "output"], []),
+    "ask": (["id", "tool", "name", "always"], ["input"]),
+    "ask-over": (["id"], []),
+    "done": ([], ["usage"]),
+    "error": (["message"], []),
+}
+
+
 def prompt(parts: list[t.Part]) -> str:
     return "\n\n".join(part.value if isinstance(part, t.Part_Text) else part.value.path for part in parts)
 
@@ -39,6 +52,28 @@ def text(of: dict, field: str) -> str:
     """Returns a text field, or an empty text if the field has another type."""
     value = of.get(field)
     return value if isinstance(value, str) else ""
+
+
+def missing(said: dict, raw: str) -> list[t.EventKind]:
+    """Reports the fields that a line lacks. Without a report, their loss would go unnoticed."""
+    kind = text(said, "type")
+    texts, objects = FIELDS.get(kind, ([], []))
+    needed = [(field, said.get(field), str) for field in texts] + [(field, said.get(field), dict) for field in objects]
+    given, (_, target) = said.get("input"), TOOLS.get(text(said, "name"), ("", ""))
+    if kind in ("tool", "ask") and isinstance(given, dict) and target:
+        needed.append((f"input.{target}", given.get(target), str))
+    lacking = [(path, value) for path, value, of in needed if not isinstance(value, of)]
+    return [
+        t.EventKind_Unrecognised(
+            t.Unrecognised(
+                t.Difference.MISSING if value is None else t.Difference.CHANGED,
+                f"no `{path}` in a line of type {json.dumps(kind)}",
+                path,
+                raw[:500],
+            )
+        )
+        for path, value in lacking
+    ]
 
 
 def tool_start(said: dict) -> t.ToolStart:

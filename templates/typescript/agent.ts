@@ -1,6 +1,6 @@
 // Parses a line of output. Fields may be missing or have another type.
 
-import type { Part, ToolStart, Usage } from "./contract.js";
+import type { EventKind, Part, ToolStart, Usage } from "./contract.js";
 
 type Said = { [field: string]: unknown };
 
@@ -10,6 +10,16 @@ const TOOLS = new Map([
   ["read", ["file_read", "path"]],
   ["edit", ["file_edit", "path"]],
 ]);
+
+// The fields that each type of line always has: texts and objects.
+const FIELDS: { [type: string]: [string[], string[]] } = {
+  session: [["id"], []],
+  text: [["text"], []],
+  tool: [["id", "name"], ["input"]],
+  "tool-result": [["id", "output"], []],
+  done: [[], ["usage"]],
+  error: [["message"], []],
+};
 
 export function prompt(parts: Part[]): string {
   return parts.map((part) => (part.tag === "text" ? part.val : part.val.path)).join("\n\n");
@@ -62,6 +72,30 @@ function isObject(value: unknown): value is Said {
  */
 export function text(value: unknown): string {
   return typeof value === "string" ? value.toWellFormed() : "";
+}
+
+/**
+ * Reports the fields that a line lacks. Without a report, their loss would go unnoticed.
+ */
+export function missing(said: Said, raw: string): EventKind[] {
+  const type = text(said.type);
+  const [texts, objects] = Object.hasOwn(FIELDS, type) ? FIELDS[type] : [[], []];
+  const needed: [string, unknown, boolean][] = texts.map((field) => [field, said[field], typeof said[field] === "string"]);
+  for (const field of objects) needed.push([field, said[field], isObject(said[field])]);
+  const [, target] = TOOLS.get(text(said.name)) ?? ["", ""];
+  if (type === "tool" && isObject(said.input) && target !== "") {
+    needed.push([`input.${target}`, said.input[target], typeof said.input[target] === "string"]);
+  }
+  const lacking = needed.filter(([, , there]) => !there);
+  return lacking.map(([path, value]) => ({
+    tag: "unrecognised",
+    val: {
+      difference: value === undefined || value === null ? "missing" : "changed",
+      what: `no \`${path}\` in a line of type ${JSON.stringify(type)}`,
+      path,
+      sample: raw.slice(0, 500).toWellFormed(),
+    },
+  }));
 }
 
 export function toolStart(said: Said): ToolStart {

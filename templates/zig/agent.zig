@@ -52,6 +52,7 @@ pub fn line(arena: std.mem.Allocator, told: *const c.aetheel_backend_types_line_
         try out.unrecognised(try actions.copied(what), null, raw);
         return null;
     }
+    try reportMissing(said, raw, out);
     const kind = json.text(said, "type") orelse "";
     const Kind = enum { session, text, tool, @"tool-result", done, @"error" };
     switch (std.meta.stringToEnum(Kind, kind) orelse {
@@ -62,7 +63,7 @@ pub fn line(arena: std.mem.Allocator, told: *const c.aetheel_backend_types_line_
         .session => {
             const told_id = json.text(said, "id") orelse "";
             if (!isNativeId(told_id)) {
-                try out.unrecognised(try actions.copied("session line without an id"), "id", raw);
+                try out.unrecognised(try actions.copied("session line without a valid id"), "id", raw);
                 return null;
             }
             const id = try actions.copied(told_id);
@@ -91,6 +92,43 @@ pub fn line(arena: std.mem.Allocator, told: *const c.aetheel_backend_types_line_
         .@"error" => return try Result.failed(c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_OTHER, json.text(said, "message") orelse ""),
     }
     return null;
+}
+
+/// The fields that each type of line always has.
+const fields = [_]struct { kind: []const u8, field: []const u8, is_object: bool = false }{
+    .{ .kind = "session", .field = "id" },
+    .{ .kind = "text", .field = "text" },
+    .{ .kind = "error", .field = "message" },
+    .{ .kind = "done", .field = "usage", .is_object = true },
+    .{ .kind = "tool", .field = "id" },
+    .{ .kind = "tool", .field = "name" },
+    .{ .kind = "tool", .field = "input", .is_object = true },
+    .{ .kind = "tool-result", .field = "id" },
+    .{ .kind = "tool-result", .field = "output" },
+};
+
+/// Reports the fields that a line lacks. Without a report, their loss would go unnoticed.
+fn reportMissing(said: json.Value, raw: []const u8, out: *actions.Actions) actions.Error!void {
+    const kind = json.text(said, "type") orelse "";
+    for (fields) |needed| {
+        if (!std.mem.eql(u8, needed.kind, kind)) continue;
+        const value = json.field(said, needed.field);
+        const there = if (needed.is_object) value == .object else value == .string;
+        if (!there) try lacks(kind, needed.field, value, raw, out);
+    }
+    const input = json.field(said, "input");
+    if (!std.mem.eql(u8, kind, "tool") or input != .object) return;
+    for (tools) |known| {
+        const target = json.field(input, known.target);
+        if (json.is(said, "name", known.name) and target != .string) try lacks(kind, known.target, target, raw, out);
+    }
+}
+
+fn lacks(kind: []const u8, path: []const u8, value: json.Value, raw: []const u8, out: *actions.Actions) actions.Error!void {
+    const what = try actions.printed("no `{s}` in a line of type {f}", .{ path, actions.Quoted{ .text = kind } });
+    try out.unrecognised(what, path, raw);
+    const difference = if (value == .null) c.AETHEEL_BACKEND_TYPES_DIFFERENCE_MISSING else c.AETHEEL_BACKEND_TYPES_DIFFERENCE_CHANGED;
+    out.list.items[out.list.items.len - 1].val.event.kind.val.unrecognised.difference = @intCast(difference);
 }
 
 /// Returns whether a text can be the id of a session, see `session-ready` in wit/types.wit.

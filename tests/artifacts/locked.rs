@@ -42,6 +42,24 @@ async fn a_new_machine_installs_exactly_the_locked_versions() {
 }
 
 #[tokio::test]
+async fn a_version_that_was_rolled_back_is_not_installed_again_from_the_lock_file() {
+    let registry = OciRegistry::start();
+    let operator = installation();
+    let old = mini("1.0.0", &[]).build();
+    for (version, bytes) in [("1", old.clone()), ("2", mini("2.0.0", &[]).build())] {
+        let path = file(&operator, version, &bytes);
+        let tag = registry.reference(&format!("mini:{version}"));
+        publish(&operator, &path, &tag).await;
+        done(&operator, &["install", &tag]).await;
+    }
+    let said = done(&operator, &["rollback", "mini"]).await;
+    assert!(said.contains("removed from backends.lock.md"), "{said}");
+    let errors = refused(&operator, &["install", "--locked"], 64).await;
+    assert!(errors.contains("backends.lock.md names no backend"), "{errors}");
+    assert_eq!(fs::read(operator.backend("mini")).unwrap(), old);
+}
+
+#[tokio::test]
 async fn a_tag_that_moved_is_shown_and_not_followed_silently() {
     let registry = OciRegistry::start();
     let operator = installation();

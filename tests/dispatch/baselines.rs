@@ -137,6 +137,23 @@ async fn a_success_without_an_answer_is_reported_where_all_turns_before_had_one(
 }
 
 #[tokio::test]
+async fn a_heartbeat_without_an_answer_is_neither_reported_nor_learned() {
+    let folder = TempDir::new().unwrap();
+    let good = one(reader(1, "a", "said"));
+    let mut scene = Scene::with_lines(folder.path(), good, true, lines).await;
+    for _ in 0..20 {
+        assert_eq!(scene.answer("short;done").await.0, "ok");
+    }
+    scene.heartbeat("done").await;
+    assert_eq!(scene.answer("short;done").await.0, "ok");
+    scene.shut_down().await;
+    assert_eq!(state(&folder, "drift.md").matches("unlike all before").count(), 0);
+    assert!(!state(&folder, "lost.md").contains("`scripted`"));
+    let saved = state(&folder, "baselines.md");
+    assert!(saved.contains(": 21 answered, 0 silent"), "{saved}");
+}
+
+#[tokio::test]
 async fn a_component_that_drops_answers_too_short_for_the_detector_is_rolled_back() {
     let folder = TempDir::new().unwrap();
     let good = one(reader(1, "a", "said"));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use aetheel::agent::{AgentEventKind, Exit, HostCommand, Input, TurnOutcome, Unrecognised};
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, status_rows};
-use aetheel::event::Lane;
+use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
 use aetheel::id::ChannelId;
 use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
@@ -117,6 +117,17 @@ impl Scene {
         let answer = self.collected.answers(self.asked).await.pop().unwrap().1;
         self.dispatcher.turns.lane_idle(&SEVEN).await;
         (answer.text, answer.failure)
+    }
+
+    /// Runs a heartbeat to its end.
+    pub(super) async fn heartbeat(&mut self, prompt: &str) {
+        let lane = Lane::Heartbeat("inbox".to_owned());
+        let origin = EventOrigin::Internal { channel: Some(ChannelId::discord(7)) };
+        let event = NewEvent::new(EventKind::Heartbeat, lane.clone(), origin, prompt);
+        self.dispatcher.intake.submit(event).unwrap();
+        self.asked += 1;
+        self.collected.answers(self.asked).await;
+        self.dispatcher.turns.lane_idle(&lane).await;
     }
 
     pub(super) async fn notice(&self, count: usize) -> String {

@@ -331,6 +331,7 @@ fn a_call_while_no_gateway_runs_is_carried_out_once_by_the_next() {
         let (said, mut is_alone) = (said.clone(), is_alone.clone());
         async move {
             let address = address(&agent);
+            std::fs::write(agent.launch.cwd.join("a.txt"), "hello").unwrap();
             agent.say(&["text before "]).await;
             let _ = is_alone.wait_for(|alone| *alone).await;
             let file = json!({"name": "aetheel_post_file", "arguments": {"path": "a.txt"}});
@@ -344,7 +345,6 @@ fn a_call_while_no_gateway_runs_is_carried_out_once_by_the_next() {
     let (first, server) = conversation.gateway();
     first.ask("go");
     first.wait_for_text("before ");
-    std::fs::write(conversation.folder.path().join("workspace/a.txt"), "hello").unwrap();
     first.die();
     drop(server);
     alone.send_replace(true);

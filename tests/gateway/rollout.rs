@@ -8,6 +8,8 @@ use rustix::process::Signal;
 
 use super::components::{download, expect_answer, listed, mini, prepared, row_of_mini};
 use super::{installed, serving};
+use aetheel::workspace::component_digest;
+
 use crate::rollout::faults::rebuilt;
 use crate::support::browser::Browser;
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER};
@@ -138,6 +140,11 @@ async fn owners_decide_with_buttons_in_discord_also_after_a_restart() {
     local.wait_for_message(OTHER, |text| text.contains("✅ Promoted by")).await;
     expect_answer(&local, "3.0.0").await;
     assert!(!installation.read("state/rollouts.md").contains("`mini`"));
+    let history = said(&installation, &["history", "mini"]).await;
+    let ended = history.lines().filter(|line| line.contains("mini ("));
+    let ends: Vec<bool> = ended.map(|line| line.contains("promoted: ")).collect();
+    assert_eq!(ends, [true, false], "{history}");
+    assert!(history.contains(&format!("mini ({})", &component_digest(&second)[..12])), "{history}");
     // The command of another program is reported too.
     install(&installation, "mini-4.wasm", &mini("4.0.0", json!({}))).await;
     local.wait_for_message(OTHER, |text| text.contains("Version 4.0.0 (")).await;

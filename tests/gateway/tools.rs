@@ -46,6 +46,22 @@ async fn a_file_that_the_agent_posts_is_attached_to_its_answer() {
 }
 
 #[tokio::test]
+async fn the_files_of_an_answer_are_in_one_message() {
+    let local = LocalDiscord::start().await;
+    let installation = with_notes(&local);
+    let _bot = serving(&installation).await;
+    let post =
+        |number| format!(r#"aetheel_post_file {{"path":"notes.txt","name":"{number}.txt"}}"#);
+    let calls: Vec<String> = (1..=10).map(post).collect();
+    local.mention(CHANNEL, ANN, &format!("call {}", calls.join("\n")));
+    local.wait_for("all files", |local| (files(local, CHANNEL).len() == 10).then_some(())).await;
+    let counts = local.messages(CHANNEL).into_iter().map(|message| message.files.len());
+    assert_eq!(counts.filter(|count| *count > 0).collect::<Vec<_>>(), [10]);
+    let names: Vec<_> = files(&local, CHANNEL).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, (1..=10).map(|number| format!("{number}.txt")).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn a_question_of_a_tool_is_answered_once_although_the_gateway_is_killed_again_and_again() {
     let local = LocalDiscord::start().await;
     let installation = with_notes(&local);

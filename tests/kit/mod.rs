@@ -5,6 +5,7 @@ mod commands;
 mod dev;
 mod hostile;
 mod machine;
+mod one_judge;
 mod own_recordings;
 mod profile;
 mod recording;

@@ -1,11 +1,11 @@
 //! Tests of recording a real program by hand, and of using the recording.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use aetheel::agent::{Exit, HostCommand, Input, Mode, Safety};
+use aetheel::agent::{AskAnswer, AskDecision, Exit, HostCommand, Input, Mode, Safety};
 use aetheel::turn::recording::{EntryKind, ParsedRecording};
 use serde_json::Value;
 
@@ -197,6 +197,50 @@ fn a_long_lived_agent_is_recorded_turn_by_turn() {
     let wrong = bench.run(&["record", "--safety", "edti", "--", "true"]);
     assert_eq!(wrong.code, Some(64), "{wrong:?}");
     wrong.says("edti").says("`default`, `edit`, `danger`");
+}
+
+#[test]
+fn answers_and_interruptions_of_people_are_recorded_and_not_passed_to_the_agent() {
+    let bench = bench();
+    let agent = "while read line; do echo \"heard $line\"; done; echo over";
+    let mut child = bench
+        .command(
+            &["record", "-o", "x.jsonl", "--live", "--until", "never", "--", "sh", "-c", agent],
+            &[],
+        )
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin
+        .write_all(b"one\n/answer 2 deny\nno\n/interrupt\nstop\n/answer 2 perhaps\n/turn Next\n")
+        .unwrap();
+    let mut output = BufReader::new(child.stderr.take().unwrap()).lines();
+    let note = output.next().unwrap().unwrap();
+    assert!(note.contains("waits until the agent prints `never` (--until)"), "{note}");
+    // The note comes when everything before the next turn was passed on.
+    let heard = BufReader::new(child.stdout.take().unwrap()).lines().take(4);
+    let heard: Vec<String> = heard.map(Result::unwrap).collect();
+    assert_eq!(heard, ["heard one", "heard no", "heard stop", "heard /answer 2 perhaps"]);
+    let id = rustix::process::Pid::from_child(&child);
+    for _ in 0..2 {
+        rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    }
+    child.wait().unwrap();
+    let tape = tape(&bench, "x.jsonl");
+    let commands: Vec<&HostCommand> = tape
+        .entries
+        .iter()
+        .filter_map(|entry| match entry.input() {
+            Some(Input::Command(command)) => Some(command),
+            _ => None,
+        })
+        .collect();
+    let denied = AskAnswer { ask: 2, decision: AskDecision::Deny(None) };
+    assert_eq!(*commands[1], HostCommand::Answer(denied));
+    assert!(matches!(commands[2], HostCommand::Interrupt(turn) if turn.turn == 1), "{commands:?}");
 }
 
 #[test]

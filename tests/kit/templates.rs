@@ -92,6 +92,18 @@ fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) 
         assert!(output.status.success(), "{lang}, {kind}: {command:?}\n{}", said(&output));
     }
     assert!(project.join("my-agent.wasm").exists());
+    let check = ["backend", "check", "my-agent.wasm", "cases", "--json"];
+    let checked = Command::new(aetheel())
+        .args(check)
+        .current_dir(&project)
+        .env("GUEST_CALL_MS", "20000")
+        .output()
+        .unwrap();
+    let checked: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let areas = checked["areas"].as_array().unwrap();
+    let fields = areas.iter().find(|area| area["name"] == "fields").unwrap();
+    assert!(fields["trials"].as_u64() > Some(20), "{lang}, {kind}: {fields}");
+    assert_eq!(fields["notes"], serde_json::Value::Null, "{lang}, {kind}: unreported losses");
 }
 
 macro_rules! templates {

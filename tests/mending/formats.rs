@@ -50,7 +50,7 @@ pub async fn lost_formats(name: &str, backend: &dyn Backend, most: usize) -> Vec
                 Change::Nested => 1,
                 Change::Retyped => 2,
                 Change::RenamedEverywhere => 0,
-                Change::Split => continue,
+                Change::Split | Change::OtherKind | Change::Added => continue,
             };
             let is_plain = position.path.chars().all(|c| c.is_alphanumeric() || "._[]".contains(c));
             let tried = known.entry((position.clone(), change)).or_default();

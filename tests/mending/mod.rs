@@ -6,7 +6,7 @@
 //! sample; `make proof` (`MUTANTS=all`) takes all of them.
 
 mod attacks;
-mod formats;
+pub mod formats;
 mod smith;
 mod turns;
 mod tutorial;

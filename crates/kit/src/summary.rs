@@ -82,12 +82,15 @@ pub fn summarize(tape: &ParsedRecording, replayed: &ReplayResult) -> Vec<Summary
             entries.push(SummaryEntry { t, line, turn, what, text, style });
         }
     }
-    for lost in unread(tape, replayed) {
+    for lost in unread(&tape.entries, replayed) {
         let (t, line) = (tape.entries[lost.entry].t, tape.lines[lost.entry]);
         let after = entries.iter().rposition(|entry| entry.turn == Some(lost.turn));
-        let text = match shortened(&lost.text, 2_000) {
-            text if text.is_empty() => format!("the agent's text at `{}`", lost.position),
-            text => format!("`{}`: {text}", lost.position),
+        let text = match (lost.position, shortened(&lost.text, 2_000)) {
+            (None, _) => lost.reason,
+            (Some(position), text) if text.is_empty() => {
+                format!("the agent's text at `{position}`")
+            }
+            (Some(position), text) => format!("`{position}`: {text}"),
         };
         let (turn, what) = (Some(lost.turn), "unread".to_owned());
         let entry = SummaryEntry { t, line, turn, what, text, style: Style::Bad };

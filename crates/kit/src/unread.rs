@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use aetheel_model::agent::{Action, Input, TurnKey, TurnOutcome};
-use aetheel_turn::recording::{ParsedRecording, RecordingEntry};
-use aetheel_turn::replay::{ReplayResult, lost_text};
+use aetheel_model::agent::{Action, AgentEventKind, TurnKey};
+use aetheel_turn::Ending;
+use aetheel_turn::recording::RecordingEntry;
+use aetheel_turn::replay::{ReplayResult, endings, lost_text};
 
 /// The position of a line that is not JSON.
 const PLAIN: &str = "plain text";
@@ -14,37 +15,51 @@ const PLAIN: &str = "plain text";
 pub struct Unread {
     /// The turn that ended without it.
     pub turn: TurnKey,
-    /// The index of the recording's entry that contains the answer.
+    /// The index of the recording's entry that contains the answer, or at which the component
+    /// reported unknown output. Otherwise the entry at which the turn ended.
     pub entry: usize,
-    /// The position of the text in the agent's output, for example `message.content[].text`.
-    pub position: String,
-    /// The text; empty if it is spread over several lines.
+    /// The position of the text in the agent's output, for example `message.content[].text`. `None`
+    /// if no text was found.
+    pub position: Option<String>,
+    /// The text; empty if it is spread over several lines or was not found.
     pub text: String,
+    /// Why the turn counts as unread, as the gateway says it.
+    pub reason: String,
+    /// Whether the component reported unknown output in the turn.
+    pub is_reported: bool,
 }
 
-/// Returns the answers that turns lost although they completed, by the rule that the gateway uses
-/// (see `docs/drift.md`). Skips turns for which the component reported `unrecognised`.
+/// Returns the answers of the turns that the gateway would end as unread (see `docs/drift.md`).
+/// Turns that the component did not end are left out.
 #[must_use]
-pub fn unread(tape: &ParsedRecording, replayed: &ReplayResult) -> Vec<Unread> {
-    let actions: Vec<Value> =
-        replayed.actions().filter_map(|action| serde_json::to_value(action).ok()).collect();
-    let lost = replayed.turns.iter().filter_map(|(turn, replayed_turn)| {
-        let done =
-            replayed_turn.done.as_ref().filter(|done| done.outcome == TurnOutcome::Completed)?;
-        if !replayed_turn.transcript.unrecognised().is_empty() {
-            return None;
-        }
-        let position = lost_text(&tape.entries, &replayed.steps, *turn, Some(done))?;
-        let end = replayed.steps.iter().find(|step| {
-            step.actions
-                .iter()
-                .any(|action| matches!(action, Action::TurnDone(done) if done.turn == *turn))
-        });
-        let until = end.map_or(tape.entries.len(), |step| step.entry + 1);
-        let (entry, text) = locate(&tape.entries[..until], &position, &actions);
-        Some(Unread { turn: *turn, entry, position, text })
+pub fn unread(entries: &[RecordingEntry], replayed: &ReplayResult) -> Vec<Unread> {
+    let endings = endings(entries, replayed);
+    let lost = endings.into_iter().filter_map(|(turn, ending)| {
+        let Ending::Unread(reason) = ending else { return None };
+        let replayed_turn = replayed.turns.get(&turn)?;
+        let done = replayed_turn.done.as_ref()?;
+        let ends = |action: &Action| matches!(action, Action::TurnDone(done) if done.turn == turn);
+        let end = replayed.steps.iter().find(|step| step.actions.iter().any(ends))?.entry;
+        let position = lost_text(entries, &replayed.steps, turn, Some(done));
+        let (entry, text) = match &position {
+            Some(position) => locate(&entries[..=end], position, replayed),
+            None => (unknown_output(replayed, turn).unwrap_or(end), String::new()),
+        };
+        let is_reported = !replayed_turn.transcript.unrecognised().is_empty();
+        Some(Unread { turn, entry, position, text, reason, is_reported })
     });
     lost.collect()
+}
+
+/// Returns the entry at which a component reported the first unknown output of a turn.
+fn unknown_output(replayed: &ReplayResult, turn: TurnKey) -> Option<usize> {
+    let reports = |action: &Action| match action {
+        Action::Event(event) => {
+            event.turn == turn && matches!(event.kind, AgentEventKind::Unrecognised(_))
+        }
+        _ => false,
+    };
+    Some(replayed.steps.iter().find(|step| step.actions.iter().any(reports))?.entry)
 }
 
 /// Returns whether any text of a value contains this text.
@@ -57,17 +72,26 @@ pub(super) fn holds(value: &Value, text: &str) -> bool {
     }
 }
 
-/// Finds the last text at a position that no action contains.
+/// Finds the last text at a position that people did not see. Prefers a line that the component did
+/// not know.
 pub(super) fn locate(
     entries: &[RecordingEntry],
     position: &str,
-    actions: &[Value],
+    replayed: &ReplayResult,
 ) -> (usize, String) {
-    let mut last_output = 0;
-    for (at, output) in
-        entries.iter().enumerate().filter_map(|(at, entry)| Some((at, output(entry)?))).rev()
-    {
-        last_output = last_output.max(at);
+    let is_unknown = |action: &Action| match action {
+        Action::Event(event) => matches!(event.kind, AgentEventKind::Unrecognised(_)),
+        _ => false,
+    };
+    // The sample of an unknown line is not shown to people.
+    let seen = replayed.actions().filter(|action| !is_unknown(action));
+    let seen: Vec<Value> = seen.filter_map(|action| serde_json::to_value(action).ok()).collect();
+    let unknown = |at: usize| {
+        let mut here = replayed.steps.iter().filter(|step| step.entry == at);
+        here.any(|step| step.actions.iter().any(is_unknown))
+    };
+    let outputs = entries.iter().enumerate().filter_map(|(at, entry)| Some((at, entry.output()?)));
+    let found = outputs.clone().filter_map(|(at, output)| {
         let parsed = serde_json::from_str::<Value>(output);
         let mut found = Vec::new();
         match &parsed {
@@ -76,22 +100,11 @@ pub(super) fn locate(
             Err(_) => {}
         }
         found.retain(|text| !text.trim().is_empty());
-        let unseen = found.iter().find(|text| !actions.iter().any(|action| holds(action, text)));
-        if let Some(text) = unseen {
-            return (at, (*text).to_owned());
-        }
-    }
-    (last_output, String::new())
-}
-
-/// Returns the agent's output in an entry.
-pub(super) fn output(entry: &RecordingEntry) -> Option<&str> {
-    match entry.input()? {
-        Input::Line(line) => Some(&line.text),
-        Input::HttpResponse(response) => Some(&response.body),
-        Input::StreamEvent(event) => Some(&event.data),
-        _ => None,
-    }
+        let unseen = found.iter().find(|text| !seen.iter().any(|action| holds(action, text)))?;
+        Some((at, (*unseen).to_owned()))
+    });
+    let last_output = outputs.clone().last().map_or(0, |(at, _)| at);
+    found.max_by_key(|(at, _)| (unknown(*at), *at)).unwrap_or((last_output, String::new()))
 }
 
 /// Collects the texts at a path of keys, where `[]` stands for every item of a list.

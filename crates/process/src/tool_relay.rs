@@ -69,6 +69,17 @@ pub struct ToolRelay {
 }
 
 impl ToolRelay {
+    /// Starts the relay of a holder. Without one, the gateway runs its own, which ends with it.
+    pub(crate) async fn open_if_possible(state: &Path) -> Option<Self> {
+        match Self::open(state).await {
+            Ok(relay) => Some(relay),
+            Err(error) => {
+                tracing::warn!(%error, "cannot start the tool relay; calls of host tools by some agents do not survive a restart of the gateway");
+                None
+            }
+        }
+    }
+
     /// Starts the relay for the gateway with this state folder. It uses the port of the previous
     /// relay if that is free, because agents which still run have its address.
     ///

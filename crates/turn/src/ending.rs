@@ -107,15 +107,16 @@ impl Ending {
     ///
     /// Anything that people saw (text, a tool, a notice, a plan, a question) counts as an answer,
     /// because many agents write nothing after a tool. But if unknown output followed the last
-    /// tool, that output may have been the answer. If an agent succeeds without any sign of having
-    /// written more, the empty turn is its answer.
+    /// tool, that output may have been the answer; beside unknown output, notices and plans do not
+    /// count. If an agent succeeds without any sign of having written more, the empty turn is its
+    /// answer.
     #[must_use]
     pub(super) fn unless_unread(self, seen: &TurnEvidence<'_>) -> Self {
         let unknown = seen.transcript.unrecognised();
         let unread = match &self {
             Self::Completed if seen.lost.is_some() => true,
             Self::Agent(failure) if seen.lost.is_some() && seen.may_be_unread(failure) => true,
-            _ if seen.has_visible_output() => false,
+            _ if seen.has_answer() => false,
             // A blank text is readable, and it is the whole answer.
             Self::Completed => {
                 !unknown.is_empty()
@@ -311,13 +312,21 @@ pub(super) struct TurnEvidence<'a> {
 
 impl TurnEvidence<'_> {
     fn has_visible_output(&self) -> bool {
+        self.has_answer()
+            || !self.transcript.notices().is_empty()
+            || !self.transcript.plan().is_empty()
+    }
+
+    /// Returns whether people saw what may be the whole answer. A notice or a plan may be it only
+    /// if the backend knew all of the output.
+    fn has_answer(&self) -> bool {
         let Self { observed, transcript, text, .. } = self;
+        let is_known = transcript.unrecognised().is_empty();
         observed.asked
             || !text.trim().is_empty()
             || !transcript.text().is_empty()
             || (!transcript.tools().is_empty() && !transcript.ends_unknown())
-            || !transcript.notices().is_empty()
-            || !transcript.plan().is_empty()
+            || (is_known && !(transcript.notices().is_empty() && transcript.plan().is_empty()))
     }
 
     /// Returns whether the turn had no text, no file and no question.
@@ -380,6 +389,8 @@ pub struct TurnResult {
     /// Whether the turn was silent although turns of its backend never were, so that its answer may
     /// be lost.
     pub suspicious: bool,
+    /// Whether the turn says something about the usual output of the agent.
+    pub is_usual: bool,
     /// The positions of text in the output, if the answer can be read and positions are still
     /// learned.
     pub positions: Option<Positions>,
@@ -503,7 +514,7 @@ mod tests {
             || Ending::Agent(AgentFailure { kind: FailureKind::Crashed, ..failure("no result") });
         let mute = || Ending::Mute("no result".to_owned());
         let lost = || Ending::Unread("text at `words` that reached nobody".to_owned());
-        let cases: [(Ending, &[&str], Ending); 47] = [
+        let cases: [(Ending, &[&str], Ending); 49] = [
             // The agent reports success.
             (Ending::Completed, &["output", "unknown"], unknown()),
             (Ending::Completed, &["output", "unknown", "blank"], unknown()),
@@ -514,6 +525,9 @@ mod tests {
                 &["output", "many"],
                 Ending::Unread("400 tokens of output and no text".to_owned()),
             ),
+            // A notice or a plan is not the answer that could not be read.
+            (Ending::Completed, &["output", "unknown", "notice"], unknown()),
+            (Ending::Completed, &["output", "plan", "unknown"], unknown()),
             // The agent ended without reporting success.
             (protocol(), &["output", "unknown"], unknown()),
             (protocol(), &["unknown"], unknown()),
@@ -562,8 +576,8 @@ mod tests {
             // People saw something.
             (Ending::Completed, &["output", "unknown", "many", "text"], Ending::Completed),
             (Ending::Completed, &["output", "unknown", "many", "tool"], Ending::Completed),
-            (Ending::Completed, &["output", "unknown", "notice"], Ending::Completed),
-            (Ending::Completed, &["output", "unknown", "plan"], Ending::Completed),
+            (Ending::Completed, &["output", "many", "notice"], Ending::Completed),
+            (Ending::Completed, &["output", "many", "plan"], Ending::Completed),
             (Ending::Completed, &["output", "unknown", "asked"], Ending::Completed),
             // Something else explains the ending.
             (Ending::TimedOut, &["output", "unknown", "many"], Ending::TimedOut),

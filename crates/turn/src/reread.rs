@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::recording::{EntryKind, MAX_READ_BYTES, ParsedRecording, ReadError, RecordingEntry};
-use super::replay::{Batches, lost_text, replay};
-use super::{Backend, GuestFailure};
+use super::replay::{Batches, endings, replay};
+use super::{Backend, Ending, GuestFailure};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{SessionReady, TurnOutcome, Usage};
 use aetheel_store::disk::read_ordinary;
@@ -140,11 +140,11 @@ async fn answer(
     let last = tape.entries.last().map_or(0.0, |entry| entry.t);
     let took = Duration::try_from_secs_f64((last - began) / 1000.0).unwrap_or_default();
     let mut replayed = replay(backend, &tape.entries, Batches::Of(BATCH)).await?;
+    let ending = endings(&tape.entries, &replayed).remove(&key);
     let failed = replayed.failure.take().map(|(_, failure)| failure);
-    let steps = std::mem::take(&mut replayed.steps);
     let replayed = replayed.turns.remove(&key).unwrap_or_default();
     if matches!(replayed.done.as_ref().map(|done| &done.outcome), Some(TurnOutcome::Completed))
-        && lost_text(&tape.entries, &steps, key, replayed.done.as_ref()).is_some()
+        && matches!(ending, Some(Ending::Unread(_)))
     {
         return Err(RereadError::NoAnswer);
     }

@@ -63,12 +63,7 @@ impl Story {
             // Not fatal: an unknown model, an ignored setting, a long AGENTS.md.
             "error" => {
                 let message = emit.required_text(item, "item.message", item);
-                // A hint for the operator, repeated in every turn.
-                if message.to_ascii_lowercase().contains("unstable feature") {
-                    emit.diagnostic(Level::Info, message);
-                } else {
-                    emit.notice(message);
-                }
+                warn(message, emit);
             }
             "context_compaction" => {
                 emit.compaction(stage == ItemStage::Completed, None, None);
@@ -183,4 +178,15 @@ pub(crate) fn plan(params: &Value) -> Vec<PlanEntry> {
             },
         })
         .collect()
+}
+
+/// Reports a warning of Codex: to the log if it is a hint for the operator, which is repeated in
+/// every turn, and otherwise to people.
+pub(crate) fn warn(message: &str, emit: &mut Emit) {
+    let hint = message.to_ascii_lowercase();
+    if ["under-development features", "unstable feature"].iter().any(|words| hint.contains(words)) {
+        emit.diagnostic(Level::Info, message);
+    } else {
+        emit.notice(message);
+    }
 }

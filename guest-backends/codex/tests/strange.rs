@@ -193,6 +193,43 @@ fn plans_titles_and_warnings_are_reported() {
     );
 }
 
+/// The warning of Codex 0.171.0 about features that an operator has enabled.
+const UNFINISHED: &str = "Under-development features enabled: shell_snapshot. Under-development features are incomplete and may behave unpredictably. To suppress this warning, set `suppress_unstable_features_warning = true` in /home/u/.codex/config.toml.";
+
+#[test]
+fn a_warning_for_the_operator_is_logged_and_not_shown() {
+    let mut play = running();
+    play.say(&told("warning", json!({"message": UNFINISHED})));
+    let error = json!({"type": "item.completed", "item": {"id": "i", "type": "error", "message": UNFINISHED}});
+    let once = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, &error.to_string())]);
+    for actions in [&play.actions, &once] {
+        let logged = |action: &&Action| matches!(action, Action::Diagnostic(said) if said.text == UNFINISHED);
+        assert_eq!(actions.iter().filter(logged).count(), 1, "{actions:?}");
+        let notices = events(actions).filter(|event| matches!(event, EventKind::Notice(_)));
+        assert_eq!(notices.count(), 0, "{actions:?}");
+    }
+}
+
+#[test]
+fn files_that_are_read_and_written_are_tools_with_their_path() {
+    for kind in ["file_read", "file_write"] {
+        let item = json!({"id": "i", "type": kind, "path": "src/a.rs"});
+        let lines = ["item.started", "item.completed"].map(|stage| {
+            line(Pipe::Stdout, &json!({"type": stage, "item": item}).to_string())
+        });
+        let actions = run::<Backend>(start("hi"), lines.to_vec());
+        let tools: Vec<_> = events(&actions)
+            .filter_map(|event| match event {
+                EventKind::ToolStart(start) => Some((start.kind.as_str(), start.target.as_deref())),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(tools, [(kind, Some("src/a.rs"))], "{actions:?}");
+        let ends = events(&actions).filter(|event| matches!(event, EventKind::ToolEnd(_)));
+        assert_eq!((ends.count(), unrecognised(&actions).len()), (1, 0), "{actions:?}");
+    }
+}
+
 #[test]
 fn an_interrupted_message_is_withdrawn_before_a_retry() {
     let mut play = running();

@@ -4,6 +4,8 @@ use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::tool::{Tools, title};
 use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
 
+use crate::tool_server;
+
 /// The tools of OpenCode 1.18.33 by unified kind. The descriptor has the same list.
 const TOOLS: Tools = Tools::new(&[
     ("bash", &["bash"], &["command"]),
@@ -36,6 +38,7 @@ pub(crate) fn kind(name: &str) -> &'static str {
 /// Returns the start of a tool use. The input is an empty object while it is being written.
 pub(crate) fn start(id: &str, name: &str, parent: Option<&str>, input: &Value) -> ToolStart {
     let native = if name == "invalid" { input.text("tool").unwrap_or(name) } else { name };
+    let native = tool_server::without_server(native);
     let start = TOOLS.start(id, name, input);
     let asked = input.list("questions").first().and_then(|question| question.text("question"));
     let title = match asked.filter(|_| start.kind == "ask_user") {
@@ -138,5 +141,20 @@ mod tests {
     #[test]
     fn the_descriptor_lists_the_same_tools() {
         super::TOOLS.check(include_str!("descriptor.json"));
+    }
+
+    #[test]
+    fn the_tools_of_the_host_have_their_own_names() {
+        let input = super::Value::default();
+        for (name, shown) in [
+            ("aetheel-11_aetheel_ask", "aetheel_ask"),
+            ("aetheel_aetheel_ask", "aetheel_ask"),
+            ("aetheel_ask", "aetheel_ask"),
+            ("notes_search", "notes_search"),
+        ] {
+            let start = super::start("1", name, None, &input);
+            assert_eq!((start.native_name.as_str(), start.title.as_str()), (shown, shown));
+            assert_eq!(start.kind, "mcp");
+        }
     }
 }

@@ -29,6 +29,17 @@ pub(crate) fn tools(server: &str) -> String {
     format!("{server}_*")
 }
 
+/// Returns the name of a tool without the name of the host's server, which means nothing to people.
+pub(crate) fn without_server(tool: &str) -> &str {
+    let is_of_host = |server: &str, name: &str| {
+        server.starts_with(TOOL_SERVER) && name.starts_with(&format!("{TOOL_SERVER}_"))
+    };
+    match tool.split_once('_') {
+        Some((server, name)) if is_of_host(server, name) => name,
+        _ => tool,
+    }
+}
+
 /// Returns the body of the request that adds the server for a session.
 pub(crate) fn registration(session: u32) -> Vec<Chunk> {
     let before = format!(r#"{{"name":{},"config":"#, json!(of_session(session)));

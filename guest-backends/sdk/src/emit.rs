@@ -217,6 +217,28 @@ impl<'a> Emit<'a> {
         )
     }
 
+    /// Reports the fields that a line lacks, or that have another type. `texts` and `objects` name
+    /// the fields that such a line always has. A field of an inner object has a path like
+    /// `input.command`; it is not looked for if the inner object is missing.
+    pub fn require(
+        &mut self,
+        object: &Value,
+        texts: &[&str],
+        objects: &[&str],
+        output: impl Display,
+    ) {
+        for path in texts {
+            if let Some(parent) = parent(object, path) {
+                self.required_text(parent, path, &output);
+            }
+        }
+        for path in objects {
+            if let Some(parent) = parent(object, path) {
+                self.required_object(parent, path, &output);
+            }
+        }
+    }
+
     fn missing(&mut self, kind: &str, object: &Value, path: &str, output: impl Display) {
         let what = format!("no {kind} in `{path}`");
         // Some agents write null for a field without a value.
@@ -291,6 +313,13 @@ impl<'a> Emit<'a> {
     pub fn diagnostic(&mut self, level: Level, text: impl Into<String>) {
         self.out.push(Action::Diagnostic(Diagnostic { level, text: text.into() }));
     }
+}
+
+/// Returns the object that has the last key of a path. `None` if it is not an object.
+fn parent<'v, 'l>(object: &'v Value<'l>, path: &str) -> Option<&'v Value<'l>> {
+    let Some((above, _)) = path.rsplit_once('.') else { return Some(object) };
+    let inner = above.split('.').try_fold(object, |value, key| value.get(key))?;
+    inner.as_object().map(|_| inner)
 }
 
 fn last_key(path: &str) -> &str {

@@ -354,7 +354,7 @@ async fn install(
             "the gateway (process {pid}) loads it now; a running turn moves to it if both versions read \
              its recording alike, and otherwise ends with the previous version\n"
         ),
-        None => "no gateway runs here: the next start loads it\n".to_owned(),
+        None => "no gateway runs here: the next start loads it, and an open `aetheel console` now\n".to_owned(),
     });
     if pin && config.backend_trust != Trust::Pinned {
         said.push_str(&format!(
@@ -366,17 +366,20 @@ async fn install(
     Ok(Installed { report: said, target, served, proven, unnoted: None })
 }
 
-/// Runs all checks with the recordings delivered with a component, which are in `X.cases` beside
-/// `X.wasm`, and returns them.
+/// Runs all checks with the recordings delivered with a component, and returns them. They are in
+/// `X.cases` beside `X.wasm`, or in `cases` beside a file that was not fetched.
 async fn check(
     staged: &StagedComponent,
     file: &Path,
     is_fetched: bool,
 ) -> Result<Vec<Case>, KitError> {
-    let folder = kit::selftest::folder_of(file);
-    if !folder.is_dir() {
+    let beside = file.parent().unwrap_or(Path::new("")).join("cases");
+    let folders = [Some(kit::selftest::folder_of(file)), (!is_fetched).then_some(beside)];
+    let mut folders = folders.into_iter().flatten();
+    let Some(folder) = folders.find(|folder| kit::find(std::slice::from_ref(folder)).is_ok())
+    else {
         return Ok(Vec::new());
-    }
+    };
     let cases = open::cases(vec![folder]).await?;
     let areas = kit::check::check(&staged.backend, &cases).await;
     let areas = areas.map_err(|failure| {

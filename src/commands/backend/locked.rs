@@ -76,7 +76,7 @@ pub(super) fn note(
             "noted in backends.lock.md\n"
         }
         None if lock.find(&file, component).is_none() && lock.remove(&file) => {
-            "removed from backends.lock.md, because it no longer comes from a registry\n"
+            "removed from backends.lock.md, because it is no longer the version that is noted there\n"
         }
         None => return Ok(""),
     };

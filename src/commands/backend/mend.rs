@@ -161,7 +161,7 @@ async fn agent_backend(
 }
 
 async fn judge(mending: &Mending, candidate: &Path) -> Result<MendedBackend, KitError> {
-    let files = files::read(candidate, LinkPolicy::Refused)
+    let files = files::read(candidate, LinkPolicy::AsIn(&mending.workshop.source))
         .map_err(|error| KitError::usage(error.to_string()))?;
     match mending.judge(&files).await.map_err(failed)? {
         Ok(mended) => Ok(mended),

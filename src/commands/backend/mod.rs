@@ -89,6 +89,7 @@ pub(super) fn run(command: BackendCommand) -> u8 {
         | BackendCommand::Approve { .. }
         | BackendCommand::Rollback { .. }
         | BackendCommand::Rollout { .. }
+        | BackendCommand::History { .. }
         | BackendCommand::Promote { .. }
         | BackendCommand::Withdraw { .. } => crate::cli::exit::SOFTWARE,
     }

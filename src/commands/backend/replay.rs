@@ -58,12 +58,15 @@ async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, Ki
                 &json!({ "line": case.tape.lines[*at], "t": case.tape.entries[*at].t, "withheld": true }),
             );
         }
-        for lost in kit::unread(&case.tape, &replayed) {
+        for lost in kit::unread(&case.tape.entries, &replayed) {
             let (line, t) = (case.tape.lines[lost.entry], case.tape.entries[lost.entry].t);
-            let (turn, position, text) = (lost.turn, lost.position, lost.text);
-            terminal::json_line(
-                &json!({ "line": line, "t": t, "unread": { "turn": turn, "position": position, "text": text } }),
-            );
+            let unread = json!({
+                "turn": lost.turn,
+                "position": lost.position,
+                "text": lost.text,
+                "reason": lost.reason,
+            });
+            terminal::json_line(&json!({ "line": line, "t": t, "unread": unread }));
         }
         if let Some((at, failure)) = &replayed.failure {
             let (line, t) = (case.tape.lines[*at], case.tape.entries[*at].t);

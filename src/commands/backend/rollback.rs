@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use super::serving;
+use super::{locked, serving};
 use crate::cli::exit;
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
@@ -50,9 +50,17 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, name: String) -
                 format!(" (all profiles of acp.md with `{name}`)")
             };
             let effect = serving::takes_effect(&config);
+            let file_now = components.serving_info(&component).map(|chosen| chosen.path.clone());
+            let noted = file_now.map_or(Ok(""), |file| {
+                locked::note(&config, &file, &now.generation().digest, None, None)
+            });
+            let noted = noted.unwrap_or_else(|error| {
+                print_stderr(&format!("warning: {}", redactor.redact(error.text)));
+                ""
+            });
             let replaced = if stands_in { "a file that was refused".to_owned() } else { was };
             format!(
-                "backend {component}{profile}: version {} is back in {file}, in place of {replaced}\n{effect}\n",
+                "backend {component}{profile}: version {} is back in {file}, in place of {replaced}\n{noted}{effect}\n",
                 version(&*now)
             )
         }

@@ -11,9 +11,11 @@ use crate::config::Config;
 use crate::plain::{counted, with_causes};
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
-use crate::terminal::print_stderr;
+use crate::terminal::{self, print_stderr};
 use crate::turn::{Backend, Backends as _, RolloutPair};
-use crate::workspace::{FileError, LiveFolder, RolloutNote, RolloutNotes, RolloutState};
+use crate::workspace::{
+    EndedRollout, FileError, LiveFolder, NotedDifference, RolloutNote, RolloutNotes, RolloutState,
+};
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) enum RolloutAction {
@@ -54,6 +56,7 @@ pub(in crate::commands) async fn run(
             some => format!("these backends have one: {}", some.join(", ")),
         };
         print_stderr(&format!("error: no new version of `{component}` is on rollout; {others}"));
+        print_stderr(&format!("hint: `aetheel backend history {component}` shows earlier ones"));
         return exit::USAGE;
     };
     let digest = &pair.successor.generation().digest;
@@ -87,6 +90,32 @@ pub(in crate::commands) async fn run(
             exit::FAILED
         }
     }
+}
+
+/// Prints the rollouts that have ended, the newest first.
+pub(in crate::commands) fn history(config: &Config, name: Option<&str>) -> u8 {
+    let ended = match RolloutNotes::read_ended(&config.config_dir) {
+        Ok(ended) => ended,
+        Err(error) => return KitError::failed(with_causes(&error)).report(),
+    };
+    let mut is_any = false;
+    for EndedRollout { at, end, note } in ended.iter().rev() {
+        if name.is_some_and(|name| name != note.backend) {
+            continue;
+        }
+        is_any = true;
+        let day = at.strftime("%Y-%m-%d %H:%M UTC");
+        let digest = note.digest.get(..12).unwrap_or(&note.digest);
+        let (backend, counts) = (&note.backend, progress(note));
+        terminal::line(&format!("{day}  {backend} ({digest}) {}: {counts}", end.word()));
+        if !note.differences.is_empty() {
+            terminal::line(differences(note).trim_end());
+        }
+    }
+    if !is_any {
+        terminal::line("no rollout has ended here");
+    }
+    exit::OK
 }
 
 /// Installs the version that `aetheel backend dev --live` hands to the gateway. Returns `None` if
@@ -135,6 +164,16 @@ fn progress(note: &RolloutNote) -> String {
     }
 }
 
+/// Lists the differences of a rollout, each on a line.
+fn differences(note: &RolloutNote) -> String {
+    let line = |difference: &NotedDifference| {
+        let word = if difference.harmful { "harmful" } else { "harmless" };
+        let NotedDifference { recording, line, text, .. } = difference;
+        format!("  recording {recording} line {line}, {word}: {text}\n")
+    };
+    note.differences.iter().map(line).collect()
+}
+
 fn describe(config: &Config, component: &str, pair: &RolloutPair) -> String {
     let digest = &pair.successor.generation().digest;
     let mut text = format!(
@@ -149,13 +188,7 @@ fn describe(config: &Config, component: &str, pair: &RolloutPair) -> String {
         }
     };
     text.push_str(&format!("{}\n", progress(&note)));
-    for difference in &note.differences {
-        let word = if difference.harmful { "harmful" } else { "harmless" };
-        text.push_str(&format!(
-            "  recording {} line {}, {word}: {}\n",
-            difference.recording, difference.line, difference.text
-        ));
-    }
+    text.push_str(&differences(&note));
     if let Some(first) = note.differences.first() {
         text.push_str(&format!(
             "compare both versions: `aetheel backend replay {component} {} --diff FILE`, or in the dashboard with `?with={digest}` after the address of a turn's machine\n",

@@ -34,6 +34,7 @@ pub(super) async fn load(
 pub(super) fn takes_effect(config: &Config) -> String {
     match gateway_of(config) {
         Some(pid) => format!("the gateway (process {pid}) loads it now"),
-        None => "no gateway runs here: the next start loads it".to_owned(),
+        None => "no gateway runs here: the next start loads it, and an open `aetheel console` now"
+            .to_owned(),
     }
 }

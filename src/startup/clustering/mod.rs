@@ -39,7 +39,9 @@ const MANUAL: &str = "docs/configuration.md describes every setting";
 /// Kind of a message between nodes that contains an event of a webhook or schedule.
 pub const EVENT_MESSAGE: &str = "event";
 /// The state files whose lines move with their lanes.
-const LANE_FILES: [&str; 4] = ["sessions.md", "history.md", "discord.md", "agent-schedules.md"];
+const LANE_FILES: [&str; 4] = ["sessions.md", "history.md", DISCORD_FILE, "agent-schedules.md"];
+/// The state file of the Discord adapter.
+pub const DISCORD_FILE: &str = "discord.md";
 /// Time between two checks for changed state files.
 const MIRROR_INTERVAL: Duration = Duration::from_millis(500);
 /// Delay before a failed call of the database is repeated.
@@ -201,7 +203,8 @@ fn refused(error: ClusterError) -> StartRefusal {
 }
 
 /// Continues with this node's journal from the database, and imports the journal that its machine
-/// had without a cluster.
+/// had without a cluster. The lines of a replaced node's state files stay:
+/// [`forget_moved_lanes`] removes those of lanes that another node has.
 async fn import_local_state(
     cluster: &Cluster,
     workspace: &Workspace,
@@ -221,9 +224,6 @@ async fn import_local_state(
             node = cluster.name(),
             "another node took over the channels of this one, which starts without channels"
         );
-        for name in LANE_FILES {
-            replace(&state.join(name), b"").map_err(failed)?;
-        }
     } else if own.is_some() || cluster.join_kind() == JoinKind::First {
         let lanes = local_lanes(workspace).await;
         retry_while_away(async || cluster.claim(&lanes).await).await?;
@@ -241,7 +241,7 @@ async fn import_local_state(
 }
 
 /// Removes the local data of lanes that another node has. The previous process moved them and ended
-/// before it could remove the data.
+/// before it could remove the data, or the other node took over from it.
 async fn forget_moved_lanes(
     cluster: &Cluster,
     workspace: &Workspace,
@@ -257,14 +257,17 @@ async fn forget_moved_lanes(
     known.extend(questions.iter().map(|(_, channel, _)| Lane::Channel(*channel)));
     known.retain(|lane| !lane.is_local());
     let known: Vec<Lane> = known.into_iter().collect();
-    let gone =
-        Arc::new(retry_while_away(async || cluster.lanes_of_other_nodes(&known).await).await?);
+    let mut gone = retry_while_away(async || cluster.lanes_of_other_nodes(&known).await).await?;
+    // Other nodes may give these back, with turns whose agents still run here.
+    let waiting = retry_while_away(async || cluster.lanes_waiting_for_this_machine().await).await?;
+    gone.retain(|lane| !waiting.iter().any(|row| row.has(lane)));
+    let gone = Arc::new(gone);
     if gone.is_empty() {
         return Ok(());
     }
     tracing::warn!(
         lanes = gone.len(),
-        "another node has channels that this one moved to it before it ended; removing their data here"
+        "another node has channels of which this one has data; removing the data here"
     );
     let failed = |error: &FileError| {
         let why = format!("cannot remove moved channels: {}", with_causes(error));

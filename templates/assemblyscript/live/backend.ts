@@ -4,7 +4,7 @@
 // Each conversation has its own instance. There are no files, no clock, no network and no
 // exceptions: a failed check ends the instance.
 
-import { isId, prompt, text, toolStart, usage } from "./agent";
+import { isId, missing, prompt, text, toolStart, usage } from "./agent";
 import * as c from "./contract";
 import { DESCRIPTOR } from "./descriptor";
 import { Json, Kind, quoted } from "./json";
@@ -102,9 +102,15 @@ function line(raw: string, now: c.TurnRef, out: c.Action[]): void {
   const known = parsed !== null && parsed.kind == Kind.Object;
   const said = parsed !== null && known ? parsed : new Json(Kind.Object);
   const type = text(said, "type");
+  const lacking = missing(said, raw);
+  for (let at = 0; at < lacking.length; at++) event(lacking[at], now, out);
   if (type == "session") {
     const id = text(said, "id");
     if (isId(id)) out.push(new c.ActionSessionReady(new c.SessionReady(now.session, id, null, null, [])));
+    else if (id != "") {
+      const unknown = new c.Unrecognised(c.Difference.Unknown, "session line without a valid id", "id", raw.slice(0, 500));
+      event(new c.EventKindUnrecognised(unknown), now, out);
+    }
   } else if (type == "text") {
     event(new c.EventKindText(new c.Text(0, text(said, "text"), false, null)), now, out);
   } else if (type == "tool") {

@@ -4,7 +4,7 @@
 // Each turn has its own instance. There are no files, no clock and no network. A thrown value
 // becomes the error of `handle`.
 
-import { parse, prompt, text, toolStart, usage } from "./agent.js";
+import { missing, parse, prompt, text, toolStart, usage } from "./agent.js";
 import { descriptor } from "./descriptor.js";
 
 const PROC = 1;
@@ -83,10 +83,15 @@ function plan(start) {
 function line(raw, turn, out) {
   const said = parse(raw);
   const event = (kind) => out.push({ tag: "event", val: { ...turn, kind } });
+  missing(said, raw).forEach(event);
   switch (said.type) {
     case "session":
-      if (!/^[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}$/.test(text(said.id))) break;
-      out.push({ tag: "session-ready", val: { session: turn.session, nativeId: text(said.id), model: null, title: null, tools: [] } });
+      if (/^[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}$/.test(text(said.id))) {
+        out.push({ tag: "session-ready", val: { session: turn.session, nativeId: text(said.id), model: null, title: null, tools: [] } });
+      } else if (said.id !== undefined) {
+        const what = "session line without a valid id";
+        event({ tag: "unrecognised", val: { difference: "unknown", what, path: "id", sample: raw.slice(0, 500).toWellFormed() } });
+      }
       break;
     case "text":
       event({ tag: "text", val: { part: 0, text: text(said.text), replace: false, parent: null } });

@@ -11,7 +11,7 @@ import re
 import traceback
 from pathlib import Path
 
-from agent import parse, prompt, text, tool_start, usage
+from agent import missing, parse, prompt, text, tool_start, usage
 from componentize_py_types import Err
 from wit_world import exports
 from wit_world.imports import types as t
@@ -141,6 +141,8 @@ class Link:
     def line(self, raw: str, out: list[t.Action]) -> None:
         """Handles a line of output."""
         said = parse(raw)
+        for report in missing(said, raw):
+            self.event(report, out)
         match text(said, "type"):
             case "session" if re.fullmatch("[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}", text(said, "id")):
                 out.append(t.Action_SessionReady(t.SessionReady(self.turn.session, text(said, "id"), None, None, [])))

@@ -25,6 +25,33 @@ aetheel_backend_sdk::export_backend!(crate::Backend);
 const TOOLS: Tools =
     Tools::new(&[("bash", &["shell"], &["command"]), ("file_read", &["read"], &["path"]), ("file_edit", &["edit"], &["path"])]);
 
+/// The fields that each type of line always has: texts and objects. The loss of a field that is not
+/// listed here would go unnoticed.
+const FIELDS: &[(&str, &[&str], &[&str])] = &[
+    ("session", &["id"], &[]),
+    ("text", &["text"], &[]),
+    ("tool", &["id", "name"], &["input"]),
+    ("tool-result", &["id", "output"], &[]),
+    ("ask", &["id", "tool", "name", "always"], &["input"]),
+    ("ask-over", &["id"], &[]),
+    ("done", &[], &["usage"]),
+    ("error", &["message"], &[]),
+];
+
+/// Reports the fields that a line lacks.
+fn report_missing(said: &Json, raw: &str, emit: &mut Emit) {
+    let kind = said.text("type").unwrap_or_default();
+    for (_, texts, objects) in FIELDS.iter().filter(|(of, ..)| *of == kind) {
+        emit.require(said, texts, objects, raw);
+    }
+    let target = match said.text("name") {
+        Some("shell") => "input.command",
+        Some("read" | "edit") => "input.path",
+        _ => return,
+    };
+    emit.require(said, &[target], &[], raw);
+}
+
 /// The name of the system prompt's file.
 const INSTRUCTIONS: &str = "instructions.md";
 
@@ -103,6 +130,7 @@ impl live::Agent for Chat {
     fn line(&mut self, line: Line, context: &mut LinkContext) {
         let Some(said) = context.object(&line) else { return };
         let Some(turn) = context.turn() else { return };
+        report_missing(&said, &line.text, &mut context.emit(turn));
         match said.text("type") {
             Some("ask") => {
                 let tool = TOOLS.start(&said.string("tool"), &said.string("name"), &said["input"]);
@@ -167,6 +195,7 @@ impl one_shot::Agent for Once {
     /// Handles a line of output. After a result, the turn ends when the process exits.
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
         let said = emit.object(&line)?;
+        report_missing(&said, &line.text, emit);
         means(&said, &line.text, emit)
     }
 

@@ -4,10 +4,11 @@
 //! The SDK (`sdk/`) manages the process and the turns. This file starts the agent, writes its input
 //! and parses its output.
 
+use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::{Agent, LinkContext, Live, Step, spawn};
 use aetheel_backend_sdk::tool::{self, Tools};
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Line, Outcome, Spawn, StartTurn, TurnRef, Value};
-use aetheel_backend_sdk::{TurnResult, failure, text, tokens};
+use aetheel_backend_sdk::{Emit, TurnResult, failure, text, tokens};
 use serde_json::json;
 
 /// The state of a conversation.
@@ -23,6 +24,31 @@ aetheel_backend_sdk::export_backend!(crate::Backend);
 /// target of a call.
 const TOOLS: Tools =
     Tools::new(&[("bash", &["shell"], &["command"]), ("file_read", &["read"], &["path"]), ("file_edit", &["edit"], &["path"])]);
+
+/// The fields that each type of line always has: texts and objects. The loss of a field that is not
+/// listed here would go unnoticed.
+const FIELDS: &[(&str, &[&str], &[&str])] = &[
+    ("session", &["id"], &[]),
+    ("text", &["text"], &[]),
+    ("tool", &["id", "name"], &["input"]),
+    ("tool-result", &["id", "output"], &[]),
+    ("done", &[], &["usage"]),
+    ("error", &["message"], &[]),
+];
+
+/// Reports the fields that a line lacks.
+fn report_missing(said: &Json, raw: &str, emit: &mut Emit) {
+    let kind = said.text("type").unwrap_or_default();
+    for (_, texts, objects) in FIELDS.iter().filter(|(of, ..)| *of == kind) {
+        emit.require(said, texts, objects, raw);
+    }
+    let target = match said.text("name") {
+        Some("shell") => "input.command",
+        Some("read" | "edit") => "input.path",
+        _ => return,
+    };
+    emit.require(said, &[target], &[], raw);
+}
 
 impl Agent for Chat {
     const NAME: &'static str = "{{name}}";
@@ -58,6 +84,7 @@ impl Agent for Chat {
         let Some(turn) = context.turn() else { return };
         let text = |key| said.text(key).unwrap_or_default();
         let mut emit = context.emit(turn);
+        report_missing(&said, &line.text, &mut emit);
         match text("type") {
             "session" => emit.session_ready(text("id"), None),
             "text" => emit.text(0, text("text")),

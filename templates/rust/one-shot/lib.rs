@@ -4,6 +4,7 @@
 //! The SDK (`sdk/`) manages the process and the turn. This file starts the agent and parses its
 //! output.
 
+use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::one_shot::{Agent, OneShot, prompt, spawn};
 use aetheel_backend_sdk::tool::{self, Tools};
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Line, Spawn, StartTurn, Value};
@@ -23,6 +24,31 @@ aetheel_backend_sdk::export_backend!(crate::Backend);
 const TOOLS: Tools =
     Tools::new(&[("bash", &["shell"], &["command"]), ("file_read", &["read"], &["path"]), ("file_edit", &["edit"], &["path"])]);
 
+/// The fields that each type of line always has: texts and objects. The loss of a field that is not
+/// listed here would go unnoticed.
+const FIELDS: &[(&str, &[&str], &[&str])] = &[
+    ("session", &["id"], &[]),
+    ("text", &["text"], &[]),
+    ("tool", &["id", "name"], &["input"]),
+    ("tool-result", &["id", "output"], &[]),
+    ("done", &[], &["usage"]),
+    ("error", &["message"], &[]),
+];
+
+/// Reports the fields that a line lacks.
+fn report_missing(said: &Json, raw: &str, emit: &mut Emit) {
+    let kind = said.text("type").unwrap_or_default();
+    for (_, texts, objects) in FIELDS.iter().filter(|(of, ..)| *of == kind) {
+        emit.require(said, texts, objects, raw);
+    }
+    let target = match said.text("name") {
+        Some("shell") => "input.command",
+        Some("read" | "edit") => "input.path",
+        _ => return,
+    };
+    emit.require(said, &[target], &[], raw);
+}
+
 impl Agent for Once {
     fn describe() -> String {
         include_str!("../descriptor.json").to_owned()
@@ -40,6 +66,7 @@ impl Agent for Once {
     /// Handles a line of output. After a result, the turn ends when the process exits.
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
         let said = emit.object(&line)?;
+        report_missing(&said, &line.text, emit);
         let text = |key| said.text(key).unwrap_or_default();
         match text("type") {
             "session" => emit.session_ready(text("id"), None),

@@ -4,7 +4,7 @@
 // Each conversation has its own instance. There are no files, no clock and no network. A thrown
 // value becomes the error of `handle`.
 
-import { parse, prompt, text, toolStart, usage } from "./agent.js";
+import { missing, parse, prompt, text, toolStart, usage } from "./agent.js";
 import type { Action, Backend, EventKind, Input, Outcome, StartTurn, TurnRef, Usage } from "./contract.js";
 import { descriptor } from "./descriptor.js";
 
@@ -93,10 +93,15 @@ function write(message: object, out: Action[]): void {
 function line(raw: string, turn: TurnRef, out: Action[]): void {
   const said = parse(raw);
   const event = (kind: EventKind) => out.push({ tag: "event", val: { ...turn, kind } });
+  missing(said, raw).forEach(event);
   switch (said.type) {
     case "session":
-      if (!/^[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}$/.test(text(said.id))) break;
-      out.push({ tag: "session-ready", val: { session: turn.session, nativeId: text(said.id), model: null, title: null, tools: [] } });
+      if (/^[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}$/.test(text(said.id))) {
+        out.push({ tag: "session-ready", val: { session: turn.session, nativeId: text(said.id), model: null, title: null, tools: [] } });
+      } else if (said.id !== undefined) {
+        const what = "session line without a valid id";
+        event({ tag: "unrecognised", val: { difference: "unknown", what, path: "id", sample: raw.slice(0, 500).toWellFormed() } });
+      }
       break;
     case "text":
       event({ tag: "text", val: { part: 0, text: text(said.text), replace: false, parent: null } });

@@ -83,15 +83,16 @@ impl Intent {
         let gemini = has("run_shell_command") || has("read_file") || has("write_file");
         let opencode = has("bash") || has("read") || has("todowrite");
         let (name, input) = match self {
-            // Droid and Codex offer tools of MCP servers only in a text or after a search, but
-            // accept a call without it.
+            // claude-agent-acp 0.101.0, Droid and Codex offer tools of MCP servers only in a text or
+            // after a search, but accept a call without it.
             Self::Host(name, input) => {
                 let found = offered.iter().find(|tool| tool.ends_with(name)).cloned();
                 let namespace = (found.is_none() && codex).then_some("mcp__aetheel");
-                let hidden = if droid || has("ToolSearch") {
-                    format!("aetheel___{name}")
-                } else {
-                    name.clone()
+                let claude = !droid && (has("Bash") || has("Write"));
+                let hidden = match has("ToolSearch") {
+                    true if claude => format!("mcp__aetheel__{name}"),
+                    searches if searches || droid => format!("aetheel___{name}"),
+                    _ => name.clone(),
                 };
                 let name = found.unwrap_or(hidden);
                 return Call { name, namespace, input: Input::Json(input.clone()) };

@@ -10,7 +10,7 @@ use aetheel_turn::{Ending, TurnResult};
 impl DriftMonitor {
     /// Adds a finished turn to the agent's baseline. Returns at once; a task saves the change.
     pub(super) fn note_baseline(self: &Arc<Self>, backend: &str, result: &TurnResult) {
-        if result.ending != Ending::Completed {
+        if result.ending != Ending::Completed || !result.is_usual {
             return;
         }
         let mut positions = result.positions.clone();

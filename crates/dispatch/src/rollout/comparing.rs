@@ -14,7 +14,9 @@ use crate::recovery::redeliver::Redelivery;
 use aetheel_model::config::Rollout;
 use aetheel_model::figures::{self, RolloutResult};
 use aetheel_model::plain::{short_line, with_causes};
-use aetheel_store::workspace::{MAX_NOTED_DIFFERENCES, NotedDifference, RolloutNote, RolloutState};
+use aetheel_store::workspace::{
+    MAX_NOTED_DIFFERENCES, NotedDifference, RolloutEnd, RolloutNote, RolloutState,
+};
 use aetheel_turn::RolloutPair;
 use aetheel_turn::comparison::{CompareError, TurnDifference, compare_turn};
 
@@ -162,7 +164,7 @@ impl Rollouts {
         match self.shared.deps.backends.withdraw(&note.backend, &note.digest).await {
             Ok(_) => {
                 self.deliver_lost_of(&digests).await;
-                monitor.forget(&note.backend).await;
+                monitor.forget(&note.backend, RolloutEnd::Withdrawn).await;
                 monitor.notify(monitor.describe(pair, note).withdrawn());
             }
             Err(error) => {
@@ -207,7 +209,7 @@ impl Rollouts {
             Ok(generation) => {
                 let (compared, skipped) = (note.compared, note.skipped);
                 tracing::info!(backend, %generation, compared, skipped, "the rollout of a new version has ended: it serves");
-                monitor.forget(backend).await;
+                monitor.forget(backend, RolloutEnd::Promoted).await;
                 monitor.notify(monitor.describe(pair, note).promoted());
             }
             Err(error) => {

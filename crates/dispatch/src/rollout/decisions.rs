@@ -9,7 +9,7 @@ use super::{EndedTurnRecording, component};
 use crate::Shared;
 use crate::questions::Person;
 use crate::recovery::offer::{OfferEffect, OfferRefusal};
-use aetheel_store::workspace::{LostTurn, NotedDifference, RolloutNote, RolloutState};
+use aetheel_store::workspace::{LostTurn, NotedDifference, RolloutEnd, RolloutNote, RolloutState};
 use aetheel_turn::{RolloutPair, VersionError};
 
 /// The longest time to wait for the result of a button press. Discord requires a response within
@@ -67,11 +67,17 @@ impl Rollouts {
         let _alone = monitor.deciding.lock().await;
         let pair = backends.rollout(backend).filter(|pair| component(pair).1 == digest);
         let pair = pair.ok_or_else(|| VersionError::NoSuchVersion(backend.to_owned()))?;
-        match decision {
-            RolloutDecision::Promote => drop(backends.promote(backend, digest).await?),
-            RolloutDecision::Withdraw => drop(backends.withdraw(backend, digest).await?),
-        }
-        monitor.forget(component(&pair).0).await;
+        let end = match decision {
+            RolloutDecision::Promote => {
+                drop(backends.promote(backend, digest).await?);
+                RolloutEnd::Promoted
+            }
+            RolloutDecision::Withdraw => {
+                drop(backends.withdraw(backend, digest).await?);
+                RolloutEnd::Withdrawn
+            }
+        };
+        monitor.forget(component(&pair).0, end).await;
         Ok(pair.successor.descriptor().version.clone())
     }
 
@@ -240,13 +246,14 @@ impl Rollouts {
         if let Some(now) = now.filter(|_| serves) {
             let text = DescribedRollout {
                 version: &now.descriptor().version,
-                serving: "",
+                serving: String::new(),
                 note,
                 rollout: &self.shared.deps.rollout,
                 machine: self.shared.deps.machine.as_deref(),
             };
             monitor.notify(text.promoted());
         }
-        monitor.forget(backend).await;
+        let end = if serves { RolloutEnd::Promoted } else { RolloutEnd::Withdrawn };
+        monitor.forget(backend, end).await;
     }
 }

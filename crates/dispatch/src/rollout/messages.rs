@@ -4,6 +4,7 @@ use super::offers::NoticeKind;
 use aetheel_model::config::Rollout;
 use aetheel_model::plain::counted;
 use aetheel_store::workspace::{RolloutNote, RolloutState};
+use aetheel_turn::Backend;
 use aetheel_turn::comparison::TurnDifference;
 
 /// Maximum number of differences in a notice.
@@ -15,12 +16,19 @@ const SHOWN_CHANNELS: usize = 10;
 pub(super) struct DescribedRollout<'a> {
     /// The version in the descriptor of the new component.
     pub(super) version: &'a str,
-    /// The version that serves.
-    pub(super) serving: &'a str,
+    /// The version that serves, with the beginning of its digest.
+    pub(super) serving: String,
     pub(super) note: &'a RolloutNote,
     pub(super) rollout: &'a Rollout,
     /// The name of this machine, in a cluster.
     pub(super) machine: Option<&'a str>,
+}
+
+/// Returns a version with the beginning of its digest, because several builds may have one version.
+pub(super) fn named(backend: &dyn Backend) -> String {
+    let digest = &backend.generation().digest;
+    let digest = digest.get(..12).unwrap_or(digest);
+    format!("{} (`{digest}`)", backend.descriptor().version)
 }
 
 impl DescribedRollout<'_> {
@@ -62,7 +70,7 @@ impl DescribedRollout<'_> {
 
     /// Describes what happens to the version until it is promoted.
     fn plan(&self) -> String {
-        let serving = self.serving;
+        let serving = &self.serving;
         match self.rollout {
             Rollout::Now => format!("waits; version {serving} serves."),
             Rollout::Shadow(turns) => format!(
@@ -219,7 +227,7 @@ mod tests {
         };
         let of = DescribedRollout {
             version: "2.0.0",
-            serving: "1.0.0",
+            serving: "1.0.0".to_owned(),
             note: &note,
             rollout: &Rollout::Shadow(NonZeroU32::MIN),
             machine: None,
@@ -252,7 +260,7 @@ mod tests {
         let channels = (1..=200).map(|id| ChannelId::discord(u64::MAX - id)).collect();
         let of = DescribedRollout {
             version: &"9".repeat(30),
-            serving: &"8".repeat(30),
+            serving: "8".repeat(30),
             note: &note,
             rollout: &Rollout::Channels(channels),
             machine: Some("north"),

@@ -41,7 +41,7 @@ use aetheel_model::event::Lane;
 use aetheel_model::figures::{self, RolloutResult};
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::with_causes;
-use aetheel_store::workspace::{RolloutNote, RolloutState};
+use aetheel_store::workspace::{RolloutEnd, RolloutNote, RolloutState};
 use aetheel_turn::{Backend, Ending, Generation, GuestFailure, RolloutPair, TurnResult};
 
 /// Maximum number of turns of the serving version that wait to be compared.
@@ -256,15 +256,14 @@ impl RolloutMonitor {
         }
     }
 
-    /// Removes the note about a rollout that has ended.
-    async fn forget(&self, backend: &str) {
-        if let Some(note) = self.notes.lock().remove(backend) {
-            self.logged.lock().remove(&note.digest);
-            self.waits.lock().remove(&note.digest);
-        }
+    /// Moves the note about a rollout that has ended to the history.
+    async fn forget(&self, backend: &str, end: RolloutEnd) {
+        let Some(note) = self.notes.lock().remove(backend) else { return };
+        self.logged.lock().remove(&note.digest);
+        self.waits.lock().remove(&note.digest);
         let notes = self.deps.workspace.rollout_notes();
-        if let Err(error) = notes.remove(backend.to_owned()).await {
-            tracing::warn!(backend, error = %with_causes(&error), "cannot remove a rollout from state/rollouts.md");
+        if let Err(error) = notes.end(note, end, self.deps.clock.now()).await {
+            tracing::warn!(backend, error = %with_causes(&error), "cannot move a rollout from state/rollouts.md to state/rollout-history.md");
         }
     }
 
@@ -275,7 +274,7 @@ impl RolloutMonitor {
     ) -> DescribedRollout<'a> {
         DescribedRollout {
             version: &pair.successor.descriptor().version,
-            serving: &pair.serving.descriptor().version,
+            serving: messages::named(&*pair.serving),
             note,
             rollout: &self.deps.rollout,
             machine: self.deps.machine.as_deref(),

@@ -20,7 +20,7 @@ use crate::questions::QuestionContext;
 use crate::questions::planning::Planning;
 use crate::questions::policies::PolicyGate;
 use crate::turn_feed::TurnFeed;
-use aetheel_model::event::{AgentRights, Event};
+use aetheel_model::event::{AgentRights, Event, EventKind};
 use aetheel_model::figures;
 use aetheel_model::plain::folded;
 use aetheel_model::prompt::Expansion;
@@ -111,6 +111,10 @@ impl TurnRunner {
             calls: (self.shared.calls.clone(), calling),
         };
         let mut result = aetheel_turn::run(request, &self.shared.links, &mut audience).await;
+        // An empty answer to a heartbeat means that there is nothing to say.
+        if event.kind == EventKind::Heartbeat && result.silent {
+            (result.suspicious, result.is_usual) = (false, false);
+        }
         kept.hold_turn_place(std::mem::take(&mut result.slot));
         audience.flush();
         drop(audience);

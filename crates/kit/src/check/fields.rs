@@ -1,6 +1,6 @@
-//! Finds fields of the agent's output that the component does not read, and fields whose absence it
-//! would not report: spelling mistakes of the author, and fields that a later version of the agent
-//! may rename.
+//! Finds output of the agent that the component does not show, and changes of the output whose
+//! effect it would not report: spelling mistakes of the author, and changes that a later version of
+//! the agent may make.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,13 @@ use serde_json::Value;
 use super::Area;
 use crate::case::Case;
 use crate::finding::{CheckFinding, Rule, add};
-use crate::mutation::{Change, Holds, Recording, silent_loss, visible};
+use crate::mutation::{
+    ADDED_TEXT, Change, Holds, Mutant, Recording, reports, silent_loss, visible,
+};
 use crate::shortened;
 use crate::unread::{Unread, holds, unread};
-use aetheel_turn::recording::RecordingEntry;
+use aetheel_model::agent::{Input, Pipe};
+use aetheel_turn::recording::{EntryKind, RecordingEntry};
 use aetheel_turn::replay::{Batches, ReplayResult, replay};
 use aetheel_turn::{Backend, GuestFailure};
 
@@ -22,77 +25,184 @@ const MAX_CHANGES: usize = 1500;
 const BATCH: usize = 64;
 /// Minimum length of a text that counts as prose, in bytes.
 const PROSE_BYTES: usize = 12;
+/// Replaces the first word of a line that is not JSON.
+const OTHER_WORD: &str = "Otherwise";
 
-/// Renames each field of each recording, one at a time, and searches for turns that show nothing
-/// although the agent wrote something.
+/// Searches for answers that no turn shows, and then changes each recording as a new version of the
+/// agent may do, one change at a time, to find losses without a report.
 pub(super) async fn fields(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
-    let mut area = Area::new("fields", "fields renamed");
+    let mut area = Area::new("fields", "changes of the output");
     if cases.is_empty() {
         area.why = Some("there is no recording".to_owned());
         return Ok(area);
     }
+    let mut answers = Answers::default();
     let mut tried = BTreeSet::new();
-    let mut shows_something = false;
-    let mut silent = None;
-    let mut lost = Vec::new();
     for case in cases {
         let replayed = replay(backend, &case.tape.entries, Batches::Single).await?;
         if replayed.failure.is_some() {
             continue; // other areas report it
         }
-        lost.extend(unread(&case.tape, &replayed).iter().map(|unread| lost_answer(case, unread)));
-        let recording = Recording::new(entries(&case.tape.entries));
+        answers.add(case, &replayed);
         let before = json(&replayed);
-        match turn_visibility(&before) {
-            TurnVisibility::Answer => shows_something = true,
-            TurnVisibility::Nothing => {
-                silent = silent.or_else(|| unread_prose(case, &recording, &before))
-            }
-            TurnVisibility::NoTurn => {}
-        }
-        for (position, holds, change) in recording.changes() {
-            if change != Change::Renamed
-                || !matches!(holds, Holds::Text | Holds::Structure)
-                || area.trials >= MAX_CHANGES
-                || !tried.insert(position.name.clone())
-            {
-                continue;
-            }
-            let Some(mutant) = recording.mutant(position, change) else { continue };
-            area.trials += 1;
-            let Some(after) = read(backend, &mutant.entries).await? else { continue };
-            if let Some(loss) = silent_loss(&before, &after) {
-                let trial = format!("`{}` renamed", position.path);
-                let at = case.tape.lines.get(mutant.entry).copied();
-                let got = format!("{loss}, and nothing is reported");
-                area.notes.push(finding(case, at, trial, got, Rule::Notices));
-            }
-        }
+        try_documents(backend, case, &before, &mut tried, &mut area).await?;
+        try_plain_lines(backend, case, &before, &mut tried, &mut area).await?;
     }
-    if shows_something {
-        // If other answers can be read, the rule may be wrong about one at another position.
-        area.notes.extend(lost);
-    } else if lost.is_empty() {
-        silent.into_iter().for_each(|silent| add(&mut area.findings, silent));
-    } else {
-        lost.into_iter().for_each(|lost| add(&mut area.findings, lost));
-    }
+    answers.report(&mut area);
     Ok(area)
 }
 
-enum TurnVisibility {
-    /// A turn shows a text, a thought, a tool, a question or a failure.
-    Answer,
-    /// Turns ended successfully, and show nothing.
-    Nothing,
-    /// No turn ended.
-    NoTurn,
+/// The answers that were found in the recordings.
+#[derive(Default)]
+struct Answers {
+    /// Whether a turn shows a text.
+    is_any_shown: bool,
+    /// Answers that no turn shows, and that the component did not report.
+    lost: Vec<CheckFinding>,
+    /// Answers that the component reported as unknown output.
+    reported: Vec<CheckFinding>,
+    /// Prose in the output of a turn that shows nothing at all.
+    silent: Option<CheckFinding>,
 }
 
-fn turn_visibility(actions: &[Value]) -> TurnVisibility {
+impl Answers {
+    fn add(&mut self, case: &Case, replayed: &ReplayResult) {
+        for unread in unread(&case.tape.entries, replayed) {
+            let list = if unread.is_reported { &mut self.reported } else { &mut self.lost };
+            list.push(lost_answer(case, &unread));
+        }
+        let mut turns = replayed.turns.values();
+        self.is_any_shown |= turns.any(|turn| !turn.text().trim().is_empty());
+        let before = json(replayed);
+        if self.silent.is_none() && shows_nothing(&before) {
+            let recording = Recording::new(entries(&case.tape.entries));
+            self.silent = unread_prose(case, &recording, &before);
+        }
+    }
+
+    /// Adds the findings. A reported answer is a finding only if no answer is shown at all, because
+    /// a recording of unknown output is a good case. The longest prose of a silent turn is less
+    /// certain than an answer that the gateway would find.
+    fn report(self, area: &mut Area) {
+        let Self { is_any_shown, mut lost, reported, silent } = self;
+        if is_any_shown {
+            area.notes.extend(reported);
+        } else {
+            lost.extend(reported);
+            if lost.is_empty() {
+                lost.extend(silent);
+            }
+        }
+        lost.into_iter().for_each(|lost| add(&mut area.findings, lost));
+    }
+}
+
+/// Tries the changes of the JSON documents of a recording.
+async fn try_documents(
+    backend: &dyn Backend,
+    case: &Case,
+    before: &[Value],
+    tried: &mut BTreeSet<(String, Change)>,
+    area: &mut Area,
+) -> Result<(), GuestFailure> {
+    let recording = Recording::new(entries(&case.tape.entries));
+    for (position, holds, change) in recording.changes() {
+        let is_tried = match change {
+            Change::Renamed => matches!(holds, Holds::Text | Holds::Structure),
+            Change::OtherKind | Change::Added => true,
+            Change::Nested | Change::Retyped | Change::Split | Change::RenamedEverywhere => false,
+        };
+        if !is_tried || area.trials >= MAX_CHANGES || !tried.insert((position.name.clone(), change))
+        {
+            continue;
+        }
+        let Some(mutant) = recording.mutant(position, change) else { continue };
+        area.trials += 1;
+        let Some(after) = read(backend, &mutant.entries).await? else { continue };
+        let trial = match change {
+            Change::Added => format!("{} {change}", position.name),
+            _ => format!("`{}` {change}", position.path),
+        };
+        if change == Change::Added {
+            if let Some((rule, got)) = unknown_line(before, &after) {
+                let found = finding(case, line_of(case, &mutant), trial, got, rule);
+                match rule {
+                    Rule::Reads => add(&mut area.findings, found),
+                    _ => area.notes.push(found),
+                }
+            }
+        } else if let Some(got) = loss(before, &after) {
+            area.notes.push(finding(case, line_of(case, &mutant), trial, got, Rule::Notices));
+        }
+    }
+    Ok(())
+}
+
+/// Gives each line that is not JSON another first word.
+async fn try_plain_lines(
+    backend: &dyn Backend,
+    case: &Case,
+    before: &[Value],
+    tried: &mut BTreeSet<(String, Change)>,
+    area: &mut Area,
+) -> Result<(), GuestFailure> {
+    for (at, entry) in case.tape.entries.iter().enumerate() {
+        let EntryKind::In(Input::Line(line)) = &entry.kind else { continue };
+        if line.pipe != Pipe::Stdout || serde_json::from_str::<Value>(&line.text).is_ok() {
+            continue;
+        }
+        let Some((word, rest)) = line.text.trim().split_once(char::is_whitespace) else { continue };
+        let rest = rest.trim();
+        let is_shown = |actions: &[Value]| holds(&visible(actions), rest);
+        if area.trials >= MAX_CHANGES
+            || !is_shown(before)
+            || !tried.insert((word.to_owned(), Change::OtherKind))
+        {
+            continue;
+        }
+        let mut changed = case.tape.entries.clone();
+        if let EntryKind::In(Input::Line(line)) = &mut changed[at].kind {
+            line.text = format!("{OTHER_WORD} {rest}");
+        }
+        area.trials += 1;
+        let Some(after) = read(backend, &entries(&changed)).await? else { continue };
+        if !is_shown(&after) && reports(&after) <= reports(before) {
+            let trial = format!("a plain line that begins with `{OTHER_WORD}`, not `{word}`");
+            let got = "the line is not shown, and nothing is reported".to_owned();
+            let line = case.tape.lines.get(at).copied();
+            area.notes.push(finding(case, line, trial, got, Rule::Notices));
+        }
+    }
+    Ok(())
+}
+
+/// Describes what a component lost without a report.
+fn loss(before: &[Value], after: &[Value]) -> Option<String> {
+    Some(format!("{}, and nothing is reported", silent_loss(before, after)?))
+}
+
+/// Returns the mistake that a component makes with a line of an unknown kind: it shows the line, or
+/// drops it without a report.
+fn unknown_line(before: &[Value], after: &[Value]) -> Option<(Rule, String)> {
+    let texts = |actions: &[Value]| {
+        let visible = visible(actions);
+        let turns = visible["turns"].as_object().cloned().unwrap_or_default();
+        turns.values().map(|turn| turn["texts"].to_string()).collect::<String>()
+    };
+    if texts(after).contains(ADDED_TEXT) {
+        return Some((Rule::Reads, "the line is shown as a part of the answer".to_owned()));
+    }
+    if reports(after) > reports(before) || holds(&visible(after), ADDED_TEXT) {
+        return None;
+    }
+    Some((Rule::Notices, loss(before, after).unwrap_or_else(|| "nothing is reported".to_owned())))
+}
+
+/// Returns whether turns ended successfully and show nothing.
+fn shows_nothing(actions: &[Value]) -> bool {
     let visible = visible(actions);
     let Some(turns) = visible["turns"].as_object().filter(|turns| !turns.is_empty()) else {
-        return TurnVisibility::NoTurn;
+        return false;
     };
     let shows = |turn: &Value| {
         ["texts", "thoughts", "tools", "list"]
@@ -101,7 +211,7 @@ fn turn_visibility(actions: &[Value]) -> TurnVisibility {
             || turn["text"].as_str().is_some_and(|text| !text.is_empty())
             || turn["outcome"] != "completed"
     };
-    if turns.values().any(shows) { TurnVisibility::Answer } else { TurnVisibility::Nothing }
+    !turns.values().any(shows)
 }
 
 /// Returns the longest prose in a recording that no turn shows.
@@ -117,15 +227,22 @@ fn unread_prose(case: &Case, recording: &Recording, before: &[Value]) -> Option<
     Some(finding(case, at, "read unchanged".to_owned(), got, Rule::Reads))
 }
 
-/// Reports an answer that the component lost although the turn ended successfully.
+/// Reports an answer that the component lost.
 fn lost_answer(case: &Case, unread: &Unread) -> CheckFinding {
-    let Unread { turn, entry, position, text } = unread;
+    let Unread { turn, entry, position, text, reason, is_reported } = unread;
     let at = case.tape.lines.get(*entry).copied();
     let text = shortened(text, 120);
-    let got = format!(
-        "turn {turn} shows no answer; the agent's text at `{position}` is not shown: {text}"
-    );
+    let got = match position {
+        Some(position) if !is_reported => format!(
+            "turn {turn} shows no answer; the agent's text at `{position}` is not shown: {text}"
+        ),
+        _ => format!("turn {turn} shows no answer, only a report: {reason}"),
+    };
     finding(case, at, "read unchanged".to_owned(), got, Rule::Reads)
+}
+
+fn line_of(case: &Case, mutant: &Mutant) -> Option<usize> {
+    case.tape.lines.get(mutant.entry).copied()
 }
 
 fn finding(
@@ -144,7 +261,7 @@ fn finding(
         got,
         expected: match rule {
             Rule::Reads => "an answer, or `unrecognised` for the lines that cannot be read",
-            _ => "the same output for users, or `unrecognised` for the line without the field",
+            _ => "the same output for users, or `unrecognised` for the changed line",
         }
         .to_owned(),
         advice: rule.advice(),

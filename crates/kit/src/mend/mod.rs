@@ -10,6 +10,7 @@
 mod patch;
 mod scramble;
 mod stages;
+mod unknown_lines;
 
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub enum MendRule {
     Cases,
     /// It reports answers that it cannot read.
     Mutants,
+    /// It reports lines of a kind that nobody knows.
+    Unknown,
     /// It passes the check of the kit.
     Check,
 }
@@ -57,6 +60,7 @@ impl MendRule {
             Self::Effects => "effects",
             Self::Cases => "cases",
             Self::Mutants => "changed recordings",
+            Self::Unknown => "unknown output",
             Self::Check => "check",
         }
     }

@@ -33,6 +33,17 @@ const MIN_PIECE: usize = 4;
 /// The position of a line that is not JSON.
 const PLAIN: &str = "plain text";
 
+/// The way in which a version reads an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EntryReading {
+    /// No action that people see.
+    Nothing,
+    /// A text of the answer.
+    Text,
+    /// Something else, such as a tool or a report of unknown output.
+    Other,
+}
+
 /// A substitution of letters and digits, different for each seed. Everything else stays.
 pub(super) struct Scramble {
     letters: [u8; 26],
@@ -106,14 +117,28 @@ pub(super) fn positions_of(entries: &[RecordingEntry], reply: &str) -> BTreeSet<
     found.map(|(at, _)| at).collect()
 }
 
-/// Returns a position at which the reply contains some texts of the agent's output, but not all of
-/// them.
-pub(super) fn not_shown(entries: &[RecordingEntry], reply: &str) -> Option<String> {
-    let is_lacking = |text: &String| letters(text) >= MIN_PIECE && !reply.contains(text.trim());
-    texts(entries)
-        .into_iter()
-        .find(|(_, texts)| has_pieces(texts, reply) && texts.iter().any(is_lacking))
-        .map(|(position, _)| position)
+/// Returns a position from which a version takes text of its reply, and of which it shows nothing in
+/// another entry. `reads` returns what the version makes of an entry.
+pub(super) fn not_shown(
+    entries: &[RecordingEntry],
+    reply: &str,
+    reads: impl Fn(usize) -> EntryReading,
+) -> Option<String> {
+    let of_reply = |(at, text): &(usize, String)| {
+        reads(*at) == EntryReading::Text
+            && letters(text) >= MIN_PIECE
+            && reply.contains(text.trim())
+    };
+    let is_lacking = |(at, text): &(usize, String)| {
+        reads(*at) == EntryReading::Nothing
+            && letters(text) >= MIN_PIECE
+            && !reply.contains(text.trim())
+    };
+    let found = placed_texts(entries).into_iter().find(|(_, texts)| {
+        let pieces: Vec<String> = texts.iter().map(|(_, text)| text.clone()).collect();
+        has_pieces(&pieces, reply) && texts.iter().any(of_reply) && texts.iter().any(is_lacking)
+    });
+    found.map(|(position, _)| position)
 }
 
 /// Returns whether the texts of a position are pieces of the reply: one of several words, or
@@ -145,13 +170,21 @@ pub(super) fn positions_of_prose(entries: &[RecordingEntry]) -> BTreeSet<String>
 
 /// Returns all texts in the agent's output, by position.
 fn texts(entries: &[RecordingEntry]) -> BTreeMap<String, Vec<String>> {
-    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for text in entries.to_vec().iter_mut().filter_map(output_mut) {
+    let placed = placed_texts(entries).into_iter();
+    let only = |texts: Vec<(usize, String)>| texts.into_iter().map(|(_, text)| text).collect();
+    placed.map(|(position, texts)| (position, only(texts))).collect()
+}
+
+/// Returns all texts in the agent's output with the indexes of their entries, by position.
+fn placed_texts(entries: &[RecordingEntry]) -> BTreeMap<String, Vec<(usize, String)>> {
+    let mut found: BTreeMap<String, Vec<(usize, String)>> = BTreeMap::new();
+    for (at, entry) in entries.to_vec().iter_mut().enumerate() {
+        let Some(text) = output_mut(entry) else { continue };
         match document(text) {
             Some(mut document) => visit(&mut document, "", &mut |position, text| {
-                found.entry(position.to_owned()).or_default().push(text.clone());
+                found.entry(position.to_owned()).or_default().push((at, text.clone()));
             }),
-            None => found.entry(PLAIN.to_owned()).or_default().push(text.clone()),
+            None => found.entry(PLAIN.to_owned()).or_default().push((at, text.clone())),
         }
     }
     found

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::scramble::{self, Scramble, positions_of, positions_of_prose};
+use super::scramble::{self, EntryReading, Scramble, positions_of, positions_of_prose};
 use super::{
     LostRecording, MAX_FINDINGS, MendEffort, MendEvidence, MendJudgement, MendRule, MendedReply,
 };
@@ -12,10 +12,10 @@ use crate::golden::{CaseVerdict, actions_differ, judge as judge_case};
 use crate::mutation::{Change, Holds, Recording, silent_loss};
 use crate::shortened;
 use crate::unread::locate;
-use aetheel_model::agent::{Action, TurnKey};
+use aetheel_model::agent::{Action, AgentEventKind, TurnKey};
 use aetheel_turn::comparison::{CompareError, compare};
 use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
-use aetheel_turn::replay::{Batches, endings, lost_text, replay};
+use aetheel_turn::replay::{Batches, ReplayResult, endings, lost_text, replay};
 use aetheel_turn::reread::{RereadAnswer, reread_tape};
 use aetheel_turn::{Backend, Ending, GuestFailure, RolloutPair};
 
@@ -52,6 +52,9 @@ impl MendTrial<'_> {
         }
         if judgement.findings.is_empty() {
             self.mutants(judgement).await?;
+        }
+        if judgement.findings.is_empty() {
+            self.unknown_lines(judgement).await?;
         }
         if judgement.findings.is_empty() {
             self.check(judgement).await?;
@@ -119,17 +122,17 @@ impl MendTrial<'_> {
         let Some(shown) = read.turns.get(&turn) else { return Ok(None) };
         let shown = format!("{}\n{}", shown.text(), shown.transcript.text());
         if let Some(position) = lost_text(entries, &serving.steps, turn, done) {
-            let actions: Vec<serde_json::Value> =
-                serving.actions().filter_map(|action| serde_json::to_value(action).ok()).collect();
-            let (_, text) = locate(entries, &position, &actions);
-            if !shown.contains(text.trim()) {
+            let (at, text) = locate(entries, &position, &serving);
+            // A tool or another report may show a part of the line, or in another form.
+            if reading(&read, at) != EntryReading::Other && !shown.contains(text.trim()) {
                 return Ok(Some(format!("the text at `{position}` is not in its reply")));
             }
         }
         let starts =
             |entry: &RecordingEntry| entry.turn_start().is_some_and(|start| start.turn == turn);
         let begun = entries.iter().position(starts).unwrap_or(0);
-        Ok(scramble::not_shown(&entries[begun..], &shown)
+        let reads = |at: usize| reading(&read, begun + at);
+        Ok(scramble::not_shown(&entries[begun..], &shown, reads)
             .map(|position| format!("a part of the text at `{position}` is not in its reply")))
     }
 
@@ -303,6 +306,29 @@ impl MendTrial<'_> {
     }
 }
 
+/// Returns what people see of an entry.
+fn reading(replayed: &ReplayResult, entry: usize) -> EntryReading {
+    let here = replayed.steps.iter().filter(|step| step.entry == entry);
+    let readings = here.flat_map(|step| &step.actions).map(|action| match action {
+        Action::Event(event) => match &event.kind {
+            AgentEventKind::Text(text) if text.parent.is_none() => EntryReading::Text,
+            AgentEventKind::Usage(_) => EntryReading::Nothing,
+            _ => EntryReading::Other,
+        },
+        Action::Ask(_) | Action::ToolRequest(_) => EntryReading::Other,
+        _ => EntryReading::Nothing,
+    });
+    let mut strongest = EntryReading::Nothing;
+    for reading in readings {
+        match reading {
+            EntryReading::Text => return EntryReading::Text,
+            EntryReading::Other => strongest = EntryReading::Other,
+            EntryReading::Nothing => {}
+        }
+    }
+    strongest
+}
+
 /// Returns the recording up to the end of a turn.
 fn until_end(tape: &ParsedRecording, turn: &str) -> ParsedRecording {
     let mut tape = tape.clone();
@@ -315,7 +341,7 @@ fn until_end(tape: &ParsedRecording, turn: &str) -> ParsedRecording {
 }
 
 /// Returns the actions of a replay as JSON, and whether a turn counts as unread.
-async fn actions_json(
+pub(super) async fn actions_json(
     backend: &dyn Backend,
     entries: &[RecordingEntry],
 ) -> Result<(Vec<serde_json::Value>, bool), GuestFailure> {

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::finding::Rule;
 use crate::simulator::check_replay;
-use crate::unread::{locate, output};
+use crate::unread::unread;
 use aetheel_model::agent::{
     Action, AgentEventKind, Descriptor, FailureKind, Input, TurnKey, TurnOutcome,
 };
 use aetheel_turn::recording::RecordingEntry;
-use aetheel_turn::replay::{ReplayResult, ReplayStep, endings, lost_text};
+use aetheel_turn::replay::{ReplayResult, ReplayStep, endings};
 use aetheel_turn::{Ending, GuestFailure};
 
 /// A kind of fault. Serious kinds come first.
@@ -149,7 +149,7 @@ impl FaultSearch<'_> {
                 let fault = Fault::new(kind, "no turn-done after the end of its agent", last);
                 is_unended.then_some(fault).into_iter().collect()
             }
-            FaultKind::Unread => unread(entries, replayed),
+            FaultKind::Unread => unread_answers(entries, replayed),
             FaultKind::Protocol => protocol_failures(entries, replayed),
             FaultKind::Missing => self.missing(entries, replayed),
             FaultKind::Drift => drift(&replayed.steps),
@@ -180,7 +180,7 @@ impl FaultSearch<'_> {
             return Vec::new();
         }
         let places = entries.iter().enumerate().filter_map(|(at, entry)| {
-            let text = output(entry)?;
+            let text = entry.output()?;
             let place = match serde_json::from_str::<Value>(text) {
                 Ok(value) => position_of(&value, expected, String::new())?,
                 Err(_) => text.contains(expected).then(|| "plain text".to_owned())?,
@@ -231,35 +231,16 @@ fn message_class(message: &str) -> String {
     class.chars().take(80).collect()
 }
 
-fn unread(entries: &[RecordingEntry], replayed: &ReplayResult) -> Vec<Fault> {
-    let endings = endings(entries, replayed);
-    let turns = endings.iter().filter(|(_, ending)| matches!(ending, Ending::Unread(_)));
-    let faults = turns.filter_map(|(turn, _)| {
-        // Without an end, the turn was stopped, or the recording ends before it.
-        let end = end_of(replayed, *turn)?;
-        let done = replayed.turns.get(turn)?.done.as_ref()?;
-        let upto = &entries[..=end];
-        let (place, entry) = match lost_text(upto, &replayed.steps, *turn, Some(done)) {
-            Some(position) => {
-                let actions: Vec<Value> = replayed
-                    .actions()
-                    .filter_map(|action| serde_json::to_value(action).ok())
-                    .collect();
-                let entry = locate(upto, &position, &actions).0;
-                let here = replayed.steps.iter().filter(|step| step.entry == entry);
-                match drift(here).pop() {
-                    Some(unknown) => (format!("{position}, {}", unknown.place), entry),
-                    None => (position, entry),
-                }
-            }
-            None => {
-                let unknown =
-                    drift(&replayed.steps).into_iter().find(|fault| fault.turn == Some(*turn));
-                let place = unknown.map(|unknown| unknown.place);
-                (place.unwrap_or_else(|| "tokens of output and no text".to_owned()), end)
-            }
+fn unread_answers(entries: &[RecordingEntry], replayed: &ReplayResult) -> Vec<Fault> {
+    let faults = unread(entries, replayed).into_iter().map(|lost| {
+        let here = replayed.steps.iter().filter(|step| step.entry == lost.entry);
+        let place = match (lost.position, drift(here).pop()) {
+            (Some(position), Some(unknown)) => format!("{position}, {}", unknown.place),
+            (Some(position), None) => position,
+            (None, Some(unknown)) => unknown.place,
+            (None, None) => "tokens of output and no text".to_owned(),
         };
-        Some(Fault { turn: Some(*turn), ..Fault::new(FaultKind::Unread, place, entry) })
+        Fault { turn: Some(lost.turn), ..Fault::new(FaultKind::Unread, place, lost.entry) }
     });
     faults.collect()
 }

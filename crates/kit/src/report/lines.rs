@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::ddmin::ddmin;
 use super::fault::{process_start, start_before};
 use super::trials::FaultTrials;
+use super::words::is_kind;
 use aetheel_model::agent::{HostCommand, Input, StartTurn, TurnSettings};
 use aetheel_turn::recording::{EntryKind, RecordingEntry};
 
@@ -161,13 +162,16 @@ async fn shrink_text(
     }
 }
 
-/// Removes fields or items of a value, or shortens its text. Does not look into its items.
+/// Removes fields or items of a value, or shortens its text. Does not look into its items. Keeps
+/// the fields that name the kind of an object, so that a reader knows what the line is.
 async fn shrink_value(value: &Value, show: &mut impl AsyncFnMut(Value) -> bool) -> Value {
     match value {
         Value::Object(map) => {
-            let fields: Vec<(&String, &Value)> = map.iter().collect();
+            let (kinds, fields): (Vec<_>, Vec<_>) =
+                map.iter().partition(|(key, value)| is_kind(key) && value.is_string());
             let choose = |kept: &[usize]| {
-                let chosen = kept.iter().map(|at| (fields[*at].0.clone(), fields[*at].1.clone()));
+                let chosen = kept.iter().map(|at| fields[*at]).chain(kinds.iter().copied());
+                let chosen = chosen.map(|(key, value)| (key.clone(), value.clone()));
                 Value::Object(chosen.collect::<Map<String, Value>>())
             };
             choose(&ddmin(fields.len(), async |kept: &[usize]| show(choose(kept)).await).await)

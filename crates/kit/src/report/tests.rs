@@ -212,7 +212,7 @@ async fn a_length_that_the_fault_needs_is_kept_and_another_is_not() {
 
 #[tokio::test]
 async fn the_number_of_replays_is_limited() {
-    let limits = ReportLimits { replays: 12, ..ReportLimits::default() };
+    let limits = ReportLimits { replays: 6, ..ReportLimits::default() };
     let options = ReportOptions { limits, ..ReportOptions::default() };
     let refused = report_with(&fragile(&["boom"]), &LINES, options).await.unwrap_err();
     assert!(matches!(refused, ReportError::Exhausted(_)), "{refused}");

@@ -16,6 +16,8 @@ use aetheel_turn::recording::RecordingEntry;
 
 /// Fields of the contract whose strings name a variant of an enumeration.
 const VARIANTS: [&str; 7] = ["pipe", "safety", "mode", "kind", "decision", "how", "command"];
+/// Keys whose values name the kind of an object in the agent's output.
+const KINDS: [&str; 4] = ["type", "subtype", "method", "sessionUpdate"];
 /// Longest text of words without spaces that may be kept, and longest word in it, in bytes.
 const MAX_IDENTIFIER: usize = 64;
 const MAX_KEPT_WORD: usize = 40;
@@ -29,6 +31,8 @@ const MIN_NUMBER_DIGITS: usize = 5;
 enum WordContext {
     /// A name of a field, type or method, such as `item/completed`.
     Identifier,
+    /// One of [`KINDS`], or its value.
+    Kind,
     /// Any other text: prose, a path, an id.
     Text,
     /// A number in JSON.
@@ -89,28 +93,33 @@ pub(super) async fn replace_words(
         });
         (changed, expected)
     };
+    let kinds: BTreeSet<usize> =
+        (0..words.order.len()).filter(|at| words.is_kind(*at, private)).collect();
     // Most faults need only identifiers.
-    let mut candidates: Vec<usize> = (0..words.order.len()).collect();
+    let mut candidates: Vec<usize> =
+        (0..words.order.len()).filter(|at| !kinds.contains(at)).collect();
     let identifiers: Vec<usize> =
         candidates.iter().copied().filter(|at| words.is_identifier(*at, private)).collect();
-    let (changed, text) = replaced(&identifiers.iter().copied().collect());
+    let (changed, text) = replaced(&identifiers.iter().chain(&kinds).copied().collect());
     trials.expect(text);
     if trials.show(&changed).await {
         candidates = identifiers;
     }
     let kept = ddmin(candidates.len(), async |kept: &[usize]| {
-        let kept = kept.iter().map(|at| candidates[*at]).collect();
+        let kept = kept.iter().map(|at| candidates[*at]).chain(kinds.clone()).collect();
         let (changed, text) = replaced(&kept);
         trials.expect(text);
         trials.show(&changed).await
     })
     .await;
-    let kept: BTreeSet<usize> = kept.into_iter().map(|at| candidates[at]).collect();
+    let kept: BTreeSet<usize> =
+        kept.into_iter().map(|at| candidates[at]).chain(kinds.clone()).collect();
     let foreign = words.foreign(entries, &kept, sources.component);
     let (entries, expected) = replaced(&kept);
     trials.expect(expected.clone());
     let needed = kept.iter().filter(|at| {
-        !words.is_identifier(**at, private)
+        !kinds.contains(*at)
+            && !words.is_identifier(**at, private)
             && (!words.is_text(**at, private) || foreign.contains(&words.order[**at].0))
     });
     let needed = needed.map(|at| {
@@ -171,6 +180,12 @@ impl Words {
         (*context == WordContext::Identifier || is_code) && is_public(word, private)
     }
 
+    /// Returns whether a word names the kind of an object and is kept in any case.
+    fn is_kind(&self, at: usize, private: &[String]) -> bool {
+        let (word, context) = &self.order[at];
+        *context == WordContext::Kind && is_public(word, private)
+    }
+
     /// Returns whether a word may be kept if the fault needs it, and the component contains it.
     fn is_text(&self, at: usize, private: &[String]) -> bool {
         let (word, context) = &self.order[at];
@@ -185,10 +200,16 @@ impl Words {
         kept: &BTreeSet<usize>,
         component: &[u8],
     ) -> BTreeSet<String> {
+        let mut skipped = 0;
         let mut only_texts = |word: &str, context| {
             let at = self.indexes.get(&(word.to_owned(), context));
             let is_kept = context == WordContext::Text && at.is_some_and(|at| kept.contains(at));
-            if is_kept { word.to_owned() } else { SKIPPED.to_owned() }
+            if is_kept {
+                return word.to_owned();
+            }
+            // Keys of an object must stay different.
+            skipped += 1;
+            SKIPPED.repeat(skipped)
         };
         let mut texts = Vec::new();
         for entry in entries {
@@ -204,6 +225,11 @@ impl Words {
         let words = runs.filter(is_foreign).flat_map(|run| run.split(|c| !is_word_part(c)));
         words.map(str::to_owned).collect()
     }
+}
+
+/// Returns whether the value of a key names the kind of an object.
+pub(super) fn is_kind(key: &str) -> bool {
+    KINDS.contains(&key)
 }
 
 /// Returns whether a word is short, not an id, and not private.
@@ -292,8 +318,16 @@ fn map_json(value: Value, map: &mut impl FnMut(&str, WordContext) -> String) -> 
         Value::Array(list) => list.into_iter().map(|item| map_json(item, map)).collect(),
         Value::Object(fields) => {
             let fields = fields.into_iter().map(|(key, item)| {
-                let key = map_words(&key, context_of(&key), map);
-                (key, map_json(item, map))
+                let item = match item {
+                    Value::String(text)
+                        if is_kind(&key) && context_of(&text) == WordContext::Identifier =>
+                    {
+                        map_words(&text, WordContext::Kind, map).into()
+                    }
+                    item => map_json(item, map),
+                };
+                let context = if is_kind(&key) { WordContext::Kind } else { context_of(&key) };
+                (map_words(&key, context, map), item)
             });
             Value::Object(fields.collect::<Map<String, Value>>())
         }

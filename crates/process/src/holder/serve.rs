@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -53,9 +53,8 @@ const READ_BUFFER_BYTES: usize = 64 << 10;
 /// Another holder serves the folder, or it cannot be used.
 pub async fn hold(options: HoldOptions, stop: CancellationToken) -> Result<(), HolderError> {
     let place = HolderSocket::claim(&options.state)?;
-    let relay = open_relay(&options.state).await;
-    let tool_port = relay.as_ref().map(|relay| relay.port);
-    let holder = Holder::new(options, place.key.clone(), tool_port)?;
+    let relay = ToolRelay::open_if_possible(&options.state).await;
+    let holder = Holder::new(options, place.key.clone(), relay)?;
     holder.sweep_leftovers();
     tracing::info!(folder = %holder.options.state.display(), "holder: ready");
     (holder.options.ready)();
@@ -72,21 +71,9 @@ pub async fn hold(options: HoldOptions, stop: CancellationToken) -> Result<(), H
     Ok(())
 }
 
-/// Starts the tool relay. Without one, the gateway runs its own, which ends with it.
-async fn open_relay(state: &Path) -> Option<ToolRelay> {
-    match ToolRelay::open(state).await {
-        Ok(relay) => Some(relay),
-        Err(error) => {
-            tracing::warn!(%error, "cannot start the tool relay; calls of host tools by some agents do not survive a restart of the gateway");
-            None
-        }
-    }
-}
-
 struct Holder {
     options: HoldOptions,
-    /// The port of the tool relay.
-    tool_port: Option<u16>,
+    relay: Option<ToolRelay>,
     /// The key that a gateway must send.
     key: String,
     runs: Mutex<HeldRuns>,
@@ -110,14 +97,14 @@ impl Holder {
     fn new(
         options: HoldOptions,
         key: String,
-        tool_port: Option<u16>,
+        relay: Option<ToolRelay>,
     ) -> Result<Arc<Self>, HolderError> {
         let custody = Custody::confining(options.means, options.sandbox.clone())
             .map_err(HolderError::Custody)?;
         let custody = if options.sole_spawner { custody.as_sole_spawner() } else { custody };
         Ok(Arc::new(Self {
             options,
-            tool_port,
+            relay,
             key,
             runs: Mutex::default(),
             lease: Lease::endless(),
@@ -142,10 +129,7 @@ impl Holder {
         let custody = self.custody.clone();
         tokio::task::spawn_blocking(move || match custody.sweep_folders() {
             0 => {}
-            folders => tracing::info!(
-                folders,
-                "removed temporary folders that an earlier holder left behind"
-            ),
+            folders => tracing::info!(folders, "removed temporary folders of an earlier holder"),
         });
     }
 
@@ -269,7 +253,7 @@ impl Holder {
                 self.custody.scratch(),
                 self.custody.sandbox(),
                 self.options.leave_when_empty,
-                self.tool_port,
+                self.relay.as_ref().map(|relay| relay.port),
             );
             outbox.push(|out| HolderAnswer::Hello(hello).encode(out));
         }

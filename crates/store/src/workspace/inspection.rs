@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::deliveries::WebhookDelivery;
 use super::ledger::{LedgerEntry, LedgerFile};
 use super::{
-    AgentSchedule, CollisionMute, Drift, FileError, Journal, LimitNote, LostTurn, MendingNote,
-    PastConversation, RolloutNote,
+    AgentSchedule, CollisionMute, Drift, EndedRollout, FileError, Journal, LimitNote, LostTurn,
+    MendingNote, PastConversation, RolloutNote,
 };
 use super::{SavedSignIn, TurnShare, baselines, bindings, blocking, discord_notes, schedule_notes};
 use aetheel_model::budget::BudgetGrant;
@@ -50,6 +50,7 @@ pub async fn inspect(folder: &Path) -> Vec<StateFile> {
             at("state/collisions.md", entries::<CollisionMute>),
             at("state/budgets.md", entries::<BudgetGrant>),
             at("state/rollouts.md", entries::<RolloutNote>),
+            at("state/rollout-history.md", entries::<EndedRollout>),
             at("state/mending.md", entries::<MendingNote>),
             at("state/baselines.md", entries::<baselines::SavedBaseline>),
             at("state/lost.md", entries::<LostTurn>),

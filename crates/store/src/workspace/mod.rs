@@ -113,7 +113,8 @@ pub use lost::{LostState, LostTurn, LostTurns};
 pub use mending::{MendingNote, MendingNotes, MendingState};
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use rollouts::{
-    MAX_NOTED_DIFFERENCES, NotedDifference, RolloutNote, RolloutNotes, RolloutState,
+    EndedRollout, MAX_NOTED_DIFFERENCES, NotedDifference, RolloutEnd, RolloutNote, RolloutNotes,
+    RolloutState,
 };
 pub use schedule_notes::{ScheduleNotes, ScheduleProgress};
 pub use shares::{ShareError, Shares, TurnShare};

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
@@ -18,6 +19,15 @@ New versions of backends on rollout: backend, component, state, number of turns 
 and the first differences, each with its turn, recording and line. See docs/backends.md. If you remove a line, its rollout begins again.
 
 ";
+
+const HISTORY_HEADING: &str = "# Rollouts that have ended
+
+When each rollout ended, how, the version of the backend, and its last line in `rollouts.md`. `aetheel backend history` shows them.
+
+";
+
+/// Maximum number of rollouts that are kept after their end. The oldest are removed first.
+const MAX_ENDED: usize = 100;
 
 /// The state of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,9 +102,44 @@ impl RolloutNote {
     }
 }
 
-/// The notes about rollouts. Cheap to clone; clones share everything.
+/// How a rollout ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RolloutEnd {
+    /// The new version serves.
+    Promoted,
+    /// The new version was withdrawn, or another one took its place.
+    Withdrawn,
+}
+
+impl RolloutEnd {
+    /// Returns `promoted` or `withdrawn`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Promoted => "promoted",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+/// A rollout that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedRollout {
+    /// When it ended.
+    pub at: Timestamp,
+    /// How it ended.
+    pub end: RolloutEnd,
+    /// Its last note.
+    pub note: RolloutNote,
+}
+
+/// The notes about rollouts, and about those that have ended. Cheap to clone; clones share
+/// everything.
 #[derive(Clone, Debug)]
-pub struct RolloutNotes(Arc<Mutex<LedgerFile<RolloutNote>>>);
+pub struct RolloutNotes {
+    running: Arc<Mutex<LedgerFile<RolloutNote>>>,
+    ended: Arc<Mutex<LedgerFile<EndedRollout>>>,
+}
 
 impl Workspace {
     /// Returns the notes about rollouts of new versions of backends.
@@ -106,7 +151,21 @@ impl Workspace {
 
 impl RolloutNotes {
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        Ok(Self(Arc::new(Mutex::new(LedgerFile::open(path, HEADING)?))))
+        let ended = path.with_file_name("rollout-history.md");
+        Ok(Self {
+            running: Arc::new(Mutex::new(LedgerFile::open(path, HEADING)?)),
+            ended: Arc::new(Mutex::new(LedgerFile::open(&ended, HISTORY_HEADING)?)),
+        })
+    }
+
+    /// Reads the rollouts that have ended, the oldest first, without changing anything. Blocks.
+    ///
+    /// # Errors
+    /// [`FileError`] if a file cannot be read.
+    pub fn read_ended(folder: &Path) -> Result<Vec<EndedRollout>, FileError> {
+        let notes = Self::open(&folder.join("state").join("rollouts.md"))?;
+        let ended = notes.ended.lock();
+        Ok(ended.entries.values().cloned().collect())
     }
 
     /// Reads the notes in a configuration folder without changing anything. Blocks.
@@ -120,7 +179,7 @@ impl RolloutNotes {
     /// Returns the notes as the file was last read or written. Does no I/O.
     #[must_use]
     pub fn all(&self) -> Vec<RolloutNote> {
-        self.0.lock().entries.values().cloned().collect()
+        self.running.lock().entries.values().cloned().collect()
     }
 
     /// Saves a note in place of the backend's previous one.
@@ -131,12 +190,32 @@ impl RolloutNotes {
         self.change(move |ledger| drop(ledger.entries.insert(note.backend.clone(), note))).await
     }
 
-    /// Removes the note of a backend.
+    /// Moves a note to those of rollouts that have ended, also if it was not saved before.
     ///
     /// # Errors
-    /// [`FileError`]; the file is unchanged.
-    pub async fn remove(&self, backend: String) -> Result<(), FileError> {
-        self.change(move |ledger| drop(ledger.entries.remove(&backend))).await
+    /// [`FileError`]; a saved note is then still there.
+    pub async fn end(
+        &self,
+        note: RolloutNote,
+        end: RolloutEnd,
+        at: Timestamp,
+    ) -> Result<(), FileError> {
+        let notes = self.clone();
+        blocking(move || {
+            let mut running = notes.running.lock();
+            running.refresh()?;
+            running.entries.remove(&note.backend);
+            let mut ended = notes.ended.lock();
+            ended.refresh()?;
+            let note = EndedRollout { at, end, note };
+            ended.entries.insert(note.key(), note);
+            while ended.entries.len() > MAX_ENDED {
+                ended.entries.pop_first();
+            }
+            ended.save()?;
+            running.save()
+        })
+        .await
     }
 
     async fn change(
@@ -145,7 +224,7 @@ impl RolloutNotes {
     ) -> Result<(), FileError> {
         let notes = self.clone();
         blocking(move || {
-            let mut ledger = notes.0.lock();
+            let mut ledger = notes.running.lock();
             ledger.refresh()?;
             change(&mut ledger);
             ledger.save()
@@ -181,6 +260,33 @@ impl LedgerEntry for RolloutNote {
             ));
         }
         text
+    }
+}
+
+impl LedgerEntry for EndedRollout {
+    type Key = (Timestamp, String);
+
+    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
+        const WRONG: EntryError =
+            EntryError::Parts("it does not have a time, an end, and the note of a rollout");
+        let [Token::Code(at), Token::Word(end), rest @ ..] = tokens else {
+            return Some(Err(WRONG));
+        };
+        let ends = [RolloutEnd::Promoted, RolloutEnd::Withdrawn];
+        let Some(end) = ends.into_iter().find(|known| known.word() == end.as_str()) else {
+            return Some(Err(EntryError::value(end, "`promoted` or `withdrawn`")));
+        };
+        let Ok(at) = at.parse() else { return Some(Err(EntryError::value(at, "a time"))) };
+        Some(parse(rest).map(|note| Self { at, end, note }))
+    }
+
+    fn key(&self) -> (Timestamp, String) {
+        (self.at, self.note.backend.clone())
+    }
+
+    fn write(&self) -> String {
+        let Self { at, end, note } = self;
+        format!("{} {} {}", code(&at.to_string()), end.word(), note.write())
     }
 }
 
@@ -294,9 +400,12 @@ mod tests {
         );
         std::fs::write(&path, text + "- `third` component `ef`.\n").expect("written");
         let read = RolloutNotes::read_folder(folder.path()).expect("read");
-        assert_eq!(read, [note, RolloutNote::new("other", "cd34")]);
-        notes.remove("mini".to_owned()).await.expect("removed");
+        assert_eq!(read, [note.clone(), RolloutNote::new("other", "cd34")]);
+        let at: Timestamp = "2026-11-28T20:00:00Z".parse().expect("a time");
+        notes.end(note, RolloutEnd::Withdrawn, at).await.expect("ended");
         let text = std::fs::read_to_string(&path).expect("read");
         assert!(!text.contains("mini") && text.contains("- `third`"), "{text}");
+        let ended = RolloutNotes::read_ended(folder.path()).expect("read");
+        assert_eq!(ended, [EndedRollout { at, end: RolloutEnd::Withdrawn, note: read[0].clone() }]);
     }
 }

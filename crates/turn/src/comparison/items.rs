@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::shortened;
-use super::value::{body, without_version};
+use super::value::{body, in_words, without_common, without_version};
 use crate::recording::RecordingEntry;
 use crate::replay::{ReplayResult, ReplayedTurn};
 use aetheel_model::agent::{Action, AgentEventKind, Spawn, StartTurn, TurnKey};
@@ -30,13 +30,38 @@ pub(super) struct TurnItem {
 }
 
 impl TurnItem {
-    /// Returns its content for people.
-    pub(super) fn text(&self) -> String {
-        match &self.value {
-            Value::String(text) => shortened(text),
-            other => shortened(&other.to_string()),
+    /// Returns the content of two items for people. If both exist, only what differs.
+    pub(super) fn texts(
+        before: Option<&Self>,
+        now: Option<&Self>,
+    ) -> (Option<String>, Option<String>) {
+        let (mut first, mut second) =
+            (before.map(|item| item.value.clone()), now.map(|item| item.value.clone()));
+        if let (Some(first), Some(second)) = (&mut first, &mut second) {
+            without_common(first, second);
         }
+        let text = |value: Option<Value>| value.map(|value| shortened(&in_words(&value)));
+        (text(first), text(second))
     }
+
+    /// Returns whether the new version (the second list) reports this more often than the serving
+    /// one, which reports it too. Ids do not count, because a guest may make them up.
+    pub(super) fn is_repeated(&self, (before, now): &(Vec<Self>, Vec<Self>)) -> bool {
+        let content = without_id(&self.value);
+        let count =
+            |items: &[Self]| items.iter().filter(|item| without_id(&item.value) == content).count();
+        self.class == ItemClass::Report && count(before) > 0 && count(now) > count(before)
+    }
+}
+
+fn without_id(value: &Value) -> Value {
+    let mut value = value.clone();
+    if let Some(event) = value.as_object_mut().and_then(|map| map.values_mut().next())
+        && let Some(fields) = event.as_object_mut()
+    {
+        fields.remove("id");
+    }
+    value
 }
 
 /// Collects the items of a turn. Actions that belong to no turn count from its beginning on.

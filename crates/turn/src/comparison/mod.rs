@@ -3,11 +3,13 @@
 //! Both read the same inputs, and none of their actions is carried out. A recording cannot show the
 //! consequences of another action, so every difference in actions with an effect (commands,
 //! messages to the agent, questions, calls of tools, ends of turns) is harmful. Reports about the
-//! agent may contain more than before. A report that is missing, or whose content changed, is
-//! harmful. Log lines, the order of reports of different kinds, and the division of a text into
-//! pieces do not count. `tests/rollout` tests this with damaged copies of the shipped backends.
+//! agent may contain more than before. A report that is missing, whose content changed, or that
+//! comes twice, is harmful. Log lines, the order of reports of different kinds, and the division of
+//! a text into pieces do not count. `tests/rollout` tests this with damaged copies of the shipped
+//! backends.
 
 mod items;
+mod unknown;
 mod value;
 
 use std::fs;
@@ -17,10 +19,10 @@ use std::time::Duration;
 
 use self::items::{ItemClass, TurnItem};
 use super::RolloutPair;
-use super::recording::{EntryKind, MASKED, ParsedRecording, ReadError, UNSEEN};
+use super::recording::{EntryKind, MASKED, ParsedRecording, ReadError, RecordingEntry, UNSEEN};
 use super::replay::{Batches, ReplayResult, ReplayedTurn, endings, replay};
 use super::{Ending, GuestFailure};
-use aetheel_model::agent::{Action, AgentEventKind, TurnKey};
+use aetheel_model::agent::{Action, AgentEventKind, StartTurn, TurnKey};
 
 /// Maximum size of a recording that is compared, in bytes.
 pub const MAX_COMPARED_BYTES: u64 = 8 << 20;
@@ -213,6 +215,7 @@ impl Readings<'_> {
         let mut found = Vec::from_iter(self.unread());
         found.extend(self.texts());
         found.extend(self.unknown_output());
+        found.extend(self.unreported_lines());
         let mut kinds: Vec<&'static str> = Vec::new();
         for item in self.before.items.iter().chain(&self.now.items) {
             if !kinds.contains(&item.kind) {
@@ -229,6 +232,12 @@ impl Readings<'_> {
             }
         }
         found
+    }
+
+    /// Returns the command that started the turn.
+    fn start(&self) -> Option<&StartTurn> {
+        let mut starts = self.tape.entries.iter().filter_map(RecordingEntry::turn_start);
+        starts.find(|start| start.turn == self.turn)
     }
 
     fn line(&self, entry: usize) -> usize {
@@ -311,18 +320,21 @@ impl Readings<'_> {
             reading.items.iter().filter(|item| item.kind == kind).cloned().collect()
         };
         let (before, now) = (of(&self.before), of(&self.now));
+        let both = (before.clone(), now.clone());
         let has_effect = before.iter().chain(&now).any(|item| item.class == ItemClass::Effect);
         let matches = |before: &TurnItem, now: &TurnItem| match has_effect {
             true => before.value == now.value,
             false => value::covers(&now.value, &before.value),
         };
         let mut push = |entry, before: Option<&TurnItem>, now: Option<&TurnItem>| {
+            let is_repeated = now.is_some_and(|item| before.is_none() && item.is_repeated(&both));
+            let (before_text, now_text) = TurnItem::texts(before, now);
             found.push(TurnDifference {
                 line: self.line(entry),
                 what: kind,
-                before: before.map(TurnItem::text),
-                now: now.map(TurnItem::text),
-                harmful: before.is_some() || has_effect,
+                before: before_text,
+                now: now_text,
+                harmful: before.is_some() || has_effect || is_repeated,
             });
         };
         let mut next = 0;

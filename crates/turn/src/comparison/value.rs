@@ -37,6 +37,49 @@ pub(super) fn without_version(value: &mut Value, version: &str) {
     }
 }
 
+/// Removes the fields that two values have in common.
+pub(super) fn without_common(first: &mut Value, second: &mut Value) {
+    let (Value::Object(one), Value::Object(other)) = (first, second) else { return };
+    let keys: Vec<String> = one.keys().filter(|key| other.contains_key(*key)).cloned().collect();
+    for key in keys {
+        if one[&key] == other[&key] {
+            one.remove(&key);
+            other.remove(&key);
+        } else if let (Some(one), Some(other)) = (one.get_mut(&key), other.get_mut(&key)) {
+            without_common(one, other);
+        }
+    }
+}
+
+/// Returns a value as text for people: the names of fields and their values, without empty ones.
+pub(super) fn in_words(value: &Value) -> String {
+    let list = |parts: Vec<String>| {
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join(", ")
+    };
+    match value {
+        Value::Null | Value::Bool(false) => String::new(),
+        Value::String(text) => match serde_json::from_str::<Value>(text) {
+            Ok(inner) if inner.is_object() => in_words(&inner),
+            _ => text.clone(),
+        },
+        Value::Array(items) => list(items.iter().map(in_words).collect()),
+        // The variant of an event.
+        Value::Object(fields) if fields.len() == 1 && fields.values().all(Value::is_object) => {
+            list(fields.values().map(in_words).collect())
+        }
+        Value::Object(fields) => {
+            let field = |(key, value): (&String, &Value)| match (value, in_words(value)) {
+                (Value::Bool(true), _) => key.replace('-', " "),
+                (_, words) if words.is_empty() => String::new(),
+                (_, words) => format!("{} {words}", key.replace('-', " ")),
+            };
+            list(fields.iter().map(field).collect())
+        }
+        other => other.to_string(),
+    }
+}
+
 /// Returns the content of a message. JSON is parsed, so that only its meaning counts.
 pub(super) fn body(chunks: &[Chunk]) -> Value {
     let text: String = chunks

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 use self::scan::Scan;
 use self::shown::{ShownText, normal};
 use aetheel_model::agent::{
-    Action, AgentEventKind, ArgumentValue, Chunk, HostCommand, Input, Pipe, PromptPart, TextEvent,
-    TurnDone, TurnKey, TurnOutcome,
+    Action, AgentEventKind, ArgumentValue, Chunk, HostCommand, Input, Pipe, PromptPart, StartTurn,
+    TextEvent, TurnDone, TurnKey, TurnOutcome,
 };
 use aetheel_model::baseline::{Baseline, Positions};
 use aetheel_model::fold::MAX_TEXT_BYTES;
@@ -33,6 +33,8 @@ const PROMPT_MARK: usize = 24;
 struct OutputUnit {
     number: u64,
     text: String,
+    /// Whether the backend reported unknown output when it got the unit.
+    unknown: bool,
 }
 
 /// The answer that people see of one turn so far, without spaces and punctuation.
@@ -175,7 +177,7 @@ impl OutputLedger {
             return;
         }
         self.bytes += text.len();
-        self.units.push_back(OutputUnit { number, text: text.to_owned() });
+        self.units.push_back(OutputUnit { number, text: text.to_owned(), unknown: false });
         while self.bytes > RAW_LIMIT {
             let Some(oldest) = self.units.pop_front() else { return };
             self.bytes -= oldest.text.len();
@@ -267,6 +269,8 @@ impl OutputLedger {
             }
             // Operators see the sample, people do not, so it may be the lost answer.
             AgentEventKind::Unrecognised(_) => {
+                let batch = self.units.iter_mut().rev().take_while(|it| it.number >= self.batch);
+                batch.for_each(|unit| unit.unknown = true);
                 if let Some(said) = self.turns.get_mut(&turn) {
                     said.unknown = true;
                 }
@@ -308,22 +312,43 @@ impl OutputLedger {
             let learns = self.turns.len() == 1
                 && !said.unknown
                 && baseline.is_some_and(Baseline::is_learning);
-            let positions = learns.then(|| self.scan(0).positions(&self.shown.index()));
+            let positions = learns.then(|| self.scan(|_| true).positions(&self.shown.index()));
             return Examination { lost: None, positions };
         }
         let is_begun = said.parts.values().any(|part| !part.before.is_empty());
-        let from = if is_begun { said.boundary } else { 0 };
-        let lost = self.scan(from).unaccounted(&self.shown.index(), baseline);
+        let is_last = |unit: &OutputUnit| unit.number >= said.boundary;
+        let shown = self.shown.index();
+        let lost = |scan: Scan| scan.unaccounted(&shown, baseline);
+        // The most likely place first: unknown output after the last tool, then all output after it.
+        let lost = lost(self.scan(|unit| unit.unknown && is_last(unit)))
+            .or_else(|| lost(self.scan(is_last)))
+            .or_else(|| lost(self.scan(|_| true)).filter(|_| !is_begun));
         Examination { lost, positions: None }
     }
 
-    /// Scans the units from number `from` on.
-    fn scan(&self, from: u64) -> Scan {
+    /// Scans the units that `is_chosen` selects. Learns from all of them which messages people
+    /// wrote.
+    fn scan(&self, is_chosen: impl Fn(&OutputUnit) -> bool) -> Scan {
         let mut scan = Scan::default();
-        let units = self.units.iter().filter(|unit| unit.number >= from);
-        units.for_each(|unit| scan.unit(&unit.text));
+        self.units.iter().for_each(|unit| scan.unit(&unit.text, is_chosen(unit)));
         scan
     }
+}
+
+/// Returns the position of text in a line of an agent that is in none of the actions of its backend,
+/// so that people never see it.
+pub(crate) fn hidden_text<'a>(
+    start: Option<&StartTurn>,
+    line: &str,
+    actions: impl IntoIterator<Item = &'a Action>,
+) -> Option<String> {
+    let mut ledger = OutputLedger::default();
+    let start = start.map(|start| Input::Command(HostCommand::StartTurn(start.clone())));
+    ledger.inputs(&start);
+    ledger.actions(actions);
+    let mut scan = Scan::default();
+    scan.unit(line, true);
+    scan.unaccounted(&ledger.shown.index(), None)
 }
 
 /// Returns the normalised text, or the trimmed text if nothing is left of it, as of an emoji.

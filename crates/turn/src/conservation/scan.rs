@@ -22,6 +22,10 @@ const KIND_LIMIT: usize = 40;
 /// Number of texts at one position of one line from which they are taken for a list of names, such
 /// as the agent's commands.
 const MIN_CATALOG_ITEMS: usize = 3;
+/// Number of words from which a text in such a list is a paragraph also without a final mark.
+const MIN_PARAGRAPH_WORDS: usize = 8;
+/// Keys of an object that is an entry of a list of things, not a part of a text.
+const THINGS: [&str; 5] = ["id", "key", "value", "command", "path"];
 /// Maximum size and number of lines that are joined to find JSON that was broken into lines.
 const PENDING_LIMIT: usize = 64 << 10;
 const PENDING_LINES: usize = 64;
@@ -45,20 +49,23 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// Adds one line or body.
-    pub(super) fn unit(&mut self, text: &str) {
+    /// Adds one line or body. Without `with_texts`, only finds out which messages people wrote.
+    pub(super) fn unit(&mut self, text: &str, with_texts: bool) {
         if let Ok(value) = serde_json::from_str::<Value>(text)
             && (value.is_object() || value.is_array())
         {
             self.flush();
-            return self.value(&value);
+            return self.value(&value, with_texts);
+        }
+        if !with_texts {
+            return self.flush();
         }
         self.pending.push(text.to_owned());
         let joined = self.pending.concat();
         match serde_json::from_str::<Value>(&joined) {
             Ok(value) if value.is_object() || value.is_array() => {
                 self.pending.clear();
-                self.value(&value);
+                self.value(&value, true);
             }
             _ if joined.len() > PENDING_LIMIT
                 || self.pending.len() >= PENDING_LINES
@@ -81,15 +88,20 @@ impl Scan {
         self.add(("text".to_owned(), PLAIN.to_owned(), text.trim()));
     }
 
-    fn value(&mut self, value: &Value) {
+    fn value(&mut self, value: &Value, with_texts: bool) {
         let mut found = Vec::new();
-        walk(value, String::new(), String::new(), &mut self.prompts, &mut found);
-        let mut counts = BTreeMap::<String, usize>::new();
-        for (key, ..) in &found {
-            *counts.entry(key.clone()).or_default() += 1;
+        let place = Place { key: String::new(), path: String::new(), is_thing: false };
+        walk(value, place, &mut self.prompts, &mut found);
+        if !with_texts {
+            return;
         }
-        for (key, path, text) in found {
-            if counts.get(&key).is_none_or(|count| *count < MIN_CATALOG_ITEMS) {
+        let mut counts = BTreeMap::<String, usize>::new();
+        for (place, _) in &found {
+            *counts.entry(place.key.clone()).or_default() += 1;
+        }
+        for (Place { key, path, is_thing }, text) in found {
+            let is_catalog = counts.get(&key).is_some_and(|count| *count >= MIN_CATALOG_ITEMS);
+            if !is_catalog || (!is_thing && is_paragraph(text)) {
                 self.add((key, path, text));
             }
         }
@@ -191,20 +203,45 @@ fn letters(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
         .flat_map(|(at, c)| c.to_lowercase().map(move |lower| (at, lower)))
 }
 
-/// Collects the texts in a value, each with its position, and with its path without the kinds of
-/// objects.
+/// The place of a text in a value.
+struct Place {
+    /// The position.
+    key: String,
+    /// The position without the kinds of objects.
+    path: String,
+    /// Whether an object around it has a name or an id, and is in a list.
+    is_thing: bool,
+}
+
+/// Returns whether a text in a list reads like a paragraph of an answer, and not like the
+/// description of a command.
+fn is_paragraph(text: &str) -> bool {
+    let text = text.trim();
+    is_prose(text)
+        && (text.ends_with(['.', '!', '?', ':', '…'])
+            || text.split_whitespace().count() >= MIN_PARAGRAPH_WORDS)
+}
+
+/// Collects the texts in a value with their places.
 fn walk<'v>(
     value: &'v Value,
-    key: String,
-    path: String,
+    place: Place,
     prompts: &mut HashSet<String>,
-    found: &mut Vec<(String, String, &'v str)>,
+    found: &mut Vec<(Place, &'v str)>,
 ) {
+    let Place { key, path, is_thing } = &place;
     match value {
-        Value::String(text) => found.push((key, path, text)),
+        Value::String(text) => found.push((place, text)),
         Value::Array(list) => {
             for item in list {
-                walk(item, format!("{key}[]"), format!("{path}[]"), prompts, found);
+                let names = item.as_object().into_iter().flat_map(|fields| fields.keys());
+                let is_name = |name: &String| is_label(name) || THINGS.contains(&name.as_str());
+                let place = Place {
+                    key: format!("{key}[]"),
+                    path: format!("{path}[]"),
+                    is_thing: *is_thing || names.into_iter().any(is_name),
+                };
+                walk(item, place, prompts, found);
             }
         }
         Value::Object(map) => {
@@ -229,8 +266,12 @@ fn walk<'v>(
             let kinds = kinds.join(",");
             for (name, item) in map.iter().filter(|(name, _)| !is_label(name)) {
                 let dot = if path.is_empty() { "" } else { "." };
-                let (key, path) = (format!("{key}<{kinds}>.{name}"), format!("{path}{dot}{name}"));
-                walk(item, key, path, prompts, found);
+                let place = Place {
+                    key: format!("{key}<{kinds}>.{name}"),
+                    path: format!("{path}{dot}{name}"),
+                    is_thing: *is_thing,
+                };
+                walk(item, place, prompts, found);
             }
         }
         _ => {}

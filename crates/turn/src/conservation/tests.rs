@@ -62,6 +62,25 @@ fn pieces_of_a_dropped_answer_are_read_together() {
 }
 
 #[test]
+fn an_answer_in_a_list_of_paragraphs_is_found_and_a_list_of_commands_is_not() {
+    let paragraphs = r#"{"parts":["Two files are in it.","One is a text.","The other is empty."]}"#;
+    assert_eq!(lost(&[(&[paragraphs], &[])]).as_deref(), Some("parts[]"));
+    let objects = r#"{"parts":[{"type":"p","t":"Two files are in it."},{"type":"p","t":"One is a text."},{"type":"p","t":"The other is empty."}]}"#;
+    assert_eq!(lost(&[(&[objects], &[])]).as_deref(), Some("parts[].t"));
+    let commands = r#"{"commands":[{"name":"plan","d":"Makes a plan."},{"name":"test","d":"Writes a test."},{"name":"read","d":"Reads the docs."}]}"#;
+    assert_eq!(lost(&[(&[commands], &[])]), None);
+}
+
+#[test]
+fn the_text_after_the_last_tool_is_named_before_that_of_the_tool() {
+    let calls: &[(&[&str], &[Action])] = &[
+        (&[r#"{"tool":"t1","command":"/bin/bash -lc ls -l the other folder"}"#], &[tool("t1")]),
+        (&[r#"{"words":"Two files are in it."}"#], &[]),
+    ];
+    assert_eq!(lost(calls).as_deref(), Some("words"));
+}
+
+#[test]
 fn an_answer_lost_after_text_and_a_tool_is_found() {
     let calls: &[(&[&str], &[Action])] = &[
         (&[r#"{"text":"Let me look."}"#], &[text("Let me look.")]),

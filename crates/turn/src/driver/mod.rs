@@ -485,6 +485,7 @@ impl Driver<'_> {
             orphaned: observed.orphaned,
             silent,
             suspicious,
+            is_usual: true,
             positions: self.examined.positions,
             slot: self.slot.into(),
         }

@@ -134,6 +134,17 @@ impl RecordingEntry {
         if let EntryKind::Out(action) = &self.kind { Some(action) } else { None }
     }
 
+    /// Returns the agent's output, if the entry is a line, a response or an event of a stream.
+    #[must_use]
+    pub fn output(&self) -> Option<&str> {
+        match self.input()? {
+            Input::Line(line) => Some(&line.text),
+            Input::HttpResponse(response) => Some(&response.body),
+            Input::StreamEvent(event) => Some(&event.data),
+            _ => None,
+        }
+    }
+
     /// Returns the command that starts a turn, if the entry is one.
     #[must_use]
     pub fn turn_start(&self) -> Option<&StartTurn> {

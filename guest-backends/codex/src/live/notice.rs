@@ -9,7 +9,7 @@ use aetheel_backend_sdk::wit::{
 use super::turn::{Stage, Turn};
 use super::{Codex, quota};
 use crate::failure;
-use crate::story::ItemStage;
+use crate::story::{self, ItemStage};
 use crate::tool;
 
 /// Notifications that repeat others or are not relevant for users.
@@ -233,7 +233,7 @@ impl Codex {
 
     fn warning(&mut self, text: &str, params: &Value, context: &mut LinkContext) {
         match self.turn_of(params) {
-            Some(turn) => turn.emit(context.out()).notice(text),
+            Some(turn) => story::warn(text, &mut turn.emit(context.out())),
             None => context.action(Action::Diagnostic(Diagnostic {
                 level: Level::Warn,
                 text: text.to_owned(),

@@ -1,5 +1,5 @@
 //! Changes to an agent's output as a new version of the agent may make them: renames, moves or
-//! retypes a key, or splits a line.
+//! retypes a key, gives a kind another name, splits a line or adds one.
 //!
 //! After such a change, a backend must not lose anything silently: either users see the same, or
 //! the backend reports the output that it could not read. [`mutants`] creates the changed
@@ -25,6 +25,10 @@ const MAX_DISCRIMINATOR: usize = 40;
 const RENAMED: &str = "_renamed";
 /// The key that a nested value moves to.
 const NESTED: &str = "nested";
+/// Appended to the name of a kind.
+pub const OTHER_KIND: &str = "_v2";
+/// The text in every field of an added line. No agent prints it.
+pub const ADDED_TEXT: &str = "An added line says this.";
 
 /// A change that a new version of an agent may make to its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +43,11 @@ pub enum Change {
     Split,
     /// The key has another name wherever it occurs in the recording.
     RenamedEverywhere,
+    /// The value, which names the kind of an object, is another name.
+    OtherKind,
+    /// A line precedes the document that looks like it, with another kind and [`ADDED_TEXT`] in
+    /// place of its texts. It is not added after the document, which may end a turn.
+    Added,
 }
 
 impl fmt::Display for Change {
@@ -49,6 +58,8 @@ impl fmt::Display for Change {
             Self::Retyped => "changed to a list",
             Self::Split => "split over two lines",
             Self::RenamedEverywhere => "renamed everywhere",
+            Self::OtherKind => "with another value",
+            Self::Added => "preceded by a line of an unknown kind",
         })
     }
 }
@@ -168,10 +179,14 @@ impl Recording {
         let field = self.fields.iter().find(|field| field.position == *position)?;
         let entries = match change {
             Change::Split => self.split(&field.position.name)?,
+            Change::Added => self.with_line_before(field)?,
             Change::RenamedEverywhere => self.renamed_everywhere(last_key(&field.position.path)?),
             _ => self.changed(field, change),
         };
-        let entry = field.places.first()?.entry;
+        let entry = match change {
+            Change::Added => field.places.last()?.entry,
+            _ => field.places.first()?.entry,
+        };
         Some(Mutant { position: position.clone(), holds: field.holds, change, entry, entries })
     }
 
@@ -184,6 +199,23 @@ impl Recording {
             apply(document, &place.way, change);
         }
         self.with(&documents)
+    }
+
+    /// Inserts a line of an unknown kind before the last document of a kind. Returns `None` if the
+    /// document has no kind, or is not a line.
+    fn with_line_before(&self, field: &Field) -> Option<Vec<Value>> {
+        let entry = field.places.last()?.entry;
+        let mut document = self.documents[&entry].clone();
+        if !with_other_kind(&mut document)
+            || self.entries[entry].pointer("/in/http-response").is_some()
+        {
+            return None;
+        }
+        let mut added = self.entries[entry].clone();
+        *output_mut(&mut added)? = document.to_string();
+        let mut entries = self.entries.clone();
+        entries.insert(entry, added);
+        Some(entries)
     }
 
     fn renamed_everywhere(&self, key: &str) -> Vec<Value> {
@@ -223,13 +255,26 @@ impl Recording {
 impl Field {
     fn changes(&self) -> impl Iterator<Item = Change> {
         let of_document = self.position.path.is_empty();
-        let changes: &[Change] = match (of_document, self.holds) {
-            (true, _) => &[Change::Split],
-            (false, _) => {
+        let changes: &[Change] = match (of_document, self.names_kind()) {
+            (true, _) => &[Change::Split, Change::Added],
+            (false, true) => &[
+                Change::Renamed,
+                Change::Nested,
+                Change::Retyped,
+                Change::RenamedEverywhere,
+                Change::OtherKind,
+            ],
+            (false, false) => {
                 &[Change::Renamed, Change::Nested, Change::Retyped, Change::RenamedEverywhere]
             }
         };
         changes.iter().copied()
+    }
+
+    /// Returns whether the values name the kind of an object.
+    fn names_kind(&self) -> bool {
+        self.holds == Holds::Text
+            && last_key(&self.position.path).is_some_and(|key| DISCRIMINATORS.contains(&key))
     }
 }
 
@@ -355,10 +400,41 @@ fn apply(document: &mut Value, way: &[Step], change: Change) {
     let Value::Object(map) = parent else { return };
     let Some(value) = map.remove(key) else { return };
     match change {
+        Change::OtherKind => {
+            let kind = value.as_str().unwrap_or_default();
+            map.insert(key.clone(), format!("{kind}{OTHER_KIND}").into())
+        }
         Change::Nested => map.insert(key.clone(), json!({ NESTED: value })),
         Change::Retyped => map.insert(key.clone(), json!([value])),
         _ => map.insert(format!("{key}{RENAMED}"), value),
     };
+}
+
+/// Gives a document another kind and another field, and replaces all texts of several words by
+/// [`ADDED_TEXT`]. Returns whether it has a kind.
+fn with_other_kind(document: &mut Value) -> bool {
+    replace_prose(document);
+    let Some(fields) = document.as_object_mut() else { return false };
+    let mut found = false;
+    for key in DISCRIMINATORS {
+        if let Some(Value::String(kind)) = fields.get_mut(key) {
+            kind.push_str(OTHER_KIND);
+            found = true;
+        }
+    }
+    fields.insert("added".to_owned(), ADDED_TEXT.into());
+    found
+}
+
+fn replace_prose(value: &mut Value) {
+    match value {
+        Value::String(text) if text.trim().contains(char::is_whitespace) => {
+            ADDED_TEXT.clone_into(text);
+        }
+        Value::Array(list) => list.iter_mut().for_each(replace_prose),
+        Value::Object(map) => map.values_mut().for_each(replace_prose),
+        _ => {}
+    }
 }
 
 fn rename_all(value: &mut Value, key: &str) {
@@ -452,5 +528,28 @@ mod tests {
         let texts: Vec<String> = changed("", Change::Split);
         assert_eq!(texts.concat(), r#"{"text":"é","in":{"text":"b"}}not JSON"#);
         assert_eq!(texts.len(), 3);
+    }
+
+    #[test]
+    fn kinds_get_another_name_and_lines_of_unknown_kinds_are_added() {
+        let recording = recording(&[r#"{"type":"say","text":"a b"}"#, r#"{"text":"a b"}"#]);
+        let texts = |path: &str, change| {
+            let field = |(position, _, of): &(&Position, Holds, Change)| {
+                position.path == path && *of == change && position.name.starts_with("{say}")
+            };
+            let (position, ..) = recording.changes().find(field).expect("it exists");
+            let mutant = recording.mutant(position, change).expect("the change is possible");
+            let texts = mutant.entries.iter().filter_map(|entry| output(entry).map(str::to_owned));
+            texts.collect::<Vec<_>>()
+        };
+        assert_eq!(texts("type", Change::OtherKind)[0], r#"{"text":"a b","type":"say_v2"}"#);
+        let added = format!(r#"{{"added":"{ADDED_TEXT}","text":"{ADDED_TEXT}","type":"say_v2"}}"#);
+        assert_eq!(texts("", Change::Added)[0], added);
+        let of_text = recording.changes().filter(|(position, _, change)| {
+            position.path == "text" && *change == Change::OtherKind
+        });
+        assert_eq!(of_text.count(), 0, "it names no kind");
+        let unknown = Position { name: "{}".to_owned(), path: String::new() };
+        assert!(recording.mutant(&unknown, Change::Added).is_none(), "it has no kind");
     }
 }

@@ -118,7 +118,7 @@ fn unwatchable(path: &Path, error: &notify::Error) -> KitError {
 fn is_source(folder: &Path, path: &Path) -> bool {
     let relative = path.strip_prefix(folder).unwrap_or(path);
     let excluded =
-        |name: &str| name.starts_with('.') || name.ends_with('~') || OUTPUT_FOLDERS.contains(&name);
+        |name: &str| name.starts_with('.') || is_of_editor(name) || OUTPUT_FOLDERS.contains(&name);
     if relative.iter().any(|part| part.to_str().is_none_or(excluded))
         || path.extension().is_some_and(|extension| extension == "wasm")
     {
@@ -129,6 +129,15 @@ fn is_source(folder: &Path, path: &Path) -> bool {
     }
     // Folders change whenever a file in them does.
     path.is_file() && walk(folder, Some(path)).any(|found| found == path)
+}
+
+/// Returns whether an editor makes a file of this name while it saves another: Vim's test file and
+/// swap files, Emacs' saved changes, and temporary and backup files.
+fn is_of_editor(name: &str) -> bool {
+    let endings = ["~", ".swp", ".swo", ".swx", ".tmp", ".bak", "___jb_tmp___", "___jb_old___"];
+    name == "4913"
+        || (name.starts_with('#') && name.ends_with('#'))
+        || endings.iter().any(|ending| name.ends_with(ending))
 }
 
 /// Returns the folder and everything below it that Git would not ignore; with `towards`, only the
@@ -164,7 +173,10 @@ mod tests {
         let is = |path: &str| is_source(&folder, &folder.join(path));
         assert!(is("src/lib.rs") && is("notes.md"));
         assert!(is("src/removed.rs"), "a removed source");
-        for path in ["gen/a.c", "target/x.rs", "a.wasm", ".git/HEAD", "src", "src/lib.rs~"] {
+        let of_editors =
+            ["src/lib.rs~", "4913", "lib.rs.swp", "#lib.rs#", "src/lib.rs___jb_tmp___"];
+        let outputs = ["gen/a.c", "target/x.rs", "a.wasm", ".git/HEAD", "src"];
+        for path in outputs.into_iter().chain(of_editors) {
             assert!(!is(path), "{path}");
         }
         let watched: Vec<PathBuf> = walk(&folder, None).filter(|path| path.is_dir()).collect();

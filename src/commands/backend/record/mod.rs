@@ -19,7 +19,7 @@ use super::open::KitError;
 use crate::agent::descriptor::Framing;
 use crate::agent::{
     AgentLine, Exit, Exited, HostCommand, Input, Mode, Pipe, PromptPart, Safety, Signal, Spawned,
-    StartTurn,
+    StartTurn, TurnRef,
 };
 use crate::config::ResourceLimits;
 use crate::plain::{counted, with_causes};
@@ -153,7 +153,7 @@ async fn record_process(
     mut script: StdinScript,
     tape: &mut RecordingWriter,
 ) -> Result<Exit, KitError> {
-    let (mut interrupts, mut open) = (0, true);
+    let (mut interrupts, mut open, mut is_noted) = (0, true, false);
     // Created once: a new listener would not see earlier signals.
     let mut interrupt = signal(SignalKind::interrupt())
         .map_err(|error| KitError::usage(format!("cannot listen for signals: {error}")))?;
@@ -165,6 +165,14 @@ async fn record_process(
                     ProcessCommand::Write(piece),
                 ),
                 StdinStep::Close => ("stdin is closed".to_owned(), ProcessCommand::CloseStdin),
+                StdinStep::Interrupt => {
+                    tape.interrupt()?;
+                    continue;
+                }
+                StdinStep::Answer(answer) => {
+                    tape.append(EntryKind::In(Input::Command(HostCommand::Answer(answer))))?;
+                    continue;
+                }
                 StdinStep::Turn(prompt) => {
                     tape.end_turn("completed".to_owned())?;
                     tape.begin_turn(&prompt)?;
@@ -174,6 +182,12 @@ async fn record_process(
             tape.append(EntryKind::Host(note))?;
             // Fails if the process has exited, which the next event reports.
             let _ = process.commands.send(command);
+        }
+        if let Some(text) = script.awaited().filter(|_| !is_noted) {
+            is_noted = true;
+            print_stderr(&format!(
+                "note: the next turn, or the end of the input, waits until the agent prints `{text}` (--until); Ctrl-C ends the recording"
+            ));
         }
         let event = tokio::select! {
             event = process.events.recv() => event,
@@ -188,6 +202,9 @@ async fn record_process(
             Some(()) = interrupt.recv() => {
                 interrupts += 1;
                 let signal = if interrupts == 1 { Signal::Interrupt } else { Signal::Kill };
+                if interrupts == 1 {
+                    tape.interrupt()?;
+                }
                 // Fails if the process has exited, which the next event reports.
                 let _ = process.commands.send(ProcessCommand::Stop { signal, grace: STOP_GRACE });
                 continue;
@@ -330,6 +347,15 @@ impl RecordingWriter {
             ..self.turn_template.clone()
         };
         self.append(EntryKind::In(Input::Command(HostCommand::StartTurn(start))))
+    }
+
+    /// Records that a person interrupted the turn.
+    fn interrupt(&mut self) -> Result<(), KitError> {
+        let (session, turn) = (self.turn_template.session, self.turn_template.turn);
+        self.append(EntryKind::In(Input::Command(HostCommand::Interrupt(TurnRef {
+            session,
+            turn,
+        }))))
     }
 
     fn end_turn(&mut self, how: String) -> Result<(), KitError> {

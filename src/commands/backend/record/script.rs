@@ -1,18 +1,29 @@
 //! Passes typed input to the recorded agent: unchanged, or line by line if one process serves
-//! several turns. In that case a line `/turn PROMPT` starts the next turn.
+//! several turns. In that case, lines that begin with `/turn`, `/interrupt` and `/answer` are
+//! commands.
 
 use std::collections::VecDeque;
 
+use crate::agent::{AskAnswer, AskDecision};
+
 /// Starts the next turn of a live agent; the rest of the line is its prompt.
 const TURN_COMMAND: &str = "/turn";
+/// Records that a person interrupted the turn. The next lines are what the backend would write.
+const INTERRUPT_COMMAND: &str = "/interrupt";
+/// Records a person's answer: the number of the question, counted from 1, and the decision.
+const ANSWER_COMMAND: &str = "/answer";
 
 /// The next step of the script.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) enum StdinStep {
     /// Write these bytes to the agent's stdin.
     Write(Vec<u8>),
     /// End the turn, and start one with this prompt.
     Turn(String),
+    /// Record an interruption of the turn.
+    Interrupt,
+    /// Record an answer.
+    Answer(AskAnswer),
     /// Close the agent's stdin.
     Close,
 }
@@ -67,11 +78,16 @@ impl StdinScript {
         }
     }
 
+    /// Returns the text for which the next turn or the end of the input waits.
+    pub(super) fn awaited(&self) -> Option<&str> {
+        let is_held = matches!(self.pending.front(), Some(StdinStep::Turn(_) | StdinStep::Close));
+        self.until.as_deref().filter(|_| self.running && is_held)
+    }
+
     /// Returns the next step that can be taken now. If `until` is set, the next turn and the end of
     /// the input wait until the current turn has ended.
     pub(super) fn next(&mut self) -> Option<StdinStep> {
-        let held = self.running && self.until.is_some();
-        if held && matches!(self.pending.front(), Some(StdinStep::Turn(_) | StdinStep::Close)) {
+        if self.awaited().is_some() {
             return None;
         }
         let next = self.pending.pop_front()?;
@@ -82,6 +98,12 @@ impl StdinScript {
 
 fn parse_line(line: Vec<u8>) -> StdinStep {
     let text = String::from_utf8_lossy(&line);
+    if text.trim_end() == INTERRUPT_COMMAND {
+        return StdinStep::Interrupt;
+    }
+    if let Some(answer) = text.strip_prefix(ANSWER_COMMAND).and_then(parse_answer) {
+        return StdinStep::Answer(answer);
+    }
     match text.strip_prefix(TURN_COMMAND).map(str::trim) {
         Some(prompt)
             if text[TURN_COMMAND.len()..].starts_with(char::is_whitespace)
@@ -91,6 +113,20 @@ fn parse_line(line: Vec<u8>) -> StdinStep {
         }
         _ => StdinStep::Write(line),
     }
+}
+
+/// Parses ` NUMBER DECISION`.
+fn parse_answer(text: &str) -> Option<AskAnswer> {
+    let mut words = text.strip_prefix(' ')?.split_whitespace();
+    let ask = words.next()?.parse().ok()?;
+    let decision = match words.next()? {
+        "allow" => AskDecision::AllowOnce,
+        "always" => AskDecision::AllowAlways,
+        "deny" => AskDecision::Deny(None),
+        "dismiss" => AskDecision::Dismissed,
+        _ => return None,
+    };
+    words.next().is_none().then_some(AskAnswer { ask, decision })
 }
 
 #[cfg(test)]

@@ -80,6 +80,15 @@ pub(super) async fn then_the_gateway(cell: Cell) {
 /// Ends the agent's processes with SIGTERM before the first word of an answer, as the kernel's OOM
 /// killer or an operator may.
 pub(super) async fn agent_terminated(cell: Cell) {
+    terminated(cell, true).await;
+}
+
+/// Does the same in the first turn of a conversation, whose session may not be saved yet.
+pub(super) async fn agent_terminated_at_first(cell: Cell) {
+    terminated(cell, false).await;
+}
+
+async fn terminated(cell: Cell, has_session: bool) {
     let gate = Gate::new();
     let silent = Reply::text("One.").held_by(&gate);
     let script = Script::default()
@@ -87,9 +96,11 @@ pub(super) async fn agent_terminated(cell: Cell) {
         .on("Count.", [silent, Reply::text("One.")])
         .on("Again", [Reply::text("ok")]);
     let service = Service::begin(&cell, script.serve().await, Wishes::default()).await;
-    service.say("Hello");
-    service.said("the first answer", |text| text.trim() == "Hi.").await;
-    service.until_resumable(&cell).await;
+    if has_session {
+        service.say("Hello");
+        service.said("the first answer", |text| text.trim() == "Hi.").await;
+        service.until_resumable(&cell).await;
+    }
     service.say("Count.");
     gate.reached().await;
     service.end_agents(Signal::TERM);
@@ -99,7 +110,9 @@ pub(super) async fn agent_terminated(cell: Cell) {
     };
     service.said("a failure or the answer", ended).await;
     service.assert_no_lost_reply();
-    service.until_resumable(&cell).await;
+    if has_session {
+        service.until_resumable(&cell).await;
+    }
     service.say("Again");
     service.said("the next answer", |text| text.trim() == "ok").await;
 }

@@ -45,6 +45,30 @@ pub(super) async fn file(cell: Cell) {
     }
 }
 
+/// Begins several conversations, each of which has the tools. `CONVERSATIONS` is their number.
+pub(super) async fn each(cell: Cell) {
+    let count = super::number("CONVERSATIONS").unwrap_or(5);
+    let mut script = Script::default();
+    for number in 1..=count {
+        let call = Intent::host("aetheel_post_file", json!({"path": "report.txt"}));
+        let prompt = format!("Post {number}.").leak();
+        script = script.on(prompt, [Reply::does("call_1", call), Reply::text("Posted.")]);
+    }
+    let gateway = cell.open(script.serve().await, Wishes::default()).await;
+    gateway.write("workspace/report.txt", "figures of the week\n");
+    for number in 1..=count {
+        gateway.prompt(number, &format!("Post {number}."));
+        let mut told = gateway.question_or_end(number).await;
+        if let Ok(question) = &told {
+            assert!(cell.backend.asks_before_host_tools(), "somebody is asked: {question:?}");
+            gateway.decide(question, AskDecision::AllowOnce);
+            told = gateway.question_or_end(number).await;
+        }
+        let Err(told) = told else { panic!("somebody is asked twice: {told:?}") };
+        assert_eq!(told.answer.files.len(), 1, "conversation {number} of {count}: {told:?}");
+    }
+}
+
 /// Asks people, while the agent only plans if it has the tool then.
 pub(super) async fn ask(cell: Cell) {
     let question = json!({"question": "Which colour?", "options": ["Red", "Blue"]});

@@ -86,6 +86,7 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "deny-and-stop", "permission: deny and stop", [Permissions], Talk, asks::deny_and_stop;
     "question", "a question to the user", [Questions], Talk, asks::question;
     "host-file", "a tool of the gateway posts a file", [HostTools], Team, host_tools::file;
+    "host-each", "each new conversation has the tools of the gateway", [HostTools], Team, host_tools::each;
     "host-ask", "a tool of the gateway asks people", [HostTools], Team, host_tools::ask;
     "host-later", "tools of the gateway save later turns", [HostTools], Team, host_tools::later;
     "host-team", "tools of the gateway reserve a file, read channels and hand work over", [HostTools], Team, host_tools::team;
@@ -119,6 +120,7 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "holder-killed", "the holder of the agents is killed, then alive", [], Service, holder::killed;
     "holder-replaced", "the holder is replaced, then the gateway is killed and upgraded in mid-answer", [], Service, holder::then_the_gateway;
     "agent-terminated", "an agent that is ended from outside, then alive", [], Service, holder::agent_terminated;
+    "agent-terminated-first", "an agent that is ended from outside in its first turn, then alive", [], Service, holder::agent_terminated_at_first;
     "prompt-flags", "prompts that look like flags", [], Talk, prompts::flags;
     "prompt-file", "`@file` is not read", [], Talk, prompts::file;
     "prompt-command", "`/command` is not carried out", [], Talk, prompts::command;
@@ -176,6 +178,11 @@ impl Script {
     pub(super) async fn serve(mut self) -> ModelServer {
         ModelServer::answering(move |request| self.reply(request)).await
     }
+}
+
+/// Returns the number in an environment variable.
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 /// Starts a gateway with default settings whose model follows this script.

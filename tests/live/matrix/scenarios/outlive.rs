@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::super::gateway::{Cell, Wishes};
 use super::super::lives::Service;
-use super::Script;
+use super::{Script, number};
 use crate::support::discord::{ANN, CHANNEL, Message};
 use crate::support::model_server::{Gate, Intent, Reply};
 
@@ -184,11 +184,6 @@ enum Step {
     Turn,
     KillIdle,
     KillInTurn,
-}
-
-/// Returns the number in an environment variable.
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
 }
 
 /// Checks that the conversation continues, with the same processes if they outlive a turn.

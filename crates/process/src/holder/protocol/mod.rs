@@ -29,7 +29,7 @@ pub(super) const MAX_HELLO_BYTES: usize = 4 << 10;
 const HEADER_BYTES: usize = 5;
 
 /// The first message of each side. Its form never changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// [`PROTOCOL_VERSION`].
     pub(super) protocol: u32,
@@ -60,16 +60,7 @@ pub(super) struct Hello {
 impl Hello {
     /// Returns the hello of a gateway.
     pub(super) fn gateway(key: String) -> Self {
-        Self {
-            protocol: PROTOCOL_VERSION,
-            program: program_version(),
-            scratch: String::new(),
-            key,
-            fences: false,
-            sandbox: None,
-            leaves_when_empty: false,
-            tool_port: None,
-        }
+        Self { protocol: PROTOCOL_VERSION, program: program_version(), key, ..Self::default() }
     }
 
     /// Returns the hello of a holder.
@@ -80,14 +71,12 @@ impl Hello {
         tool_port: Option<u16>,
     ) -> Self {
         Self {
-            protocol: PROTOCOL_VERSION,
-            program: program_version(),
             scratch,
-            key: String::new(),
             fences: true,
             sandbox: Some(sandbox.into()),
             leaves_when_empty,
             tool_port,
+            ..Self::gateway(String::new())
         }
     }
 }
