@@ -11,7 +11,7 @@ use super::error::{LineError, TERMINAL_LINE_BYTES};
 use super::files;
 use super::help::HELP;
 use super::input::{self, TerminalInput};
-use super::kept::{self, KeptPrompts};
+use super::kept;
 use super::names::names;
 use super::outlet::{Console, ConsoleState};
 use super::questions::AnswerLine as Reading;
@@ -76,7 +76,9 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
         ));
         session.shared.prompt();
     }
-    session.continue_kept();
+    let (submitted, failed) = kept::submit(dispatcher, &session.shared);
+    (session.submitted, session.failed) = (submitted, failed);
+    session.update_waiting();
     let (mut open, mut leaving) = (true, false);
     // In a script, the line that waits for the previous answer.
     let mut held: Option<String> = None;
@@ -139,7 +141,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
             _ = hangup.recv() => break SessionEnd::Done { failed: session.failures() },
         }
     };
-    session.keep_waiting();
+    kept::save_waiting(dispatcher, &session.shared);
     Ok(end)
 }
 
@@ -180,38 +182,6 @@ impl ConsoleSession<'_> {
     /// Returns the number of lines and prompts that failed.
     fn failures(&self) -> u32 {
         self.failed + self.shared.answers.borrow().failed
-    }
-
-    /// Submits the prompts that waited when the last console was left.
-    fn continue_kept(&mut self) {
-        let kept: Vec<NewEvent> = self.shared.kept.iter().flat_map(KeptPrompts::take).collect();
-        for event in kept {
-            let prompt = one_line(&event.prompt);
-            match self.dispatcher.intake.submit(event) {
-                Ok(_) => {
-                    self.submitted += 1;
-                    self.shared.print_note(&format!("continued from the last console: {prompt}"));
-                }
-                Err(refusal) => self.fail(&format!("{prompt}: {refusal}")),
-            }
-        }
-        self.update_waiting();
-    }
-
-    /// Saves the prompts that wait for the next console at a terminal.
-    fn keep_waiting(&self) {
-        let Some(kept) = &self.shared.kept else { return };
-        let waiting = self.dispatcher.turns.take_waiting(&Lane::Console);
-        if waiting.is_empty() {
-            return;
-        }
-        let count = waiting.len();
-        match kept.save(waiting) {
-            Ok(()) => self.shared.print_note(&kept::words(count)),
-            Err(error) => {
-                tracing::error!(count, %error, "cannot save the prompts that wait in state/console.md; they are lost");
-            }
-        }
     }
 
     /// Updates the number of waiting prompts in the status.

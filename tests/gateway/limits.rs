@@ -102,7 +102,9 @@ async fn a_conversation_waits_for_the_end_of_the_limit_of_each_agent() {
         assert!(refused.contains(text), "{backend}: {text} is missing in {refused}");
         let refused = refused.replace(text, replacement);
         let answer = printed(backend, answer);
-        let installation = with_agent(Installation::new(), (backend, 2), &refused, &answer);
+        // The console's log leaves out warnings about turns.
+        let installation = Installation::new().with("LOG_LEVEL", "warn");
+        let installation = with_agent(installation, (backend, 2), &refused, &answer);
         let ended = installation.run(&["console", "--backend", backend], "hello\n").await;
         let (said, log) = (&ended.stdout, &ended.stderr);
         assert_eq!(ended.code, 0, "{backend}: {said} {log}");

@@ -429,13 +429,9 @@ impl Recovery {
         let prior = self.shared.durability.progress_of(event).prior_delivery(event);
         let posted = self.shared.deps.outlet.give_up_reply(event, notice, prior).await;
         if aside && channel.is_some() {
-            let place = match &event.lane {
-                Lane::Channel(channel) => format!("<#{channel}>"),
-                lane => lane.to_string(),
-            };
             let text = format!(
-                "An event in {place} was running when I crashed, {} times; I have set it aside. (set aside)",
-                entry.started
+                "An event in {} was running when I crashed, {} times; I have set it aside. (set aside)",
+                event.lane, entry.started
             );
             // If there is no channel for notices, the log line above remains.
             let _ = self.shared.deps.outlet.notify(Notice::for_operator(text, Some(offer))).await;

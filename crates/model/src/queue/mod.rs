@@ -9,12 +9,14 @@
 //! decision about other events does not depend on how soon `next` is called.
 //! `tests::every_answer_is_that_of_the_naive_model` tests all of this with random histories.
 
+mod lane;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+pub use self::lane::LaneHold;
+use self::lane::LaneState;
 use crate::config::{BusyPolicy, Config};
-use crate::event::{
-    Event, EventKind, Lane, NewEvent, QueuePlace, Sequence, UNSAVED_START, is_in_block,
-};
+use crate::event::{Event, EventKind, Lane, NewEvent, Sequence, UNSAVED_START, is_in_block};
 use crate::id::UserId;
 use crate::plain::counted;
 
@@ -57,59 +59,6 @@ pub enum Rejection {
     /// The queue is closed, because the program is about to end.
     #[error("the gateway is shutting down")]
     ShuttingDown,
-}
-
-/// The events of a lane that do not start for now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LaneHold {
-    /// All events of the lane.
-    Everybody,
-    /// The events that one person asked for. Events of other people pass them.
-    Person(UserId),
-}
-
-impl LaneHold {
-    /// Returns whether it applies to an event of its lane.
-    #[must_use]
-    pub fn applies_to(self, event: &Event) -> bool {
-        match self {
-            Self::Everybody => true,
-            Self::Person(person) => event.asker == Some(person),
-        }
-    }
-}
-
-/// The state of a lane in which an event waits or runs. Other lanes have no state.
-#[derive(Debug, Default)]
-struct LaneState {
-    running: Option<Sequence>,
-    /// The waiting events, each with the person who asked.
-    waiting: BTreeMap<QueuePlace, Option<UserId>>,
-    /// Whether no event starts.
-    paused: bool,
-    /// The people whose events do not start.
-    held_back: BTreeSet<UserId>,
-    /// The event that is in [`Queue::ready`].
-    ready: Option<Sequence>,
-}
-
-impl LaneState {
-    fn is_held_back(&self, asker: Option<UserId>) -> bool {
-        asker.is_some_and(|asker| self.held_back.contains(&asker))
-    }
-
-    /// Returns the event that starts next, unless the lane is paused or busy.
-    fn first(&self) -> Option<Sequence> {
-        let mut waiting = self.waiting.iter();
-        let (place, _) = waiting.find(|(_, asker)| !self.is_held_back(**asker))?;
-        Some(place.sequence)
-    }
-
-    /// Returns whether an event could start at once if a slot is free.
-    fn would_start(&self, asker: Option<UserId>) -> bool {
-        let is_idle = self.running.is_none() && self.ready.is_none() && !self.paused;
-        is_idle && !self.is_held_back(asker)
-    }
 }
 
 /// The state of the queue. Unless documented otherwise, an operation costs at most logarithmic time
@@ -545,5 +494,7 @@ impl Queue {
     }
 }
 
+#[cfg(test)]
+mod hold_tests;
 #[cfg(test)]
 mod tests;
