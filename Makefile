@@ -70,7 +70,7 @@ test-browser: guests ## use the dashboard with Chromium: keys, no script, phones
 chaos: guests ## kill and upgrade the program again and again under load, about half an hour; KILLS= OPEN_KILLS= UPGRADES= EVENTS= CHANNELS= LATENCY= SEED=
 	KILLS=$${KILLS:-200} OPEN_KILLS=$${OPEN_KILLS:-300} UPGRADES=$${UPGRADES:-20} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-40} cargo test --test integration gateway::chaos:: -- --nocapture
 
-chaos-cluster: guests ## three machines for one bot under load: kills, sleep, cut and stalled links, a killed database, clocks 30 s apart; an hour; FAULTS= EVENTS= CHANNELS= SEED=
+chaos-cluster: guests ## three machines for one bot under load: kills, sleep, cut and stalled links, a killed database, a database that refuses, clocks 30 s apart; an hour; FAULTS= EVENTS= CHANNELS= KINDS= SEED=
 	@scripts/postgres
 	FAULTS=$${FAULTS:-1000} CHANNELS=$${CHANNELS:-100} cargo test --test integration gateway::chaos_cluster -- --nocapture
 
